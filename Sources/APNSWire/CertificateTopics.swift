@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// The topics that a push certificate lists in its extension 1.2.840.113635.100.6.3.6, each with its kind.
+///
+/// The content is `SEQUENCE { (UTF8String topic, SEQUENCE { UTF8String kind })+ }` in DER. One wrapper of an
+/// `OCTET STRING` too many, which some certificate makers put around it, is passed over.
+public struct CertificateTopics: Hashable, Sendable {
+    /// One topic.
+    public struct Topic: Hashable, Sendable {
+        /// The topic, such as `com.example.app.voip`.
+        public var name: String
+        /// What it is for: `app`, `voip`, `complication`.
+        public var kind: String
+
+        /// Makes a topic.
+        ///
+        /// - Parameters:
+        ///   - name: the topic.
+        ///   - kind: what it is for.
+        public init(name: String, kind: String) {
+            self.name = name
+            self.kind = kind
+        }
+    }
+
+    /// The dotted number of the extension.
+    public static let extensionIdentifier = "1.2.840.113635.100.6.3.6"
+
+    /// The topics in the certificate's order.
+    public var topics: [Topic]
+
+    /// Reads the content of the extension.
+    ///
+    /// - Parameter octets: what stands in the extension's `extnValue`.
+    /// - Throws: ``WireError/certificateTopics`` where they are anything else.
+    public init(parsing octets: some Collection<UInt8>) throws(WireError) {
+        var rest = Array(octets)[...]
+        if rest.first == 0x04 { rest = try CertificateTopics.take(0x04, from: &rest) }
+        var pairs = try CertificateTopics.take(0x30, from: &rest)
+        guard rest.isEmpty else { throw .certificateTopics }
+        self.topics = []
+        while !pairs.isEmpty {
+            let name = try CertificateTopics.take(0x0C, from: &pairs)
+            var kinds = try CertificateTopics.take(0x30, from: &pairs)
+            let kind = try CertificateTopics.take(0x0C, from: &kinds)
+            guard kinds.isEmpty, let name = String(validating: name, as: UTF8.self),
+                let kind = String(validating: kind, as: UTF8.self)
+            else { throw .certificateTopics }
+            self.topics.append(Topic(name: name, kind: kind))
+        }
+        guard !self.topics.isEmpty else { throw .certificateTopics }
+    }
+
+    /// Takes one element with this tag, and returns its content.
+    private static func take(_ tag: UInt8, from octets: inout ArraySlice<UInt8>) throws(WireError) -> ArraySlice<UInt8>
+    {
+        guard octets.popFirst() == tag, let first = octets.popFirst() else { throw .certificateTopics }
+        var count = Int(first)
+        if first >= 0x80 {
+            let width = Int(first & 0x7F)
+            guard (1...2).contains(width), octets.count >= width else { throw .certificateTopics }
+            count = octets.prefix(width).reduce(0) { $0 << 8 | Int($1) }
+            octets = octets.dropFirst(width)
+        }
+        guard count <= octets.count else { throw .certificateTopics }
+        defer { octets = octets.dropFirst(count) }
+        return octets.prefix(count)
+    }
+}

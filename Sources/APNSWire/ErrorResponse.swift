@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import NIOCore
+
+/// The only thing that the gateway ever says: what was wrong with one notification, or that it shuts down.
+///
+/// | octets | field      | value                                         |
+/// |--------|------------|-----------------------------------------------|
+/// | 1      | command    | always 8                                      |
+/// | 1      | status     | see ``Status-swift.struct``                   |
+/// | 4      | identifier | as the notification had it, big-endian        |
+///
+/// It is sent at most once per connection, which then closes.
+///
+/// - SeeAlso: Binary Provider API, "error-response packet".
+public struct ErrorResponse: Hashable, Sendable {
+    /// The first octet of every error response.
+    public static let command: UInt8 = 8
+
+    /// What was wrong.
+    public var status: Status
+
+    /// Which notification is meant: the offending one, or with ``Status-swift.struct/shutdown`` the last one that was
+    /// sent on to its device; 0 where the gateway does not know.
+    public var identifier: UInt32
+
+    /// Makes a response.
+    ///
+    /// - Parameters:
+    ///   - status: what was wrong.
+    ///   - identifier: which notification is meant.
+    public init(status: Status, identifier: UInt32) {
+        self.status = status
+        self.identifier = identifier
+    }
+
+    /// Reads one response, or `nil` with `buffer` untouched until six octets are there.
+    ///
+    /// - Parameter buffer: octets from the gateway; six are taken.
+    /// - Throws: ``WireError/errorResponseCommand(_:)`` as soon as the first octet is not 8.
+    public init?(parsing buffer: inout ByteBuffer) throws(WireError) {
+        guard let command = buffer.getInteger(at: buffer.readerIndex, as: UInt8.self) else { return nil }
+        guard command == ErrorResponse.command else { throw .errorResponseCommand(command) }
+        guard let (_, status, identifier) = buffer.readMultipleIntegers(as: (UInt8, UInt8, UInt32).self) else {
+            return nil
+        }
+        self.init(status: Status(rawValue: status), identifier: identifier)
+    }
+
+    /// Writes the six octets.
+    ///
+    /// - Parameter buffer: is appended to.
+    public func write(into buffer: inout ByteBuffer) {
+        buffer.writeMultipleIntegers(ErrorResponse.command, self.status.rawValue, self.identifier)
+    }
+}
+
+extension ErrorResponse {
+    /// A status code of an error response; codes that nobody documented are kept as they come.
+    public struct Status: RawRepresentable, Hashable, Sendable {
+        /// The code on the wire.
+        public var rawValue: UInt8
+
+        /// Takes any code, known or not.
+        ///
+        /// - Parameter rawValue: the code on the wire.
+        @inlinable
+        public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+        /// 0: no errors encountered.
+        ///
+        /// Documented, never known to be sent.
+        public static let noErrors = Status(rawValue: 0)
+        /// 1: processing error.
+        ///
+        /// Usually passes.
+        public static let processingError = Status(rawValue: 1)
+        /// 2: missing device token.
+        ///
+        /// Also the answer to a probe.
+        public static let missingDeviceToken = Status(rawValue: 2)
+        /// 3: missing topic.
+        public static let missingTopic = Status(rawValue: 3)
+        /// 4: missing payload.
+        public static let missingPayload = Status(rawValue: 4)
+        /// 5: invalid token size.
+        public static let invalidTokenSize = Status(rawValue: 5)
+        /// 6: invalid topic size.
+        public static let invalidTopicSize = Status(rawValue: 6)
+        /// 7: invalid payload size.
+        public static let invalidPayloadSize = Status(rawValue: 7)
+        /// 8: invalid token.
+        ///
+        /// Often one of the other environment or of another app.
+        public static let invalidToken = Status(rawValue: 8)
+        /// 10: shutdown.
+        ///
+        /// The identifier is that of the last notification that was sent.
+        public static let shutdown = Status(rawValue: 10)
+        /// 128: protocol error; the message could not be parsed.
+        public static let protocolError = Status(rawValue: 128)
+        /// 255: none of these, unknown.
+        public static let unknown = Status(rawValue: 255)
+    }
+}
+
+extension ErrorResponse.Status: CustomStringConvertible {
+    /// The code and its name.
+    public var description: String {
+        let name =
+            switch self {
+            case .noErrors: "no errors"
+            case .processingError: "processing error"
+            case .missingDeviceToken: "missing device token"
+            case .missingTopic: "missing topic"
+            case .missingPayload: "missing payload"
+            case .invalidTokenSize: "invalid token size"
+            case .invalidTopicSize: "invalid topic size"
+            case .invalidPayloadSize: "invalid payload size"
+            case .invalidToken: "invalid token"
+            case .shutdown: "shutdown"
+            case .protocolError: "protocol error"
+            case .unknown: "unknown"
+            default: "undocumented"
+            }
+        return "\(self.rawValue) (\(name))"
+    }
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import NIOCore
+
+/// What a provider wants delivered: a payload for one token.
+///
+/// It has no identifier: that belongs to the frame, and a connection gives it.
+public struct Notification: Hashable, Sendable {
+    /// Whom it is for.
+    public var token: DeviceToken
+
+    /// The JSON text in UTF-8, without a terminating NUL.
+    public var payload: ByteBuffer
+
+    /// Until when the service keeps it for a device that is away, in seconds since 1970 (UTC); 0: it is not kept;
+    /// `nil`: as long as the service keeps any, which command 1 spells as ``keptAsLongAsPossible``.
+    public var expiry: UInt32?
+
+    /// 10: at once; 5: as suits the device's battery; `nil`: not said, which means 10.
+    ///
+    /// Only command 2 carries it.
+    public var priority: UInt8?
+
+    /// The expiry that command 1, which has no way to leave it out, says for `nil`: 2038-01-19.
+    public static let keptAsLongAsPossible: UInt32 = 0x7FFF_FFFF
+
+    /// Makes a notification.
+    ///
+    /// - Parameters:
+    ///   - token: whom it is for.
+    ///   - payload: JSON text in UTF-8.
+    ///   - expiry: seconds since 1970 (UTC), 0 for not kept, `nil` (default) for as long as the service keeps any.
+    ///   - priority: 10 or 5; `nil` by default.
+    public init(token: DeviceToken, payload: ByteBuffer, expiry: UInt32? = nil, priority: UInt8? = nil) {
+        self.token = token
+        self.payload = payload
+        self.expiry = expiry
+        self.priority = priority
+    }
+
+    /// Makes a notification from the text of its payload.
+    ///
+    /// - Parameters:
+    ///   - token: whom it is for.
+    ///   - payload: JSON text.
+    ///   - expiry: seconds since 1970 (UTC), 0 for not kept, `nil` (default) for as long as the service keeps any.
+    ///   - priority: 10 or 5; `nil` by default.
+    public init(token: DeviceToken, payload: String, expiry: UInt32? = nil, priority: UInt8? = nil) {
+        self.init(token: token, payload: ByteBuffer(string: payload), expiry: expiry, priority: priority)
+    }
+}
+
+extension Notification: CustomStringConvertible {
+    /// Lengths only; token and payload are private data.
+    public var description: String {
+        "notification for a \(self.token) with a payload of \(self.payload.readableBytes) octets"
+    }
+}
+
+extension Notification: CustomReflectable {
+    /// Lengths only; token and payload are private data.
+    public var customMirror: Mirror { Mirror(self, children: ["payloadOctetCount": self.payload.readableBytes]) }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import NIOCore
+import Testing
+
+@Suite struct FrameEncoderTests {
+    @Test(arguments: 0..<300 as Range<UInt64>)
+    func `the quick encoder writes what the plain one writes`(seed: UInt64) throws {
+        var random = SplitMix64(seed: seed)
+        var frames: [NotificationFrame] = []
+        while frames.count < 8 {
+            let frame = try random.frame()
+            if frame.token != nil, frame.command == .simple || frame.identifier != nil { frames.append(frame) }
+        }
+        var plain = ByteBuffer()
+        for frame in frames { try frame.write(into: &plain) }
+        let quick = try FrameEncoderTests.encode(frames, capacity: plain.readableBytes)
+        #expect(quick.octets == Array(plain.readableBytesView), "seed \(seed)")
+        #expect(quick.frameCount == frames.count)
+    }
+
+    @Test func `a frame for which there is no room is not written at all`() throws {
+        let frame = NotificationFrame(
+            command: .enhanced,
+            identifier: 1,
+            expiry: 0,
+            token: try DeviceToken(octets: [1, 2]),
+            payload: ByteBuffer(string: "{}")
+        )
+        for capacity in 0..<17 {
+            let encoded = try FrameEncoderTests.encode([frame], capacity: capacity)
+            #expect(encoded.frameCount == 0 && encoded.octets.isEmpty)
+        }
+        #expect(try FrameEncoderTests.encode([frame, frame], capacity: 33).frameCount == 1)
+        #expect(try FrameEncoderTests.encode([frame, frame], capacity: 34).frameCount == 2)
+    }
+
+    @Test(arguments: 0..<100 as Range<UInt64>)
+    func `frames are found again one behind the other and can be numbered anew`(seed: UInt64) throws {
+        var random = SplitMix64(seed: seed)
+        var frames: [NotificationFrame] = []
+        while frames.count < 12 {
+            let frame = try random.frame()
+            if frame.token != nil, frame.command == .simple || frame.identifier != nil { frames.append(frame) }
+        }
+        var octets = try FrameEncoderTests.encode(frames, capacity: 12 * 500).octets
+        let count = octets.withUnsafeMutableBytes { FrameWalker.number($0, from: .max) }
+        #expect(count == frames.count)
+        var offset = 0
+        var buffer = ByteBuffer(bytes: octets)
+        for (index, frame) in frames.enumerated() {
+            let found = try octets.withUnsafeBytes { FrameWalker.frame(at: offset, in: $0) }.orThrow()
+            let token = octets[found.tokenOffset..<(found.tokenOffset + found.tokenOctetCount)]
+            #expect(frame.token?.octets == Array(token))
+            offset += found.octetCount
+            let next = octets.withUnsafeBytes { FrameWalker.offset(passing: index + 1, in: $0) }
+            #expect(next == offset)
+            let read = try NotificationFrame(parsing: &buffer).orThrow()
+            #expect(read.identifier == (frame.command == .simple ? nil : UInt32.max &+ UInt32(index)))
+            #expect(read.token == frame.token && read.payload == frame.payload && read.expiry == frame.expiry)
+        }
+        #expect(octets.withUnsafeBytes { FrameWalker.frame(at: offset, in: $0) } == nil)
+    }
+
+    @Test func `a walk stops at a frame that is cut off anywhere`() throws {
+        for command in Command.allCases {
+            let frame = NotificationFrame(
+                command: command,
+                identifier: 1,
+                expiry: 0,
+                token: try DeviceToken(octets: [1, 2, 3]),
+                payload: ByteBuffer(string: "{}")
+            )
+            let octets = try FrameEncoderTests.encode([frame], capacity: 100).octets
+            for count in 0..<octets.count {
+                let found = octets[..<count].withUnsafeBytes { FrameWalker.frame(at: 0, in: $0) }
+                #expect(found == nil, "\(command), \(count) octets")
+            }
+        }
+    }
+
+    private static func encode(
+        _ frames: [NotificationFrame],
+        capacity: Int
+    ) throws -> (octets: [UInt8], frameCount: Int) {
+        var memory = [UInt8](repeating: 0xEE, count: max(capacity, 1))
+        var frameCount = 0
+        var octetCount = 0
+        try memory.withUnsafeMutableBytes { memory in
+            let limited = UnsafeMutableRawBufferPointer(rebasing: memory[..<capacity])
+            guard var encoder = FrameEncoder(writingInto: limited) else { return }
+            for frame in frames {
+                let token = try frame.token.orThrow()
+                let fits = frame.payload.withUnsafeReadableBytes { payload in
+                    encoder.append(
+                        command: frame.command,
+                        identifier: frame.identifier ?? 0,
+                        expiry: frame.expiry,
+                        priority: frame.priority,
+                        token: token,
+                        payload: payload
+                    )
+                }
+                if !fits { break }
+            }
+            frameCount = encoder.frameCount
+            octetCount = encoder.octetCount
+            #expect(encoder.octetCountFree == capacity - octetCount)
+        }
+        #expect(
+            memory[min(octetCount, memory.count - 1)...].dropFirst(octetCount == memory.count ? 1 : 0).allSatisfy {
+                $0 == 0xEE
+            }
+        )
+        return (Array(memory[..<octetCount]), frameCount)
+    }
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import NIOCore
+
+/// A small generator of random numbers with a seed, so that a failure can be run again.
+struct SplitMix64: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(seed: UInt64) { self.state = seed }
+
+    mutating func next() -> UInt64 {
+        self.state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = self.state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+
+    mutating func octets(_ count: Int) -> [UInt8] { (0..<count).map { _ in UInt8.random(in: 0...255, using: &self) } }
+
+    mutating func token() throws -> DeviceToken {
+        let count = Bool.random(using: &self) ? 32 : Int.random(in: 1...100, using: &self)
+        return try DeviceToken(octets: self.octets(count))
+    }
+
+    /// Any frame that its command can carry, without token or payload now and then.
+    mutating func frame() throws -> NotificationFrame {
+        let command = Command.allCases.randomElement(using: &self) ?? .enhanced
+        let token = Int.random(in: 0..<10, using: &self) == 0 ? nil : try self.token()
+        let payload = ByteBuffer(bytes: self.octets(Int.random(in: 0...300, using: &self)))
+        let any32 = { (random: inout SplitMix64) in UInt32.random(in: 0...UInt32.max, using: &random) }
+        switch command {
+        case .simple: return NotificationFrame(command: command, token: token, payload: payload)
+        case .enhanced:
+            return NotificationFrame(
+                command: command,
+                identifier: any32(&self),
+                expiry: any32(&self),
+                token: token,
+                payload: payload
+            )
+        case .items:
+            return NotificationFrame(
+                command: command,
+                identifier: Bool.random(using: &self) ? any32(&self) : nil,
+                expiry: Bool.random(using: &self) ? any32(&self) : nil,
+                priority: Bool.random(using: &self) ? UInt8.random(in: 0...255, using: &self) : nil,
+                token: token,
+                payload: payload
+            )
+        }
+    }
+}

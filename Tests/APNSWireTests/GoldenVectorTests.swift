@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import NIOCore
+import Testing
+
+@Suite struct GoldenVectorTests {
+    @Test func `there are vectors of every kind, and each has the length it says`() {
+        for prefix in ["C0", "C1", "C2", "N", "E", "F", "X"] { #expect(!GoldenVector.named(prefix).isEmpty) }
+        #expect(GoldenVector.all.count == 24)
+        for vector in GoldenVector.all { #expect(vector.buffer.readableBytes == vector.length, "\(vector.id)") }
+    }
+
+    @Test(arguments: GoldenVector.named("C"))
+    func `a frame of another make is read`(vector: GoldenVector) throws {
+        var buffer = vector.buffer
+        let frame = try NotificationFrame(parsing: &buffer).orThrow()
+        #expect(buffer.readableBytes == 0)
+        #expect(frame.token == (try vector.token))
+        #expect(String(buffer: frame.payload) == vector.fields.payload)
+        #expect(frame.identifier == vector.fields.identifier?.value)
+        #expect(frame.expiry == vector.fields.expiry)
+        #expect(frame.priority == vector.fields.priority)
+    }
+
+    @Test(arguments: GoldenVector.named("C"))
+    func `a frame of another make is written octet by octet where the items stand in our order`(
+        vector: GoldenVector
+    ) throws {
+        var buffer = vector.buffer
+        let frame = try NotificationFrame(parsing: &buffer).orThrow()
+        var written = ByteBuffer()
+        try frame.write(into: &written)
+        #expect(written.readableBytes == vector.length)
+        if frame.command != .items || vector.fields.item_order == "3,1,2,4,5" {
+            #expect(written == vector.buffer)
+        }
+        #expect(try NotificationFrame(parsing: &written) == frame)
+    }
+
+    @Test func `the poison notification is read as a probe and written as it was`() throws {
+        let vector = try GoldenVector.named("N-1").first.orThrow()
+        var buffer = vector.buffer
+        let frame = try NotificationFrame(parsing: &buffer).orThrow()
+        #expect(frame.isProbe)
+        #expect(frame == NotificationFrame.probe(command: .items, identifier: 2))
+        var written = ByteBuffer()
+        try frame.write(into: &written)
+        #expect(written == vector.buffer)
+    }
+
+    @Test func `a token item that says 32 and has 54 octets runs out of step and is an error`() throws {
+        var buffer = try GoldenVector.named("N-2").first.orThrow().buffer
+        let before = buffer
+        #expect(throws: WireError.self) { try NotificationFrame(parsing: &buffer) }
+        #expect(buffer == before)
+    }
+
+    @Test func `the connection test of java-apns is a frame with one octet of each`() throws {
+        let vector = try GoldenVector.named("N-5").first.orThrow()
+        var buffer = vector.buffer
+        let frame = try NotificationFrame(parsing: &buffer).orThrow()
+        #expect(frame.identifier == 0)
+        #expect(frame.token?.octets == [0])
+        #expect(frame.payload == ByteBuffer(bytes: [0]))
+        var written = ByteBuffer()
+        try frame.write(into: &written)
+        #expect(written == vector.buffer)
+    }
+
+    @Test(arguments: GoldenVector.named("E"))
+    func `an error response is read and written`(vector: GoldenVector) throws {
+        var buffer = vector.buffer
+        let response = try ErrorResponse(parsing: &buffer).orThrow()
+        if let status = vector.fields.status { #expect(response.status.rawValue == status) }
+        if let identifier = vector.fields.identifier { #expect(response.identifier == identifier.value) }
+        var written = ByteBuffer()
+        response.write(into: &written)
+        #expect(written == vector.buffer)
+    }
+
+    @Test(arguments: GoldenVector.named("F"))
+    func `a feedback tuple is read and written`(vector: GoldenVector) throws {
+        var buffer = vector.buffer
+        let tuple = try FeedbackTuple(parsing: &buffer).orThrow()
+        #expect(tuple.failedAt == vector.fields.timestamp)
+        #expect(tuple.token == (try vector.token))
+        var written = ByteBuffer()
+        tuple.write(into: &written)
+        #expect(written == vector.buffer)
+    }
+
+    @Test(arguments: GoldenVector.named("X"))
+    func `the topics of a real certificate are read, with one wrapper too many as well`(vector: GoldenVector) throws {
+        let octets = Array(vector.buffer.readableBytesView)
+        let expected = try vector.fields.topics.orThrow().map { CertificateTopics.Topic(name: $0[0], kind: $0[1]) }
+        #expect(try CertificateTopics(parsing: octets).topics == expected)
+        #expect(try CertificateTopics(parsing: [0x04, UInt8(octets.count)] + octets).topics == expected)
+        for end in 0..<octets.count {
+            #expect(throws: WireError.certificateTopics) { try CertificateTopics(parsing: octets[..<end]) }
+        }
+    }
+}
