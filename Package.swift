@@ -23,6 +23,7 @@ let package = Package(
     products: [
         .library(name: "APNSWire", targets: ["APNSWire"]),
         .library(name: "APNSPayload", targets: ["APNSPayload"]),
+        .library(name: "APNSLegacyCommands", targets: ["APNSLegacyCommands"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
@@ -46,5 +47,11 @@ let package = Package(
         ),
         .target(name: "APNSPayload", swiftSettings: strict),
         .testTarget(name: "APNSPayloadTests", dependencies: ["APNSPayload"], swiftSettings: settings),
+        .target(name: "APNSLegacyCommands", dependencies: ["APNSPayload", "APNSWire"], swiftSettings: settings),
+        .testTarget(
+            name: "APNSLegacyCommandsTests",
+            dependencies: ["APNSLegacyCommands", "APNSPayload", "APNSWire"],
+            swiftSettings: settings
+        ),
     ]
 )

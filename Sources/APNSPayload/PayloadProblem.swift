@@ -30,7 +30,8 @@ public struct PayloadProblem: Error, Hashable, Sendable {
     /// The column, counted from 1, in Unicode code points.
     public let column: Int
 
-    init(_ failure: ScanFailure, in octets: UnsafeRawBufferPointer) {
+    /// Finds the line and the column of what a scanner found.
+    package init(_ failure: ScanFailure, in octets: UnsafeRawBufferPointer) {
         self.kind = failure.kind
         self.octetOffset = failure.octetOffset
         (self.line, self.column) = unsafe Self.place(of: failure.octetOffset, in: octets)
