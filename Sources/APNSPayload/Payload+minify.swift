@@ -23,58 +23,58 @@ extension Payload {
             guard output < target.count else { return nil }
             unsafe target[output] = octet
             output += 1
-            if octet == UInt8(ascii: "\"") {
-                let octetCount = unsafe self.restOfString(octets, from: input)
-                guard octetCount <= target.count - output else { return nil }
-                unsafe self.copy(octets, from: input, octetCount: octetCount, to: target, at: output)
-                input += octetCount
-                output += octetCount
-            }
+            guard octet == UInt8(ascii: "\"") else { continue }
+            guard unsafe self.copyRestOfString(octets, &input, into: target, &output) else { return nil }
         }
         return output
     }
 
-    /// Counts the octets from behind an opening quote to the closing one, that included.
-    private static func restOfString(_ octets: UnsafeRawBufferPointer, from first: Int) -> Int {
-        let ones: UInt64 = 0x0101_0101_0101_0101
-        var index = first
-        while index < octets.count {
-            while index + 8 <= octets.count {
-                let word = unsafe UInt64(littleEndian: octets.loadUnaligned(fromByteOffset: index, as: UInt64.self))
-                let quotes = word ^ (ones &* UInt64(UInt8(ascii: "\"")))
-                let backslashes = word ^ (ones &* UInt64(UInt8(ascii: "\\")))
-                let found = ((quotes &- ones) & ~quotes | (backslashes &- ones) & ~backslashes) & (ones &* 0x80)
-                index += found.trailingZeroBitCount / 8
-                if found != 0 { break }
-            }
-            guard index < octets.count else { break }
-            switch unsafe octets[index] {
-            case UInt8(ascii: "\""): return index + 1 - first
-            case UInt8(ascii: "\\"): index += 2
-            default: index += 1
-            }
+    /// Copies from behind an opening quote to the closing one, that included; `false` when `target` is too small.
+    @inline(__always)
+    private static func copyRestOfString(
+        _ octets: UnsafeRawBufferPointer,
+        _ input: inout Int,
+        into target: UnsafeMutableRawBufferPointer,
+        _ output: inout Int
+    ) -> Bool {
+        while true {
+            unsafe self.copyPlainWords(octets, &input, into: target, &output)
+            guard input < octets.count else { return true }
+            let octet = unsafe octets[input]
+            // What follows a backslash is never the end.
+            let count = octet == UInt8(ascii: "\\") && input + 1 < octets.count ? 2 : 1
+            guard count <= target.count - output else { return false }
+            for place in 0..<count { unsafe target[output + place] = octets[input + place] }
+            input += count
+            output += count
+            if octet == UInt8(ascii: "\"") { return true }
         }
-        return octets.count - first
     }
 
-    /// Copies by words, since most strings are shorter than what a call of a library function is worth.
+    /// Copies eight octets at a time up to the next quote or backslash, or as long as both sides have eight.
+    ///
+    /// What a word brings from behind that place is written over by what comes next.
     @inline(__always)
-    private static func copy(
-        _ source: UnsafeRawBufferPointer,
-        from input: Int,
-        octetCount: Int,
-        to target: UnsafeMutableRawBufferPointer,
-        at output: Int
+    private static func copyPlainWords(
+        _ octets: UnsafeRawBufferPointer,
+        _ input: inout Int,
+        into target: UnsafeMutableRawBufferPointer,
+        _ output: inout Int
     ) {
-        var index = 0
-        while index + 8 <= octetCount {
-            let word = unsafe source.loadUnaligned(fromByteOffset: input + index, as: UInt64.self)
-            unsafe target.storeBytes(of: word, toByteOffset: output + index, as: UInt64.self)
-            index += 8
-        }
-        while index < octetCount {
-            unsafe target[output + index] = source[input + index]
-            index += 1
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        while input + 8 <= octets.count, output + 8 <= target.count {
+            let word = unsafe octets.loadUnaligned(fromByteOffset: input, as: UInt64.self)
+            unsafe target.storeBytes(of: word, toByteOffset: output, as: UInt64.self)
+            let quotes = UInt64(littleEndian: word) ^ (ones &* UInt64(UInt8(ascii: "\"")))
+            let backslashes = UInt64(littleEndian: word) ^ (ones &* UInt64(UInt8(ascii: "\\")))
+            let found = ((quotes &- ones) & ~quotes | (backslashes &- ones) & ~backslashes) & (ones &* 0x80)
+            guard found == 0 else {
+                input += found.trailingZeroBitCount / 8
+                output += found.trailingZeroBitCount / 8
+                return
+            }
+            input += 8
+            output += 8
         }
     }
 }

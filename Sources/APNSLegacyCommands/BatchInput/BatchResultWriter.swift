@@ -156,7 +156,8 @@ public struct BatchResultWriter: ~Copyable {
     private mutating func end(_ text: inout JSONText, reason: String?) {
         if let reason {
             text.append(",\"reason\":\"")
-            for octet in reason.utf8 { text.appendEscaped(octet) }
+            var reason = reason
+            reason.withUTF8 { text.appendEscaped(UnsafeRawBufferPointer($0)) }
             text.append(UInt8(ascii: "\""))
         }
         text.append("}\n")

@@ -15,6 +15,18 @@ struct CSVFields {
         func unquoted(into target: UnsafeMutableRawBufferPointer) -> UnsafeRawBufferPointer {
             var count = 0
             var index = 0
+            // A word at a time: what is written behind a quote is written again, and never ahead of what was read.
+            while index + 8 <= self.octets.count {
+                let word = self.octets.loadUnaligned(fromByteOffset: index, as: UInt64.self)
+                target.storeBytes(of: word, toByteOffset: count, as: UInt64.self)
+                let plainCount = CSVFields.plainOctetCount(UInt64(littleEndian: word))
+                count += plainCount
+                index += plainCount
+                if plainCount < 8 {
+                    count += 1
+                    index += 2
+                }
+            }
             while index < self.octets.count {
                 let octet = self.octets[index]
                 target[count] = octet
@@ -53,6 +65,14 @@ struct CSVFields {
         return .success(field)
     }
 
+    /// How many octets of a word come before the first quote, from the lowest octet on.
+    @inline(__always)
+    static func plainOctetCount(_ word: UInt64) -> Int {
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        let quotes = word ^ (ones &* UInt64(UInt8(ascii: "\"")))
+        return ((quotes &- ones) & ~quotes & (ones &* 0x80)).trailingZeroBitCount / 8
+    }
+
     private mutating func plain() -> Field? {
         let first = self.index
         while self.index < self.row.count, self.row[self.index] != UInt8(ascii: ",") {
@@ -67,6 +87,11 @@ struct CSVFields {
         let first = self.index
         var hasDoubledQuotes = false
         while self.index < self.row.count {
+            if self.index + 8 <= self.row.count {
+                let word = self.row.loadUnaligned(fromByteOffset: self.index, as: UInt64.self)
+                self.index += Self.plainOctetCount(UInt64(littleEndian: word))
+            }
+            guard self.index < self.row.count else { break }
             guard self.row[self.index] == UInt8(ascii: "\"") else {
                 self.index += 1
                 continue

@@ -76,10 +76,45 @@ struct JSONText {
     /// Writes the two lower-case digits of each octet.
     mutating func appendHexadecimal(_ octets: UnsafeRawBufferPointer) {
         precondition(2 * octets.count <= self.target.count - self.octetCount, "The caller knows that there is room.")
-        for octet in octets {
-            let pair = UInt16(Self.digit(octet & 0xF)) << 8 | UInt16(Self.digit(octet >> 4))
-            self.target.storeBytes(of: pair.littleEndian, toByteOffset: self.octetCount, as: UInt16.self)
-            self.octetCount += 2
+        var index = 0
+        while index + 4 <= octets.count {
+            let word = octets.loadUnaligned(fromByteOffset: index, as: UInt32.self)
+            let digits = Self.digits(UInt32(littleEndian: word)).littleEndian
+            self.target.storeBytes(of: digits, toByteOffset: self.octetCount, as: UInt64.self)
+            self.octetCount += 8
+            index += 4
         }
+        while index < octets.count {
+            self.append(Self.digit(octets[index] >> 4))
+            self.append(Self.digit(octets[index] & 0xF))
+            index += 1
+        }
+    }
+
+    /// The eight digits of four octets, the first octet and the first digit lowest.
+    @inline(__always)
+    private static func digits(_ octets: UInt32) -> UInt64 {
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        var lanes = UInt64(octets)
+        lanes = (lanes | lanes << 16) & 0x0000_FFFF_0000_FFFF
+        lanes = (lanes | lanes << 8) & 0x00FF_00FF_00FF_00FF
+        let values = (lanes >> 4 | lanes << 8) & (ones &* 0x0F)
+        // Adding six carries into bit 4 from ten on.
+        let areLetters = ((values &+ ones &* 6) >> 4) & ones
+        let lettersAfterDigits = UInt64(UInt8(ascii: "a") - UInt8(ascii: "0") - 10)
+        return values &+ ones &* UInt64(UInt8(ascii: "0")) &+ areLetters &* lettersAfterDigits
+    }
+
+    /// Writes the octets of a string.
+    mutating func appendEscaped(_ octets: UnsafeRawBufferPointer) {
+        var first = 0
+        for index in 0..<octets.count {
+            let octet = octets[index]
+            guard octet < 0x20 || octet == 0x22 || octet == 0x5C || octet == 0x7F else { continue }
+            self.append(UnsafeRawBufferPointer(rebasing: octets[first..<index]))
+            self.appendEscaped(octet)
+            first = index + 1
+        }
+        self.append(UnsafeRawBufferPointer(rebasing: octets[first...]))
     }
 }
