@@ -29,7 +29,7 @@ extension BatchReader {
     /// A quote without a partner would swallow all that follows. Where a row cannot be, the search begins anew behind the
     /// first line of it, so that one bad line costs no other.
     private mutating func cutRow() -> Cut {
-        guard !self.isSkipping else { return self.cutLine() }
+        if self.isSkipping, let cut = self.passLongLine() { return cut }
         let first = self.position
         var index = first + self.searched
         let limit = first + self.options.lineOctetCountMax + 1

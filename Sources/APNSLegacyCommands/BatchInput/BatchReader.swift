@@ -210,36 +210,38 @@ extension BatchReader {
 
     /// Cuts off the next line, without its end.
     mutating func cutLine() -> Cut {
-        while true {
-            let first = self.position
-            if let newline = self.newline(from: first + self.searched) {
-                self.position = newline + 1
-                self.searched = 0
-                if self.isSkipping {
-                    self.isSkipping = false
-                    continue
-                }
-                self.lineNumber += 1
-                return self.line(first..<newline)
-            }
-            if self.isSkipping {
-                self.position = self.filled
-                return self.isFinished ? .end : .needMore
-            }
-            self.searched = self.filled - first
-            // One octet more may be the CR of its end.
-            if self.searched > self.options.lineOctetCountMax + 1 {
-                self.lineNumber += 1
-                self.skipLine()
-                return self.tooLong()
-            }
-            guard self.isFinished else { return .needMore }
-            guard first < self.filled else { return .end }
-            self.position = self.filled
+        if self.isSkipping, let cut = self.passLongLine() { return cut }
+        let first = self.position
+        if let newline = self.newline(from: first + self.searched) {
+            self.position = newline + 1
             self.searched = 0
             self.lineNumber += 1
-            return self.line(first..<self.filled)
+            return self.line(first..<newline)
         }
+        self.searched = self.filled - first
+        // One octet more may be the CR of its end.
+        if self.searched > self.options.lineOctetCountMax + 1 {
+            self.lineNumber += 1
+            self.skipLine()
+            return self.tooLong()
+        }
+        guard self.isFinished else { return .needMore }
+        guard first < self.filled else { return .end }
+        self.position = self.filled
+        self.searched = 0
+        self.lineNumber += 1
+        return self.line(first..<self.filled)
+    }
+
+    /// Passes the rest of a line that was told about; `nil` when the next line begins.
+    mutating func passLongLine() -> Cut? {
+        guard let newline = self.newline(from: self.position) else {
+            self.position = self.filled
+            return self.isFinished ? .end : .needMore
+        }
+        self.position = newline + 1
+        self.isSkipping = false
+        return nil
     }
 
     private mutating func skipLine() {
