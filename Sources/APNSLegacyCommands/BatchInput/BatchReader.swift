@@ -63,8 +63,8 @@ public struct BatchReader: ~Copyable {
         self.rules = rules
         self.format = format
         self.common = common
-        // Two octets for the end of the longest line, which counts to none of both.
-        self.block = .allocate(byteCount: options.blockOctetCount + options.lineOctetCountMax + 2, alignment: 64)
+        // Somewhat more, since the end of the longest line and the word it is found in may be there already.
+        self.block = .allocate(byteCount: options.blockOctetCount + options.lineOctetCountMax + 64, alignment: 64)
         self.scratch = .allocate(byteCount: 8 * options.lineOctetCountMax + 16, alignment: 64)
     }
 
