@@ -45,7 +45,7 @@ public struct BatchReader: ~Copyable {
     /// - Parameters:
     ///   - format: the format, or `nil` to find it by the first line.
     ///   - options: how to read.
-    /// - Throws: ``PayloadProblem`` when ``BatchOptions/commonPayload`` is refused.
+    /// - Throws: `PayloadProblem` when ``BatchOptions/commonPayload`` is refused.
     public init(format: BatchFormat? = nil, options: BatchOptions) throws(PayloadProblem) {
         precondition(options.lineOctetCountMax > 0, "A line needs room.")
         precondition(options.blockOctetCount > 0, "A block needs room.")
