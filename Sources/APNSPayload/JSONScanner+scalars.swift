@@ -23,10 +23,12 @@ extension JSONScanner {
 
     @inline(__always)
     private mutating func skipDigits() throws(ScanFailure) {
-        guard let octet = self.next, Self.isDigit(octet) else { throw self.failure(.missingDigit) }
-        repeat {
-            self.advance()
-        } while self.next.map(Self.isDigit) ?? false
+        var cursor = unsafe self.position
+        while unsafe cursor < self.end, unsafe Self.isDigit(cursor.load(as: UInt8.self)) {
+            unsafe cursor += 1
+        }
+        guard unsafe cursor > self.position else { throw self.failure(.missingDigit) }
+        unsafe self.position = cursor
     }
 
     @inline(__always)
