@@ -21,7 +21,8 @@ let strict: [SwiftSetting] = settings + [.strictMemorySafety()]
 let package = Package(
     name: "apns-legacy",
     products: [
-        .library(name: "APNSWire", targets: ["APNSWire"])
+        .library(name: "APNSWire", targets: ["APNSWire"]),
+        .library(name: "APNSSession", targets: ["APNSSession"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
@@ -43,5 +44,7 @@ let package = Package(
             resources: [.copy("vectors.json")],
             swiftSettings: settings
         ),
+        .target(name: "APNSSession", dependencies: ["APNSWire"], swiftSettings: strict),
+        .testTarget(name: "APNSSessionTests", dependencies: ["APNSSession", "APNSWire"], swiftSettings: settings),
     ]
 )
