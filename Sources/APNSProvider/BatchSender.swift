@@ -3,7 +3,7 @@
 import APNSSession
 public import Logging
 public import NIOCore
-import NIOPosix
+public import NIOPosix
 import ServiceLifecycle
 
 /// Sends all that a source gives, and proves what became of each.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import APNSSession
+import APNSSession
 import Metrics
 
 /// What can be counted while a provider sends, as swift-metrics.
