@@ -24,6 +24,8 @@ let package = Package(
         .library(name: "APNSWire", targets: ["APNSWire"]),
         .library(name: "APNSSession", targets: ["APNSSession"]),
         .library(name: "APNSProvider", targets: ["APNSProvider"]),
+        .library(name: "OpenSSLTLS", targets: ["OpenSSLTLS"]),
+        .library(name: "APNSTestKit", targets: ["APNSTestKit"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
@@ -35,6 +37,36 @@ let package = Package(
         .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.4.0"),
     ],
     targets: [
+        .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+        .target(
+            name: "OpenSSLTLS",
+            dependencies: [
+                "COpenSSL",
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOTLS", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
+            name: "APNSTestKit",
+            dependencies: [
+                "COpenSSL", "OpenSSLTLS", .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "OpenSSLTLSTests",
+            dependencies: [
+                "APNSTestKit", "OpenSSLTLS",
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOEmbedded", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOTLS", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
         .target(
             name: "APNSWire",
             dependencies: [.product(name: "NIOCore", package: "swift-nio")],

@@ -73,7 +73,9 @@ struct ConnectionOpener: Sendable {
     }
 
     private func connectThroughHTTP(
-        _ channel: any Channel, _ proxy: Proxy, deadline: NIODeadline
+        _ channel: any Channel,
+        _ proxy: Proxy,
+        deadline: NIODeadline
     ) -> EventLoopFuture<Void> {
         let target = self.configuration.endpoint
         var headers = HTTPHeaders()
@@ -88,8 +90,12 @@ struct ConnectionOpener: Sendable {
             let encoder = HTTPRequestEncoder()
             let decoder = ByteToMessageHandler(HTTPResponseDecoder(leftOverBytesStrategy: .dropBytes))
             let proxyHandler = NIOHTTP1ProxyConnectHandler(
-                targetHost: target.host, targetPort: target.port, headers: headers,
-                deadline: deadline, promise: opened)
+                targetHost: target.host,
+                targetPort: target.port,
+                headers: headers,
+                deadline: deadline,
+                promise: opened
+            )
             try sync.addHandlers(encoder, decoder, proxyHandler)
             let bound = NIOLoopBound((encoder, decoder), eventLoop: loop)
             return opened.futureResult

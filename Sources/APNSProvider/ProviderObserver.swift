@@ -18,7 +18,8 @@ struct ProviderObserver: Sendable {
         self.outcomes = Dictionary(
             uniqueKeysWithValues: names.map { name in
                 (name, Counter(label: "push.notifications", dimensions: [("outcome", name)]))
-            })
+            }
+        )
     }
 
     func settled(_ settlement: Settlement) {
