@@ -43,5 +43,6 @@ let package = Package(
             resources: [.copy("vectors.json")],
             swiftSettings: settings
         ),
+        .testTarget(name: "TidyTests", swiftSettings: settings),
     ]
 )
