@@ -104,5 +104,6 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
+        .testTarget(name: "TidyTests", swiftSettings: settings),
     ]
 )
