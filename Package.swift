@@ -26,6 +26,8 @@ let package = Package(
         .library(name: "APNSProvider", targets: ["APNSProvider"]),
         .library(name: "OpenSSLTLS", targets: ["OpenSSLTLS"]),
         .library(name: "APNSTestKit", targets: ["APNSTestKit"]),
+        .library(name: "APNSPayload", targets: ["APNSPayload"]),
+        .library(name: "APNSLegacyCommands", targets: ["APNSLegacyCommands"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
@@ -105,5 +107,13 @@ let package = Package(
             swiftSettings: settings
         ),
         .testTarget(name: "TidyTests", swiftSettings: settings),
+        .target(name: "APNSPayload", swiftSettings: strict),
+        .testTarget(name: "APNSPayloadTests", dependencies: ["APNSPayload"], swiftSettings: settings),
+        .target(name: "APNSLegacyCommands", dependencies: ["APNSPayload", "APNSWire"], swiftSettings: settings),
+        .testTarget(
+            name: "APNSLegacyCommandsTests",
+            dependencies: ["APNSLegacyCommands", "APNSPayload", "APNSWire"],
+            swiftSettings: settings
+        ),
     ]
 )
