@@ -57,7 +57,11 @@ struct BenchSend: AsyncParsableCommand {
             guard settlement.outcome == .accepted else { return }
             accepted.withLockedValue { $0 += UInt64(settlement.numbers.count) }
         } _: { provider in
-            let notification = try Notification(token: CountingSource.token(), payload: CountingSource.payload, expiry: 0)
+            let notification = try Notification(
+                token: CountingSource.token(),
+                payload: CountingSource.payload,
+                expiry: 0
+            )
             for _ in 0..<count { _ = try await provider.send(notification) }
         }
         return accepted.withLockedValue { $0 }
