@@ -22,14 +22,55 @@ let package = Package(
     name: "apns-legacy",
     products: [
         .library(name: "APNSWire", targets: ["APNSWire"]),
+        .library(name: "APNSSession", targets: ["APNSSession"]),
+        .library(name: "APNSProvider", targets: ["APNSProvider"]),
+        .library(name: "OpenSSLTLS", targets: ["OpenSSLTLS"]),
+        .library(name: "APNSTestKit", targets: ["APNSTestKit"]),
         .library(name: "APNSPayload", targets: ["APNSPayload"]),
         .library(name: "APNSLegacyCommands", targets: ["APNSLegacyCommands"]),
+        .executable(name: "apns-legacy", targets: ["apns-legacy"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
+        .package(url: "https://github.com/apple/swift-nio-extras", from: "1.35.0"),
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
+        .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.4.0"),
     ],
     targets: [
+        .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+        .target(
+            name: "OpenSSLTLS",
+            dependencies: [
+                "COpenSSL",
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOTLS", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
+            name: "APNSTestKit",
+            dependencies: [
+                "COpenSSL", "OpenSSLTLS", .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "OpenSSLTLSTests",
+            dependencies: [
+                "APNSTestKit", "OpenSSLTLS",
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOEmbedded", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOTLS", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
         .target(
             name: "APNSWire",
             dependencies: [.product(name: "NIOCore", package: "swift-nio")],
@@ -45,9 +86,52 @@ let package = Package(
             resources: [.copy("vectors.json")],
             swiftSettings: settings
         ),
+        .target(name: "APNSSession", dependencies: ["APNSWire"], swiftSettings: strict),
+        .testTarget(name: "APNSSessionTests", dependencies: ["APNSSession", "APNSWire"], swiftSettings: settings),
+        .target(
+            name: "APNSProvider",
+            dependencies: [
+                "APNSSession",
+                "APNSWire",
+                "OpenSSLTLS",
+                .product(name: "DequeModule", package: "swift-collections"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOExtras", package: "swift-nio-extras"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOSOCKS", package: "swift-nio-extras"),
+                .product(name: "NIOTLS", package: "swift-nio"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(name: "TidyTests", swiftSettings: settings),
         .target(name: "APNSPayload", swiftSettings: strict),
         .testTarget(name: "APNSPayloadTests", dependencies: ["APNSPayload"], swiftSettings: settings),
-        .target(name: "APNSLegacyCommands", dependencies: ["APNSPayload", "APNSWire"], swiftSettings: settings),
+        .target(
+            name: "APNSLegacyCommands",
+            dependencies: [
+                "APNSPayload",
+                "APNSProvider",
+                "APNSSession",
+                "APNSWire",
+                "OpenSSLTLS",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
+        .executableTarget(
+            name: "apns-legacy",
+            dependencies: ["APNSLegacyCommands", .product(name: "ArgumentParser", package: "swift-argument-parser")],
+            swiftSettings: settings
+        ),
         .testTarget(
             name: "APNSLegacyCommandsTests",
             dependencies: ["APNSLegacyCommands", "APNSPayload", "APNSWire"],
