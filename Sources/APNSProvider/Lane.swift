@@ -243,7 +243,11 @@ extension Lane {
     /// The handshake is done.
     func connected(_ connection: LaneConnection) {
         guard self.connections[connection.number] != nil else { return }
-        self.logger.debug("connected", metadata: [LogKey.connection: "\(connection.number.rawValue)"])
+        let metadata: Logger.Metadata = [
+            LogKey.connection: "\(connection.number.rawValue)",
+            LogKey.isSessionReused: "\(connection.tls?.isSessionReused ?? false)",
+        ]
+        self.logger.debug("connected", metadata: metadata)
         self.session.connected(connection.number, now: self.now)
         self.drive()
     }

@@ -4,11 +4,14 @@ public import APNSWire
 
 /// Where a source writes the notifications that go out next, framed and numbered as they are appended.
 public struct NotificationBatch: ~Copyable {
-    private var encoder: FrameEncoder
-    private let command: Command
-    private let firstIdentifier: UInt32
-    private let countMax: Int
-    private(set) var marks = NotificationMarks()
+    @usableFromInline var encoder: FrameEncoder
+    @usableFromInline let command: Command
+    @usableFromInline let firstIdentifier: UInt32
+    @usableFromInline let countMax: Int
+    @usableFromInline var marks = NotificationMarks()
+
+    /// The tag that needs no mark, while no notification has a note; none at the beginning.
+    @usableFromInline var plainTag: UInt64?
 
     init(encoder: consuming FrameEncoder, command: Command, firstIdentifier: UInt32, countMax: Int) {
         self.encoder = encoder
@@ -37,6 +40,7 @@ public struct NotificationBatch: ~Copyable {
     ///   - note: octets that the source wants back when the notification is settled; none by default.
     /// - Returns: whether there was room. If not, nothing was appended, and the same notification is due at the next
     ///   filling.
+    @inlinable
     public mutating func append(
         token: borrowing DeviceToken,
         payload: UnsafeRawBufferPointer,
@@ -48,16 +52,22 @@ public struct NotificationBatch: ~Copyable {
         let index = self.encoder.frameCount
         guard index < self.countMax else { return false }
         let isAppended = self.encoder.append(
-            command: self.command,
-            identifier: self.firstIdentifier &+ UInt32(truncatingIfNeeded: index),
-            expiry: expiry,
-            priority: priority,
-            token: token,
-            payload: payload
-        )
+            command: self.command, identifier: self.firstIdentifier &+ UInt32(truncatingIfNeeded: index),
+            expiry: expiry, priority: priority, token: token, payload: payload)
         guard isAppended else { return false }
-        self.marks.append(tag: tag, note: note, index: index)
+        if tag == self.plainTag, note.isEmpty {
+            self.plainTag = tag &+ 1
+        } else {
+            self.mark(tag: tag, note: note, index: index)
+        }
         return true
+    }
+
+    @usableFromInline
+    mutating func mark(tag: UInt64, note: UnsafeRawBufferPointer, index: Int) {
+        if let plainTag = self.plainTag { self.marks.nextTag = plainTag }
+        self.marks.append(tag: tag, note: note, index: index)
+        self.plainTag = self.marks.hasNotes ? nil : tag &+ 1
     }
 
     /// Appends frames that lie one behind the other already, as many as there is room for.
@@ -90,6 +100,8 @@ public struct NotificationBatch: ~Copyable {
                 numberedFrom: identifier
             )
         else { return (0, 0) }
+        if let plainTag = self.plainTag { self.marks.nextTag = plainTag }
+        self.plainTag = nil
         marks.forEachTagRange(in: index..<(index + taken)) { tags in
             self.marks.append(tags: tags, index: position)
             position += tags.count
@@ -99,6 +111,7 @@ public struct NotificationBatch: ~Copyable {
 }
 
 /// The tags and notes of notifications that lie one behind the other.
+@usableFromInline
 struct NotificationMarks: Sendable {
     private struct Run: Sendable {
         var index: Int
@@ -106,7 +119,7 @@ struct NotificationMarks: Sendable {
     }
 
     private var runs: [Run] = []
-    private var nextTag: UInt64 = 0
+    var nextTag: UInt64 = 0
     private var notes: [UInt8] = []
     private var noteEnds: [UInt32] = []
 
@@ -118,6 +131,9 @@ struct NotificationMarks: Sendable {
         self.notes.append(contentsOf: note)
         self.noteEnds.append(UInt32(truncatingIfNeeded: self.notes.count))
     }
+
+    /// Whether any notification has a note.
+    var hasNotes: Bool { !self.noteEnds.isEmpty }
 
     /// Appends notifications without notes.
     mutating func append(tags: Range<UInt64>, index: Int) {

@@ -111,10 +111,14 @@ final class TLSConnection {
     /// How many octets for the peer wait to be taken.
     var ciphertextOctetCount: Int { self.port.outbound.readableBytes }
 
-    /// Has the next calls write to `buffer`, which must be empty; nothing may wait to be taken.
-    func write(to buffer: ByteBuffer) {
+    /// Has the next calls write to the memory of `buffer`, which is taken; nothing may wait to be taken.
+    ///
+    /// They are swapped, since a second reference would have the first octet copied with all the memory. As long as the
+    /// channel has a part of it, new memory is taken.
+    func write(to buffer: inout ByteBuffer, capacity: Int) {
         assert(self.port.outbound.readableBytes == 0, "ciphertext would be lost")
-        self.port.outbound = buffer
+        swap(&self.port.outbound, &buffer)
+        self.port.outbound.clear(minimumCapacity: capacity)
     }
 
     /// Encrypts the beginning of `plaintext` into one record.

@@ -93,11 +93,8 @@ extension TLSHandler {
     private func encryptBatch(_ context: ChannelHandlerContext) -> TLSConnection.Step {
         let wanted = min(self.plaintext.flushedOctets, Self.batchOctetCount)
         let recordCountMax = wanted / TLSConnection.recordOctetCountMax + 1
-        self.connection.write(
-            to: context.channel.allocator.buffer(
-                capacity: wanted + recordCountMax * TLSConnection.recordOverheadOctetCount
-            )
-        )
+        let capacity = wanted + recordCountMax * TLSConnection.recordOverheadOctetCount
+        self.connection.write(to: &self.writtenCiphertext, capacity: capacity)
         var ends: [RecordEnd] = []
         ends.reserveCapacity(recordCountMax)
         var scratch = ByteBuffer()
@@ -123,14 +120,17 @@ extension TLSHandler {
                 )
             )
         }
-        self.collectCiphertext(ends)
+        self.writtenCiphertext = self.collectCiphertext(ends)
         return step
     }
 
     /// Queues what OpenSSL wrote, cut where records end.
     ///
     /// - Parameter ends: Where each record ends, counted from the first, and the promises of the writes in it.
-    func collectCiphertext(_ ends: [RecordEnd] = []) {
+    ///
+    /// - Returns: The memory of all, to be used again when the channel has written it.
+    @discardableResult
+    func collectCiphertext(_ ends: [RecordEnd] = []) -> ByteBuffer {
         var octets = self.connection.takeCiphertext() ?? ByteBuffer()
         let start = octets.readableBytes
         for end in ends {
@@ -144,6 +144,7 @@ extension TLSHandler {
         if octets.readableBytes > 0 {
             self.records.append(Record(octets: octets, plaintextOctetCount: 0, promises: RecordPromises()))
         }
+        return octets
     }
 
     /// Gives the queued records to the channel, in order, and flushes.

@@ -69,6 +69,8 @@ public final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler {
     var shutdownTimer: Scheduled<Void>?
 
     var plaintext = PlaintextQueue()
+    /// The memory of the records that were written last.
+    var writtenCiphertext = ByteBuffer()
     /// Records on their way to the channel, in the order in which OpenSSL made them.
     var records = CircularBuffer<Record>()
     var isSendingRecords = false
