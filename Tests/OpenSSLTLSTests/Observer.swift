@@ -22,6 +22,8 @@ final class Observer: ChannelInboundHandler, Sendable {
 
         var tlsError: TLSError? { self.errors.first as? TLSError }
 
+        var summary: String { "\(self.order), \(self.received.count) octets, \(self.errors)" }
+
         mutating func note(_ what: String) {
             if self.order.last != what { self.order.append(what) }
         }
@@ -80,7 +82,7 @@ final class Observer: ChannelInboundHandler, Sendable {
         }
         if isMetAlready { promise.succeed(()) }
         let timer = eventLoop.scheduleTask(in: limit) {
-            promise.fail(DeadlineExceeded(description: "\(what) did not happen: \(self.notes)"))
+            promise.fail(DeadlineExceeded(description: "\(what) did not happen: \(self.notes.summary)"))
         }
         defer { timer.cancel() }
         try await promise.futureResult.get()
