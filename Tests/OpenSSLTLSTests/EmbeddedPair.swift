@@ -78,6 +78,11 @@ final class EmbeddedPair {
         self.server = try End(TLSHandler(serverContext: server), loop: self.loop)
     }
 
+    deinit {
+        for end in [self.client, self.server] { end.channel.close(promise: nil) }
+        self.loop.advanceTime(by: .hours(1))
+    }
+
     /// Makes both channels active and shakes hands.
     func connect() throws {
         try self.activate()
