@@ -13,6 +13,7 @@ final class Observer: ChannelInboundHandler, Sendable {
         /// What happened, in order; data that follows data is one entry.
         var order: [String] = []
         var received: [UInt8] = []
+        var pieceOctetCountMax = 0
         var errors: [any Error] = []
         var isActive = false
         var isShaken = false
@@ -107,6 +108,7 @@ final class Observer: ChannelInboundHandler, Sendable {
         let buffer = self.unwrapInboundIn(data)
         self.note {
             $0.note("data")
+            $0.pieceOctetCountMax = max($0.pieceOctetCountMax, buffer.readableBytes)
             $0.received += buffer.readableBytesView
         }
         self.onData?(context, buffer)
