@@ -34,6 +34,9 @@ final class Lane {
     /// How many batches are written before other work of the event loop has its turn.
     private static let writesInARowMax = 32
 
+    /// How many batches go to the socket at a time.
+    private static let writesAtOnceMax = 4
+
     init(
         configuration: ProviderConfiguration,
         opener: ConnectionOpener,
@@ -81,11 +84,15 @@ final class Lane {
         var writes = 0
         repeat {
             self.mustDriveAgain = false
-            while writes < Lane.writesInARowMax, self.carryOutStep(&writes) { self.deliver() }
-            self.deliver()
+    XX
         } while self.mustDriveAgain && writes < Lane.writesInARowMax
         self.isDriving = false
         if writes >= Lane.writesInARowMax { self.driveLater() }
+    }
+
+    /// Sends what was written.
+    private func flush() {
+        for connection in self.connections.values where connection.isFlushDue { connection.flush() }
     }
 
     /// - Returns: whether to ask for the next step at once.

@@ -38,9 +38,19 @@ final class LaneConnection: ChannelInboundHandler {
     /// How many octets of what was written lie in records that the kernel has taken whole.
     var octetCountLeft: Int { self.tls?.octetCountLeft ?? 0 }
 
+    /// Whether something was written and not flushed.
+    private(set) var isFlushDue = false
+
     func write(_ frames: ByteBuffer) {
         guard let context = self.context else { return }
-        context.writeAndFlush(self.wrapOutboundOut(frames), promise: nil)
+        self.isFlushDue = true
+        context.write(self.wrapOutboundOut(frames), promise: nil)
+    }
+
+    func flush() {
+        guard self.isFlushDue, let context = self.context else { return }
+        self.isFlushDue = false
+        context.flush()
     }
 
     /// Closes; nothing is reported any more but that it has closed.
