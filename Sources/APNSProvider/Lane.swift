@@ -35,7 +35,7 @@ final class Lane {
     private static let writesInARowMax = 32
 
     /// How many batches go to the socket at a time.
-    private static let writesAtOnceMax = 4
+    private static let writesAtOnceMax = 2
 
     init(
         configuration: ProviderConfiguration,
@@ -84,7 +84,12 @@ final class Lane {
         var writes = 0
         repeat {
             self.mustDriveAgain = false
-    XX
+            while writes < Lane.writesInARowMax, self.carryOutStep(&writes) {
+                if writes.isMultiple(of: Lane.writesAtOnceMax) { self.flush() }
+                self.deliver()
+            }
+            self.flush()
+            self.deliver()
         } while self.mustDriveAgain && writes < Lane.writesInARowMax
         self.isDriving = false
         if writes >= Lane.writesInARowMax { self.driveLater() }

@@ -20,10 +20,10 @@ extension TLSHandler {
     }
 
     /// How many octets of plaintext are encrypted at a time, before the channel is asked whether it takes more.
-    private static let batchOctetCount = 262_144
+    private static let batchOctetCount = 131_072
 
     /// How many such batches are written before other work of the event loop gets its turn.
-    private static let batchCountMax = 8
+    private static let batchCountMax = 16
 
     /// Keeps the octets until they are flushed.
     public func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
