@@ -21,7 +21,8 @@ let strict: [SwiftSetting] = settings + [.strictMemorySafety()]
 let package = Package(
     name: "apns-legacy",
     products: [
-        .library(name: "APNSWire", targets: ["APNSWire"])
+        .library(name: "APNSWire", targets: ["APNSWire"]),
+        .library(name: "APNSSession", targets: ["APNSSession"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
@@ -41,6 +42,16 @@ let package = Package(
                 .product(name: "NIOTestUtils", package: "swift-nio"),
             ],
             resources: [.copy("vectors.json")],
+            swiftSettings: settings
+        ),
+        .target(
+            name: "APNSSession",
+            dependencies: ["APNSWire", .product(name: "NIOCore", package: "swift-nio")],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "APNSSessionTests",
+            dependencies: ["APNSSession", "APNSWire", .product(name: "NIOCore", package: "swift-nio")],
             swiftSettings: settings
         ),
     ]
