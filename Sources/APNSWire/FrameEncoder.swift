@@ -116,6 +116,22 @@ public struct FrameEncoder: ~Copyable {
         return true
     }
 
+    /// Copies frames that another encoder wrote, and numbers them anew.
+    ///
+    /// - Parameters:
+    ///   - frames: whole frames one behind the other.
+    ///   - identifier: what the first is named from now on; each further one is named one more.
+    /// - Returns: whether there was room; if not, nothing was copied.
+    public mutating func append(frames: UnsafeRawBufferPointer, numberedFrom identifier: UInt32) -> Bool {
+        guard frames.count <= self.octetCountFree else { return false }
+        guard let source = frames.baseAddress else { return true }
+        unsafe self.cursor.copyMemory(from: source, byteCount: frames.count)
+        let copied = unsafe UnsafeMutableRawBufferPointer(start: self.cursor, count: frames.count)
+        self.storedFrameCount += unsafe FrameWalker.number(copied, from: identifier)
+        unsafe self.cursor += frames.count
+        return true
+    }
+
     @inlinable
     static func store(_ value: some FixedWidthInteger, at target: inout UnsafeMutableRawPointer) {
         unsafe target.storeBytes(of: value.bigEndian, as: type(of: value).self)

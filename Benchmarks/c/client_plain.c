@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The plain ceiling: frames are encoded on the way, one SSL_write and so one write(2) for each 16 KiB of them.
+
+#include "run.h"
+
+enum { CHUNK_OCTETS = 16384, CHUNK_FRAMES = CHUNK_OCTETS / FRAME_OCTETS };
+
+int main(int count, char **arguments) {
+    static struct run run;
+    static uint8_t chunk[CHUNK_OCTETS];
+    run_open(&run, count, arguments);
+    run_start(&run);
+    for (uint32_t sent = 0; sent < run.count;) {
+        uint32_t frames = run.count - sent < CHUNK_FRAMES ? run.count - sent : CHUNK_FRAMES;
+        size_t octets = run_encode(&run, sent + 1, frames, chunk);
+        if (SSL_write(run.ssl, chunk, (int)octets) != (int)octets) fail("The connection ended while writing.");
+        sent += frames;
+    }
+    put_probe(chunk, run.count + 1);
+    if (SSL_write(run.ssl, chunk, PROBE_OCTETS) != PROBE_OCTETS) fail("The connection ended while writing.");
+    run_finish(&run);
+    return 0;
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The command-1 frame as the measured clients encode it, and the limits that the sink checks.
+
+#ifndef FRAME_H
+#define FRAME_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum {
+    TOKEN_OCTETS = 32,
+    PAYLOAD_OCTETS = 100,
+    FRAME_OCTETS = 13 + TOKEN_OCTETS + PAYLOAD_OCTETS,
+    PROBE_OCTETS = 13,
+    ANSWER_OCTETS = 6,
+    // The limits of the binary protocol after the server change of 2014.
+    TOKEN_OCTETS_MAX = 100,
+    PAYLOAD_OCTETS_MAX = 2048,
+    ITEMS_OCTETS_MAX = 8192,
+};
+
+static inline void put16(uint8_t *at, uint16_t value) {
+    value = __builtin_bswap16(value);
+    memcpy(at, &value, sizeof value);
+}
+
+static inline void put32(uint8_t *at, uint32_t value) {
+    value = __builtin_bswap32(value);
+    memcpy(at, &value, sizeof value);
+}
+
+static inline uint16_t get16(const uint8_t *at) {
+    uint16_t value;
+    memcpy(&value, at, sizeof value);
+    return __builtin_bswap16(value);
+}
+
+static inline uint32_t get32(const uint8_t *at) {
+    uint32_t value;
+    memcpy(&value, at, sizeof value);
+    return __builtin_bswap32(value);
+}
+
+// Writes one frame of FRAME_OCTETS to `at`.
+static inline void put_frame(uint8_t *at, uint32_t identifier, uint32_t expiry, const uint8_t *token,
+                             const uint8_t *payload) {
+    at[0] = 1;
+    put32(at + 1, identifier);
+    put32(at + 5, expiry);
+    put16(at + 9, TOKEN_OCTETS);
+    memcpy(at + 11, token, TOKEN_OCTETS);
+    put16(at + 11 + TOKEN_OCTETS, PAYLOAD_OCTETS);
+    memcpy(at + 13 + TOKEN_OCTETS, payload, PAYLOAD_OCTETS);
+}
+
+// Writes one probe of PROBE_OCTETS to `at`: a frame without token and payload.
+static inline void put_probe(uint8_t *at, uint32_t identifier) {
+    memset(at, 0, PROBE_OCTETS);
+    at[0] = 1;
+    put32(at + 1, identifier);
+}
+
+#endif

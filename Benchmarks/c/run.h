@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One measured run of a client: its options, its connection, what it sends, its report.
+
+#ifndef RUN_H
+#define RUN_H
+
+#include <openssl/ssl.h>
+#include <stdint.h>
+
+#include "frame.h"
+
+enum { TOKEN_COUNT = 1024 };
+
+struct run {
+    const char *host;
+    const char *port;
+    const char *certificate;
+    const char *key;
+    const char *trust;
+    uint32_t count;
+    int socket;
+    SSL *ssl;
+    uint32_t expiry;
+    // Tokens are read from a table, as a sender with a list of devices does.
+    uint8_t tokens[TOKEN_COUNT][TOKEN_OCTETS];
+    uint8_t payload[PAYLOAD_OCTETS];
+    double wall_at_start;
+    double cpu_at_start;
+};
+
+// Ends the program with a sentence on standard error.
+_Noreturn void fail(const char *sentence);
+
+// Reads the options and connects; on return the handshake is done and the gateway's name checked.
+void run_open(struct run *run, int count, char **arguments);
+
+// Starts the clocks.
+void run_start(struct run *run);
+
+// Encodes up to `frames` frames, the first with `identifier`, to `at`; answers the octets written.
+size_t run_encode(const struct run *run, uint32_t identifier, uint32_t frames, uint8_t *at);
+
+// Reads the answer to the probe, stops the clocks, prints the report and closes.
+void run_finish(struct run *run);
+
+#endif

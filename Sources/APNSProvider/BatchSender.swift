@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSession
+public import Logging
+public import NIOCore
+import NIOPosix
+import ServiceLifecycle
+
+/// Sends all that a source gives, and proves what became of each.
+///
+/// This is the fast way to send: the source is asked on the event loops of the connections. See ``Provider`` for the
+/// convenient way.
+public struct BatchSender: Sendable {
+    private let configuration: ProviderConfiguration
+    private let opener: ConnectionOpener
+    private let group: any EventLoopGroup
+    private let logger: Logger
+    private let observer: ProviderObserver
+
+    /// Prepares to send.
+    ///
+    /// - Parameters:
+    ///   - configuration: where and how.
+    ///   - eventLoopGroup: the threads that do it; NIO's own by default.
+    ///   - logger: gets debug messages; the current task's logger by default.
+    ///   - onFailure: is told of every connection that fails, on its event loop; by default nobody is.
+    /// - Throws: ``ProviderError/configuration(_:)`` for values out of their range, and errors of `OpenSSLTLS` for
+    ///   certificates and keys that cannot be used.
+    public init(
+        _ configuration: ProviderConfiguration,
+        eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
+        logger: Logger = Logger(label: "apns.provider"),
+        onFailure: @escaping @Sendable (any Error) -> Void = { _ in }
+    ) throws {
+        try BatchSender.check(configuration)
+        self.configuration = configuration
+        self.opener = try ConnectionOpener(configuration)
+        self.group = eventLoopGroup
+        self.logger = logger
+        self.observer = ProviderObserver(onFailure: onFailure)
+    }
+
+    /// Sends until the source says that nothing more comes and everything is settled.
+    ///
+    /// When the task is cancelled, sending stops at once: what may have been processed is indeterminate, the rest
+    /// unsent. Ask the source to end for an orderly stop.
+    ///
+    /// - Parameter source: gives the notifications and takes their outcomes.
+    /// - Throws: ``ProviderError/stopped(_:underlying:)`` where a connection's session stopped early. All that the
+    ///   source gave has its outcome by then, too.
+    public func run(_ source: any NotificationSource) async throws {
+        let endings = try await self.runLanes(source)
+        source.stop()
+        guard let worst = endings.first(where: { $0.ending != .completed && $0.ending != .abandoned })
+            ?? endings.first(where: { $0.ending == .abandoned })
+        else { return }
+        throw ProviderError.stopped(worst.ending, underlying: worst.failure)
+    }
+
+    private func runLanes(_ source: any NotificationSource) async throws -> [LaneEnding] {
+        let lanes = LaneSet(
+            (0..<self.configuration.connectionCount).map { _ in
+                let eventLoop = self.group.next()
+                return LaneSet.Seat(eventLoop: eventLoop, finished: eventLoop.makePromise())
+            })
+        for seat in lanes.seats {
+            seat.eventLoop.execute {
+                let lane = Lane(
+                    configuration: self.configuration, opener: self.opener, source: source, eventLoop: seat.eventLoop,
+                    observer: self.observer, logger: self.logger, finished: seat.finished)
+                lanes.enter(lane, seat)
+                lane.drive()
+            }
+        }
+        source.start { lanes.forEachLane { $0.wake() } }
+        return try await withTaskCancellationHandler {
+            var endings: [LaneEnding] = []
+            for seat in lanes.seats {
+                let ending = try await seat.finished.futureResult.get()
+                // One that cannot go on stops the others, for which nothing is left to hope.
+                if ending.ending != .completed { lanes.forEachLane { $0.abandon() } }
+                endings.append(ending)
+            }
+            return endings
+        } onCancel: {
+            lanes.forEachLane { $0.abandon() }
+        }
+    }
+
+    private static func check(_ configuration: ProviderConfiguration) throws {
+        guard (1...ProviderConfiguration.connectionCountMax).contains(configuration.connectionCount) else {
+            let limit = ProviderConfiguration.connectionCountMax
+            throw ProviderError.configuration("There may be 1 to \(limit) connections, not \(configuration.connectionCount).")
+        }
+        guard (1...65535).contains(configuration.endpoint.port) else {
+            throw ProviderError.configuration("A port is 1 to 65535, not \(configuration.endpoint.port).")
+        }
+        guard (1...(1 << 31)).contains(configuration.limits.windowCount) else {
+            throw ProviderError.configuration("The window is 1 to 2147483648, not \(configuration.limits.windowCount).")
+        }
+        guard (1...65535).contains(configuration.payloadOctetCountMax) else {
+            let count = configuration.payloadOctetCountMax
+            throw ProviderError.configuration("The longest payload is 1 to 65535 octets, not \(count).")
+        }
+    }
+}

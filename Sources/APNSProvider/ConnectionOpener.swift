@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import FoundationEssentials
+import NIOCore
+import NIOExtras
+import NIOHTTP1
+import NIOPosix
+import NIOSOCKS
+import OpenSSLTLS
+
+/// Opens TCP connections to the gateway, through a proxy where there is one, and puts TLS on them.
+struct ConnectionOpener: Sendable {
+    private let configuration: ProviderConfiguration
+    private let context: TLSContext
+
+    /// The channel asks for more when less than this waits in it, and takes no more when this does, in octets.
+    private static let waterMark = ChannelOptions.Types.WriteBufferWaterMark(low: 65_536, high: 131_072)
+
+    init(_ configuration: ProviderConfiguration) throws {
+        self.configuration = configuration
+        var tls = configuration.tls
+        // Nothing that the gateway says after this end has closed matters, so its close_notify is not waited for long.
+        tls.shutdownTimeout = min(tls.shutdownTimeout, .seconds(1))
+        self.context = try TLSContext(tls)
+    }
+
+    /// Opens a connection; the handshake goes on after that.
+    func open(_ connection: LaneConnection, on eventLoop: any EventLoop) -> EventLoopFuture<Void> {
+        let target = self.configuration.proxy?.endpoint ?? self.configuration.endpoint
+        let bound = NIOLoopBound(connection, eventLoop: eventLoop)
+        return self.bootstrap(eventLoop)
+            .connect(host: target.host, port: target.port)
+            .flatMap { channel in
+                self.wayThroughProxy(channel).flatMapThrowing {
+                    let tls = try TLSHandler(context: self.context, serverName: self.configuration.endpoint.host)
+                    bound.value.tls = tls
+                    try channel.pipeline.syncOperations.addHandlers(tls, bound.value)
+                }
+                .flatMapErrorThrowing { error in
+                    channel.close(promise: nil)
+                    throw error
+                }
+            }
+    }
+
+    private func bootstrap(_ eventLoop: any EventLoop) -> ClientBootstrap {
+        let bootstrap = ClientBootstrap(group: eventLoop)
+            .connectTimeout(TimeAmount(self.configuration.connectDurationMax))
+            .channelOption(.socketOption(.tcp_nodelay), value: 1)
+            .channelOption(.writeBufferWaterMark, value: ConnectionOpener.waterMark)
+        guard let delay = self.configuration.keepaliveDelay else { return bootstrap }
+        let seconds = CInt(clamping: max(1, delay.components.seconds))
+        return
+            bootstrap
+            .channelOption(.socketOption(.so_keepalive), value: 1)
+            .channelOption(.tcpOption(.tcp_keepidle), value: seconds)
+            .channelOption(.tcpOption(.tcp_keepintvl), value: max(1, seconds / 4))
+    }
+
+    /// Asks the proxy for a way to the gateway, where there is a proxy.
+    private func wayThroughProxy(_ channel: any Channel) -> EventLoopFuture<Void> {
+        guard let proxy = self.configuration.proxy else { return channel.eventLoop.makeSucceededVoidFuture() }
+        let deadline = NIODeadline.now() + TimeAmount(self.configuration.connectDurationMax)
+        switch proxy.kind {
+        case .http: return self.connectThroughHTTP(channel, proxy, deadline: deadline)
+        case .socks5: return self.connectThroughSOCKS(channel, deadline: deadline)
+        }
+    }
+
+    private func connectThroughHTTP(
+        _ channel: any Channel, _ proxy: Proxy, deadline: NIODeadline
+    ) -> EventLoopFuture<Void> {
+        let target = self.configuration.endpoint
+        var headers = HTTPHeaders()
+        if let credentials = proxy.credentials {
+            let plain = Data("\(credentials.user):\(credentials.password)".utf8)
+            headers.add(name: "Proxy-Authorization", value: "Basic \(plain.base64EncodedString())")
+        }
+        let opened = channel.eventLoop.makePromise(of: Void.self)
+        let loop = channel.eventLoop
+        do {
+            let sync = channel.pipeline.syncOperations
+            let encoder = HTTPRequestEncoder()
+            let decoder = ByteToMessageHandler(HTTPResponseDecoder(leftOverBytesStrategy: .dropBytes))
+            let proxyHandler = NIOHTTP1ProxyConnectHandler(
+                targetHost: target.host, targetPort: target.port, headers: headers,
+                deadline: deadline, promise: opened)
+            try sync.addHandlers(encoder, decoder, proxyHandler)
+            let bound = NIOLoopBound((encoder, decoder), eventLoop: loop)
+            return opened.futureResult
+                .flatMap {
+                    channel.pipeline.syncOperations.removeHandler(bound.value.0)
+                        .and(channel.pipeline.syncOperations.removeHandler(bound.value.1)).map { _ in }
+                }
+                .flatMapErrorThrowing { throw ProviderError.proxy("\($0)") }
+        } catch {
+            opened.fail(error)
+            return opened.futureResult
+        }
+    }
+
+    private func connectThroughSOCKS(_ channel: any Channel, deadline: NIODeadline) -> EventLoopFuture<Void> {
+        let target = self.configuration.endpoint
+        let opened = channel.eventLoop.makePromise(of: Void.self)
+        do {
+            let handler = SOCKSClientHandler(targetAddress: .domain(target.host, port: target.port))
+            let waiter = SOCKSWaiter(opened: opened, deadline: deadline)
+            try channel.pipeline.syncOperations.addHandlers(handler, waiter)
+            let bound = NIOLoopBound(waiter, eventLoop: channel.eventLoop)
+            return opened.futureResult
+                .flatMap { channel.pipeline.syncOperations.removeHandler(bound.value) }
+                .flatMapErrorThrowing { throw ProviderError.proxy("\($0)") }
+        } catch {
+            opened.fail(error)
+            return opened.futureResult
+        }
+    }
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSession
+import APNSWire
+import NIOCore
+
+/// The frames of one session that are not settled, in the order of their numbers, to be sent again where that is due.
+struct FrameStore {
+    /// Frames one behind the other.
+    struct Chunk {
+        var frames: ByteBuffer
+        var firstNumber: UInt64
+        var count: Int
+        var firstIdentifier: UInt32
+        var marks: NotificationMarks
+
+        var endNumber: UInt64 { self.firstNumber + UInt64(self.count) }
+        var octetCount: Int { self.frames.capacity + self.marks.octetCount }
+    }
+
+    /// How many octets of frames a chunk has at most: about what one turn of writing takes.
+    static let chunkOctetCount = 65_536
+
+    private var chunks = CircularBuffer<Chunk>()
+    private let allocator = ByteBufferAllocator()
+
+    /// Octets of memory that the frames take.
+    private(set) var octetCount = 0
+
+    /// Takes new notifications from a source.
+    ///
+    /// - Returns: their frames, and what the source says of more.
+    mutating func take(
+        from source: any NotificationSource, number: UInt64, countMax: Int, command: Command, identifier: UInt32
+    ) -> (frames: ByteBuffer, count: Int, supply: ProviderSupply) {
+        var frames = self.allocator.buffer(capacity: FrameStore.chunkOctetCount)
+        var marks = NotificationMarks()
+        var count = 0
+        var supply = ProviderSupply.waiting
+        frames.writeWithUnsafeMutableBytes(minimumWritableBytes: FrameStore.chunkOctetCount) { memory in
+            guard let encoder = FrameEncoder(writingInto: memory) else { return 0 }
+            var batch = NotificationBatch(
+                encoder: encoder, command: command, firstIdentifier: identifier, countMax: countMax)
+            supply = source.fill(&batch)
+            marks = batch.marks
+            count = batch.count
+            return batch.octetCount
+        }
+        guard count > 0 else { return (frames, 0, supply) }
+        if frames.readableBytes < FrameStore.chunkOctetCount / 2 {
+            // A trickle must not hold a whole chunk of memory for each notification.
+            frames = self.allocator.buffer(buffer: frames)
+        }
+        let chunk = Chunk(
+            frames: frames, firstNumber: number, count: count, firstIdentifier: identifier, marks: marks)
+        self.octetCount += chunk.octetCount
+        self.chunks.append(chunk)
+        return (frames, count, supply)
+    }
+
+    /// Frames that were taken before, with the identifiers of another connection.
+    ///
+    /// - Returns: the frames from `number` on, as far as they lie together.
+    mutating func frames(from number: UInt64, countMax: UInt64, identifier: UInt32) -> (frames: ByteBuffer, count: Int) {
+        guard let position = self.position(of: number) else { return (ByteBuffer(), 0) }
+        let index = Int(number - self.chunks[position].firstNumber)
+        let count = min(self.chunks[position].count - index, Int(clamping: countMax))
+        if index == 0, count == self.chunks[position].count {
+            if self.chunks[position].firstIdentifier != identifier {
+                self.chunks[position].firstIdentifier = identifier
+                self.chunks[position].frames.withUnsafeMutableReadableBytes { _ = FrameWalker.number($0, from: identifier) }
+            }
+            return (self.chunks[position].frames, count)
+        }
+        var part = self.chunks[position].frames.withUnsafeReadableBytes { octets in
+            let start = FrameWalker.offset(passing: index, in: octets)
+            let end = FrameWalker.offset(passing: count, from: start, in: octets)
+            return ByteBuffer(bytes: octets[start..<end])
+        }
+        part.withUnsafeMutableReadableBytes { _ = FrameWalker.number($0, from: identifier) }
+        return (part, count)
+    }
+
+    /// How many of the frames from `number` on lie whole within so many octets.
+    func count(from number: UInt64, withinOctets octetCount: Int) -> UInt64 {
+        var count: UInt64 = 0
+        var left = octetCount
+        var next = number
+        while left > 0, let position = self.position(of: next) {
+            let chunk = self.chunks[position]
+            let index = Int(next - chunk.firstNumber)
+            let found = chunk.frames.withUnsafeReadableBytes { octets in
+                let start = FrameWalker.offset(passing: index, in: octets)
+                guard octets.count - start > left else { return (chunk.count - index, octets.count - start) }
+                var found = 0
+                var offset = start
+                while let frame = FrameWalker.frame(at: offset, in: octets), offset + frame.octetCount - start <= left {
+                    offset += frame.octetCount
+                    found += 1
+                }
+                return (found, left)
+            }
+            count += UInt64(found.0)
+            next += UInt64(found.0)
+            left -= found.1
+        }
+        return count
+    }
+
+    /// Hands on what was settled, and forgets it.
+    mutating func settle(_ settlement: Settlement, to source: any NotificationSource) {
+        var next = settlement.numbers.lowerBound
+        while next < settlement.numbers.upperBound, let chunk = self.chunks.first {
+            let start = Int(next - chunk.firstNumber)
+            let end = min(chunk.count, Int(settlement.numbers.upperBound - chunk.firstNumber))
+            source.settle(
+                SettledNotifications(
+                    outcome: settlement.outcome, attempts: settlement.attempts,
+                    possibleDuplicate: settlement.possibleDuplicate, chunk: chunk, indices: start..<end))
+            next = chunk.firstNumber + UInt64(end)
+            if end == chunk.count {
+                self.octetCount -= chunk.octetCount
+                self.chunks.removeFirst()
+            }
+        }
+    }
+
+    /// The chunk with a number, found by halving.
+    private func position(of number: UInt64) -> CircularBuffer<Chunk>.Index? {
+        var low = 0
+        var high = self.chunks.count
+        while low < high {
+            let middle = (low + high) / 2
+            let index = self.chunks.index(self.chunks.startIndex, offsetBy: middle)
+            if self.chunks[index].endNumber <= number { low = middle + 1 } else { high = middle }
+        }
+        guard low < self.chunks.count else { return nil }
+        let index = self.chunks.index(self.chunks.startIndex, offsetBy: low)
+        return self.chunks[index].firstNumber <= number ? index : nil
+    }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSession
+import APNSWire
+import NIOCore
+import NIOTLS
+import OpenSSLTLS
+
+/// One connection of a lane: the last handler of its channel.
+final class LaneConnection: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    let number: ConnectionNumber
+    private weak var lane: Lane?
+    private var context: ChannelHandlerContext?
+    private var received = ByteBuffer()
+    private var failure: (any Error)?
+    private var isConnected = false
+    private var isOver = false
+    private var hasAnswer = false
+    private var isClosing = false
+
+    /// Since when the channel takes nothing, and how much it had taken by then.
+    var stall: (octetCountLeft: Int, since: Duration)?
+
+    /// The TLS below, once the channel has it.
+    var tls: TLSHandler?
+
+    init(number: ConnectionNumber, lane: Lane) {
+        self.number = number
+        self.lane = lane
+    }
+
+    /// Whether the channel takes more octets now.
+    var isWritable: Bool { self.context?.channel.isWritable ?? false }
+
+    /// How many octets of what was written lie in records that the kernel has taken whole.
+    var octetCountLeft: Int { self.tls?.octetCountLeft ?? 0 }
+
+    func write(_ frames: ByteBuffer) {
+        guard let context = self.context else { return }
+        context.writeAndFlush(self.wrapOutboundOut(frames), promise: nil)
+    }
+
+    /// Closes; nothing is reported any more but that it has closed.
+    ///
+    /// - Returns: whether there is a channel, which will report that.
+    func close() -> Bool {
+        self.isOver = true
+        guard let context = self.context, context.channel.isActive else { return false }
+        self.isClosing = true
+        context.close(promise: nil)
+        return true
+    }
+
+    /// The channel could not be opened.
+    func fail(_ error: any Error) {
+        self.failure = self.failure ?? error
+        self.end()
+    }
+
+    private func end() {
+        guard !self.isOver else { return }
+        self.isOver = true
+        self.lane?.ended(self, wasConnected: self.isConnected, failure: self.failure)
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        if self.isOver { context.close(promise: nil) }
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        self.context = nil
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case .handshakeCompleted = event as? TLSUserEvent, !self.isOver {
+            self.isConnected = true
+            self.lane?.connected(self)
+        }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard !self.isOver, !self.hasAnswer else { return }
+        var octets = self.unwrapInboundIn(data)
+        self.received.writeBuffer(&octets)
+        do {
+            guard let response = try ErrorResponse(parsing: &self.received) else { return }
+            self.hasAnswer = true
+            self.lane?.received(response, on: self)
+        } catch {
+            self.hasAnswer = true
+            self.failure = ProviderError.notAGateway
+            context.close(promise: nil)
+        }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        self.failure = self.failure ?? error
+        // TLS closes the channel after its errors; others may leave it open.
+        context.close(promise: nil)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        self.end()
+        if self.isClosing { self.lane?.hasClosed(self) }
+        self.isClosing = false
+        context.fireChannelInactive()
+    }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        if context.channel.isWritable, !self.isOver { self.lane?.becameWritable() }
+        context.fireChannelWritabilityChanged()
+    }
+}

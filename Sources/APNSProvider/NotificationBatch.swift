@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import APNSWire
+
+/// Where a source writes the notifications that go out next, framed and numbered as they are appended.
+public struct NotificationBatch: ~Copyable {
+    private var encoder: FrameEncoder
+    private let command: Command
+    private let firstIdentifier: UInt32
+    private let countMax: Int
+    private(set) var marks = NotificationMarks()
+
+    init(encoder: consuming FrameEncoder, command: Command, firstIdentifier: UInt32, countMax: Int) {
+        self.encoder = encoder
+        self.command = command
+        self.firstIdentifier = firstIdentifier
+        self.countMax = countMax
+    }
+
+    /// How many notifications were appended.
+    public var count: Int { self.encoder.frameCount }
+
+    /// How many more may be appended, if there is room for their octets.
+    public var countFree: Int { self.countMax - self.encoder.frameCount }
+
+    var octetCount: Int { self.encoder.octetCount }
+
+    /// Appends one notification.
+    ///
+    /// - Parameters:
+    ///   - token: whom it is for.
+    ///   - payload: JSON text in UTF-8, 1 to 65,535 octets; its limit is the caller's to check.
+    ///   - expiry: seconds since 1970 (UTC), 0 for not kept, `nil` for as long as the service keeps any.
+    ///   - priority: 10, 5, or `nil` for not said.
+    ///   - tag: a number by which the source knows the notification again when it is settled. Tags that run on by one
+    ///     cost nothing.
+    ///   - note: octets that the source wants back when the notification is settled; none by default.
+    /// - Returns: whether there was room. If not, nothing was appended, and the same notification is due at the next
+    ///   filling.
+    public mutating func append(
+        token: borrowing DeviceToken,
+        payload: UnsafeRawBufferPointer,
+        expiry: UInt32?,
+        priority: UInt8? = nil,
+        tag: UInt64,
+        note: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
+    ) -> Bool {
+        let index = self.encoder.frameCount
+        guard index < self.countMax else { return false }
+        let isAppended = self.encoder.append(
+            command: self.command, identifier: self.firstIdentifier &+ UInt32(truncatingIfNeeded: index),
+            expiry: expiry, priority: priority, token: token, payload: payload)
+        guard isAppended else { return false }
+        self.marks.append(tag: tag, note: note, index: index)
+        return true
+    }
+
+    /// Appends frames that lie one behind the other already, as many as there is room for.
+    ///
+    /// - Returns: how many were appended, and how many octets they have.
+    mutating func append(
+        frames: UnsafeRawBufferPointer, count: Int, marks: NotificationMarks, from index: Int
+    ) -> (count: Int, octetCount: Int) {
+        var taken = min(count, self.countFree)
+        var octetCount = frames.count
+        if taken < count || octetCount > self.encoder.octetCountFree {
+            octetCount = 0
+            var fitting = 0
+            while fitting < taken, let frame = FrameWalker.frame(at: octetCount, in: frames),
+                octetCount + frame.octetCount <= self.encoder.octetCountFree
+            {
+                octetCount += frame.octetCount
+                fitting += 1
+            }
+            taken = fitting
+        }
+        var position = self.count
+        let identifier = self.firstIdentifier &+ UInt32(truncatingIfNeeded: position)
+        guard taken > 0,
+            self.encoder.append(
+                frames: UnsafeRawBufferPointer(rebasing: frames[..<octetCount]), numberedFrom: identifier)
+        else { return (0, 0) }
+        marks.forEachTagRange(in: index..<(index + taken)) { tags in
+            self.marks.append(tags: tags, index: position)
+            position += tags.count
+        }
+        return (taken, octetCount)
+    }
+}
+
+/// The tags and notes of notifications that lie one behind the other.
+struct NotificationMarks: Sendable {
+    private struct Run: Sendable {
+        var index: Int
+        var tag: UInt64
+    }
+
+    private var runs: [Run] = []
+    private var nextTag: UInt64 = 0
+    private var notes: [UInt8] = []
+    private var noteEnds: [UInt32] = []
+
+    mutating func append(tag: UInt64, note: UnsafeRawBufferPointer, index: Int) {
+        if tag != self.nextTag || self.runs.isEmpty { self.runs.append(Run(index: index, tag: tag)) }
+        self.nextTag = tag &+ 1
+        if note.isEmpty && self.noteEnds.isEmpty { return }
+        while self.noteEnds.count < index { self.noteEnds.append(UInt32(truncatingIfNeeded: self.notes.count)) }
+        self.notes.append(contentsOf: note)
+        self.noteEnds.append(UInt32(truncatingIfNeeded: self.notes.count))
+    }
+
+    /// Appends notifications without notes.
+    mutating func append(tags: Range<UInt64>, index: Int) {
+        if tags.lowerBound != self.nextTag || self.runs.isEmpty {
+            self.runs.append(Run(index: index, tag: tags.lowerBound))
+        }
+        self.nextTag = tags.upperBound
+    }
+
+    /// Octets of memory that grow with the number of notifications.
+    var octetCount: Int { self.runs.count * MemoryLayout<Run>.stride + self.notes.count + self.noteEnds.count * 4 }
+
+    /// The tags of some notifications, as ranges.
+    func forEachTagRange(in indices: Range<Int>, _ body: (Range<UInt64>) -> Void) {
+        for (position, run) in self.runs.enumerated() {
+            let end = position + 1 < self.runs.count ? self.runs[position + 1].index : Int.max
+            let start = max(run.index, indices.lowerBound)
+            let stop = min(end, indices.upperBound)
+            guard start < stop else { continue }
+            let tag = run.tag + UInt64(start - run.index)
+            body(tag..<(tag + UInt64(stop - start)))
+        }
+    }
+
+    /// Lends the note of one notification.
+    func withNote<Value>(at index: Int, _ body: (UnsafeRawBufferPointer) -> Value) -> Value {
+        self.notes.withUnsafeBytes { notes in
+            guard index < self.noteEnds.count else { return body(UnsafeRawBufferPointer(start: nil, count: 0)) }
+            let start = index == 0 ? 0 : Int(self.noteEnds[index - 1])
+            return body(UnsafeRawBufferPointer(rebasing: notes[start..<Int(self.noteEnds[index])]))
+        }
+    }
+}

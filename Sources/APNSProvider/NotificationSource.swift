@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import APNSSession
+import APNSWire
+import NIOCore
+
+/// Gives notifications in batches, and takes what became of them.
+///
+/// Its methods are called on the event loops of the connections, for several connections at the same time: they must
+/// not wait, and guard what they share. What they cost is what sending costs, so this is the fast way; ``Provider`` is
+/// the convenient one.
+public protocol NotificationSource: Sendable {
+    /// Appends notifications until the batch is full or there are no more.
+    ///
+    /// - Parameter batch: is appended to.
+    /// - Returns: whether there may be more.
+    func fill(_ batch: inout NotificationBatch) -> ProviderSupply
+
+    /// Takes what became of notifications that followed one another in a batch.
+    ///
+    /// - Parameter settled: which ones, and what became of them; not to be kept.
+    func settle(_ settled: borrowing SettledNotifications)
+
+    /// Is told how to say that there is something after ``fill(_:)`` said that it is waiting.
+    ///
+    /// - Parameter wake: may be called from anywhere, as often as one likes.
+    func start(wake: @escaping @Sendable () -> Void)
+
+    /// Is told that no connection will take notifications any more.
+    func stop()
+}
+
+extension NotificationSource {
+    /// Does nothing, for sources that never wait.
+    public func start(wake: @escaping @Sendable () -> Void) {}
+
+    /// Does nothing.
+    public func stop() {}
+}
+
+/// Notifications that followed one another in a batch and have the same outcome.
+public struct SettledNotifications: ~Copyable {
+    /// What became of each.
+    public let outcome: Outcome
+
+    /// On how many connections each was written.
+    public let attempts: Int
+
+    /// Whether each may have reached its device more than once.
+    public let possibleDuplicate: Bool
+
+    let chunk: FrameStore.Chunk
+    let indices: Range<Int>
+
+    /// How many they are.
+    public var count: Int { self.indices.count }
+
+    /// Their tags, as ranges in the order in which they were appended.
+    ///
+    /// - Parameter body: is given each range.
+    public borrowing func forEachTagRange(_ body: (Range<UInt64>) -> Void) {
+        self.chunk.marks.forEachTagRange(in: self.indices, body)
+    }
+
+    /// Each of them with its tag, the octets of its token, and its note.
+    ///
+    /// - Parameter body: is given octets that must not leave it.
+    public borrowing func forEach(
+        _ body: (_ tag: UInt64, _ token: UnsafeRawBufferPointer, _ note: UnsafeRawBufferPointer) -> Void
+    ) {
+        self.chunk.frames.withUnsafeReadableBytes { octets in
+            var offset = FrameWalker.offset(passing: self.indices.lowerBound, in: octets)
+            var index = self.indices.lowerBound
+            self.chunk.marks.forEachTagRange(in: self.indices) { tags in
+                for tag in tags {
+                    guard let frame = FrameWalker.frame(at: offset, in: octets) else { return }
+                    let end = frame.tokenOffset + frame.tokenOctetCount
+                    let token = UnsafeRawBufferPointer(rebasing: octets[frame.tokenOffset..<end])
+                    self.chunk.marks.withNote(at: index) { note in body(tag, token, note) }
+                    offset += frame.octetCount
+                    index += 1
+                }
+            }
+        }
+    }
+}

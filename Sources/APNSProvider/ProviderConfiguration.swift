@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import APNSSession
+public import APNSWire
+public import OpenSSLTLS
+
+/// Where and how a provider sends.
+public struct ProviderConfiguration: Sendable {
+    /// Where the gateway listens.
+    public var endpoint: Endpoint
+
+    /// Identity, trust and versions of TLS; made with `TLSConfiguration.client(...)`.
+    public var tls: TLSConfiguration
+
+    /// The format of the frames; command 1 by default.
+    public var command = Command.enhanced
+
+    /// How many connections send at a time; 1 by default, at most 64. Order is kept on each connection, not among them.
+    public var connectionCount = 1
+
+    /// The numbers by which each connection's session decides.
+    public var limits = ProviderLimits()
+
+    /// The longest payload, in octets; 2048 by default.
+    public var payloadOctetCountMax = WireLimits.payloadOctetCountMax
+
+    /// The most memory for frames whose fate is not proved, in octets, for all connections together; 24 MiB by default.
+    public var storeOctetCountMax = 24 << 20
+
+    /// A proxy to go through; `nil` by default.
+    public var proxy: Proxy?
+
+    /// How long opening a TCP connection may take, proxy included; 10 s by default. The handshake has its own limit in
+    /// ``tls``.
+    public var connectDurationMax = Duration.seconds(10)
+
+    /// After how long without traffic TCP begins to ask whether the other end is there, so that NAT keeps idle
+    /// connections; 60 s by default, `nil` for never.
+    public var keepaliveDelay: Duration? = .seconds(60)
+
+    /// Whether notifications for a token that was rejected with status 8 earlier in the same run are not sent, but
+    /// reported as suppressed; by default they are not sent.
+    public var suppressesRejectedTokens = true
+
+    /// Makes a configuration with the defaults.
+    ///
+    /// - Parameters:
+    ///   - endpoint: where the gateway listens.
+    ///   - tls: identity, trust and versions of TLS.
+    public init(endpoint: Endpoint, tls: TLSConfiguration) {
+        self.endpoint = endpoint
+        self.tls = tls
+    }
+
+    /// The greatest ``connectionCount``.
+    public static let connectionCountMax = 64
+
+    /// The numbers of a session, as the command demands.
+    var sessionLimits: ProviderLimits {
+        var limits = self.limits
+        limits.hasNoIdentifiers = self.command == .simple
+        return limits
+    }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import APNSSession
+import Metrics
+
+/// What can be counted while a provider sends, as swift-metrics.
+struct ProviderObserver: Sendable {
+    private let outcomes: [String: Counter]
+    private let connections = Counter(label: "push.connections")
+    private let probes = Counter(label: "push.probes")
+    private let failures = Counter(label: "push.connection.failures")
+    private let duplicates = Counter(label: "push.duplicates.possible")
+    private let onFailure: @Sendable (any Error) -> Void
+
+    init(onFailure: @escaping @Sendable (any Error) -> Void = { _ in }) {
+        self.onFailure = onFailure
+        let names = ["accepted", "rejected", "indeterminate", "unsent", "invalid", "suppressed"]
+        self.outcomes = Dictionary(
+            uniqueKeysWithValues: names.map { name in
+                (name, Counter(label: "push.notifications", dimensions: [("outcome", name)]))
+            })
+    }
+
+    func settled(_ settlement: Settlement) {
+        self.settled(settlement.outcome, count: settlement.numbers.count)
+        if settlement.possibleDuplicate { self.duplicates.increment(by: settlement.numbers.count) }
+    }
+
+    func settled(_ outcome: Outcome, count: Int) {
+        self.outcomes[outcome.name]?.increment(by: count)
+    }
+
+    func connecting() { self.connections.increment() }
+
+    func probed() { self.probes.increment() }
+
+    func failed(_ error: any Error) {
+        self.failures.increment()
+        self.onFailure(error)
+    }
+}
+
+/// The keys under which data stands in log messages.
+enum LogKey {
+    static let connection = "push.connection.id"
+    static let status = "push.error.status"
+    static let identifier = "push.notification.identifier"
+    static let failure = "push.connection.failure"
+    static let ending = "push.ending"
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSession
+import APNSWire
+
+/// What the gateway and the network between do to one walk: the truth that the provider's outcomes are held against.
+struct GatewayModel {
+    /// How the gateway and the network misbehave in one walk.
+    struct Faults {
+        /// How many of a hundred tokens are bad.
+        var badPercent = 0
+        /// How many faults happen at most; then all goes well.
+        var budget = 0
+        /// Whether the gateway never says anything and closes at once.
+        var isDead = false
+        /// Whether the gateway closes without an answer for bad ones (command 0).
+        var isSilentOnBad = false
+        /// Whether the answer to bad tokens may have identifier 0 or one that was never written.
+        var hidesIdentifiers = false
+    }
+
+    /// A message on its way.
+    struct Message {
+        var number: UInt64?
+        var identifier: UInt32
+    }
+
+    /// One connection with all that is on its way in both directions.
+    struct Connection {
+        var messages: [Message] = []
+        /// Numbers of messages that are whole in the kernel, at the gateway, and read by the gateway.
+        var leftCount = 0
+        var arrivedCount = 0
+        var readCount = 0
+        var isOpen = false
+        /// The gateway reads no more.
+        var isOver = false
+        /// What is on its way to the provider; then the end of the connection.
+        var answer: ErrorResponse?
+        var isEndDue = false
+        var lastProcessedIdentifier: UInt32 = 0
+    }
+
+    var faults: Faults
+    var random: SplitMix64
+    var connections: [ConnectionNumber: Connection] = [:]
+    var bad: Set<UInt64> = []
+    var processed: [UInt64: Int] = [:]
+    var firstProcessed: [UInt64] = []
+    var refused: Set<UInt64> = []
+    var transientRefusals: [UInt64: Int] = [:]
+
+    init(faults: Faults, notificationCount: Int, random: SplitMix64) {
+        self.faults = faults
+        self.random = random
+        for number in 0..<UInt64(notificationCount) where self.random.chance(faults.badPercent) {
+            self.bad.insert(number)
+        }
+    }
+
+    /// Whether a fault happens now; each costs one of the budget.
+    private mutating func isFaulty(_ percent: Int) -> Bool {
+        guard self.faults.budget > 0, self.random.chance(percent) else { return false }
+        self.faults.budget -= 1
+        return true
+    }
+
+    /// Whether a connection that is being opened comes to be open.
+    mutating func opens() -> Bool { !self.isFaulty(20) }
+
+    /// Moves octets on a connection forward by a random part, and lets the gateway read.
+    mutating func move(_ name: ConnectionNumber) {
+        guard var connection = self.connections[name], connection.isOpen else { return }
+        connection.leftCount += self.random.below(connection.messages.count - connection.leftCount + 1)
+        connection.arrivedCount += self.random.below(connection.leftCount - connection.arrivedCount + 1)
+        if self.random.chance(50) { connection.leftCount = connection.messages.count }
+        if self.random.chance(50) { connection.arrivedCount = connection.leftCount }
+        if !connection.isOver, self.faults.isDead || self.isFaulty(2) { self.cut(&connection) }
+        var count = self.random.below(connection.arrivedCount - connection.readCount + 1)
+        if self.random.chance(50) { count = connection.arrivedCount - connection.readCount }
+        while count > 0, !connection.isOver {
+            count -= 1
+            self.read(&connection)
+        }
+        self.connections[name] = connection
+    }
+
+    /// The connection dies at any octet: what has arrived may be read or not, nothing more arrives, nothing is said.
+    private mutating func cut(_ connection: inout Connection) {
+        let count = self.random.below(connection.arrivedCount - connection.readCount + 1)
+        for _ in 0..<count where !connection.isOver && !self.faults.isDead { self.read(&connection) }
+        connection.answer = nil
+        connection.isOver = true
+        connection.isEndDue = true
+    }
+
+    /// The gateway reads one message.
+    private mutating func read(_ connection: inout Connection) {
+        let message = connection.messages[connection.readCount]
+        connection.readCount += 1
+        guard let number = message.number else {
+            let isAnonymous = self.random.chance(20)
+            return self.end(
+                &connection,
+                ErrorResponse(status: .missingDeviceToken, identifier: isAnonymous ? 0 : message.identifier)
+            )
+        }
+        if self.isFaulty(1) {
+            let identifier = self.random.chance(70) ? connection.lastProcessedIdentifier : 0
+            return self.end(&connection, ErrorResponse(status: .shutdown, identifier: identifier))
+        }
+        if self.bad.contains(number) { return self.refuse(number, message, &connection) }
+        if self.transientRefusals[number, default: 0] < 2, !self.faults.isSilentOnBad, self.isFaulty(1) {
+            self.transientRefusals[number, default: 0] += 1
+            return self.end(&connection, ErrorResponse(status: .processingError, identifier: message.identifier))
+        }
+        if self.processed[number] == nil { self.firstProcessed.append(number) }
+        self.processed[number, default: 0] += 1
+        connection.lastProcessedIdentifier = message.identifier
+    }
+
+    private mutating func refuse(_ number: UInt64, _ message: Message, _ connection: inout Connection) {
+        self.refused.insert(number)
+        guard !self.faults.isSilentOnBad else { return self.end(&connection, nil) }
+        let statuses: [UInt8] = [8, 8, 8, 8, 5, 7, 128, 255, 99, 1]
+        let status = ErrorResponse.Status(rawValue: statuses[Int(number) % statuses.count])
+        var identifier = message.identifier
+        if self.faults.hidesIdentifiers, self.random.chance(50) {
+            identifier = self.random.chance(50) ? 0 : 4_000_000_000
+        }
+        self.end(&connection, ErrorResponse(status: status, identifier: identifier))
+    }
+
+    /// The gateway says its last and closes; now and then the last is lost.
+    private mutating func end(_ connection: inout Connection, _ answer: ErrorResponse?) {
+        connection.isOver = true
+        connection.isEndDue = true
+        connection.answer = self.isFaulty(15) ? nil : answer
+    }
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSession
+import APNSWire
+
+@testable import struct APNSSession.PlacementRules
+@testable import struct APNSSession.ProviderSession
+
+/// A walk of a provider session beside a model of the gateway, in which chance decides what happens next.
+struct ProviderWalk {
+    private var session: ProviderSession
+    private var model: GatewayModel
+    private var random: SplitMix64
+    private let notificationCount: UInt64
+    private var connecting: [ConnectionNumber] = []
+    private var now = Duration.zero
+    private var settlements: [Settlement] = []
+    private var suppliedCount: UInt64 = 0
+    private var mayComplete: Bool
+    private var roundCount = 0
+    private let abandonsAt: Int
+
+    /// More rounds than any walk needs; one that takes more does not end.
+    private static let roundCountMax = 400_000
+
+    init(seed: UInt64, rules: PlacementRules = .proved) {
+        var random = SplitMix64(seed: seed)
+        var limits = ProviderLimits()
+        limits.policy = random.chance(50) ? .atLeastOnce : .atMostOnce
+        limits.windowCount = UInt64(1 + random.below(random.chance(50) ? 10 : 200))
+        limits.invalidTokenRunCountMax = random.chance(90) ? 0 : 4
+        limits.hasNoIdentifiers = random.chance(10)
+        limits.fruitlessConnectionCountMax = 40
+        limits.refusedConnectionCountMax = 40
+        self.notificationCount = UInt64(random.below(random.chance(80) ? 40 : 300))
+        var faults = GatewayModel.Faults()
+        faults.badPercent = random.chance(40) ? 0 : random.below(31)
+        faults.budget = random.chance(20) ? 0 : random.below(20)
+        faults.isDead = random.chance(2)
+        faults.isSilentOnBad = limits.hasNoIdentifiers
+        faults.hidesIdentifiers = random.chance(30)
+        self.mayComplete = !faults.isDead && limits.invalidTokenRunCountMax == 0
+        self.model = GatewayModel(faults: faults, notificationCount: Int(self.notificationCount), random: random)
+        self.session = ProviderSession(limits: limits, rules: rules)
+        self.abandonsAt = random.chance(5) ? random.below(300) : -1
+        self.random = SplitMix64(seed: ~seed)
+    }
+
+    /// Walks to the end, and says what went wrong, or `nil`.
+    mutating func run() -> String? {
+        for _ in 0..<ProviderWalk.roundCountMax {
+            if let ending = self.advance() { return self.violation(ending) }
+        }
+        return "does not end"
+    }
+
+    /// One round: the session's next step, or something that happens to it.
+    private mutating func advance() -> ProviderEnding? {
+        if self.random.chance(60) || (self.connecting.isEmpty && self.model.connections.isEmpty) {
+            switch self.session.step(now: self.now) {
+            case .connect(let number): self.connecting.append(number)
+            case .write(let number, let numbers, let first): self.write(number, numbers, first)
+            case .probe(let number, let identifier):
+                self.model.connections[number]?.messages.append(.init(number: nil, identifier: identifier))
+            case .close(let number):
+                self.connecting.removeAll { $0 == number }
+                self.model.connections[number] = nil
+                self.session.closed(number, now: self.now, jitter: 0.5)
+            case .wait(let time): self.wait(until: time)
+            case .finish(let ending):
+                self.settlements += self.session.takeSettlements()
+                return ending
+            }
+        } else {
+            self.happen()
+        }
+        if self.abandonsAt == self.roundCount {
+            self.session.abandon()
+            self.mayComplete = false
+        }
+        self.roundCount += 1
+        if self.random.chance(5) {
+            self.session.storeIsFull = self.random.chance(50) && self.session.settled < self.session.taken
+        }
+        if self.random.chance(20) { self.settlements += self.session.takeSettlements() }
+        return nil
+    }
+
+    private mutating func write(_ number: ConnectionNumber, _ numbers: Range<UInt64>, _ first: UInt32) {
+        var count = UInt64(1 + self.random.below(min(numbers.count, 30)))
+        let fresh = numbers.lowerBound + count > self.session.taken
+        if fresh {
+            let available = self.notificationCount - self.session.taken
+            let wanted = numbers.lowerBound + count - self.session.taken
+            count -= wanted - min(wanted, available)
+            if wanted > available { self.session.supply(.ended) }
+            if self.random.chance(5) {
+                self.session.supply(self.session.taken == self.notificationCount ? .ended : .waiting)
+            }
+        }
+        for offset in 0..<count {
+            let message = GatewayModel.Message(
+                number: numbers.lowerBound + offset,
+                identifier: first + UInt32(truncatingIfNeeded: offset)
+            )
+            self.model.connections[number]?.messages.append(message)
+        }
+        self.session.wrote(count, now: self.now)
+    }
+
+    private mutating func wait(until time: Duration?) {
+        if self.random.chance(30) { self.session.supply(.available) }
+        if self.random.chance(50), let time { self.now = max(self.now, min(time, self.now + .milliseconds(500))) }
+        if self.random.chance(5), let time { self.now = max(self.now, time) }
+    }
+
+    /// Something happens on a connection.
+    private mutating func happen() {
+        if let number = self.connecting.popLast() {
+            if self.model.opens() {
+                self.model.connections[number] = GatewayModel.Connection(isOpen: true)
+                self.session.connected(number, now: self.now)
+            } else {
+                self.session.connectFailed(number, now: self.now, jitter: 0.5)
+            }
+            return
+        }
+        let numbers = self.model.connections.keys.sorted()
+        guard !numbers.isEmpty else { return }
+        let number = numbers[self.random.below(numbers.count)]
+        self.model.move(number)
+        guard let connection = self.model.connections[number] else { return }
+        if let last = connection.messages[..<connection.leftCount].last(where: { $0.number != nil })?.number {
+            self.session.left(number, before: last + 1)
+        }
+        guard connection.isEndDue, self.random.chance(50) else { return }
+        if let answer = connection.answer {
+            self.model.connections[number]?.answer = nil
+            self.session.received(answer, on: number, now: self.now, jitter: 0.5)
+        } else {
+            self.model.connections[number] = nil
+            self.session.closed(number, now: self.now, jitter: 0.5)
+        }
+    }
+}
+
+// MARK: - Invariants
+
+extension ProviderWalk {
+    private func violation(_ ending: ProviderEnding) -> String? {
+        var next: UInt64 = 0
+        for settlement in self.settlements {
+            guard settlement.numbers.lowerBound == next else { return "settlements leave a gap at \(next)" }
+            next = settlement.numbers.upperBound
+            for number in settlement.numbers {
+                if let violation = self.violation(number, settlement) { return "\(number): \(violation)" }
+            }
+        }
+        guard next == self.session.taken else { return "\(next) of \(self.session.taken) settled" }
+        let ordered = zip(self.model.firstProcessed, self.model.firstProcessed.dropFirst()).allSatisfy { $0 < $1 }
+        guard ordered else { return "order not kept" }
+        if self.mayComplete {
+            guard ending == .completed else { return "ended \(ending)" }
+            guard next == self.notificationCount else { return "\(next) of \(self.notificationCount) taken" }
+        }
+        return nil
+    }
+
+    private func violation(_ number: UInt64, _ settlement: Settlement) -> String? {
+        let processedCount = self.model.processed[number, default: 0]
+        if processedCount > 1, !settlement.possibleDuplicate { return "processed \(processedCount) times, not flagged" }
+        if processedCount > 1, self.session.limits.policy == .atMostOnce { return "processed \(processedCount) times" }
+        if processedCount > settlement.attempts { return "processed in more than its \(settlement.attempts) attempts" }
+        switch settlement.outcome {
+        case .accepted:
+            if processedCount == 0 { return "accepted, never processed" }
+        case .rejected:
+            if !self.model.refused.contains(number) { return "rejected, never refused" }
+            if processedCount > 0 { return "rejected, yet processed" }
+        case .unsent:
+            if processedCount > 0 { return "unsent, yet processed" }
+            if self.mayComplete { return "unsent at the end" }
+        case .indeterminate:
+            let diedOften = settlement.attempts >= self.session.limits.silentAttemptCountMax
+            if self.mayComplete, self.session.limits.policy == .atLeastOnce, !diedOften {
+                return "given up after \(settlement.attempts) attempts"
+            }
+        default: return "has outcome \(settlement.outcome)"
+        }
+        return nil
+    }
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import Testing
+
+@testable import APNSSession
+
+/// Goal: no order of events loses a notification, doubles one unflagged, or claims what is not true.
+///
+/// Method: the session walks beside a model of the gateway from a seed that a failure names.
+@Suite(.timeLimit(.minutes(10))) struct ProviderWalkTests {
+    @Test(arguments: 0..<100 as Range<UInt64>)
+    func `every notification is accounted for, and truly`(hundred: UInt64) {
+        for seed in (hundred * 120)..<(hundred * 120 + 120) {
+            var walk = ProviderWalk(seed: seed)
+            let violation = walk.run()
+            #expect(violation == nil, "seed \(seed)")
+        }
+    }
+
+    @Test(arguments: WrongRule.all)
+    func `a rule that looks right and is wrong is found out`(rule: WrongRule) {
+        let seed = (0..<6000 as Range<UInt64>).first { seed in
+            var walk = ProviderWalk(seed: seed, rules: rule.rules)
+            return walk.run() != nil
+        }
+        #expect(seed != nil)
+    }
+}
+
+/// The rules that looked right to others, each in place of the one that is.
+struct WrongRule: CustomTestStringConvertible, Sendable {
+    var testDescription: String
+    var rules: PlacementRules
+
+    private init(
+        _ name: String,
+        end: Placement = .silence,
+        place: @escaping @Sendable (ErrorResponse, UInt64, Bool) -> Placement? = { _, _, _ in nil }
+    ) {
+        self.testDescription = name
+        self.rules = PlacementRules(
+            place: { place($0, $1, $2) ?? PlacementRules.proved.place($0, $1, $2) },
+            end: end
+        )
+    }
+
+    static let all = [
+        WrongRule("EOF means accepted", end: .provesAll),
+        WrongRule("the identifier of status 10 is the failed one") { response, count, _ in
+            guard response.status == .shutdown, (1...max(1, count)).contains(UInt64(response.identifier)) else {
+                return nil
+            }
+            return count == 0 ? nil : .names(index: UInt64(response.identifier) - 1)
+        },
+        WrongRule("any identifier 0 answers the probe") { response, _, isProbed in
+            isProbed && response.identifier == 0 ? .provesAll : nil
+        },
+        WrongRule("status 10 with identifier 0 means send all again") { response, _, _ in
+            response.status == .shutdown && response.identifier == 0 ? .proves(count: 0) : nil
+        },
+        WrongRule("identifier 0 means the first one failed") { response, count, isProbed in
+            let isProof = isProbed && response.status == .missingDeviceToken
+            return response.identifier == 0 && !isProof && count > 0 ? .names(index: 0) : nil
+        },
+    ]
+}
