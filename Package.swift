@@ -24,6 +24,10 @@ let package = Package(
         .library(name: "APNSWire", targets: ["APNSWire"]),
         .library(name: "APNSSession", targets: ["APNSSession"]),
         .library(name: "APNSProvider", targets: ["APNSProvider"]),
+        .library(name: "OpenSSLTLS", targets: ["OpenSSLTLS"]),
+        .library(name: "APNSTestKit", targets: ["APNSTestKit"]),
+        .library(name: "APNSGateway", targets: ["APNSGateway"]),
+        .library(name: "APNSSimulator", targets: ["APNSSimulator"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
@@ -35,6 +39,36 @@ let package = Package(
         .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.4.0"),
     ],
     targets: [
+        .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+        .target(
+            name: "OpenSSLTLS",
+            dependencies: [
+                "COpenSSL",
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOTLS", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
+            name: "APNSTestKit",
+            dependencies: [
+                "COpenSSL", "OpenSSLTLS", .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "OpenSSLTLSTests",
+            dependencies: [
+                "APNSTestKit", "OpenSSLTLS",
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOEmbedded", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOTLS", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
         .target(
             name: "APNSWire",
             dependencies: [.product(name: "NIOCore", package: "swift-nio")],
@@ -77,6 +111,30 @@ let package = Package(
                 .product(name: "NIOSOCKS", package: "swift-nio-extras"),
                 .product(name: "NIOTLS", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
+            name: "APNSGateway",
+            dependencies: [
+                "APNSSession", "APNSWire", "OpenSSLTLS",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOTLS", package: "swift-nio"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
+            name: "APNSSimulator",
+            dependencies: [
+                "APNSGateway", "APNSSession", "APNSWire", "OpenSSLTLS",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
             ],
             swiftSettings: settings
         ),

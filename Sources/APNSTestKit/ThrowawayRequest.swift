@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import COpenSSL
+
+/// What a certificate for tests is to say.
+struct ThrowawayRequest {
+    /// The fields of the subject by short name, in order.
+    var subject: [(String, String)]
+    /// Extensions in OpenSSL's notation by number.
+    var extensions: [(Int32, String)]
+    /// Extensions that OpenSSL does not know: dotted object identifier and content.
+    var rawExtensions: [(String, [UInt8])] = []
+    var validity = ThrowawayAuthority.Validity.current
+
+    /// - Parameters:
+    ///   - key: The subject's key.
+    ///   - issuer: The issuer's certificate; `nil` for one that signs itself.
+    ///   - issuerKey: What to sign with.
+    func sign(
+        key: ThrowawayKey,
+        issuer: ThrowawayCertificate?,
+        issuerKey: ThrowawayKey
+    ) throws(ThrowawayError) -> ThrowawayCertificate {
+        ERR_clear_error()
+        guard let pointer = X509_new() else { throw ThrowawayError.current("certificate") }
+        let certificate = ThrowawayCertificate(pointer)
+        X509_set_version(pointer, 2)
+        ASN1_INTEGER_set_uint64(X509_get_serialNumber(pointer), UInt64.random(in: 1...(UInt64.max >> 1)))
+        X509_gmtime_adj(X509_getm_notBefore(pointer), self.validity.seconds.start)
+        X509_gmtime_adj(X509_getm_notAfter(pointer), self.validity.seconds.end)
+        for (name, value) in self.subject {
+            let octets = Array(value.utf8)
+            X509_NAME_add_entry_by_txt(
+                X509_get_subject_name(pointer),
+                name,
+                MBSTRING_UTF8,
+                octets,
+                Int32(octets.count),
+                -1,
+                0
+            )
+        }
+        X509_set_issuer_name(pointer, X509_get_subject_name((issuer ?? certificate).pointer))
+        X509_set_pubkey(pointer, key.pointer)
+        try self.addExtensions(to: pointer, issuer: (issuer ?? certificate).pointer)
+        guard X509_sign(pointer, issuerKey.pointer, EVP_sha256()) > 0 else { throw ThrowawayError.current("signature") }
+        return certificate
+    }
+
+    private func addExtensions(to certificate: OpaquePointer, issuer: OpaquePointer) throws(ThrowawayError) {
+        var context = X509V3_CTX()
+        X509V3_set_ctx(&context, issuer, certificate, nil, nil, 0)
+        for (number, value) in self.extensions {
+            guard let item = X509V3_EXT_conf_nid(nil, &context, number, value) else {
+                throw ThrowawayError.current("extension \(value)")
+            }
+            X509_add_ext(certificate, item, -1)
+            X509_EXTENSION_free(item)
+        }
+        for (identifier, content) in self.rawExtensions {
+            guard let object = OBJ_txt2obj(identifier, 1), let octets = ASN1_OCTET_STRING_new() else {
+                throw ThrowawayError.current("extension \(identifier)")
+            }
+            ASN1_OCTET_STRING_set(octets, content, Int32(content.count))
+            let item = X509_EXTENSION_create_by_OBJ(nil, object, 0, octets)
+            X509_add_ext(certificate, item, -1)
+            X509_EXTENSION_free(item)
+            ASN1_OCTET_STRING_free(octets)
+            ASN1_OBJECT_free(object)
+        }
+    }
+}

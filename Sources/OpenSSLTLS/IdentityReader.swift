@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import COpenSSL
+
+/// Reads certificates and keys in whatever form they come.
+struct IdentityReader {
+    let passphrase: TLSPassphrase?
+
+    /// The name of the provider that has RC2-40 and other retired ciphers.
+    let legacyProvider: String
+
+    func read(_ octets: [UInt8], key: [UInt8]?) throws(TLSError) -> IdentityMaterial {
+        let found = try self.parts(of: octets, includingKey: key == nil)
+        if let key {
+            if let separate = try self.key(in: key) {
+                found.replaceKey(with: separate)
+            } else {
+                let other = try PKCS12Reader(passphrase: self.passphrase, legacyProvider: self.legacyProvider)
+                    .read(key)
+                found.takeAll(from: other)
+            }
+        }
+        guard !found.certificates.isEmpty else { throw .certificateMissing }
+        guard let key = found.key else { throw .keyMissing }
+        return try IdentityMaterial(certificates: found.certificates, key: key)
+    }
+
+    static func isPEM(_ octets: [UInt8]) -> Bool {
+        Self.contains("-----BEGIN ", in: octets)
+    }
+
+    private static func contains(_ text: String, in octets: [UInt8]) -> Bool {
+        let pattern = Array(text.utf8)
+        guard octets.count >= pattern.count else { return false }
+        return (0...(octets.count - pattern.count)).contains { start in
+            octets[start] == pattern[0] && octets[start..<start + pattern.count].elementsEqual(pattern)
+        }
+    }
+
+    private func parts(of octets: [UInt8], includingKey: Bool) throws(TLSError) -> IdentityParts {
+        guard !octets.isEmpty else { throw .identityMalformed(detail: "there are no octets") }
+        if Self.isPEM(octets) {
+            let parts = IdentityParts()
+            for certificate in Self.pemCertificates(octets) { parts.take(certificate: certificate) }
+            if includingKey, let key = try self.key(in: octets) { parts.replaceKey(with: key) }
+            return parts
+        }
+        if let certificate = Self.derCertificate(octets) {
+            let parts = IdentityParts()
+            parts.take(certificate: certificate)
+            return parts
+        }
+        return try PKCS12Reader(passphrase: self.passphrase, legacyProvider: self.legacyProvider).read(octets)
+    }
+
+    /// The certificates of a PEM text; the caller owns them.
+    static func pemCertificates(_ octets: [UInt8]) -> [OpaquePointer] {
+        ERR_clear_error()
+        defer { ERR_clear_error() }
+        return octets.withUnsafeBytes { bytes in
+            guard let memory = BIO_new_mem_buf(bytes.baseAddress, Int32(bytes.count)) else { return [] }
+            defer { BIO_free(memory) }
+            var certificates: [OpaquePointer] = []
+            while let certificate = PEM_read_bio_X509_AUX(memory, nil, PassphraseRequest.refuse, nil) {
+                certificates.append(certificate)
+            }
+            return certificates
+        }
+    }
+
+    private static func derCertificate(_ octets: [UInt8]) -> OpaquePointer? {
+        defer { ERR_clear_error() }
+        return octets.withUnsafeBufferPointer { bytes in
+            var position = bytes.baseAddress
+            return d2i_X509(nil, &position, bytes.count)
+        }
+    }
+
+    /// The private key in a PEM text without one is `nil`, and so is a PKCS#12 file.
+    private func key(in octets: [UInt8]) throws(TLSError) -> OpaquePointer? {
+        if Self.isPEM(octets) {
+            guard Self.contains("PRIVATE KEY-----", in: octets) else { return nil }
+            return try self.pemKey(octets)
+        }
+        return try self.derKey(octets)
+    }
+
+    private func pemKey(_ octets: [UInt8]) throws(TLSError) -> OpaquePointer {
+        let request = PassphraseRequest(self.passphrase)
+        ERR_clear_error()
+        if let key = Self.pemKey(octets, request: request, library: nil) { return key }
+        let queue = OpenSSLQueue.take()
+        guard queue.isAboutUnsupportedAlgorithm, !request.wasRefused else { throw request.failure(queue) }
+        let legacy = try LegacyLibrary(provider: self.legacyProvider, reason: queue.text)
+        guard let key = Self.pemKey(octets, request: request, library: legacy.library) else {
+            throw request.failure(OpenSSLQueue.take())
+        }
+        defer { EVP_PKEY_free(key) }
+        return try LegacyLibrary.rehomed(key: key)
+    }
+
+    private static func pemKey(
+        _ octets: [UInt8],
+        request: PassphraseRequest,
+        library: OpaquePointer?
+    ) -> OpaquePointer? {
+        octets.withUnsafeBytes { bytes in
+            guard let memory = BIO_new_mem_buf(bytes.baseAddress, Int32(bytes.count)) else { return nil }
+            defer { BIO_free(memory) }
+            return request.withPointer {
+                PEM_read_bio_PrivateKey_ex(memory, nil, PassphraseRequest.answer, $0, library, nil)
+            }
+        }
+    }
+
+    private func derKey(_ octets: [UInt8]) throws(TLSError) -> OpaquePointer? {
+        ERR_clear_error()
+        defer { ERR_clear_error() }
+        let plain = octets.withUnsafeBufferPointer { bytes in
+            var position = bytes.baseAddress
+            return d2i_AutoPrivateKey(nil, &position, bytes.count)
+        }
+        if let plain { return plain }
+        let request = PassphraseRequest(self.passphrase)
+        let encrypted = octets.withUnsafeBytes { bytes -> OpaquePointer? in
+            guard let memory = BIO_new_mem_buf(bytes.baseAddress, Int32(bytes.count)) else { return nil }
+            defer { BIO_free(memory) }
+            return request.withPointer { d2i_PKCS8PrivateKey_bio(memory, nil, PassphraseRequest.answer, $0) }
+        }
+        if let encrypted { return encrypted }
+        if request.wasAsked { throw request.failure(OpenSSLQueue.take()) }
+        return nil
+    }
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import COpenSSL
+
+/// A library context of its own with OpenSSL's default and legacy providers, so that the process's default
+/// context stays without the retired ciphers.
+package final class LegacyLibrary {
+    /// OpenSSL's own name of the legacy provider.
+    package static let provider = "legacy"
+
+    package let library: OpaquePointer
+    private let providers: [OpaquePointer]
+
+    /// - Parameters:
+    ///   - provider: The name of the legacy provider.
+    ///   - reason: What the default context said, for the error if the provider is not there.
+    package init(provider: String = LegacyLibrary.provider, reason: String = "no reason given") throws(TLSError) {
+        guard let library = OSSL_LIB_CTX_new() else { throw .legacyProviderMissing(detail: reason) }
+        var providers: [OpaquePointer] = []
+        for name in ["default", provider] {
+            guard let loaded = OSSL_PROVIDER_load(library, name) else {
+                let detail = OpenSSLQueue.take().text
+                for provider in providers { OSSL_PROVIDER_unload(provider) }
+                OSSL_LIB_CTX_free(library)
+                throw .legacyProviderMissing(detail: detail)
+            }
+            providers.append(loaded)
+        }
+        self.library = library
+        self.providers = providers
+    }
+
+    deinit {
+        for provider in self.providers { OSSL_PROVIDER_unload(provider) }
+        OSSL_LIB_CTX_free(self.library)
+    }
+
+    /// The same key in the default context; the caller owns it.
+    static func rehomed(key: OpaquePointer) throws(TLSError) -> OpaquePointer {
+        var octets: UnsafeMutablePointer<UInt8>?
+        let count = i2d_PrivateKey(key, &octets)
+        guard let octets, count > 0 else { throw .identityMalformed(detail: OpenSSLQueue.take().text) }
+        defer { CRYPTO_clear_free(octets, Int(count), #file, #line) }
+        var position: UnsafePointer<UInt8>? = UnsafePointer(octets)
+        guard let copy = d2i_AutoPrivateKey(nil, &position, Int(count)) else {
+            throw .identityMalformed(detail: OpenSSLQueue.take().text)
+        }
+        return copy
+    }
+
+    /// The same certificate in the default context; the caller owns it.
+    static func rehomed(certificate: OpaquePointer) throws(TLSError) -> OpaquePointer {
+        var octets: UnsafeMutablePointer<UInt8>?
+        let count = i2d_X509(certificate, &octets)
+        guard let octets, count > 0 else { throw .identityMalformed(detail: OpenSSLQueue.take().text) }
+        defer { shim_OPENSSL_free(octets) }
+        var position: UnsafePointer<UInt8>? = UnsafePointer(octets)
+        guard let copy = d2i_X509(nil, &position, Int(count)) else {
+            throw .identityMalformed(detail: OpenSSLQueue.take().text)
+        }
+        return copy
+    }
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import COpenSSL
+
+/// Reading small files of certificates and keys.
+enum OctetFile {
+    /// The longest file that is read, in octets; system trust bundles come to about 250,000.
+    static let octetCountMax = 16 << 20
+
+    /// The octets of the file at `path`.
+    static func read(_ path: String) throws(TLSError) -> [UInt8] {
+        ERR_clear_error()
+        guard !path.utf8.contains(0), let file = BIO_new_file(path, "rb") else {
+            throw .fileUnreadable(path: path, detail: OpenSSLQueue.take().systemText)
+        }
+        defer { BIO_free(file) }
+        var octets: [UInt8] = []
+        var piece = [UInt8](repeating: 0, count: 16384)
+        while true {
+            let count = BIO_read(file, &piece, Int32(piece.count))
+            if count <= 0 { break }
+            octets += piece[..<Int(count)]
+            guard octets.count <= Self.octetCountMax else {
+                throw .fileUnreadable(path: path, detail: "it is longer than \(Self.octetCountMax) octets")
+            }
+        }
+        let queue = OpenSSLQueue.take()
+        guard queue.isEmpty else { throw .fileUnreadable(path: path, detail: queue.systemText) }
+        return octets
+    }
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import COpenSSL
+import NIOCore
+
+/// One TLS connection without a channel: owns OpenSSL's object, takes and gives octets.
+///
+/// It calls nobody, so nothing can re-enter it. Confined to the event loop of its handler.
+final class TLSConnection {
+    /// How a step that may need more from the peer ended.
+    enum Step {
+        /// Done.
+        case complete
+        /// Come again when more has arrived.
+        case wantsPeer
+        /// The connection is unusable.
+        case failed(TLSError)
+    }
+
+    /// Where decrypting ended.
+    enum End {
+        /// The limit was reached; there is more.
+        case limitReached
+        /// All that arrived is decrypted.
+        case drained
+        /// The peer closed its side.
+        case closeNotify
+        /// The connection is unusable.
+        case failed(TLSError)
+    }
+
+    /// The longest plaintext of one record, in octets (RFC 8446, 5.1).
+    static let recordOctetCountMax = 16_384
+
+    /// What a record adds to its plaintext at most, in octets, for reserving memory.
+    static let recordOverheadOctetCount = 128
+
+    let context: TLSContext
+    private let ssl: OpaquePointer
+    private let port = CiphertextPort()
+    private let serverName: String?
+    private(set) var isHandshaking = true
+    private var hasReceivedCloseNotify = false
+    private var failure: TLSError?
+
+    /// - Parameter serverName: The name a client asks for and verifies; `nil` for servers.
+    init(context: TLSContext, serverName: String?) throws(TLSError) {
+        let name = try ServerName(serverName, configuration: context.configuration)
+        try context.prepareTrust()
+        ERR_clear_error()
+        guard let ssl = SSL_new(context.pointer) else {
+            throw .configurationUnusable(detail: OpenSSLQueue.take().text)
+        }
+        self.context = context
+        self.serverName = serverName
+        self.ssl = ssl
+        guard let bio = self.port.makeBIO() else {
+            throw .configurationUnusable(detail: OpenSSLQueue.take().text)
+        }
+        SSL_set_bio(ssl, bio, bio)
+        switch context.configuration.role {
+        case .client: SSL_set_connect_state(ssl)
+        case .server: SSL_set_accept_state(ssl)
+        }
+        try name.install(on: ssl)
+        if let serverName, let session = context.sessions.session(for: serverName) {
+            SSL_set_session(ssl, session)
+            SSL_SESSION_free(session)
+        }
+        ERR_clear_error()
+    }
+
+    deinit {
+        // Otherwise OpenSSL forbids the session's resumption because this connection was cut.
+        if self.failure == nil { SSL_set_shutdown(self.ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN) }
+        SSL_free(self.ssl)
+    }
+
+    /// Goes on with the handshake as far as what arrived allows.
+    func handshake() -> Step {
+        if let failure { return .failed(failure) }
+        guard self.isHandshaking else { return .complete }
+        ERR_clear_error()
+        let result = SSL_do_handshake(self.ssl)
+        if result == 1 {
+            self.isHandshaking = false
+            self.storeSession()
+            return .complete
+        }
+        return self.step(afterResult: result)
+    }
+
+    /// Takes octets that arrived.
+    func receive(_ octets: ByteBuffer) {
+        if self.port.inbound.readableBytes == 0 {
+            self.port.inbound = octets
+        } else {
+            var octets = octets
+            self.port.inbound.writeBuffer(&octets)
+        }
+    }
+
+    /// The octets for the peer that the last calls made, if any.
+    func takeCiphertext() -> ByteBuffer? {
+        guard self.port.outbound.readableBytes > 0 else { return nil }
+        let octets = self.port.outbound
+        self.port.outbound = ByteBuffer()
+        return octets
+    }
+
+    /// How many octets for the peer wait to be taken.
+    var ciphertextOctetCount: Int { self.port.outbound.readableBytes }
+
+    /// Has the next calls write to `buffer`, which must be empty; nothing may wait to be taken.
+    func write(to buffer: ByteBuffer) {
+        assert(self.port.outbound.readableBytes == 0, "ciphertext would be lost")
+        self.port.outbound = buffer
+    }
+
+    /// Encrypts the beginning of `plaintext` into one record.
+    ///
+    /// - Returns: How many octets the record holds: all up to 16,384, or fewer if the peer asked for shorter records.
+    func encrypt(_ plaintext: UnsafeRawBufferPointer) -> (octetCount: Int, step: Step) {
+        if let failure { return (0, .failed(failure)) }
+        ERR_clear_error()
+        var written = 0
+        let result = SSL_write_ex(self.ssl, plaintext.baseAddress, plaintext.count, &written)
+        return result == 1 ? (written, .complete) : (0, self.step(afterResult: result))
+    }
+
+    /// Decrypts what arrived, up to `octetCountMax` octets.
+    func decrypt(octetCountMax: Int, allocator: ByteBufferAllocator) -> (plaintext: ByteBuffer?, end: End) {
+        if let failure { return (nil, .failed(failure)) }
+        if self.hasReceivedCloseNotify { return (nil, .closeNotify) }
+        let available = max(self.port.inbound.readableBytes, Int(SSL_pending(self.ssl)))
+        guard available > 0 else { return (nil, .drained) }
+        var plaintext = allocator.buffer(capacity: min(octetCountMax, available))
+        let end = self.decrypt(into: &plaintext, octetCountMax: octetCountMax)
+        self.storeSession()
+        return (plaintext.readableBytes > 0 ? plaintext : nil, end)
+    }
+
+    private func decrypt(into plaintext: inout ByteBuffer, octetCountMax: Int) -> End {
+        while plaintext.readableBytes < octetCountMax {
+            ERR_clear_error()
+            var result: Int32 = 0
+            let capacity = octetCountMax - plaintext.readableBytes
+            plaintext.writeWithUnsafeMutableBytes(minimumWritableBytes: min(capacity, 1024)) { target in
+                var count = 0
+                result = SSL_read_ex(self.ssl, target.baseAddress, min(target.count, capacity), &count)
+                return count
+            }
+            guard result != 1 else { continue }
+            switch self.step(afterResult: result) {
+            case .complete: return .closeNotify
+            case .wantsPeer: return .drained
+            case .failed(let error): return .failed(error)
+            }
+        }
+        return .limitReached
+    }
+
+    /// Writes close_notify, after which nothing more may be encrypted.
+    func sendCloseNotify() -> Step {
+        if let failure { return .failed(failure) }
+        // While a message of the peer is half read, OpenSSL refuses to close.
+        guard SSL_in_init(self.ssl) == 0 else { return .wantsPeer }
+        ERR_clear_error()
+        let result = SSL_shutdown(self.ssl)
+        return result >= 0 ? .complete : self.step(afterResult: result)
+    }
+
+    /// What a result other than success means; `complete` stands for the peer's close_notify.
+    private func step(afterResult result: Int32) -> Step {
+        switch SSL_get_error(self.ssl, result) {
+        case SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE:
+            return .wantsPeer
+        case SSL_ERROR_ZERO_RETURN where !self.isHandshaking:
+            self.hasReceivedCloseNotify = true
+            return .complete
+        case SSL_ERROR_ZERO_RETURN:
+            return self.fail(.closedDuringHandshake)
+        default:
+            let problem = self.verificationProblem
+            let queue = OpenSSLQueue.take()
+            return self.fail(TLSError(queue, isHandshaking: self.isHandshaking, verification: problem))
+        }
+    }
+
+    private func fail(_ error: TLSError) -> Step {
+        self.failure = error
+        return .failed(error)
+    }
+
+    private func storeSession() {
+        guard let session = self.port.takeSession() else { return }
+        if let serverName {
+            self.context.sessions.keep(session, for: serverName)
+        } else {
+            SSL_SESSION_free(session)
+        }
+    }
+}
+
+extension TLSConnection {
+    /// The peer's certificate, if it presented one.
+    var peerCertificate: TLSCertificate? {
+        if let certificate = SSL_get1_peer_certificate(self.ssl) {
+            defer { X509_free(certificate) }
+            return TLSCertificate(certificate)
+        }
+        return self.port.presented.map { TLSCertificate($0) }
+    }
+
+    /// What is wrong with the peer's certificate; `nil` if nothing is or none was presented.
+    var verificationProblem: TLSError? {
+        let result = SSL_get_verify_result(self.ssl)
+        guard result != Int(X509_V_OK) else { return nil }
+        return TLSError.verification(result, of: self.peerCertificate, host: self.serverName)
+    }
+
+    /// The version in use.
+    var version: TLSVersion? { TLSVersion(rawValue: SSL_version(self.ssl)) }
+
+    /// OpenSSL's name of the cipher in use.
+    var cipherName: String? {
+        guard let cipher = SSL_get_current_cipher(self.ssl), let name = SSL_CIPHER_get_name(cipher) else { return nil }
+        return String(cString: name)
+    }
+
+    /// Whether the handshake resumed an earlier session.
+    var isSessionReused: Bool { SSL_session_reused(self.ssl) == 1 }
+
+    /// The application protocol agreed on.
+    var applicationProtocol: String? {
+        var name: UnsafePointer<UInt8>?
+        var count: UInt32 = 0
+        SSL_get0_alpn_selected(self.ssl, &name, &count)
+        guard let name, count > 0 else { return nil }
+        return String(decoding: UnsafeBufferPointer(start: name, count: Int(count)), as: UTF8.self)
+    }
+
+    /// The server name the client asked for (SNI).
+    var requestedServerName: String? {
+        SSL_get_servername(self.ssl, TLSEXT_NAMETYPE_host_name).map { String(cString: $0) }
+    }
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import COpenSSL
+import NIOConcurrencyHelpers
+
+/// What many connections of one configuration share; make it once and use it for all of them.
+///
+/// Safe to share: nothing changes after `init` but the trusted certificates of the system, which are loaded once
+/// under a lock, and the sessions, which have their own.
+public final class TLSContext: @unchecked Sendable {
+    /// The configuration it was made from.
+    public let configuration: TLSConfiguration
+
+    let pointer: OpaquePointer
+    let sessions = SessionStore()
+    private let applicationProtocols: ApplicationProtocols
+    private let isSystemTrustLoaded = NIOLockedValueBox(false)
+
+    /// Checks the configuration and loads what it names.
+    ///
+    /// - Throws: ``TLSError/configurationUnusable(detail:)``, ``TLSError/fileUnreadable(path:detail:)``,
+    ///   ``TLSError/trustUnusable(detail:)``, ``TLSError/identityTooWeak(detail:)``, ``TLSError/keyMismatch``.
+    public init(_ configuration: TLSConfiguration) throws(TLSError) {
+        self.configuration = configuration
+        self.applicationProtocols = try ApplicationProtocols(configuration.applicationProtocols)
+        ERR_clear_error()
+        let method = configuration.role == .client ? TLS_client_method() : TLS_server_method()
+        guard let pointer = SSL_CTX_new(method) else {
+            throw .configurationUnusable(detail: OpenSSLQueue.take().text)
+        }
+        self.pointer = pointer
+        try self.setVersionsAndCiphers()
+        shim_SSL_CTX_set_careful_options(pointer)
+        shim_SSL_CTX_set_mode(
+            pointer,
+            Int(
+                SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER
+                    | SSL_MODE_NO_AUTO_CHAIN
+            )
+        )
+        try self.setIdentity()
+        try self.setTrust()
+        self.setVerification()
+        try self.setApplicationProtocols()
+        self.setSessions()
+    }
+
+    deinit {
+        SSL_CTX_free(self.pointer)
+    }
+
+    /// Loads the system's authorities if they are needed and not loaded yet.
+    func prepareTrust() throws(TLSError) {
+        guard self.configuration.trust == .system, self.verifiesPeer else { return }
+        let failure = self.isSystemTrustLoaded.withLockedValue { isLoaded -> TLSError? in
+            guard !isLoaded else { return nil }
+            ERR_clear_error()
+            guard SSL_CTX_set_default_verify_paths(self.pointer) == 1 else {
+                return .trustUnusable(detail: OpenSSLQueue.take().text)
+            }
+            ERR_clear_error()
+            isLoaded = true
+            return nil
+        }
+        if let failure { throw failure }
+    }
+
+    private var verifiesPeer: Bool {
+        switch self.configuration.role {
+        case .client: self.configuration.verification != .none
+        case .server: self.configuration.clientCertificates != .none
+        }
+    }
+
+    private func setVersionsAndCiphers() throws(TLSError) {
+        let (minimum, maximum) = (self.configuration.minimumVersion, self.configuration.maximumVersion)
+        guard minimum <= maximum else {
+            throw .configurationUnusable(detail: "the minimum version \(minimum) is above the maximum \(maximum)")
+        }
+        guard shim_SSL_CTX_set_min_proto_version(self.pointer, minimum.rawValue) == 1,
+            shim_SSL_CTX_set_max_proto_version(self.pointer, maximum.rawValue) == 1
+        else { throw .configurationUnusable(detail: OpenSSLQueue.take().text) }
+        var ciphers = self.configuration.cipherList
+        // Level 0 is what still allows the SHA-1 signatures of TLS 1.0 and 1.1.
+        if minimum < .tls1_2 { ciphers = "\(ciphers ?? "DEFAULT"):@SECLEVEL=0" }
+        guard let ciphers else { return }
+        guard SSL_CTX_set_cipher_list(self.pointer, ciphers) == 1 else {
+            throw .configurationUnusable(detail: "cipher list \"\(ciphers)\": \(OpenSSLQueue.take().text)")
+        }
+    }
+
+    private func setIdentity() throws(TLSError) {
+        guard let material = self.configuration.identity?.material else {
+            guard self.configuration.role == .client else {
+                throw .configurationUnusable(detail: "a server needs an identity")
+            }
+            return
+        }
+        guard SSL_CTX_use_certificate(self.pointer, material.leaf) == 1,
+            SSL_CTX_use_PrivateKey(self.pointer, material.key) == 1
+        else { throw self.identityFailure(OpenSSLQueue.take()) }
+        for certificate in material.chain where shim_SSL_CTX_add1_chain_cert(self.pointer, certificate) != 1 {
+            throw self.identityFailure(OpenSSLQueue.take())
+        }
+    }
+
+    private func identityFailure(_ queue: OpenSSLQueue) -> TLSError {
+        let weak = [SSL_R_EE_KEY_TOO_SMALL, SSL_R_CA_KEY_TOO_SMALL, SSL_R_CA_MD_TOO_WEAK]
+        if queue.tlsReasons.contains(where: weak.contains) { return .identityTooWeak(detail: queue.text) }
+        return .identityMalformed(detail: queue.text)
+    }
+
+    private func setTrust() throws(TLSError) {
+        let octets: [UInt8]
+        switch self.configuration.trust {
+        case .system, .nothing: return
+        case .file(let path): octets = try OctetFile.read(path)
+        case .pem(let text): octets = text
+        }
+        let certificates = IdentityReader.pemCertificates(octets)
+        defer { for certificate in certificates { X509_free(certificate) } }
+        guard !certificates.isEmpty else { throw .trustUnusable(detail: "there is no PEM certificate in it") }
+        let store = SSL_CTX_get_cert_store(self.pointer)
+        for certificate in certificates {
+            guard X509_STORE_add_cert(store, certificate) == 1 else {
+                throw .trustUnusable(detail: OpenSSLQueue.take().text)
+            }
+            if self.configuration.role == .server { SSL_CTX_add_client_CA(self.pointer, certificate) }
+        }
+        // Who names an intermediate certificate as trusted means that one.
+        X509_STORE_set_flags(store, UInt(X509_V_FLAG_PARTIAL_CHAIN))
+    }
+
+    private func setVerification() {
+        var mode = SSL_VERIFY_NONE
+        switch self.configuration.role {
+        case .client:
+            if self.configuration.verification != .none { mode = SSL_VERIFY_PEER }
+        case .server:
+            switch self.configuration.clientCertificates {
+            case .none: break
+            case .optional: mode = SSL_VERIFY_PEER
+            case .required: mode = SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT
+            }
+        }
+        SSL_CTX_set_verify(self.pointer, mode, nil)
+        let isLenient = self.configuration.role == .server && self.configuration.acceptsUnverifiedClientCertificates
+        PeerVerification.install(on: self.pointer, acceptsUnverified: isLenient)
+    }
+
+    private func setApplicationProtocols() throws(TLSError) {
+        let wire = self.applicationProtocols.wire
+        guard !wire.isEmpty else { return }
+        switch self.configuration.role {
+        case .client:
+            // This one function returns 0 for success.
+            guard SSL_CTX_set_alpn_protos(self.pointer, wire, UInt32(wire.count)) == 0 else {
+                throw .configurationUnusable(detail: OpenSSLQueue.take().text)
+            }
+        case .server:
+            self.applicationProtocols.install(on: self.pointer)
+        }
+    }
+
+    private func setSessions() {
+        switch self.configuration.role {
+        case .client:
+            guard self.configuration.resumesSessions else {
+                shim_SSL_CTX_set_session_cache_mode(self.pointer, Int(SSL_SESS_CACHE_OFF))
+                return
+            }
+            let mode = Int(SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL)
+            shim_SSL_CTX_set_session_cache_mode(self.pointer, mode)
+            SSL_CTX_sess_set_new_cb(self.pointer) { ssl, session in
+                guard let session, let port = CiphertextPort.of(SSL_get_rbio(ssl)) else { return 0 }
+                port.takeUnretainedValue().keep(session: session)
+                return 1
+            }
+        case .server:
+            // Clients resume by tickets, which need no memory here.
+            shim_SSL_CTX_set_session_cache_mode(self.pointer, Int(SSL_SESS_CACHE_OFF))
+            SSL_CTX_set_num_tickets(self.pointer, max(0, self.configuration.ticketCount))
+            let name = Array("OpenSSLTLS".utf8)
+            SSL_CTX_set_session_id_context(self.pointer, name, UInt32(name.count))
+            shim_SSL_CTX_set_dh_auto(self.pointer)
+        }
+    }
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// The certificate authorities that a peer's certificate chain must lead to.
+public enum TLSTrust: Hashable, Sendable {
+    /// The authorities the system trusts, as OpenSSL finds them (`SSL_CERT_FILE` and `SSL_CERT_DIR` are honoured).
+    ///
+    /// They are loaded when the first connection that verifies its peer is made, which takes some 20 ms.
+    case system
+
+    /// The PEM certificates of the file at this path.
+    case file(String)
+
+    /// PEM certificates.
+    case pem([UInt8])
+
+    /// No authority at all: each chain is unknown.
+    case nothing
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import NIOConcurrencyHelpers
+import NIOCore
+import NIOTLS
+import OpenSSLTLS
+
+/// The last handler of a pipeline under test: notes what reaches it, and lets a test wait for it.
+final class Observer: ChannelInboundHandler, Sendable {
+    typealias InboundIn = ByteBuffer
+
+    struct Notes: Sendable {
+        /// What happened, in order; data that follows data is one entry.
+        var order: [String] = []
+        var received: [UInt8] = []
+        var errors: [any Error] = []
+        var isActive = false
+        var isShaken = false
+        var isInactive = false
+        var applicationProtocol: String?
+        var facts = Facts()
+
+        var tlsError: TLSError? { self.errors.first as? TLSError }
+
+        mutating func note(_ what: String) {
+            if self.order.last != what { self.order.append(what) }
+        }
+    }
+
+    /// What the TLS handler says after the handshake.
+    struct Facts: Sendable {
+        var certificate: TLSCertificate?
+        var problem: TLSError?
+        var version: TLSVersion?
+        var cipher: String?
+        var isReused = false
+        var requestedName: String?
+    }
+
+    struct DeadlineExceeded: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    private struct Waiter {
+        let isMet: @Sendable (Notes) -> Bool
+        let promise: EventLoopPromise<Void>
+    }
+
+    private struct State {
+        var notes = Notes()
+        var waiters: [Waiter] = []
+    }
+
+    private let state = NIOLockedValueBox(State())
+    private let onData: (@Sendable (ChannelHandlerContext, ByteBuffer) -> Void)?
+    private let onEvent: (@Sendable (ChannelHandlerContext, Any) -> Void)?
+
+    init(
+        onData: (@Sendable (ChannelHandlerContext, ByteBuffer) -> Void)? = nil,
+        onEvent: (@Sendable (ChannelHandlerContext, Any) -> Void)? = nil
+    ) {
+        self.onData = onData
+        self.onEvent = onEvent
+    }
+
+    var notes: Notes { self.state.withLockedValue(\.notes) }
+
+    /// Waits until what was noted meets a condition.
+    func wait(
+        _ what: String,
+        on eventLoop: any EventLoop,
+        within limit: TimeAmount = .seconds(20),
+        until isMet: @escaping @Sendable (Notes) -> Bool
+    ) async throws {
+        let promise = eventLoop.makePromise(of: Void.self)
+        let isMetAlready = self.state.withLockedValue { state in
+            if isMet(state.notes) { return true }
+            state.waiters.append(Waiter(isMet: isMet, promise: promise))
+            return false
+        }
+        if isMetAlready { promise.succeed(()) }
+        let timer = eventLoop.scheduleTask(in: limit) {
+            promise.fail(DeadlineExceeded(description: "\(what) did not happen: \(self.notes)"))
+        }
+        defer { timer.cancel() }
+        try await promise.futureResult.get()
+    }
+
+    private func note(_ change: (inout Notes) -> Void) {
+        let met = self.state.withLockedValue { state in
+            change(&state.notes)
+            let met = state.waiters.filter { $0.isMet(state.notes) }
+            state.waiters.removeAll { $0.isMet(state.notes) }
+            return met
+        }
+        for waiter in met { waiter.promise.succeed(()) }
+    }
+
+    func channelActive(context: ChannelHandlerContext) {
+        self.note { $0.isActive = true }
+        context.fireChannelActive()
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let buffer = self.unwrapInboundIn(data)
+        self.note {
+            $0.note("data")
+            $0.received += buffer.readableBytesView
+        }
+        self.onData?(context, buffer)
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        switch event {
+        case TLSUserEvent.handshakeCompleted(let name):
+            let facts = Self.facts(context)
+            self.note {
+                $0.note("handshake")
+                $0.isShaken = true
+                $0.applicationProtocol = name
+                $0.facts = facts
+            }
+        case TLSUserEvent.shutdownCompleted:
+            self.note { $0.note("shutdown") }
+        case ChannelEvent.inputClosed:
+            self.note { $0.note("input closed") }
+        default:
+            break
+        }
+        self.onEvent?(context, event)
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        self.note {
+            $0.note("error")
+            $0.errors.append(error)
+        }
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        self.note {
+            $0.note("inactive")
+            $0.isInactive = true
+        }
+    }
+
+    private static func facts(_ context: ChannelHandlerContext) -> Facts {
+        guard let handler = try? context.pipeline.syncOperations.handler(type: TLSHandler.self) else { return Facts() }
+        return Facts(
+            certificate: handler.peerCertificate,
+            problem: handler.peerVerificationProblem,
+            version: handler.negotiatedVersion,
+            cipher: handler.cipherName,
+            isReused: handler.isSessionReused,
+            requestedName: handler.requestedServerName
+        )
+    }
+}
+
+extension EventLoopFuture where Value: Sendable {
+    /// Its value, or an error when that takes too long.
+    func get(within limit: TimeAmount) async throws -> Value {
+        let promise = self.eventLoop.makePromise(of: Value.self)
+        let timer = self.eventLoop.scheduleTask(in: limit) {
+            promise.fail(Observer.DeadlineExceeded(description: "no result within \(limit)"))
+        }
+        self.cascade(to: promise)
+        defer { timer.cancel() }
+        return try await promise.futureResult.get()
+    }
+}
