@@ -173,6 +173,8 @@ extension GatewaySession {
     public enum OnVerdict: Hashable, Sendable {
         /// Go on as before.
         case none
+        /// Read and take nothing until told to: the message is done, but too many wait for one before it.
+        case stopReading
         /// Read again, beginning with what was already read.
         case resumeReading
         /// Throw away what was read and what comes, reading again if that was stopped; the end waits for the messages
@@ -222,6 +224,9 @@ extension GatewaySession {
 
     private mutating func goOn() -> OnVerdict {
         switch self.state {
+        case .open(isReading: true) where self.window.count >= self.inFlightCountMax:
+            self.state = .open(isReading: false)
+            return .stopReading
         case .open(isReading: false) where self.window.count <= self.inFlightCountMax / 2:
             self.state = .open(isReading: true)
             return .resumeReading

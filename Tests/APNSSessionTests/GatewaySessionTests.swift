@@ -243,6 +243,13 @@ enum GatewayFixture {
         #expect(strict.settle(2, .accepted) == .none)
     }
 
+    @Test func `messages that are accepted behind one that waits count as in flight`() throws {
+        var session = try Self.session(inFlight: 1, inFlightCountMax: 2)
+        #expect(session.receive(try Fixture.message(102)) == .handOn(2))
+        #expect(session.settle(2, .accepted) == .stopReading)
+        #expect(session.settle(1, .accepted) == .resumeReading)
+    }
+
     @Test func `the end resumes reading that was stopped`() throws {
         var session = try Self.session(inFlight: 2, inFlightCountMax: 2)
         #expect(session.settle(2, .rejected(.invalidToken)) == .awaitEarlier)
