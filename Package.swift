@@ -53,7 +53,11 @@ let package = Package(
         .target(
             name: "APNSTestKit",
             dependencies: [
-                "COpenSSL", "OpenSSLTLS", .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                "COpenSSL", "OpenSSLTLS",
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOTLS", package: "swift-nio"),
             ],
             swiftSettings: settings
         ),
@@ -132,6 +136,28 @@ let package = Package(
             name: "APNSSimulator",
             dependencies: [
                 "APNSGateway", "APNSSession", "APNSWire", "OpenSSLTLS",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "APNSGatewayTests",
+            dependencies: [
+                "APNSGateway", "APNSSession", "APNSTestKit", "APNSWire", "OpenSSLTLS",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "APNSSimulatorTests",
+            dependencies: [
+                "APNSGateway", "APNSSession", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),

@@ -126,7 +126,7 @@ public final class BinaryFront: Service, Sendable {
         do {
             let listener = try await bootstrap.bind(host: host, port: port).get()
             guard let address = listener.localAddress else { throw GatewayError.notListening }
-            self.logger.info("gateway listens", metadata: [LogKey.address: "\(address)"])
+            self.logger.debug("gateway listens", metadata: [LogKey.address: "\(address)"])
             self.bound.succeed(address)
             return listener
         } catch let error as GatewayError {
