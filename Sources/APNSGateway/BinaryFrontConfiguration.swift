@@ -47,14 +47,18 @@ public struct BinaryFrontConfiguration: Sendable {
     /// How many notifications of one connection may be without a verdict, at least 1; by default 1000.
     public var inFlightCountMax = GatewaySession.inFlightCountMaxDefault
 
-    /// How many connections there may be; more are closed as they come. By default 1024.
+    /// How many connections there may be; more are closed as they come.
+    ///
+    /// By default 1024.
     public var connectionCountMax = 1024
 
     /// How long a handshake may take; by default 10 seconds.
     public var handshakeTimeout = Duration.seconds(10)
 
     /// How long a connection may be without anything arriving; by default a day, since providers were told to keep
-    /// their connections open. `nil` for any time.
+    /// their connections open.
+    ///
+    /// `nil` for any time.
     public var idleTimeout: Duration? = .seconds(86_400)
 
     /// How many octets are read and thrown away behind an error response; by default 64 MiB.

@@ -6,7 +6,9 @@ public import APNSSession
 public struct DeliveryTicket: Sendable {
     /// The number of the message on its connection, from 1.
     public let number: UInt64
-    /// The identifier that the provider gave it; `nil` for none. It is not unique.
+    /// The identifier that the provider gave it; `nil` for none.
+    ///
+    /// It is not unique.
     public let identifier: UInt32?
 
     let inbox: VerdictInbox

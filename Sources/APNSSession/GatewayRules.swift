@@ -19,10 +19,14 @@ public struct GatewayRules: Hashable, Sendable {
     /// The longest payload that passes in command 2, in octets; by default 2048.
     public var payloadOctetCountMaxItems: Int = WireLimits.payloadOctetCountMax
 
-    /// What is told about a payload that is no JSON object; by default 1. `nil` lets it pass.
+    /// What is told about a payload that is no JSON object; by default 1.
+    ///
+    /// `nil` lets it pass.
     public var malformedPayloadStatus: ErrorResponse.Status? = .processingError
 
-    /// What is told about a priority other than 5 and 10; by default 255. `nil` lets it pass.
+    /// What is told about a priority other than 5 and 10; by default 255.
+    ///
+    /// `nil` lets it pass.
     public var priorityStatus: ErrorResponse.Status? = .unknown
 
     /// The defaults.

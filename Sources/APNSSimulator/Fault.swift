@@ -18,7 +18,9 @@ public struct Fault: Hashable, Sendable, Codable {
         case anyConnection
     }
 
-    /// What happens. At a message, only the first three; at a connection, only the last two.
+    /// What happens.
+    ///
+    /// At a message, only the first three; at a connection, only the last two.
     public enum Effect: Hashable, Sendable, Codable {
         /// The message is refused with this status, documented or not.
         case reject(status: UInt8)

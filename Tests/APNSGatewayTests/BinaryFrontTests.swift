@@ -193,8 +193,9 @@ struct BinaryFrontTests {
     }
 
     /// Goal: a provider that never stops sending gets its error response.
-    /// Method: it writes on until a write fails or stalls; the front reads on for a short while only, and then its kernel
-    /// resets the connection.
+    ///
+    /// Method: it writes on until a write fails or stalls; the front reads on for a short while only, and then its
+    /// kernel resets the connection.
     @Test(arguments: [TLSVersion.tls1_2, .tls1_3])
     func `the response reaches a provider that floods, 40 of 40`(version: TLSVersion) async throws {
         let backend = ScriptedBackend { $0 == 500 ? .rejected(.invalidToken) : .accepted }

@@ -42,7 +42,7 @@ enum GatewayFixture {
 @Suite struct GatewaySessionTests {
     typealias Fixture = GatewayFixture
 
-    /// Hands on messages with the identifiers 101, 102, ... and leaves them without a verdict.
+    /// Hands on messages with the identifiers from 101 on and leaves them without a verdict.
     static func session(inFlight count: Int, inFlightCountMax: Int = 1000) throws -> GatewaySession {
         var session = GatewaySession(inFlightCountMax: inFlightCountMax, drainOctetCountMax: 100)
         for number in 1...UInt64(max(count, 1)) where count > 0 {
