@@ -28,10 +28,14 @@ let package = Package(
         .library(name: "APNSTestKit", targets: ["APNSTestKit"]),
         .library(name: "APNSGateway", targets: ["APNSGateway"]),
         .library(name: "APNSSimulator", targets: ["APNSSimulator"]),
+        .library(name: "APNSPayload", targets: ["APNSPayload"]),
+        .library(name: "APNSLegacyCommands", targets: ["APNSLegacyCommands"]),
+        .executable(name: "apns-legacy", targets: ["apns-legacy"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
         .package(url: "https://github.com/apple/swift-nio-extras", from: "1.35.0"),
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
         .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
@@ -162,6 +166,35 @@ let package = Package(
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
             ],
+            swiftSettings: settings
+        ),
+        .testTarget(name: "TidyTests", swiftSettings: settings),
+        .target(name: "APNSPayload", swiftSettings: strict),
+        .testTarget(name: "APNSPayloadTests", dependencies: ["APNSPayload"], swiftSettings: settings),
+        .target(
+            name: "APNSLegacyCommands",
+            dependencies: [
+                "APNSPayload",
+                "APNSProvider",
+                "APNSSession",
+                "APNSWire",
+                "OpenSSLTLS",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
+        .executableTarget(
+            name: "apns-legacy",
+            dependencies: ["APNSLegacyCommands", .product(name: "ArgumentParser", package: "swift-argument-parser")],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "APNSLegacyCommandsTests",
+            dependencies: ["APNSLegacyCommands", "APNSPayload", "APNSWire"],
             swiftSettings: settings
         ),
     ]

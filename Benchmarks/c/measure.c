@@ -64,7 +64,8 @@ int main(int count, char **arguments) {
     clock_gettime(CLOCK_MONOTONIC, &end);
     double wall = (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) / 1e9;
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    fprintf(report, "{\"exit\": %d, \"overdue\": %s, \"wall_seconds\": %.6f, \"cpu_seconds\": %.6f, \"rss_kib\": %ld}\n",
-            code, overdue ? "true" : "false", wall, seconds(usage.ru_utime) + seconds(usage.ru_stime), usage.ru_maxrss);
+    double cpu = seconds(usage.ru_utime) + seconds(usage.ru_stime);
+    fprintf(report, "{\"exit\": %d, \"overdue\": %s, ", code, overdue ? "true" : "false");
+    fprintf(report, "\"wall_seconds\": %.6f, \"cpu_seconds\": %.6f, \"rss_kib\": %ld}\n", wall, cpu, usage.ru_maxrss);
     return fclose(report) == 0 ? code : 74;
 }

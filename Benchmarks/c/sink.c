@@ -111,10 +111,12 @@ static void read_frames(const struct connection *connection, uint8_t *buffer) {
         if (got <= 0) break;
         have += (size_t)got;
         double arrived = now_seconds();
-        uint64_t frames = parser.frames, octets = parser.octets;
+        struct parser before = parser;
         size_t taken = parser_feed(&parser, buffer, have);
         if (parser.fault) fail(parser.fault);
-        if (parser.frames != frames) count_frames(parser.frames - frames, parser.octets - octets, arrived, now_seconds());
+        if (parser.frames != before.frames) {
+            count_frames(parser.frames - before.frames, parser.octets - before.octets, arrived, now_seconds());
+        }
         have -= taken;
         memmove(buffer, buffer + taken, have);
     }

@@ -3,7 +3,7 @@
 import APNSSession
 public import Logging
 public import NIOCore
-import NIOPosix
+public import NIOPosix
 import ServiceLifecycle
 
 /// Sends all that a source gives, and proves what became of each.
@@ -51,8 +51,9 @@ public struct BatchSender: Sendable {
     public func run(_ source: any NotificationSource) async throws {
         let endings = try await self.runLanes(source)
         source.stop()
-        guard let worst = endings.first(where: { $0.ending != .completed && $0.ending != .abandoned })
-            ?? endings.first(where: { $0.ending == .abandoned })
+        guard
+            let worst = endings.first(where: { $0.ending != .completed && $0.ending != .abandoned })
+                ?? endings.first(where: { $0.ending == .abandoned })
         else { return }
         throw ProviderError.stopped(worst.ending, underlying: worst.failure)
     }
@@ -62,12 +63,19 @@ public struct BatchSender: Sendable {
             (0..<self.configuration.connectionCount).map { _ in
                 let eventLoop = self.group.next()
                 return LaneSet.Seat(eventLoop: eventLoop, finished: eventLoop.makePromise())
-            })
+            }
+        )
         for seat in lanes.seats {
             seat.eventLoop.execute {
                 let lane = Lane(
-                    configuration: self.configuration, opener: self.opener, source: source, eventLoop: seat.eventLoop,
-                    observer: self.observer, logger: self.logger, finished: seat.finished)
+                    configuration: self.configuration,
+                    opener: self.opener,
+                    source: source,
+                    eventLoop: seat.eventLoop,
+                    observer: self.observer,
+                    logger: self.logger,
+                    finished: seat.finished
+                )
                 lanes.enter(lane, seat)
                 lane.drive()
             }
@@ -90,7 +98,9 @@ public struct BatchSender: Sendable {
     private static func check(_ configuration: ProviderConfiguration) throws {
         guard (1...ProviderConfiguration.connectionCountMax).contains(configuration.connectionCount) else {
             let limit = ProviderConfiguration.connectionCountMax
-            throw ProviderError.configuration("There may be 1 to \(limit) connections, not \(configuration.connectionCount).")
+            throw ProviderError.configuration(
+                "There may be 1 to \(limit) connections, not \(configuration.connectionCount)."
+            )
         }
         guard (1...65535).contains(configuration.endpoint.port) else {
             throw ProviderError.configuration("A port is 1 to 65535, not \(configuration.endpoint.port).")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import FoundationEssentials
+import Glibc
 import NIOCore
 import NIOExtras
 import NIOHTTP1
@@ -15,6 +16,10 @@ struct ConnectionOpener: Sendable {
 
     /// The channel asks for more when less than this waits in it, and takes no more when this does, in octets.
     private static let waterMark = ChannelOptions.Types.WriteBufferWaterMark(low: 65_536, high: 131_072)
+
+    // NIO has no names of its own for these two.
+    private static let keepaliveDelay = NIOBSDSocket.Option(rawValue: TCP_KEEPIDLE)
+    private static let keepaliveInterval = NIOBSDSocket.Option(rawValue: TCP_KEEPINTVL)
 
     init(_ configuration: ProviderConfiguration) throws {
         self.configuration = configuration
@@ -49,12 +54,12 @@ struct ConnectionOpener: Sendable {
             .channelOption(.socketOption(.tcp_nodelay), value: 1)
             .channelOption(.writeBufferWaterMark, value: ConnectionOpener.waterMark)
         guard let delay = self.configuration.keepaliveDelay else { return bootstrap }
-        let seconds = CInt(clamping: max(1, delay.components.seconds))
+        let seconds = ChannelOptions.Types.SocketOption.Value(clamping: max(1, delay.components.seconds))
         return
             bootstrap
             .channelOption(.socketOption(.so_keepalive), value: 1)
-            .channelOption(.tcpOption(.tcp_keepidle), value: seconds)
-            .channelOption(.tcpOption(.tcp_keepintvl), value: max(1, seconds / 4))
+            .channelOption(.tcpOption(ConnectionOpener.keepaliveDelay), value: seconds)
+            .channelOption(.tcpOption(ConnectionOpener.keepaliveInterval), value: max(1, seconds / 4))
     }
 
     /// Asks the proxy for a way to the gateway, where there is a proxy.
@@ -68,7 +73,9 @@ struct ConnectionOpener: Sendable {
     }
 
     private func connectThroughHTTP(
-        _ channel: any Channel, _ proxy: Proxy, deadline: NIODeadline
+        _ channel: any Channel,
+        _ proxy: Proxy,
+        deadline: NIODeadline
     ) -> EventLoopFuture<Void> {
         let target = self.configuration.endpoint
         var headers = HTTPHeaders()
@@ -83,8 +90,12 @@ struct ConnectionOpener: Sendable {
             let encoder = HTTPRequestEncoder()
             let decoder = ByteToMessageHandler(HTTPResponseDecoder(leftOverBytesStrategy: .dropBytes))
             let proxyHandler = NIOHTTP1ProxyConnectHandler(
-                targetHost: target.host, targetPort: target.port, headers: headers,
-                deadline: deadline, promise: opened)
+                targetHost: target.host,
+                targetPort: target.port,
+                headers: headers,
+                deadline: deadline,
+                promise: opened
+            )
             try sync.addHandlers(encoder, decoder, proxyHandler)
             let bound = NIOLoopBound((encoder, decoder), eventLoop: loop)
             return opened.futureResult

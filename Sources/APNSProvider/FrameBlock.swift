@@ -24,8 +24,13 @@ struct FrameBlock: Sendable {
         let priority = notification.priority
         let isAppended = notification.payload.withUnsafeReadableBytes { payload in
             encoder.append(
-                command: command, identifier: 0, expiry: expiry, priority: priority, token: notification.token,
-                payload: payload)
+                command: command,
+                identifier: 0,
+                expiry: expiry,
+                priority: priority,
+                token: notification.token,
+                payload: payload
+            )
         }
         guard isAppended else { return false }
         self.octetCount += encoder.octetCount
@@ -41,7 +46,11 @@ struct FrameBlock: Sendable {
         guard !self.isEmpty else { return true }
         let frames = UnsafeRawBufferPointer(rebasing: self.memory.octets[self.drainedOctetCount..<self.octetCount])
         let moved = batch.append(
-            frames: frames, count: self.count - self.drainedCount, marks: self.marks, from: self.drainedCount)
+            frames: frames,
+            count: self.count - self.drainedCount,
+            marks: self.marks,
+            from: self.drainedCount
+        )
         self.drainedCount += moved.count
         self.drainedOctetCount += moved.octetCount
         guard self.isEmpty else { return false }

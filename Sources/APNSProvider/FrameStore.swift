@@ -31,7 +31,11 @@ struct FrameStore {
     ///
     /// - Returns: their frames, and what the source says of more.
     mutating func take(
-        from source: any NotificationSource, number: UInt64, countMax: Int, command: Command, identifier: UInt32
+        from source: any NotificationSource,
+        number: UInt64,
+        countMax: Int,
+        command: Command,
+        identifier: UInt32
     ) -> (frames: ByteBuffer, count: Int, supply: ProviderSupply) {
         var frames = self.allocator.buffer(capacity: FrameStore.chunkOctetCount)
         var marks = NotificationMarks()
@@ -40,7 +44,11 @@ struct FrameStore {
         frames.writeWithUnsafeMutableBytes(minimumWritableBytes: FrameStore.chunkOctetCount) { memory in
             guard let encoder = FrameEncoder(writingInto: memory) else { return 0 }
             var batch = NotificationBatch(
-                encoder: encoder, command: command, firstIdentifier: identifier, countMax: countMax)
+                encoder: encoder,
+                command: command,
+                firstIdentifier: identifier,
+                countMax: countMax
+            )
             supply = source.fill(&batch)
             marks = batch.marks
             count = batch.count
@@ -52,7 +60,12 @@ struct FrameStore {
             frames = self.allocator.buffer(buffer: frames)
         }
         let chunk = Chunk(
-            frames: frames, firstNumber: number, count: count, firstIdentifier: identifier, marks: marks)
+            frames: frames,
+            firstNumber: number,
+            count: count,
+            firstIdentifier: identifier,
+            marks: marks
+        )
         self.octetCount += chunk.octetCount
         self.chunks.append(chunk)
         return (frames, count, supply)
@@ -61,14 +74,17 @@ struct FrameStore {
     /// Frames that were taken before, with the identifiers of another connection.
     ///
     /// - Returns: the frames from `number` on, as far as they lie together.
-    mutating func frames(from number: UInt64, countMax: UInt64, identifier: UInt32) -> (frames: ByteBuffer, count: Int) {
+    mutating func frames(from number: UInt64, countMax: UInt64, identifier: UInt32) -> (frames: ByteBuffer, count: Int)
+    {
         guard let position = self.position(of: number) else { return (ByteBuffer(), 0) }
         let index = Int(number - self.chunks[position].firstNumber)
         let count = min(self.chunks[position].count - index, Int(clamping: countMax))
         if index == 0, count == self.chunks[position].count {
             if self.chunks[position].firstIdentifier != identifier {
                 self.chunks[position].firstIdentifier = identifier
-                self.chunks[position].frames.withUnsafeMutableReadableBytes { _ = FrameWalker.number($0, from: identifier) }
+                self.chunks[position].frames.withUnsafeMutableReadableBytes {
+                    _ = FrameWalker.number($0, from: identifier)
+                }
             }
             return (self.chunks[position].frames, count)
         }
@@ -115,8 +131,13 @@ struct FrameStore {
             let end = min(chunk.count, Int(settlement.numbers.upperBound - chunk.firstNumber))
             source.settle(
                 SettledNotifications(
-                    outcome: settlement.outcome, attempts: settlement.attempts,
-                    possibleDuplicate: settlement.possibleDuplicate, chunk: chunk, indices: start..<end))
+                    outcome: settlement.outcome,
+                    attempts: settlement.attempts,
+                    possibleDuplicate: settlement.possibleDuplicate,
+                    chunk: chunk,
+                    indices: start..<end
+                )
+            )
             next = chunk.firstNumber + UInt64(end)
             if end == chunk.count {
                 self.octetCount -= chunk.octetCount

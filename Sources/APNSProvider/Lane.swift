@@ -35,8 +35,13 @@ final class Lane {
     private static let writesInARowMax = 32
 
     init(
-        configuration: ProviderConfiguration, opener: ConnectionOpener, source: any NotificationSource,
-        eventLoop: any EventLoop, observer: ProviderObserver, logger: Logger, finished: EventLoopPromise<LaneEnding>
+        configuration: ProviderConfiguration,
+        opener: ConnectionOpener,
+        source: any NotificationSource,
+        eventLoop: any EventLoop,
+        observer: ProviderObserver,
+        logger: Logger,
+        finished: EventLoopPromise<LaneEnding>
     ) {
         self.configuration = configuration
         self.opener = opener
@@ -111,14 +116,22 @@ final class Lane {
     private func write(_ numbers: Range<UInt64>, _ identifier: UInt32, to connection: LaneConnection) -> Bool {
         if numbers.lowerBound < self.session.taken {
             let countMax = min(numbers.upperBound, self.session.taken) - numbers.lowerBound
-            let (frames, count) = self.store.frames(from: numbers.lowerBound, countMax: countMax, identifier: identifier)
+            let (frames, count) = self.store.frames(
+                from: numbers.lowerBound,
+                countMax: countMax,
+                identifier: identifier
+            )
             self.session.wrote(UInt64(count), now: self.now)
             connection.write(frames)
             return count > 0
         }
         let taken = self.store.take(
-            from: self.source, number: numbers.lowerBound, countMax: numbers.count, command: self.configuration.command,
-            identifier: identifier)
+            from: self.source,
+            number: numbers.lowerBound,
+            countMax: numbers.count,
+            command: self.configuration.command,
+            identifier: identifier
+        )
         self.session.supply(taken.supply)
         if taken.count > 0 {
             self.session.wrote(UInt64(taken.count), now: self.now)
@@ -262,10 +275,18 @@ extension Lane {
         if wasConnected {
             self.noteLeft(connection)
             self.session.closed(
-                connection.number, permanently: isPermanent, now: self.now, jitter: self.jitter)
+                connection.number,
+                permanently: isPermanent,
+                now: self.now,
+                jitter: self.jitter
+            )
         } else {
             self.session.connectFailed(
-                connection.number, permanently: isPermanent, now: self.now, jitter: self.jitter)
+                connection.number,
+                permanently: isPermanent,
+                now: self.now,
+                jitter: self.jitter
+            )
         }
         self.drive()
     }

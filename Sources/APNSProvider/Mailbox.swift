@@ -86,7 +86,8 @@ final class Mailbox: NotificationSource {
         guard let number else { return .ended }
         self.observer.settled(outcome, count: 1)
         self.outcomes.append(
-            Settlement(numbers: number..<(number + 1), outcome: outcome, attempts: 0, possibleDuplicate: false))
+            Settlement(numbers: number..<(number + 1), outcome: outcome, attempts: 0, possibleDuplicate: false)
+        )
         return .taken(number)
     }
 
@@ -130,7 +131,8 @@ final class Mailbox: NotificationSource {
     }
 
     func fill(_ batch: inout NotificationBatch) -> ProviderSupply {
-        let (supply, waiters) = self.state.withLockedValue { state -> (ProviderSupply, [CheckedContinuation<Void, Never>]) in
+        let (supply, waiters) = self.state.withLockedValue {
+            state -> (ProviderSupply, [CheckedContinuation<Void, Never>]) in
             while batch.countFree > 0, var block = state.sealed.popFirst() {
                 if !block.drain(into: &batch) {
                     state.sealed.prepend(block)
@@ -156,7 +158,8 @@ final class Mailbox: NotificationSource {
         let (outcome, attempts, isDuplicate) = (settled.outcome, settled.attempts, settled.possibleDuplicate)
         settled.forEachTagRange { numbers in
             self.outcomes.append(
-                Settlement(numbers: numbers, outcome: outcome, attempts: attempts, possibleDuplicate: isDuplicate))
+                Settlement(numbers: numbers, outcome: outcome, attempts: attempts, possibleDuplicate: isDuplicate)
+            )
         }
     }
 
@@ -174,7 +177,8 @@ final class Mailbox: NotificationSource {
             block.forEachNumberRange { numbers in
                 self.observer.settled(.unsent, count: numbers.count)
                 self.outcomes.append(
-                    Settlement(numbers: numbers, outcome: .unsent, attempts: 0, possibleDuplicate: false))
+                    Settlement(numbers: numbers, outcome: .unsent, attempts: 0, possibleDuplicate: false)
+                )
             }
         }
         self.outcomes.finish()

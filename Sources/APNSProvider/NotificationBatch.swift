@@ -48,8 +48,13 @@ public struct NotificationBatch: ~Copyable {
         let index = self.encoder.frameCount
         guard index < self.countMax else { return false }
         let isAppended = self.encoder.append(
-            command: self.command, identifier: self.firstIdentifier &+ UInt32(truncatingIfNeeded: index),
-            expiry: expiry, priority: priority, token: token, payload: payload)
+            command: self.command,
+            identifier: self.firstIdentifier &+ UInt32(truncatingIfNeeded: index),
+            expiry: expiry,
+            priority: priority,
+            token: token,
+            payload: payload
+        )
         guard isAppended else { return false }
         self.marks.append(tag: tag, note: note, index: index)
         return true
@@ -59,7 +64,10 @@ public struct NotificationBatch: ~Copyable {
     ///
     /// - Returns: how many were appended, and how many octets they have.
     mutating func append(
-        frames: UnsafeRawBufferPointer, count: Int, marks: NotificationMarks, from index: Int
+        frames: UnsafeRawBufferPointer,
+        count: Int,
+        marks: NotificationMarks,
+        from index: Int
     ) -> (count: Int, octetCount: Int) {
         var taken = min(count, self.countFree)
         var octetCount = frames.count
@@ -78,7 +86,9 @@ public struct NotificationBatch: ~Copyable {
         let identifier = self.firstIdentifier &+ UInt32(truncatingIfNeeded: position)
         guard taken > 0,
             self.encoder.append(
-                frames: UnsafeRawBufferPointer(rebasing: frames[..<octetCount]), numberedFrom: identifier)
+                frames: UnsafeRawBufferPointer(rebasing: frames[..<octetCount]),
+                numberedFrom: identifier
+            )
         else { return (0, 0) }
         marks.forEachTagRange(in: index..<(index + taken)) { tags in
             self.marks.append(tags: tags, index: position)

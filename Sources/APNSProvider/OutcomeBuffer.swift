@@ -59,7 +59,9 @@ final class OutcomeBuffer: Sendable {
             await withCheckedContinuation { continuation in
                 let (ready, onRoom) = self.state.withLockedValue { state -> (Settlement??, (@Sendable () -> Void)?) in
                     let isFull = state.settlements.count == OutcomeBuffer.countMax
-                    if let settlement = state.settlements.popFirst() { return (settlement, isFull ? state.onRoom : nil) }
+                    if let settlement = state.settlements.popFirst() {
+                        return (settlement, isFull ? state.onRoom : nil)
+                    }
                     if state.isFinished || Task.isCancelled || state.reader != nil { return (.some(nil), nil) }
                     state.reader = continuation
                     return (nil, nil)

@@ -5,7 +5,7 @@ public import APNSWire
 public import Logging
 public import NIOCore
 import NIOConcurrencyHelpers
-import NIOPosix
+public import NIOPosix
 public import ServiceLifecycle
 
 /// Sends notifications one by one, and says what became of each.

@@ -15,7 +15,9 @@ public struct ProviderConfiguration: Sendable {
     /// The format of the frames; command 1 by default.
     public var command = Command.enhanced
 
-    /// How many connections send at a time; 1 by default, at most 64. Order is kept on each connection, not among them.
+    /// How many connections send at a time; 1 by default, at most 64.
+    ///
+    /// Order is kept on each connection, not among them.
     public var connectionCount = 1
 
     /// The numbers by which each connection's session decides.
@@ -30,8 +32,9 @@ public struct ProviderConfiguration: Sendable {
     /// A proxy to go through; `nil` by default.
     public var proxy: Proxy?
 
-    /// How long opening a TCP connection may take, proxy included; 10 s by default. The handshake has its own limit in
-    /// ``tls``.
+    /// How long opening a TCP connection may take, proxy included; 10 s by default.
+    ///
+    /// The handshake has its own limit in ``tls``.
     public var connectDurationMax = Duration.seconds(10)
 
     /// After how long without traffic TCP begins to ask whether the other end is there, so that NAT keeps idle

@@ -2,7 +2,9 @@
 
 public import APNSSession
 
-/// Why sending as a whole did not go to its end. What became of each notification is an outcome, not an error.
+/// Why sending as a whole did not go to its end.
+///
+/// What became of each notification is an outcome, not an error.
 @nonexhaustive
 public enum ProviderError: Error {
     /// The configuration cannot be used; the text says which field and why.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import APNSSession
+import APNSSession
 import Metrics
 
 /// What can be counted while a provider sends, as swift-metrics.
@@ -18,7 +18,8 @@ struct ProviderObserver: Sendable {
         self.outcomes = Dictionary(
             uniqueKeysWithValues: names.map { name in
                 (name, Counter(label: "push.notifications", dimensions: [("outcome", name)]))
-            })
+            }
+        )
     }
 
     func settled(_ settlement: Settlement) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A proxy through which connections to the gateway go. TLS goes end to end through it.
+/// A proxy through which connections to the gateway go.
+///
+/// TLS goes end to end through it.
 public struct Proxy: Hashable, Sendable {
     /// How the proxy is spoken to.
     public enum Kind: String, Hashable, Sendable {

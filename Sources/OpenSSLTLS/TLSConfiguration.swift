@@ -30,51 +30,76 @@ public struct TLSConfiguration: Sendable {
 
     let role: Role
 
-    /// The own certificate and its key. Default for clients: none. Servers need one.
+    /// The own certificate and its key.
+    ///
+    /// Default for clients: none. Servers need one.
     public var identity: TLSIdentity?
 
-    /// The authorities a peer's certificate is verified against. Default: ``TLSTrust/system``.
+    /// The authorities a peer's certificate is verified against.
+    ///
+    /// Default: ``TLSTrust/system``.
     public var trust: TLSTrust
 
-    /// How much of the server's identity is verified; only for clients. Default: ``Verification/full``.
+    /// How much of the server's identity is verified; only for clients.
+    ///
+    /// Default: ``Verification/full``.
     public var verification: Verification = .full
 
-    /// Whether clients are asked for a certificate; only for servers. Default: ``ClientCertificates/none``.
+    /// Whether clients are asked for a certificate; only for servers.
+    ///
+    /// Default: ``ClientCertificates/none``.
     public var clientCertificates: ClientCertificates = .none
 
     /// Whether a server lets a client certificate in although its chain does not verify; only for servers.
+    ///
     /// Default: `false`.
     ///
     /// The client still proves that it holds the certificate's key. The caller must decide by the facts of
     /// ``TLSHandler/peerCertificate`` and by ``TLSHandler/peerVerificationProblem``.
     public var acceptsUnverifiedClientCertificates = false
 
-    /// The oldest version that is spoken. Default: 1.2. Below 1.2 OpenSSL's security level is lowered to 0.
+    /// The oldest version that is spoken.
+    ///
+    /// Default: 1.2. Below 1.2 OpenSSL's security level is lowered to 0.
     public var minimumVersion: TLSVersion = .tls1_2
 
-    /// The newest version that is spoken. Default: 1.3 for clients, 1.2 for servers.
+    /// The newest version that is spoken.
+    ///
+    /// Default: 1.3 for clients, 1.2 for servers.
     public var maximumVersion: TLSVersion
 
-    /// The application protocols (ALPN) that are offered or accepted, the preferred one first. Default: none.
+    /// The application protocols (ALPN) that are offered or accepted, the preferred one first.
+    ///
+    /// Default: none.
     ///
     /// Each has 1 to 255 octets. A server with a list refuses a client that offers only others; a client that
     /// offers none is let in.
     public var applicationProtocols: [String] = []
 
-    /// The ciphers of TLS 1.2 and older, in OpenSSL's notation. Default: OpenSSL's own choice.
+    /// The ciphers of TLS 1.2 and older, in OpenSSL's notation.
+    ///
+    /// Default: OpenSSL's own choice.
     public var cipherList: String?
 
-    /// Whether a client resumes its newest session with the same server. Default: `true`.
+    /// Whether a client resumes its newest session with the same server.
+    ///
+    /// Default: `true`.
     public var resumesSessions = true
 
-    /// How many session tickets a server sends after a TLS 1.3 handshake. Default: 0, because clients that
-    /// write to a TLS 1.3 server and close without reading lose what the server said, and some hang.
+    /// How many session tickets a server sends after a TLS 1.3 handshake.
+    ///
+    /// Default: 0, because clients that write to a TLS 1.3 server and close without reading lose what the server
+    /// said, and some hang.
     public var ticketCount = 0
 
-    /// How long a handshake may take. Default: 10 seconds.
+    /// How long a handshake may take.
+    ///
+    /// Default: 10 seconds.
     public var handshakeTimeout: Duration = .seconds(10)
 
-    /// How long a close may wait for what was flushed to leave and for the peer's close_notify. Default: 5 seconds.
+    /// How long a close may wait for what was flushed to leave and for the peer's close_notify.
+    ///
+    /// Default: 5 seconds.
     public var shutdownTimeout: Duration = .seconds(5)
 
     /// A client that verifies the server's chain and host name and speaks TLS 1.2 and 1.3.

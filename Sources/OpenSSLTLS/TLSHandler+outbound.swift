@@ -6,6 +6,14 @@ extension TLSHandler {
     /// One record, or a few that belong together, for the channel.
     struct Record {
         let octets: ByteBuffer
+        let plaintextOctetCount: Int
+        let promises: RecordPromises
+    }
+
+    /// Where a record ends in the ciphertext, and what is in it.
+    struct RecordEnd {
+        let octetCount: Int
+        let plaintextOctetCount: Int
         let promises: RecordPromises
     }
 
@@ -90,7 +98,7 @@ extension TLSHandler {
                 capacity: wanted + recordCountMax * TLSConnection.recordOverheadOctetCount
             )
         )
-        var ends: [(octetCount: Int, promises: RecordPromises)] = []
+        var ends: [RecordEnd] = []
         ends.reserveCapacity(recordCountMax)
         var scratch = ByteBuffer()
         var step = TLSConnection.Step.complete
@@ -107,7 +115,13 @@ extension TLSHandler {
             guard case .complete = step else { break }
             total += encrypted.octetCount
             let promises = self.plaintext.consume(encrypted.octetCount)
-            ends.append((self.connection.ciphertextOctetCount, promises))
+            ends.append(
+                RecordEnd(
+                    octetCount: self.connection.ciphertextOctetCount,
+                    plaintextOctetCount: encrypted.octetCount,
+                    promises: promises
+                )
+            )
         }
         self.collectCiphertext(ends)
         return step
@@ -116,16 +130,20 @@ extension TLSHandler {
     /// Queues what OpenSSL wrote, cut where records end.
     ///
     /// - Parameter ends: Where each record ends, counted from the first, and the promises of the writes in it.
-    func collectCiphertext(_ ends: [(octetCount: Int, promises: RecordPromises)] = []) {
+    func collectCiphertext(_ ends: [RecordEnd] = []) {
         var octets = self.connection.takeCiphertext() ?? ByteBuffer()
         let start = octets.readableBytes
         for end in ends {
             let count = end.octetCount - (start - octets.readableBytes)
             let slice = octets.readSlice(length: count) ?? ByteBuffer()
-            self.records.append(Record(octets: slice, promises: end.promises))
+            self.records.append(
+                Record(octets: slice, plaintextOctetCount: end.plaintextOctetCount, promises: end.promises)
+            )
         }
         // Handshake messages and alerts belong to no write.
-        if octets.readableBytes > 0 { self.records.append(Record(octets: octets, promises: RecordPromises())) }
+        if octets.readableBytes > 0 {
+            self.records.append(Record(octets: octets, plaintextOctetCount: 0, promises: RecordPromises()))
+        }
     }
 
     /// Gives the queued records to the channel, in order, and flushes.
@@ -136,11 +154,20 @@ extension TLSHandler {
         self.isSendingRecords = true
         while !self.records.isEmpty {
             while let record = self.records.popFirst() {
-                let promise = record.promises.joined(on: context.eventLoop)
+                let promise = self.promise(of: record, context)
                 context.write(self.wrapOutboundOut(record.octets), promise: promise)
             }
             context.flush()
         }
         self.isSendingRecords = false
+    }
+
+    /// The promises of the writes that end in the record, and of the count of octets that have left.
+    private func promise(of record: Record, _ context: ChannelHandlerContext) -> EventLoopPromise<Void>? {
+        let joined = record.promises.joined(on: context.eventLoop)
+        guard record.plaintextOctetCount > 0 else { return joined }
+        let promise = joined ?? context.eventLoop.makePromise(of: Void.self)
+        promise.futureResult.assumeIsolated().whenSuccess { self.octetCountLeft += record.plaintextOctetCount }
+        return promise
     }
 }

@@ -51,6 +51,11 @@ public final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler {
     let connection: TLSConnection
     let configuration: TLSConfiguration
 
+    /// How many octets of plaintext lie in records that the kernel has accepted whole, since the handshake.
+    ///
+    /// The peer can have read these and no others.
+    public internal(set) var octetCountLeft = 0
+
     var context: ChannelHandlerContext?
     var phase = Phase.idle
     var output = Output.open

@@ -7,6 +7,7 @@ import OpenSSLTLS
 import Testing
 
 /// Goal: what the server said before it cut the connection is read before the cut is reported.
+///
 /// Method: the client floods, the server reads nothing, writes six octets and closes its socket, so that its kernel
 /// answers the unread input with RST.
 @Suite(.timeLimit(.minutes(2)))

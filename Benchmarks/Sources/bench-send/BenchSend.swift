@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSProvider
+import APNSSession
+import APNSWire
+import ArgumentParser
+import Glibc
+import NIOConcurrencyHelpers
+import NIOCore
+import OpenSSLTLS
+
+/// Sends frames of 45 + 100 octets through the library, and prints what the C clients print.
+@main
+struct BenchSend: AsyncParsableCommand {
+    enum Surface: String, ExpressibleByArgument {
+        /// A source that is asked on the event loop.
+        case source
+        /// One call for each notification, from a task.
+        case call
+    }
+
+    @Option var surface: Surface
+    @Option var host = "localhost"
+    @Option var port: Int
+    @Option var certificate: String
+    @Option var key: String
+    @Option var trust: String
+    @Option var count: UInt64 = 1_000_000
+    @Option(help: "How many notifications may be unproved.") var window: UInt64 = ProviderLimits().windowCount
+
+    func run() async throws {
+        let identity = try TLSIdentity(contentsOf: self.certificate, key: self.key)
+        let tls = TLSConfiguration.client(identity: identity, trust: .file(self.trust))
+        var configuration = ProviderConfiguration(endpoint: Endpoint(host: self.host, port: self.port), tls: tls)
+        configuration.limits.windowCount = self.window
+        let watch = Watch()
+        let accepted =
+            switch self.surface {
+            case .source: try await self.sendFromSource(configuration)
+            case .call: try await self.sendByCalls(configuration)
+            }
+        let (wall, cpu) = watch.read()
+        guard accepted == self.count else { throw ValidationError("\(accepted) of \(self.count) were accepted") }
+        print("{\"frames\": \(accepted), \"wall_seconds\": \(wall), \"cpu_seconds\": \(cpu)}")
+    }
+
+    private func sendFromSource(_ configuration: ProviderConfiguration) async throws -> UInt64 {
+        let source = try CountingSource(count: self.count)
+        try await BatchSender(configuration).run(source)
+        return source.acceptedCount
+    }
+
+    private func sendByCalls(_ configuration: ProviderConfiguration) async throws -> UInt64 {
+        let accepted = NIOLockedValueBox(UInt64(0))
+        let count = self.count
+        try await Provider.withProvider(configuration) { settlement in
+            guard settlement.outcome == .accepted else { return }
+            accepted.withLockedValue { $0 += UInt64(settlement.numbers.count) }
+        } _: { provider in
+            let notification = try Notification(
+                token: CountingSource.token(),
+                payload: CountingSource.payload,
+                expiry: 0
+            )
+            for _ in 0..<count { _ = try await provider.send(notification) }
+        }
+        return accepted.withLockedValue { $0 }
+    }
+}
+
+/// Gives the same notification as often as told.
+final class CountingSource: NotificationSource {
+    private struct State: Sendable {
+        var next: UInt64 = 0
+        var accepted: UInt64 = 0
+    }
+
+    static let payload = String(repeating: "x", count: 100)
+
+    private let token: DeviceToken
+    private let octets: [UInt8]
+    private let count: UInt64
+    private let state = NIOLockedValueBox(State())
+
+    init(count: UInt64) throws {
+        self.count = count
+        self.token = try CountingSource.token()
+        self.octets = Array(CountingSource.payload.utf8)
+    }
+
+    static func token() throws -> DeviceToken { try DeviceToken(octets: (0..<32).map { UInt8($0) }) }
+
+    var acceptedCount: UInt64 { self.state.withLockedValue { $0.accepted } }
+
+    func fill(_ batch: inout NotificationBatch) -> ProviderSupply {
+        self.state.withLockedValue { state in
+            self.octets.withUnsafeBytes { payload in
+                while state.next < self.count {
+                    guard batch.append(token: self.token, payload: payload, expiry: 0, tag: state.next) else {
+                        return .available
+                    }
+                    state.next += 1
+                }
+                return .ended
+            }
+        }
+    }
+
+    func settle(_ settled: borrowing SettledNotifications) {
+        guard settled.outcome == .accepted else { return }
+        let count = UInt64(settled.count)
+        self.state.withLockedValue { $0.accepted += count }
+    }
+}
+
+/// The time on the wall and on the processors since it was made.
+struct Watch {
+    private let start = Watch.now()
+
+    func read() -> (wall: Double, cpu: Double) {
+        let end = Watch.now()
+        return (end.wall - self.start.wall, end.cpu - self.start.cpu)
+    }
+
+    private static func now() -> (wall: Double, cpu: Double) {
+        (Watch.seconds(CLOCK_MONOTONIC), Watch.seconds(CLOCK_PROCESS_CPUTIME_ID))
+    }
+
+    private static func seconds(_ clock: clockid_t) -> Double {
+        var time = timespec()
+        clock_gettime(clock, &time)
+        return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
+    }
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSPayload
+import Glibc
+
+extension BatchReader {
+    /// Reads on in CSV; blank lines are passed over in silence.
+    mutating func nextRow(_ record: inout BatchRecord) -> BatchReadResult {
+        while true {
+            switch self.cutRow() {
+            case .needMore: return .needMore
+            case .end: return .end
+            case .bad:
+                // Without a header no row means anything.
+                guard self.csvColumns.isEmpty, let problem = self.problem else { return .bad }
+                return self.refuse(problem.kind)
+            case .line(let row):
+                guard !row.trimmed.isEmpty else { continue }
+                guard self.csvColumns.isEmpty else {
+                    return self.read(row: row, into: &record)
+                }
+                if let refusal = self.readHeader(row) { return refusal }
+            }
+        }
+    }
+
+    /// Cuts off the next row, which ends at the first end of a line outside of quotes.
+    ///
+    /// A quote without a partner would swallow all that follows. Where a row cannot be, the search begins anew behind the
+    /// first line of it, so that one bad line costs no other.
+    private mutating func cutRow() -> Cut {
+        if self.isSkipping, let cut = self.passLongLine() { return cut }
+        let first = self.position
+        var index = first + self.searched
+        let limit = first + self.options.lineOctetCountMax + 1
+        while index < self.filled {
+            index += self.plainOctetCount(at: index)
+            guard index < self.filled else { break }
+            let octet = self.block[index]
+            if octet == UInt8(ascii: "\"") {
+                self.isInQuotes.toggle()
+            } else if octet == 0x0A, !self.isInQuotes {
+                return self.takeRow(first..<index, next: index + 1)
+            } else if index > limit {
+                return self.giveUpRow(.lineTooLong(octetCountMax: self.options.lineOctetCountMax))
+            }
+            index += 1
+        }
+        self.searched = index - first
+        guard self.isFinished else { return .needMore }
+        guard first < self.filled else { return .end }
+        return self.isInQuotes ? self.giveUpRow(.misplacedQuote) : self.takeRow(first..<self.filled, next: self.filled)
+    }
+
+    /// How many of the next eight octets come before the first that is a quote or an LF; 0 when fewer than eight came.
+    @inline(__always)
+    private func plainOctetCount(at index: Int) -> Int {
+        guard index + 8 <= self.filled else { return 0 }
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        let word = UInt64(littleEndian: self.block.loadUnaligned(fromByteOffset: index, as: UInt64.self))
+        let lineEnds = word ^ (ones &* 0x0A)
+        let found = (lineEnds &- ones) & ~lineEnds & (ones &* 0x80)
+        return min(CSVFields.plainOctetCount(word), found.trailingZeroBitCount / 8)
+    }
+
+    private mutating func takeRow(_ range: Range<Int>, next: Int) -> Cut {
+        var range = range
+        if !range.isEmpty, self.block[range.upperBound - 1] == 0x0D { range = range.dropLast() }
+        guard range.count <= self.options.lineOctetCountMax else {
+            return self.giveUpRow(.lineTooLong(octetCountMax: self.options.lineOctetCountMax))
+        }
+        self.position = next
+        self.searched = 0
+        self.lineNumber += 1
+        return .line(self.octets(range))
+    }
+
+    /// Passes over the first line of what is no row.
+    private mutating func giveUpRow(_ kind: BatchProblem.Kind) -> Cut {
+        self.lineNumber += 1
+        self.searched = 0
+        self.isInQuotes = false
+        if let newline = self.newline(from: self.position) {
+            self.position = newline + 1
+        } else {
+            self.isSkipping = true
+            self.position = self.filled
+        }
+        _ = self.bad(kind)
+        return .bad
+    }
+
+    private mutating func readHeader(_ row: UnsafeRawBufferPointer) -> BatchReadResult? {
+        var columns: [BatchColumn] = []
+        var fields = CSVFields(row)
+        while let field = fields.next() {
+            guard case .success(let field) = field else { return self.refuse(.misplacedQuote) }
+            guard let column = BatchColumn(field.octets.trimmed) else {
+                return self.refuse(.unknownColumn(columns.count + 1))
+            }
+            guard !columns.contains(column) else { return self.refuse(.duplicateColumn(column)) }
+            columns.append(column)
+        }
+        guard columns.contains(.token) else { return self.refuse(.missingColumn(.token)) }
+        guard self.common != nil || columns.contains(.payload) else { return self.refuse(.missingColumn(.payload)) }
+        self.csvColumns = columns
+        return nil
+    }
+
+    /// Reads a row, and goes back to its second line when its quotes are at fault.
+    private mutating func read(row: UnsafeRawBufferPointer, into record: inout BatchRecord) -> BatchReadResult {
+        record.begin(lineNumber: self.lineNumber)
+        record.payload = UnsafeRawBufferPointer(start: nil, count: 0)
+        var fields = CSVFields(row)
+        var hasToken = false
+        var count = 0
+        var fault: BatchProblem.Kind?
+        while let field = fields.next() {
+            guard case .success(let field) = field else { return self.goBack(row: row, .misplacedQuote) }
+            if count < self.csvColumns.count, !field.octets.trimmed.isEmpty {
+                let column = self.csvColumns[count]
+                if column == .token { hasToken = true }
+                fault = fault ?? self.take(column, field, into: &record)
+            }
+            count += 1
+        }
+        guard count == self.csvColumns.count else {
+            return self.goBack(row: row, .fieldCount(found: count, expected: self.csvColumns.count))
+        }
+        self.lineNumber = record.lineNumber + Self.lineEndCount(row)
+        if let fault { return self.bad(fault, lineNumber: record.lineNumber) }
+        guard hasToken else { return self.bad(.missingToken, lineNumber: record.lineNumber) }
+        if record.payload.isEmpty {
+            guard let common = self.common else { return self.bad(.missingPayload, lineNumber: record.lineNumber) }
+            record.payload = UnsafeRawBufferPointer(common)
+        }
+        return .record
+    }
+
+    private static func lineEndCount(_ row: UnsafeRawBufferPointer) -> Int {
+        guard var start = row.baseAddress else { return 0 }
+        let end = start + row.count
+        var count = 0
+        while let found = memchr(start, 0x0A, end - start) {
+            start = UnsafeRawPointer(found) + 1
+            count += 1
+        }
+        return count
+    }
+
+    private mutating func goBack(row: UnsafeRawBufferPointer, _ kind: BatchProblem.Kind) -> BatchReadResult {
+        if let end = row.firstIndex(of: 0x0A), let base = self.block.baseAddress, let start = row.baseAddress {
+            self.position = start - UnsafeRawPointer(base) + end + 1
+        }
+        return self.bad(kind)
+    }
+
+    /// Reads one field that is not blank.
+    private func take(
+        _ column: BatchColumn,
+        _ field: CSVFields.Field,
+        into record: inout BatchRecord
+    ) -> BatchProblem.Kind? {
+        let text = field.octets.trimmed
+        switch column {
+        case .token:
+            return BatchToken.parse(text, into: &record.token) ? nil : .invalidToken
+        case .payload:
+            return self.takePayload(field, into: &record)
+        case .expiry:
+            switch BatchExpiry.parse(text, now: self.options.now) {
+            case .success(let moment): record.expiry = moment
+            case .failure(let refusal): return refusal.kind
+            }
+            return nil
+        case .priority:
+            record.priority = Self.priority(text)
+            return record.priority == nil ? .invalidPriority : nil
+        case .id:
+            return self.takeID(field, into: &record)
+        }
+    }
+
+    private func takePayload(_ field: CSVFields.Field, into record: inout BatchRecord) -> BatchProblem.Kind? {
+        let room = self.options.lineOctetCountMax
+        let target = UnsafeMutableRawBufferPointer(rebasing: self.scratch[..<room])
+        let payload = field.hasDoubledQuotes ? field.unquoted(into: target) : field.octets
+        do throws(PayloadProblem) {
+            let measure = try Payload.check(payload, rules: self.rules)
+            record.payload = self.options.minifiesPayload ? self.minified(payload, measure) ?? payload : payload
+            return nil
+        } catch {
+            return .payload(error)
+        }
+    }
+
+    /// Writes the text of an id as a JSON string, which no octet makes longer than six.
+    private func takeID(_ field: CSVFields.Field, into record: inout BatchRecord) -> BatchProblem.Kind? {
+        let room = self.options.lineOctetCountMax
+        let target = UnsafeMutableRawBufferPointer(rebasing: self.scratch[(2 * room)...])
+        var text = JSONText(target)
+        text.append(UInt8(ascii: "\""))
+        var isPreviousQuote = false
+        for octet in field.octets {
+            if field.hasDoubledQuotes, octet == UInt8(ascii: "\""), !isPreviousQuote {
+                isPreviousQuote = true
+                continue
+            }
+            isPreviousQuote = false
+            text.appendEscaped(octet)
+        }
+        text.append(UInt8(ascii: "\""))
+        var scanner = JSONScanner(text.octets)
+        do throws(ScanFailure) { _ = try scanner.string() } catch { return .invalidUTF8(.id) }
+        record.id = text.octets
+        return nil
+    }
+}

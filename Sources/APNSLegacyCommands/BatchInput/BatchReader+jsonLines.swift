@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSPayload
+import APNSWire
+
+extension BatchReader {
+    /// Reads on in JSON lines; lines of white space only are passed over in silence.
+    mutating func nextJSONLine(_ record: inout BatchRecord) -> BatchReadResult {
+        while true {
+            switch self.cutLine() {
+            case .needMore: return .needMore
+            case .end: return .end
+            case .bad: return .bad
+            case .line(let line):
+                var scanner = JSONScanner(line)
+                scanner.skipWhiteSpace()
+                guard scanner.next != nil else { continue }
+                return self.read(line, into: &record)
+            }
+        }
+    }
+
+    private mutating func read(_ line: UnsafeRawBufferPointer, into record: inout BatchRecord) -> BatchReadResult {
+        record.begin(lineNumber: self.lineNumber)
+        var fields = JSONLineFields(line: line, now: self.options.now, rules: self.rules)
+        do throws(ScanFailure) {
+            if let fault = try fields.scan(into: &record) {
+                return self.bad(fault.kind, at: fault.octetOffset, in: line)
+            }
+        } catch {
+            return self.bad(.json(error.kind), at: error.octetOffset, in: line)
+        }
+        guard fields.has(.token) else { return self.bad(.missingToken) }
+        guard let payload = self.payload(fields, in: line) else { return self.bad(.missingPayload) }
+        record.payload = payload
+        return .record
+    }
+
+    private mutating func bad(
+        _ kind: BatchProblem.Kind,
+        at octetOffset: Int,
+        in line: UnsafeRawBufferPointer
+    ) -> BatchReadResult {
+        let failure = ScanFailure(kind: .syntax(.empty), octetOffset: octetOffset)
+        let column = PayloadProblem(failure, in: line).column
+        return self.bad(kind, column: column)
+    }
+
+    /// The payload where it stands when it has no white space to lose, else a copy without.
+    @inline(__always)
+    private func payload(
+        _ fields: borrowing JSONLineFields,
+        in line: UnsafeRawBufferPointer
+    ) -> UnsafeRawBufferPointer? {
+        guard let measure = fields.payloadMeasure else { return self.common.map { UnsafeRawBufferPointer($0) } }
+        let first = fields.payloadOffset
+        let payload = UnsafeRawBufferPointer(rebasing: line[first..<(first + measure.octetCount)])
+        return self.options.minifiesPayload ? self.minified(payload, measure) : payload
+    }
+
+    /// The payload itself when nothing goes, else what is left of it, in the scratch memory.
+    @inline(__always)
+    func minified(_ payload: UnsafeRawBufferPointer, _ measure: PayloadMeasure) -> UnsafeRawBufferPointer? {
+        guard measure.minifiedOctetCount < measure.octetCount else { return payload }
+        let room = self.options.lineOctetCountMax
+        let target = UnsafeMutableRawBufferPointer(rebasing: self.scratch[room..<(2 * room)])
+        return Payload.minify(payload, into: target).map { UnsafeRawBufferPointer(rebasing: target[..<$0]) }
+    }
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+
+extension BatchReader {
+    /// Reads on in a file of tokens.
+    mutating func nextToken(_ record: inout BatchRecord) -> BatchReadResult {
+        guard let payload = self.common else { return self.refuse(.missingPayload) }
+        if self.usualToken(&record) {
+            record.begin(lineNumber: self.lineNumber)
+            record.payload = UnsafeRawBufferPointer(payload)
+            return .record
+        }
+        while true {
+            switch self.cutLine() {
+            case .needMore: return .needMore
+            case .end: return .end
+            case .bad: return .bad
+            case .line(let line):
+                let text = line.trimmed
+                guard let first = text.first, first != UInt8(ascii: "#") else { continue }
+                guard BatchToken.parse(text, into: &record.token) else { return self.bad(.invalidToken) }
+                record.begin(lineNumber: self.lineNumber)
+                record.payload = UnsafeRawBufferPointer(payload)
+                return .record
+            }
+        }
+    }
+
+    /// Reads the line that nearly all are like, 64 digits and an end, for which no end need be searched.
+    @inline(__always)
+    private mutating func usualToken(_ record: inout BatchRecord) -> Bool {
+        let end = self.position + 2 * WireLimits.tokenOctetCountUsual
+        guard end < self.filled, self.block[end] == 0x0A, !self.isSkipping else { return false }
+        guard BatchToken.parseUsual(self.octets(self.position..<end), into: &record.token) else { return false }
+        self.position = end + 1
+        self.searched = 0
+        self.lineNumber += 1
+        return true
+    }
+}

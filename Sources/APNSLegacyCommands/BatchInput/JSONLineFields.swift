@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSPayload
+
+/// What one JSON line says, taken in one pass over it.
+struct JSONLineFields: ~Copyable {
+    private let line: UnsafeRawBufferPointer
+    private let now: UInt32
+    private let rules: PayloadRules
+    private var seen: UInt8 = 0
+
+    private(set) var payloadOffset = 0
+    private(set) var payloadMeasure: PayloadMeasure?
+
+    /// A fault that JSON does not know of.
+    struct Fault {
+        let kind: BatchProblem.Kind
+        let octetOffset: Int
+    }
+
+    init(line: UnsafeRawBufferPointer, now: UInt32, rules: PayloadRules) {
+        self.line = line
+        self.now = now
+        self.rules = rules
+    }
+
+    /// Whether the line has a key.
+    func has(_ column: BatchColumn) -> Bool {
+        self.seen & 1 << column.rawValue != 0
+    }
+
+    /// Reads the line into a record, but for the payload, of which it learns the place; `nil` when all is well.
+    mutating func scan(into record: inout BatchRecord) throws(ScanFailure) -> Fault? {
+        var scanner = JSONScanner(self.line)
+        try scanner.begin()
+        let kind = try scanner.kind()
+        guard kind == .object else { return Fault(kind: .notAnObject(kind), octetOffset: scanner.octetOffset) }
+        scanner.enter()
+        var isFirst = true
+        while let name = try scanner.nextKey(isFirst: &isFirst) {
+            let octetOffset = name.octetOffset - 1
+            guard let column = self.column(name, scanner) else {
+                return Fault(kind: .unknownKey(self.plain(name, scanner)), octetOffset: octetOffset)
+            }
+            guard !self.has(column) else {
+                return Fault(kind: .duplicateKey(column), octetOffset: octetOffset)
+            }
+            self.seen |= 1 << column.rawValue
+            if let fault = try self.scan(column, &scanner, &record) { return fault }
+        }
+        try scanner.finish()
+        return nil
+    }
+
+    @inline(__always)
+    private mutating func scan(
+        _ column: BatchColumn,
+        _ scanner: inout JSONScanner,
+        _ record: inout BatchRecord
+    ) throws(ScanFailure) -> Fault? {
+        let first = scanner.octetOffset
+        switch column {
+        case .token:
+            return try self.scanToken(&scanner, &record)
+        case .payload:
+            let measure = try scanner.skipPayload(self.rules)
+            try self.rules.limit(measure, at: first)
+            self.payloadOffset = first
+            self.payloadMeasure = measure
+            return nil
+        case .expiry:
+            return try self.scanExpiry(&scanner, &record)
+        case .priority:
+            return try self.scanPriority(&scanner, &record)
+        case .id:
+            try scanner.skipValue(enclosedBy: 1)
+            record.id = UnsafeRawBufferPointer(rebasing: self.line[first..<scanner.octetOffset])
+            return nil
+        }
+    }
+
+    private func scanToken(
+        _ scanner: inout JSONScanner,
+        _ record: inout BatchRecord
+    ) throws(ScanFailure) -> Fault? {
+        let first = scanner.octetOffset
+        let kind = try scanner.kind()
+        guard kind == .string else { return Fault(kind: .wrongKind(.token, found: kind), octetOffset: first) }
+        let string = try scanner.string()
+        let isToken =
+            string.hasEscapes
+            ? self.parseEscaped(string, scanner, &record)
+            : BatchToken.parse(scanner.octets(of: string), into: &record.token)
+        return isToken ? nil : Fault(kind: .invalidToken, octetOffset: first)
+    }
+
+    /// Some libraries write a slash, which base64 has, with a backslash before it.
+    @inline(never)
+    private func parseEscaped(_ string: JSONString, _ scanner: JSONScanner, _ record: inout BatchRecord) -> Bool {
+        withUnsafeTemporaryAllocation(byteCount: 512, alignment: 8) { target in
+            guard let octetCount = scanner.decode(string, into: target) else { return false }
+            return BatchToken.parse(UnsafeRawBufferPointer(rebasing: target[..<octetCount]), into: &record.token)
+        }
+    }
+
+    private func scanExpiry(
+        _ scanner: inout JSONScanner,
+        _ record: inout BatchRecord
+    ) throws(ScanFailure) -> Fault? {
+        let first = scanner.octetOffset
+        let text: UnsafeRawBufferPointer
+        switch try scanner.kind() {
+        case .null:
+            try scanner.skipLiteral()
+            return nil
+        case .number:
+            try scanner.skipNumber()
+            text = UnsafeRawBufferPointer(rebasing: self.line[first..<scanner.octetOffset])
+        case .string:
+            text = scanner.octets(of: try scanner.string())
+        case let kind:
+            return Fault(kind: .wrongKind(.expiry, found: kind), octetOffset: first)
+        }
+        switch BatchExpiry.parse(text, now: self.now) {
+        case .success(let moment):
+            record.expiry = moment
+            return nil
+        case .failure(let refusal):
+            return Fault(kind: refusal.kind, octetOffset: first)
+        }
+    }
+
+    private func scanPriority(
+        _ scanner: inout JSONScanner,
+        _ record: inout BatchRecord
+    ) throws(ScanFailure) -> Fault? {
+        let first = scanner.octetOffset
+        switch try scanner.kind() {
+        case .null:
+            try scanner.skipLiteral()
+            return nil
+        case .number:
+            try scanner.skipNumber()
+            let text = UnsafeRawBufferPointer(rebasing: self.line[first..<scanner.octetOffset])
+            record.priority = BatchReader.priority(text)
+            return record.priority == nil ? Fault(kind: .invalidPriority, octetOffset: first) : nil
+        case let kind:
+            return Fault(kind: .wrongKind(.priority, found: kind), octetOffset: first)
+        }
+    }
+
+    @inline(__always)
+    private func column(_ name: JSONString, _ scanner: JSONScanner) -> BatchColumn? {
+        guard !name.hasEscapes else { return self.escapedColumn(name, scanner) }
+        return BatchColumn(scanner.octets(of: name))
+    }
+
+    @inline(never)
+    private func escapedColumn(_ name: JSONString, _ scanner: JSONScanner) -> BatchColumn? {
+        withUnsafeTemporaryAllocation(byteCount: 16, alignment: 8) { target in
+            guard let octetCount = scanner.decode(name, into: target) else { return nil }
+            return BatchColumn(UnsafeRawBufferPointer(rebasing: target[..<octetCount]))
+        }
+    }
+
+    /// The name of an unknown key, where it cannot be a token, nor break a terminal.
+    private func plain(_ name: JSONString, _ scanner: JSONScanner) -> String? {
+        let octets = scanner.octets(of: name)
+        let isPlain = octets.allSatisfy { 0x20...0x7E ~= $0 && $0 != UInt8(ascii: "\\") }
+        return isPlain && 1...32 ~= octets.count ? String(decoding: octets, as: UTF8.self) : nil
+    }
+}
+
+extension BatchReader {
+    /// Reads a priority; `nil` for what is none.
+    static func priority(_ text: UnsafeRawBufferPointer) -> UInt8? {
+        switch text.count {
+        case 1 where text[0] == UInt8(ascii: "5"): 5
+        case 2 where text[0] == UInt8(ascii: "1") && text[1] == UInt8(ascii: "0"): 10
+        default: nil
+        }
+    }
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSProvider
+import APNSSession
+import ArgumentParser
+import OpenSSLTLS
+
+/// The exit codes of all commands, after sysexits.h.
+enum ExitStatus: Int32, Sendable {
+    /// 0: all accepted, or done.
+    case success = 0
+    /// 1: some rejected, invalid or suppressed.
+    case someRefused = 1
+    /// 64: the command line is wrong.
+    case usage = 64
+    /// 65: the input as a whole is wrong.
+    case dataError = 65
+    /// 66: the input cannot be read.
+    case noInput = 66
+    /// 69: the gateway cannot be reached or does not serve.
+    case unavailable = 69
+    /// 70: a fault in this program.
+    case software = 70
+    /// 73: an output file cannot be made.
+    case cannotCreate = 73
+    /// 74: an output file cannot be written.
+    case ioError = 74
+    /// 75: something is indeterminate or unsent; run again.
+    case tryAgain = 75
+    /// 77: TLS or the certificate does not permit it.
+    case notPermitted = 77
+    /// 78: the configuration, a certificate or a key cannot be used.
+    case configuration = 78
+
+    var code: ExitCode { ExitCode(self.rawValue) }
+}
+
+/// An error that ends a command with its own exit code and a sentence for people.
+struct CommandFailure: Error, CustomStringConvertible {
+    var status: ExitStatus
+    var description: String
+
+    init(_ status: ExitStatus, _ description: String) {
+        self.status = status
+        self.description = description
+    }
+
+    /// Finds the exit code for an error from below.
+    init(_ error: any Error) {
+        switch error {
+        case let failure as CommandFailure: self = failure
+        case let error as ProviderError: self.init(error)
+        case let error as TLSError: self.init(.configuration, "\(error)")
+        default: self.init(.software, "\(error)")
+        }
+    }
+
+    private init(_ error: ProviderError) {
+        guard case .stopped(let ending, _) = error else {
+            self.init(.configuration, "\(error)")
+            return
+        }
+        let status: ExitStatus =
+            switch ending {
+            case .completed: .success
+            case .abandoned: .tryAgain
+            case .notPermitted, .refused: .notPermitted
+            case .unavailable: .unavailable
+            case .tooManyInvalidTokens: .dataError
+            }
+        self.init(status, "\(error)")
+    }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSProvider
+public import ArgumentParser
+import OpenSSLTLS
+
+/// Where the gateway is and who one is there; the same for every command.
+public struct EndpointOptions: ParsableArguments, Sendable {
+    /// The two sets of Apple's host names.
+    enum Environment: String, ExpressibleByArgument, CaseIterable {
+        case production
+        case sandbox
+    }
+
+    @Option(
+        help: ArgumentHelp(
+            "Apple's host names, for a gateway of your own that has taken their place.",
+            valueName: "production|sandbox"
+        )
+    )
+    var environment: Environment?
+
+    @Option(
+        help: ArgumentHelp(
+            "The gateway's host name, which its certificate must bear, or IP address.",
+            valueName: "name"
+        )
+    )
+    var host: String?
+
+    @Option(help: ArgumentHelp("The gateway's port.", valueName: "number"))
+    var port = 2195
+
+    @Option(help: ArgumentHelp("Your push certificate: PEM or PKCS#12 (.p12).", valueName: "file"))
+    var certificate: String?
+
+    @Option(help: ArgumentHelp("Its private key in PEM, where it is not in the certificate's file.", valueName: "file"))
+    var key: String?
+
+    @Option(help: ArgumentHelp("A file with the passphrase of the key or .p12 in its first line.", valueName: "file"))
+    var passphraseFile: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The authorities that the gateway's certificate must lead to, in PEM; by default those of the system.",
+            valueName: "file"
+        )
+    )
+    var trust: String?
+
+    @Option(help: ArgumentHelp("The oldest version of TLS to speak: 1.0, 1.1, 1.2 or 1.3.", valueName: "version"))
+    var tlsMin = "1.2"
+
+    @Option(help: ArgumentHelp("A proxy: http://[user:password@]host:port or socks5://host:port.", valueName: "url"))
+    var proxy: String?
+
+    /// Makes options with their defaults.
+    public init() {}
+
+    /// Checks what can be checked before anything is read.
+    ///
+    /// - Throws: a sentence for people.
+    public func validate() throws {
+        if self.environment != nil, self.host != nil {
+            throw ValidationError("Say --environment or --host, not both.")
+        }
+        guard (1...65535).contains(self.port) else { throw ValidationError("--port is a number from 1 to 65535.") }
+        _ = try self.tlsVersion
+        _ = try self.proxyValue
+    }
+
+    /// The gateway.
+    func endpoint() throws -> Endpoint {
+        if let host = self.host { return Endpoint(host: host, port: self.port) }
+        switch self.environment {
+        case .production: return Endpoint(host: Endpoint.production.host, port: self.port)
+        case .sandbox: return Endpoint(host: Endpoint.sandbox.host, port: self.port)
+        case nil:
+            throw CommandFailure(
+                .usage,
+                "Where to send? Say --host NAME (and --port N), or --environment production|sandbox."
+            )
+        }
+    }
+
+    /// Identity, trust and versions.
+    func tls() throws -> TLSConfiguration {
+        var identity: TLSIdentity?
+        if let certificate = self.certificate {
+            let passphrase = try self.passphraseFile.map { try TLSPassphrase(contentsOf: $0) }
+            identity = try TLSIdentity(contentsOf: certificate, key: self.key, passphrase: passphrase)
+        } else if self.key != nil {
+            throw CommandFailure(.usage, "--key needs --certificate.")
+        }
+        var configuration = TLSConfiguration.client(
+            identity: identity,
+            trust: self.trust.map { .file($0) } ?? .system
+        )
+        configuration.minimumVersion = try self.tlsVersion
+        return configuration
+    }
+
+    private var tlsVersion: TLSVersion {
+        get throws {
+            switch self.tlsMin {
+            case "1.0": .tls1_0
+            case "1.1": .tls1_1
+            case "1.2": .tls1_2
+            case "1.3": .tls1_3
+            default: throw ValidationError("--tls-min is 1.0, 1.1, 1.2 or 1.3.")
+            }
+        }
+    }
+
+    /// The proxy, where one is named.
+    var proxyValue: Proxy? {
+        get throws {
+            guard let text = self.proxy else { return nil }
+            let wrong = ValidationError("--proxy is http://[user:password@]host:port or socks5://host:port.")
+            guard let separator = text.firstRange(of: "://"),
+                let kind = Proxy.Kind(rawValue: String(text[..<separator.lowerBound]))
+            else { throw wrong }
+            var rest = text[separator.upperBound...]
+            var credentials: Proxy.Credentials?
+            if let at = rest.lastIndex(of: "@") {
+                let parts = rest[..<at].split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+                guard kind == .http, parts.count == 2 else { throw wrong }
+                credentials = .init(user: String(parts[0]), password: String(parts[1]))
+                rest = rest[rest.index(after: at)...]
+            }
+            if rest.last == "/" { rest = rest.dropLast() }
+            guard let colon = rest.lastIndex(of: ":"), let port = Int(rest[rest.index(after: colon)...]),
+                (1...65535).contains(port), colon > rest.startIndex
+            else { throw wrong }
+            return Proxy(
+                kind: kind,
+                endpoint: Endpoint(host: String(rest[..<colon]), port: port),
+                credentials: credentials
+            )
+        }
+    }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Glibc
+
+/// A file, or standard output, that is written to from its beginning or its end on.
+final class OutputFile {
+    let name: String
+    private let descriptor: CInt
+    private let isOwned: Bool
+
+    /// Octets in the file.
+    private(set) var octetCount: UInt64 = 0
+
+    /// Opens a file, which is made where it is not there; `-` is standard output.
+    ///
+    /// - Parameter isKept: whether what is in it stays.
+    init(path: String, isKept: Bool = false) throws {
+        self.name = path == "-" ? "standard output" : path
+        self.isOwned = path != "-"
+        guard self.isOwned else {
+            self.descriptor = 1
+            return
+        }
+        self.descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | (isKept ? 0 : O_TRUNC), 0o600)
+        guard self.descriptor >= 0 else {
+            throw CommandFailure(.cannotCreate, "Cannot write \(path): \(String(cString: strerror(errno))).")
+        }
+        self.octetCount = UInt64(max(0, lseek(self.descriptor, 0, SEEK_END)))
+    }
+
+    deinit {
+        if self.isOwned { close(self.descriptor) }
+    }
+
+    /// Appends octets.
+    func append(_ octets: UnsafeRawBufferPointer) throws {
+        var rest = octets
+        while !rest.isEmpty {
+            let count = write(self.descriptor, rest.baseAddress, rest.count)
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { throw self.failure("write") }
+            self.octetCount += UInt64(count)
+            rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+        }
+    }
+
+    /// Forgets all behind so many octets.
+    func truncate(to octetCount: UInt64) throws {
+        guard self.isOwned else { return }
+        guard ftruncate(self.descriptor, off_t(octetCount)) == 0, lseek(self.descriptor, 0, SEEK_END) >= 0 else {
+            throw self.failure("shorten")
+        }
+        self.octetCount = octetCount
+    }
+
+    /// Waits until what was written is on the disk.
+    func synchronize() throws {
+        guard self.isOwned, fdatasync(self.descriptor) != 0, errno != EINVAL else { return }
+        throw self.failure("write")
+    }
+
+    /// Holds the file against other processes until it is closed.
+    ///
+    /// - Returns: whether nobody else holds it.
+    func lock() -> Bool { flock(self.descriptor, LOCK_EX | LOCK_NB) == 0 }
+
+    /// All that is in the file.
+    func contents() throws -> [UInt8] {
+        var octets: [UInt8] = []
+        octets.reserveCapacity(Int(self.octetCount))
+        var portion = [UInt8](repeating: 0, count: 65_536)
+        while true {
+            let count = pread(self.descriptor, &portion, portion.count, off_t(octets.count))
+            if count < 0, errno == EINTR { continue }
+            guard count >= 0 else { throw self.failure("read") }
+            if count == 0 { return octets }
+            octets.append(contentsOf: portion[..<count])
+        }
+    }
+
+    private func failure(_ verb: String) -> CommandFailure {
+        CommandFailure(.ioError, "Cannot \(verb) \(self.name): \(String(cString: strerror(errno))).")
+    }
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSPayload
+import APNSProvider
+import APNSSession
+import APNSWire
+public import ArgumentParser
+import Glibc
+import Logging
+import NIOPosix
+import UnixSignals
+
+/// `apns-legacy send`: sends a batch, and says what became of every notification.
+public struct SendCommand: AsyncParsableCommand, Sendable {
+    /// Name, help text and epilogue.
+    public static let configuration = CommandConfiguration(
+        commandName: "send",
+        abstract: "Send a batch of notifications, and prove what became of each.",
+        discussion: SendCommand.manual
+    )
+
+    @OptionGroup(title: "Where and who")
+    var endpoint: EndpointOptions
+
+    @OptionGroup(title: "What to send")
+    var batch: SendBatchOptions
+
+    @OptionGroup(title: "How to send")
+    var delivery: SendDeliveryOptions
+
+    @OptionGroup(title: "What to report")
+    var report: SendReportOptions
+
+    /// Makes a command to be parsed.
+    public init() {}
+
+    /// Sends the batch.
+    public func run() async throws {
+        do {
+            let status = try await SendRun(self).run()
+            if status != .success { throw status.code }
+        } catch let code as ExitCode {
+            throw code
+        } catch {
+            let failure = CommandFailure(error)
+            Talk.say("apns-legacy send: \(failure)")
+            throw failure.status.code
+        }
+    }
+
+    private static let manual = """
+        INPUT is JSON lines ({"token": ..., "payload": {...}, "expiry": "+1h", "priority": 10, "id": ...}), CSV with those \
+        names in its first line, or - for standard input. With --tokens it is one token a line, all with one payload.
+
+        Results go to standard output, or to --results, as one JSON object a line: line, id, token, outcome, status, \
+        attempts, possibleDuplicate, reason. Outcomes are accepted (proved), rejected (with the gateway's status), \
+        indeterminate (written, but the connection died without a word), unsent (safe to send again), invalid (refused \
+        before sending) and suppressed (the token was rejected earlier in this run).
+
+        Exit codes: 0 all accepted; 1 some rejected, invalid or suppressed; 64 usage; 65 the input as a whole is wrong; \
+        66 the input cannot be read; 69 the gateway does not serve; 70 a fault in this program; 73, 74 a file cannot be \
+        made or written; 75 something is indeterminate or unsent, run again; 77 TLS or the certificate does not permit \
+        it; 78 a certificate, a key or the configuration cannot be used.
+        """
+}
+
+/// What to send.
+struct SendBatchOptions: ParsableArguments, Sendable {
+    @Argument(
+        help: ArgumentHelp("The batch: a file of JSON lines or CSV, or - for standard input.", valueName: "input")
+    )
+    var input: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The format of the input, where its name and first line do not tell.",
+            valueName: "jsonl|csv|tokens"
+        )
+    )
+    var format: BatchFormat?
+
+    @Option(
+        help: ArgumentHelp("Instead of INPUT: a file of one token a line, or - for standard input.", valueName: "file")
+    )
+    var tokens: String?
+
+    @Option(help: ArgumentHelp("The payload of all that have none of their own: a file of JSON.", valueName: "file"))
+    var payload: String?
+
+    @Option(help: ArgumentHelp("The same, with just this text as the alert.", valueName: "text"))
+    var alert: String?
+
+    @Option(help: ArgumentHelp("The longest payload in octets; 256 for devices before 2014.", valueName: "octets"))
+    var payloadMax = WireLimits.payloadOctetCountMax
+
+    @Option(help: ArgumentHelp("Which format of the binary protocol.", valueName: "0|1|2"))
+    var command = 1
+
+    func validate() throws {
+        guard (self.input == nil) != (self.tokens == nil) else {
+            throw ValidationError("Say what to send: INPUT, or --tokens FILE with --payload FILE or --alert TEXT.")
+        }
+        guard self.payload == nil || self.alert == nil else {
+            throw ValidationError("Say --payload or --alert, not both.")
+        }
+        if self.tokens != nil, self.payload == nil, self.alert == nil {
+            throw ValidationError("--tokens needs --payload FILE or --alert TEXT.")
+        }
+        guard Command(rawValue: UInt8(clamping: self.command)) != nil, self.command >= 0 else {
+            throw ValidationError("--command is 0, 1 or 2.")
+        }
+        guard (1...65535).contains(self.payloadMax) else { throw ValidationError("--payload-max is 1 to 65535.") }
+    }
+}
+
+extension BatchFormat: ExpressibleByArgument {}
+
+/// How to send.
+struct SendDeliveryOptions: ParsableArguments, Sendable {
+    @Option(help: ArgumentHelp("How many connections send at a time; order is kept on each.", valueName: "number"))
+    var connections = 1
+
+    @Option(
+        help: ArgumentHelp(
+            "What to do with what was written when a connection dies without a word: send it again, or report it.",
+            valueName: "at-least-once|at-most-once"
+        )
+    )
+    var delivery = DeliveryPolicy.atLeastOnce
+
+    @Option(help: ArgumentHelp("How many may be written without proof of what became of them.", valueName: "number"))
+    var window = ProviderLimits().windowCount
+
+    @Option(
+        help: ArgumentHelp(
+            "Stop after so many rejections with status 8 in a row and nothing accepted; 0 for never.",
+            valueName: "number"
+        )
+    )
+    var stopAfterInvalidTokens = ProviderLimits().invalidTokenRunCountMax
+
+    @Option(
+        help: ArgumentHelp(
+            "Keep a journal there: after a crash, the same command goes on where it was, and loses nothing.",
+            valueName: "file"
+        )
+    )
+    var journal: String?
+
+    @Flag(help: "Read and check everything, but send nothing.")
+    var dryRun = false
+
+    func validate() throws {
+        let limit = ProviderConfiguration.connectionCountMax
+        guard (1...limit).contains(self.connections) else { throw ValidationError("--connections is 1 to \(limit).") }
+        guard (1...10_000_000).contains(self.window) else { throw ValidationError("--window is 1 to 10000000.") }
+        guard self.stopAfterInvalidTokens >= 0 else {
+            throw ValidationError("--stop-after-invalid-tokens is 0 or more.")
+        }
+    }
+}
+
+extension DeliveryPolicy: ExpressibleByArgument {}
+
+/// What to report.
+struct SendReportOptions: ParsableArguments, Sendable {
+    @Option(
+        help: ArgumentHelp(
+            "Write the results there, - for standard output. Without it, only exceptions go to standard output.",
+            valueName: "file"
+        )
+    )
+    var results: String?
+
+    @Flag(help: "Leave what was accepted out of the results.")
+    var resultsOnlyExceptions = false
+
+    @Option(help: ArgumentHelp("Print the summary as JSON on standard output.", valueName: "json"))
+    var summary: SendSummaryFormat?
+
+    @Flag(name: .shortAndLong, help: "Say nothing but errors.")
+    var quiet = false
+
+    @Flag(name: .shortAndLong, help: "Say what every connection does.")
+    var verbose = false
+}
+
+/// The formats of a summary for programs.
+enum SendSummaryFormat: String, ExpressibleByArgument, CaseIterable {
+    case json
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import Glibc
+
+/// What became of the lines of a batch: the results file, the journal, and the counts, which go together.
+struct SendResults: ~Copyable {
+    private let file: OutputFile?
+    private var writer = BatchResultWriter()
+    private let journal: SendJournal?
+    private let isOnlyExceptions: Bool
+    /// Results of lines that another run with the same journal will send again, which go behind all others, so that that
+    /// run can cut them off.
+    private var provisional: [UInt8] = []
+    private let retriesIndeterminate: Bool
+    private var lastFlush = ContinuousClock.now
+    private var groupCount: UInt64 = SendResults.groupCountMin
+    private var lastIntent = ContinuousClock.now
+
+    /// The counts, those of an earlier run with the same journal included.
+    private(set) var tally: SendTally
+
+    /// What an earlier run with the same journal left.
+    let past: SendJournal.Past
+
+    /// How many lines one intent covers: more when lines come quickly, so that waiting for the disk costs little, and few
+    /// when they come slowly, so that few are in doubt after a crash.
+    private static let groupCountMin: UInt64 = 64
+    private static let groupCountMax: UInt64 = 65_536
+    private static let groupDuration = Duration.milliseconds(50)
+
+    /// Results wait no longer than this to be given to the system, while others come.
+    private static let flushDelay = Duration.milliseconds(20)
+
+    /// Opens the results file.
+    ///
+    /// - Parameters:
+    ///   - path: the file, `-` for standard output, `nil` for none.
+    ///   - isOnlyExceptions: whether what was accepted, and not doubtful, gets no line.
+    ///   - journal: the journal, where there is one; the results of an earlier run are kept then.
+    ///   - retriesIndeterminate: whether another run with the same journal sends what is indeterminate again.
+    init(path: String?, isOnlyExceptions: Bool, journal: SendJournal?, retriesIndeterminate: Bool) throws {
+        self.retriesIndeterminate = retriesIndeterminate
+        let past = journal.map { $0.past } ?? SendJournal.Past()
+        self.past = past
+        self.tally = past.tally
+        self.isOnlyExceptions = isOnlyExceptions
+        if let path {
+            let file = try OutputFile(path: path, isKept: journal != nil)
+            if journal != nil {
+                guard file.octetCount >= past.resultOctetCount || path == "-" else {
+                    throw CommandFailure(
+                        .dataError,
+                        "\(path) is shorter than the journal says; restore it, or remove both to send everything."
+                    )
+                }
+                try file.truncate(to: past.resultOctetCount)
+            }
+            self.file = file
+        } else {
+            self.file = nil
+        }
+        self.journal = journal
+    }
+
+    /// Whether an earlier run settled a line.
+    func isSettled(_ line: UInt64) -> Bool {
+        !self.past.settled.ranges.isEmpty && self.past.settled.contains(line)
+    }
+
+    /// Whether a line may have been written in an earlier run that did not come to know its outcome.
+    func isInDoubt(_ line: UInt64) -> Bool { line <= self.past.intendedThrough }
+
+    /// Makes sure that it is on the disk that a line may be written.
+    mutating func intend(_ line: UInt64) throws {
+        guard self.journal != nil, line > self.journal?.intendedThrough ?? 0 else { return }
+        let now = ContinuousClock.now
+        let isQuick = now - self.lastIntent < SendResults.groupDuration
+        self.groupCount =
+            isQuick
+            ? min(self.groupCount * 2, SendResults.groupCountMax) : max(self.groupCount / 2, SendResults.groupCountMin)
+        try self.flush()
+        try self.file?.synchronize()
+        try self.journal?.intend(through: line + self.groupCount - 1)
+        self.lastIntent = ContinuousClock.now
+    }
+
+    /// Takes the outcome of lines that needs no line each in the results.
+    mutating func settle(_ lines: Range<UInt64>, _ outcome: BatchOutcome, status: UInt8?, isDuplicate: Bool) throws {
+        self.tally.add(outcome, status: status, isDuplicate: isDuplicate, count: UInt64(lines.count))
+        try self.record(lines, outcome, status: status, isDuplicate: isDuplicate)
+        try self.flushWhenDue()
+    }
+
+    /// Whether an outcome has a line of its own in the results.
+    func isWritten(_ outcome: BatchOutcome, isDuplicate: Bool) -> Bool {
+        guard self.file != nil else { return false }
+        return !(self.isOnlyExceptions && outcome == .accepted && !isDuplicate)
+    }
+
+    /// Whether lines with an outcome must be taken one by one.
+    func needsLines(_ outcome: BatchOutcome, isDuplicate: Bool) -> Bool {
+        self.past.intendedThrough > 0 || self.isWritten(outcome, isDuplicate: isDuplicate)
+            || self.isProvisional(outcome)
+    }
+
+    /// Takes the outcome of one line, and writes it to the results.
+    mutating func write(
+        line: UInt64,
+        id: UnsafeRawBufferPointer,
+        token: borrowing DeviceToken,
+        _ outcome: BatchOutcome,
+        status: UInt8?,
+        attempts: Int,
+        isDuplicate: Bool,
+        reason: String? = nil
+    ) throws {
+        self.tally.add(outcome, status: status, isDuplicate: isDuplicate, count: 1)
+        if self.isProvisional(outcome) {
+            return try self.writeProvisionally(
+                line: line,
+                id: id,
+                token: token,
+                outcome,
+                attempts: attempts,
+                isDuplicate: isDuplicate
+            )
+        }
+        if self.isWritten(outcome, isDuplicate: isDuplicate) {
+            for _ in 0..<2 {
+                let fits = self.writer.append(
+                    lineNumber: Int(line),
+                    id: id,
+                    token: token,
+                    outcome: outcome,
+                    status: status,
+                    attempts: attempts,
+                    isPossibleDuplicate: isDuplicate,
+                    reason: reason
+                )
+                if fits { break }
+                try self.flushResults()
+            }
+        }
+        try self.record(line..<(line + 1), outcome, status: status, isDuplicate: isDuplicate)
+    }
+
+    /// Takes a line that could not be read.
+    mutating func write(_ problem: BatchProblem) throws {
+        self.tally.add(.invalid, count: 1)
+        if self.file != nil {
+            for _ in 0..<2 {
+                if self.writer.append(problem) { break }
+                try self.flushResults()
+            }
+        }
+        let line = UInt64(problem.lineNumber)
+        try self.record(line..<(line + 1), .invalid, status: nil, isDuplicate: false)
+    }
+
+    /// Gives everything to the system when some time has passed.
+    mutating func flushWhenDue() throws {
+        let now = ContinuousClock.now
+        guard now - self.lastFlush >= SendResults.flushDelay else { return }
+        self.lastFlush = now
+        try self.flush()
+    }
+
+    /// Gives everything to the system, the results before the journal that counts on them.
+    mutating func flush() throws {
+        try self.flushResults()
+        try self.journal?.flush()
+    }
+
+    /// Ends the files.
+    mutating func finish(isComplete: Bool) throws {
+        try self.flush()
+        guard self.journal != nil else { return }
+        try self.provisional.withUnsafeBytes { try self.file?.append($0) }
+        self.provisional = []
+        try self.file?.synchronize()
+        if isComplete, !self.past.isComplete { try self.journal?.complete() }
+    }
+
+    private mutating func flushResults() throws {
+        guard self.writer.octetCount > 0 else { return }
+        try self.file?.append(self.writer.octets)
+        self.writer.removeAll()
+    }
+
+    /// Whether another run with the same journal will send a line with this outcome.
+    private func isProvisional(_ outcome: BatchOutcome) -> Bool {
+        guard self.journal != nil else { return false }
+        return outcome == .unsent || (outcome == .indeterminate && self.retriesIndeterminate)
+    }
+
+    private mutating func writeProvisionally(
+        line: UInt64,
+        id: UnsafeRawBufferPointer,
+        token: borrowing DeviceToken,
+        _ outcome: BatchOutcome,
+        attempts: Int,
+        isDuplicate: Bool
+    ) throws {
+        guard self.file != nil else { return }
+        var writer = BatchResultWriter(capacity: 1024 + id.count)
+        _ = writer.append(
+            lineNumber: Int(line),
+            id: id,
+            token: token,
+            outcome: outcome,
+            attempts: attempts,
+            isPossibleDuplicate: isDuplicate
+        )
+        self.provisional.append(contentsOf: writer.octets)
+    }
+
+    private mutating func record(
+        _ lines: Range<UInt64>,
+        _ outcome: BatchOutcome,
+        status: UInt8?,
+        isDuplicate: Bool
+    ) throws {
+        guard self.journal != nil else { return }
+        let octetCount = (self.file?.octetCount ?? 0) + UInt64(self.writer.octetCount)
+        let isFull =
+            self.journal?.settle(
+                lines,
+                outcome,
+                status: status,
+                isDuplicate: isDuplicate,
+                resultOctetCount: octetCount
+            ) ?? false
+        if isFull { try self.flush() }
+    }
+}

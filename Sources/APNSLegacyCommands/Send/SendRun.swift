@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSPayload
+import APNSProvider
+import APNSSession
+import APNSWire
+import Glibc
+import Logging
+import NIOConcurrencyHelpers
+import OpenSSLTLS
+import UnixSignals
+
+/// One run of `apns-legacy send`.
+struct SendRun {
+    private let command: SendCommand
+    private let say: @Sendable (String) -> Void
+
+    /// So many bad lines are told about one by one; the others are only in the results.
+    private static let badLineCountMax = 20
+
+    init(_ command: SendCommand) {
+        self.command = command
+        let isQuiet = command.report.quiet
+        self.say = { if !isQuiet { Talk.say($0) } }
+    }
+
+    func run() async throws -> ExitStatus {
+        let start = ContinuousClock.now
+        let tls =
+            try self.command.delivery.dryRun && self.command.endpoint.certificate == nil
+            ? nil : self.command.endpoint.tls()
+        let input = try SendInput(path: self.command.batch.tokens ?? self.command.batch.input ?? "-")
+        let payload = try self.commonPayload()
+        let journal = try self.openJournal(input, payload)
+        let past = journal.map { $0.past } ?? SendJournal.Past()
+        if past.isComplete { return self.reportComplete(past) }
+        let desk = SendDesk(
+            input: input,
+            reader: try self.reader(payload),
+            results: try self.results(journal),
+            policy: self.command.delivery.delivery,
+            suppressesRejectedTokens: true,
+            onBadLine: self.badLines(input)
+        )
+        let source = SendSource(input: input, desk: desk)
+        if past.intendedThrough > 0 || past.settled.count > 0 {
+            self.say("Going on from \(SendSummary.counted(past.settled.count, "line")) that have their outcome.")
+        }
+        let ending = self.command.delivery.dryRun ? nil : try await self.send(source, input, tls)
+        if self.command.delivery.dryRun { source.readThrough() }
+        let tally = try source.finish()
+        var summary = SendSummary(tally: tally, seconds: (ContinuousClock.now - start) / .seconds(1))
+        summary.isResumed = past.settled.count > 0
+        summary.isInterrupted = ending?.isInterrupted ?? false
+        return try self.report(summary, source.progress, ending)
+    }
+
+    // MARK: What to send
+
+    private func commonPayload() throws -> [UInt8]? {
+        if let alert = self.command.batch.alert {
+            return Array("{\"aps\":{\"alert\":\"".utf8) + SendRun.escaped(alert) + Array("\"}}".utf8)
+        }
+        guard let path = self.command.batch.payload else { return nil }
+        let file = try SendInput(path: path)
+        var octets: [UInt8] = []
+        var portion = [UInt8](repeating: 0, count: 65_536)
+        while octets.count <= SendRun.payloadFileOctetCountMax {
+            let count = try portion.withUnsafeMutableBytes { try file.readNow(into: $0) }
+            if count == 0 { return octets }
+            octets.append(contentsOf: portion[..<count])
+        }
+        throw CommandFailure(.dataError, "\(path) is too long for a payload.")
+    }
+
+    /// White space does not count to the payload, so its file may be longer than the payload.
+    private static let payloadFileOctetCountMax = 1 << 20
+
+    private static func escaped(_ text: String) -> [UInt8] {
+        text.utf8.flatMap { octet -> [UInt8] in
+            switch octet {
+            case 0x22, 0x5C: [0x5C, octet]
+            case 0..<0x20:
+                Array("\\u00".utf8) + [octet >> 4, octet & 15].map { $0 < 10 ? 0x30 + $0 : 0x57 + $0 }
+            default: [octet]
+            }
+        }
+    }
+
+    private func reader(_ payload: [UInt8]?) throws -> BatchReader {
+        var options = BatchOptions(now: UInt32(clamping: time(nil)))
+        options.rules = PayloadRules(octetCountMax: self.command.batch.payloadMax)
+        options.commonPayload = payload
+        let named = self.command.batch.input.flatMap { BatchFormat(fileName: $0) }
+        let format = self.command.batch.tokens != nil ? .tokens : self.command.batch.format ?? named
+        do {
+            return try BatchReader(format: format, options: options)
+        } catch {
+            throw CommandFailure(.dataError, "\(self.command.batch.payload ?? "--alert"): \(error)")
+        }
+    }
+
+    private func openJournal(_ input: SendInput, _ payload: [UInt8]?) throws -> SendJournal? {
+        guard let path = self.command.delivery.journal, !self.command.delivery.dryRun else { return nil }
+        var hash = FowlerNollVo()
+        hash.add(input.peek(SendRun.peekOctetCount))
+        hash.add(payload ?? [])
+        let size = input.octetCountTotal.map(String.init) ?? "stream"
+        return try SendJournal(path: path, input: "\(size)-\(String(hash.value, radix: 16))")
+    }
+
+    /// So many first octets of the input tell it from another one in the journal.
+    private static let peekOctetCount = 65_536
+
+    private func results(_ journal: SendJournal?) throws -> SendResults {
+        let report = self.command.report
+        return try SendResults(
+            path: self.command.delivery.dryRun ? report.results : (report.results ?? "-"),
+            isOnlyExceptions: report.resultsOnlyExceptions || report.results == nil,
+            journal: journal,
+            retriesIndeterminate: self.command.delivery.delivery == .atLeastOnce
+        )
+    }
+
+    // MARK: Sending
+
+    private struct Ending {
+        var failure: CommandFailure?
+        var isInterrupted: Bool
+    }
+
+    private func send(_ source: SendSource, _ input: SendInput, _ tls: TLSConfiguration?) async throws -> Ending {
+        guard let tls else { return Ending(failure: nil, isInterrupted: false) }
+        let sender = try self.sender(tls)
+        let interrupts = NIOLockedValueBox(0)
+        return await withThrowingTaskGroup(of: Ending?.self) { group in
+            group.addTask {
+                do {
+                    try await sender.run(source)
+                    return Ending(failure: nil, isInterrupted: !source.progress.hasReadAll)
+                } catch {
+                    return Ending(failure: CommandFailure(error), isInterrupted: !source.progress.hasReadAll)
+                }
+            }
+            group.addTask {
+                for await _ in await UnixSignalsSequence(trapping: [.sigint, .sigterm]) {
+                    let count = interrupts.withLockedValue { count in
+                        count += 1
+                        return count
+                    }
+                    guard count == 1 else { throw CancellationError() }
+                    self.say("Stopping: what was read is sent and proved. The next signal stops at once.")
+                    source.end()
+                }
+                return nil
+            }
+            if Talk.isTerminal, !self.command.report.quiet {
+                group.addTask {
+                    try await SendBar(total: input.octetCountTotal).show { source.progress }
+                    return nil
+                }
+            }
+            defer { group.cancelAll() }
+            while let next = await group.nextResult() {
+                switch next {
+                case .success(let ending?): return ending
+                case .success: continue
+                case .failure: group.cancelAll()
+                }
+            }
+            return Ending(failure: nil, isInterrupted: true)
+        }
+    }
+
+    private func sender(_ tls: TLSConfiguration) throws -> BatchSender {
+        var configuration = ProviderConfiguration(endpoint: try self.command.endpoint.endpoint(), tls: tls)
+        configuration.command = Command(rawValue: UInt8(self.command.batch.command)) ?? .enhanced
+        configuration.connectionCount = self.command.delivery.connections
+        configuration.limits.policy = self.command.delivery.delivery
+        configuration.limits.windowCount = self.command.delivery.window
+        configuration.limits.invalidTokenRunCountMax = self.command.delivery.stopAfterInvalidTokens
+        configuration.payloadOctetCountMax = self.command.batch.payloadMax
+        configuration.proxy = try self.command.endpoint.proxyValue
+        var logger = Logger(label: "apns-legacy", factory: { StreamLogHandler.standardError(label: $0) })
+        logger.logLevel = self.command.report.verbose ? .debug : .warning
+        let failures = NIOLockedValueBox<String?>(nil)
+        return try BatchSender(configuration, logger: logger) { error in
+            let text = "\(error)"
+            let isNew = failures.withLockedValue { last in
+                defer { last = text }
+                return last != text
+            }
+            if isNew { self.say("A connection failed: \(text)") }
+        }
+    }
+
+    // MARK: Reporting
+
+    private func badLines(_ input: SendInput) -> @Sendable (BatchProblem) -> Void {
+        let count = NIOLockedValueBox(0)
+        return { problem in
+            let number = count.withLockedValue { count in
+                count += 1
+                return count
+            }
+            if number <= SendRun.badLineCountMax { self.say("\(input.name), \(problem)") }
+            if number == SendRun.badLineCountMax + 1 { self.say("Further bad lines are only in the results.") }
+        }
+    }
+
+    private func report(_ summary: SendSummary, _ progress: SendProgress, _ ending: Ending?) throws -> ExitStatus {
+        if self.command.delivery.dryRun {
+            let count = SendSummary.counted(progress.sentCount, "notification")
+            let bad = SendSummary.counted(summary.tally[.invalid], "bad line")
+            self.say("\(count) could be sent; \(bad). Nothing was sent.")
+            return summary.tally[.invalid] == 0 ? .success : .someRefused
+        }
+        if let failure = ending?.failure { Talk.say("apns-legacy send: \(failure)") }
+        self.say(summary.text)
+        if self.command.report.summary == .json { print(summary.json) }
+        guard let failure = ending?.failure, failure.status != .tryAgain else { return summary.status }
+        return failure.status
+    }
+
+    private func reportComplete(_ past: SendJournal.Past) -> ExitStatus {
+        var summary = SendSummary(tally: past.tally, seconds: 0)
+        summary.isResumed = true
+        self.say("The journal says that this batch is complete; nothing is sent. Remove it to send everything again.")
+        self.say(summary.text)
+        if self.command.report.summary == .json { print(summary.json) }
+        return summary.status
+    }
+}

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSProvider
+import APNSSession
+import APNSWire
+import Glibc
+import NIOConcurrencyHelpers
+
+/// Gives the lines of a batch to the connections, and takes what became of them.
+///
+/// It is asked on event loops, one at a time.
+final class SendSource: NotificationSource, @unchecked Sendable {
+    // All that changes is in `desk`, which is used under the lock only.
+    private let lock = NIOLock()
+    private let desk: SendDesk
+    private let input: SendInput
+
+    init(input: SendInput, desk: SendDesk) {
+        self.input = input
+        self.desk = desk
+    }
+
+    func start(wake: @escaping @Sendable () -> Void) {
+        self.input.whenReady(wake)
+        self.lock.withLock { self.desk.wake = wake }
+    }
+
+    func fill(_ batch: inout NotificationBatch) -> ProviderSupply {
+        self.lock.lock()
+        defer { self.lock.unlock() }
+        return self.desk.fill(&batch)
+    }
+
+    func settle(_ settled: borrowing SettledNotifications) {
+        self.lock.lock()
+        defer { self.lock.unlock() }
+        self.desk.settle(settled)
+    }
+
+    /// Reads no more; what was read is sent and proved.
+    func end() {
+        self.input.abandon()
+        let wake = self.lock.withLock {
+            self.desk.isEnded = true
+            return self.desk.wake
+        }
+        wake()
+    }
+
+    /// Reads all without sending any.
+    func readThrough() {
+        while self.lock.withLock({ self.desk.skipRecords() }) { usleep(1000) }
+    }
+
+    /// How far it is.
+    var progress: SendProgress {
+        self.lock.withLock { self.desk.progress }
+    }
+
+    /// Ends the files.
+    ///
+    /// - Throws: what went wrong with the input or the files on the way, or now.
+    func finish() throws -> SendTally {
+        try self.lock.withLock { try self.desk.finish() }
+    }
+}
+
+/// How far a batch is.
+struct SendProgress: Sendable {
+    var readOctetCount: UInt64
+    var sentCount: UInt64
+    var hasReadAll: Bool
+    var tally: SendTally
+}
+
+/// What ``SendSource`` guards: the reader, the record that waits for room, and the books.
+///
+/// Not thread-safe.
+final class SendDesk {
+    private let input: SendInput
+    private var reader: BatchReader
+    private var record = BatchRecord()
+    private var results: SendResults
+    private let policy: DeliveryPolicy
+    private let onBadLine: @Sendable (BatchProblem) -> Void
+    private let suppressesRejectedTokens: Bool
+
+    private var isRecordWaiting = false
+    private var rejected = RejectedTokens()
+    private var readOctetCount: UInt64 = 0
+    private var sentCount: UInt64 = 0
+    private var lastLine: UInt64 = 0
+    private var failure: CommandFailure?
+    private var hasReadAll = false
+
+    var wake: @Sendable () -> Void = {}
+    var isEnded = false
+
+    init(
+        input: SendInput,
+        reader: consuming BatchReader,
+        results: consuming SendResults,
+        policy: DeliveryPolicy,
+        suppressesRejectedTokens: Bool,
+        onBadLine: @escaping @Sendable (BatchProblem) -> Void
+    ) {
+        self.input = input
+        self.reader = reader
+        self.results = results
+        self.policy = policy
+        self.suppressesRejectedTokens = suppressesRejectedTokens
+        self.onBadLine = onBadLine
+    }
+
+    var progress: SendProgress {
+        SendProgress(
+            readOctetCount: self.readOctetCount,
+            sentCount: self.sentCount,
+            hasReadAll: self.hasReadAll,
+            tally: self.results.tally
+        )
+    }
+
+    // MARK: Giving
+
+    /// What came of looking for the next line to send.
+    private enum Search {
+        case found
+        case later
+        case end
+    }
+
+    func fill(_ batch: inout NotificationBatch) -> ProviderSupply {
+        while true {
+            do {
+                switch try self.findRecord() {
+                case .found: break
+                case .later: return .waiting
+                case .end: return .ended
+                }
+                let line = UInt64(self.record.lineNumber)
+                try self.results.intend(line)
+                let isAppended = batch.append(
+                    token: self.record.token,
+                    payload: self.record.payload,
+                    expiry: self.record.expiry,
+                    priority: self.record.priority,
+                    tag: line,
+                    note: self.record.id
+                )
+                self.isRecordWaiting = !isAppended
+                guard isAppended else { return .available }
+                self.sentCount += 1
+            } catch {
+                self.fail(error)
+                return .ended
+            }
+        }
+    }
+
+    /// Reads all there is without sending any.
+    ///
+    /// - Returns: whether more may come.
+    func skipRecords() -> Bool {
+        do {
+            while true {
+                switch try self.findRecord() {
+                case .found: self.sentCount += 1
+                case .later: return true
+                case .end: return false
+                }
+                self.isRecordWaiting = false
+            }
+        } catch {
+            self.fail(error)
+            return false
+        }
+    }
+
+    private func fail(_ error: any Error) {
+        self.failure = self.failure ?? CommandFailure(error)
+        self.isEnded = true
+    }
+
+    /// Reads until there is a line to send.
+    private func findRecord() throws -> Search {
+        if self.isEnded { return .end }
+        if self.isRecordWaiting { return .found }
+        while true {
+            switch self.reader.next(&self.record) {
+            case .record:
+                if try self.isDue() { return .found }
+            case .bad:
+                if let problem = self.reader.problem { try self.refuse(problem) }
+            case .needMore:
+                if try !self.readMore() { return .later }
+            case .refused:
+                throw CommandFailure(.dataError, self.reader.problem.map { "\(self.input.name), \($0)" } ?? "")
+            case .end:
+                self.hasReadAll = true
+                self.isEnded = true
+                return .end
+            }
+        }
+    }
+
+    /// - Returns: whether octets came, or the end.
+    private func readMore() throws -> Bool {
+        do {
+            let count = try self.reader.fill { memory in
+                switch try self.input.read(into: memory) {
+                case .octets(let count): return count
+                case .later: throw Later()
+                case .end: return 0
+                }
+            }
+            self.readOctetCount += UInt64(count)
+            return true
+        } catch is Later {
+            return false
+        }
+    }
+
+    /// Nothing has come yet.
+    private struct Later: Error {}
+
+    private func refuse(_ problem: BatchProblem) throws {
+        guard !self.results.isSettled(UInt64(problem.lineNumber)) else { return }
+        self.onBadLine(problem)
+        try self.results.write(problem)
+    }
+
+    /// Whether the record is to be sent; if not, it has its outcome.
+    private func isDue() throws -> Bool {
+        let line = UInt64(self.record.lineNumber)
+        if self.results.isSettled(line) { return false }
+        if self.results.isInDoubt(line), self.policy == .atMostOnce {
+            try self.settleHere(line, .indeterminate, attempts: 1)
+            return false
+        }
+        if !self.rejected.isEmpty, self.rejected.contains(self.record.token) {
+            try self.settleHere(line, .suppressed, attempts: 0)
+            return false
+        }
+        return true
+    }
+
+    private func settleHere(_ line: UInt64, _ outcome: BatchOutcome, attempts: Int) throws {
+        try self.results.write(
+            line: line,
+            id: self.record.id,
+            token: self.record.token,
+            outcome,
+            status: nil,
+            attempts: attempts,
+            isDuplicate: false
+        )
+    }
+
+    // MARK: Taking
+
+    func settle(_ settled: borrowing SettledNotifications) {
+        let (outcome, status) = BatchOutcome.of(settled.outcome)
+        do {
+            if self.suppressesRejectedTokens, settled.outcome == .rejected(.invalidToken) {
+                settled.forEach { _, token, _ in self.rejected.insert(token) }
+            }
+            if self.results.needsLines(outcome, isDuplicate: settled.possibleDuplicate) {
+                try self.settleEach(settled, outcome, status)
+            } else {
+                try self.settleAll(settled, outcome, status)
+            }
+            try self.results.flushWhenDue()
+        } catch {
+            self.fail(error)
+        }
+    }
+
+    private func settleAll(
+        _ settled: borrowing SettledNotifications,
+        _ outcome: BatchOutcome,
+        _ status: UInt8?
+    ) throws {
+        let isDuplicate = settled.possibleDuplicate
+        var failure: (any Error)?
+        settled.forEachTagRange { lines in
+            do {
+                try self.results.settle(lines, outcome, status: status, isDuplicate: isDuplicate)
+            } catch {
+                failure = failure ?? error
+            }
+        }
+        if let failure { throw failure }
+    }
+
+    private func settleEach(
+        _ settled: borrowing SettledNotifications,
+        _ outcome: BatchOutcome,
+        _ status: UInt8?
+    ) throws {
+        let (attempts, isDuplicate) = (settled.attempts, settled.possibleDuplicate)
+        var failure: (any Error)?
+        settled.forEach { line, octets, id in
+            guard let token = try? DeviceToken(octets: octets) else { return }
+            do {
+                try self.results.write(
+                    line: line,
+                    id: id,
+                    token: token,
+                    outcome,
+                    status: status,
+                    attempts: attempts,
+                    isDuplicate: isDuplicate || self.results.isInDoubt(line)
+                )
+            } catch {
+                failure = failure ?? error
+            }
+        }
+        if let failure { throw failure }
+    }
+
+    func finish() throws -> SendTally {
+        let tally = self.results.tally
+        let isComplete = self.hasReadAll && self.failure == nil && tally[.unsent] == 0
+        do {
+            try self.results.finish(isComplete: isComplete)
+        } catch {
+            self.fail(error)
+        }
+        if let failure = self.failure { throw failure }
+        return tally
+    }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// The end of a batch, for people and for programs.
+struct SendSummary {
+    var tally: SendTally
+    var seconds: Double
+    var isResumed = false
+    var isInterrupted = false
+
+    /// The exit code for these counts.
+    var status: ExitStatus {
+        if self.isInterrupted || self.tally[.indeterminate] > 0 || self.tally[.unsent] > 0 { return .tryAgain }
+        if self.tally[.accepted] == self.tally.total { return .success }
+        return .someRefused
+    }
+
+    /// A few lines for people.
+    var text: String {
+        var lines: [String] = []
+        let rate = self.seconds > 0 ? Int((Double(self.tally.total) / self.seconds).rounded()) : 0
+        let place = self.isResumed ? "in all runs of this journal" : "in \(SendSummary.seconds(self.seconds))"
+        let speed = self.isResumed || self.tally.total < 1000 ? "" : ", \(SendSummary.grouped(UInt64(rate))) a second"
+        lines.append("\(SendSummary.counted(self.tally.total, "notification")) \(place)\(speed):")
+        for outcome in BatchOutcome.allCases where self.tally[outcome] > 0 || outcome == .accepted {
+            lines.append("  \(SendSummary.padded(self.tally[outcome])) \(outcome.name)\(self.remark(outcome))")
+        }
+        if self.tally.possibleDuplicateCount > 0 {
+            lines.append("  \(SendSummary.padded(self.tally.possibleDuplicateCount)) of these may have arrived twice")
+        }
+        if self.isInterrupted { lines.append("Stopped before the input was read to its end.") }
+        return lines.joined(separator: "\n")
+    }
+
+    private func remark(_ outcome: BatchOutcome) -> String {
+        switch outcome {
+        case .accepted: return " (proved)"
+        case .rejected:
+            let statuses = self.tally.statuses.sorted { $0.key < $1.key }
+            return " ("
+                + statuses.map { "\(SendSummary.grouped($0.value)) with status \($0.key)" }.joined(separator: ", ")
+                + ")"
+        case .indeterminate: return " (written, then the connection died without a word; they may have arrived)"
+        case .unsent: return " (safe to send again)"
+        case .invalid: return " (refused before sending)"
+        case .suppressed: return " (the token was rejected earlier in this run)"
+        }
+    }
+
+    /// One JSON object.
+    var json: String {
+        let counts = BatchOutcome.allCases.map { "\"\($0.name)\":\(self.tally[$0])" }
+        let statuses = self.tally.statuses.sorted { $0.key < $1.key }.map { "\"\($0.key)\":\($0.value)" }
+        let rest = [
+            "\"total\":\(self.tally.total)", "\"possibleDuplicates\":\(self.tally.possibleDuplicateCount)",
+            "\"rejectedByStatus\":{\(statuses.joined(separator: ","))}",
+            "\"seconds\":\(Double(Int(self.seconds * 1000)) / 1000)", "\"interrupted\":\(self.isInterrupted)",
+        ]
+        return "{" + (counts + rest).joined(separator: ",") + "}"
+    }
+
+    static func counted(_ count: UInt64, _ noun: String) -> String {
+        "\(self.grouped(count)) \(noun)\(count == 1 ? "" : "s")"
+    }
+
+    /// A number with a comma between each three digits.
+    static func grouped(_ number: UInt64) -> String {
+        let digits = Array(String(number))
+        var text = ""
+        for (index, digit) in digits.enumerated() {
+            if index > 0, (digits.count - index).isMultiple(of: 3) { text.append(",") }
+            text.append(digit)
+        }
+        return text
+    }
+
+    private static func padded(_ number: UInt64) -> String {
+        let text = self.grouped(number)
+        return String(repeating: " ", count: max(0, 11 - text.count)) + text
+    }
+
+    private static func seconds(_ seconds: Double) -> String {
+        seconds < 10 ? "\(Double(Int(seconds * 100)) / 100) s" : "\(Int(seconds)) s"
+    }
+}

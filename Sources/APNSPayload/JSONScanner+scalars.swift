@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+extension JSONScanner {
+    /// Passes a number of any length.
+    package mutating func skipNumber() throws(ScanFailure) {
+        if self.next == UInt8(ascii: "-") { self.advance() }
+        if self.next == UInt8(ascii: "0") {
+            self.advance()
+            if let octet = self.next, Self.isDigit(octet) { throw self.failure(.leadingZero) }
+        } else {
+            try self.skipDigits()
+        }
+        if self.next == UInt8(ascii: ".") {
+            self.advance()
+            try self.skipDigits()
+        }
+        if let octet = self.next, octet | 0x20 == UInt8(ascii: "e") {
+            self.advance()
+            if let sign = self.next, sign == UInt8(ascii: "+") || sign == UInt8(ascii: "-") { self.advance() }
+            try self.skipDigits()
+        }
+    }
+
+    @inline(__always)
+    private mutating func skipDigits() throws(ScanFailure) {
+        guard let octet = self.next, Self.isDigit(octet) else { throw self.failure(.missingDigit) }
+        repeat {
+            self.advance()
+        } while self.next.map(Self.isDigit) ?? false
+    }
+
+    @inline(__always)
+    private static func isDigit(_ octet: UInt8) -> Bool {
+        octet &- UInt8(ascii: "0") < 10
+    }
+
+    /// Passes `true`, `false` or `null`.
+    package mutating func skipLiteral() throws(ScanFailure) {
+        let octetCount = self.next == UInt8(ascii: "f") ? 5 : 4
+        let offset = octetCount - 4
+        guard unsafe self.end - self.position >= octetCount else { throw self.failure(.invalidLiteral) }
+        // The last four octets tell the words apart, since the first octet of `false` is known.
+        let word = unsafe UInt32(bigEndian: self.position.loadUnaligned(fromByteOffset: offset, as: UInt32.self))
+        let expected: UInt32 =
+            switch self.next {
+            case UInt8(ascii: "t"): 0x7472_7565
+            case UInt8(ascii: "f"): 0x616C_7365
+            default: 0x6E75_6C6C
+            }
+        guard word == expected else { throw self.failure(.invalidLiteral) }
+        self.advance(by: octetCount)
+    }
+
+    /// Passes a string, whose opening quote is the next octet.
+    package mutating func string() throws(ScanFailure) -> JSONString {
+        let opening = unsafe self.position
+        self.advance()
+        var hasEscapes = false
+        while true {
+            self.skipPlainWords()
+            guard let octet = self.next else {
+                throw ScanFailure(kind: .syntax(.unterminatedString), octetOffset: unsafe opening - self.start)
+            }
+            switch octet {
+            case UInt8(ascii: "\""):
+                let octetCount = unsafe self.position - opening - 1
+                self.advance()
+                let octetOffset = unsafe opening - self.start + 1
+                return JSONString(octetOffset: octetOffset, octetCount: octetCount, hasEscapes: hasEscapes)
+            case UInt8(ascii: "\\"):
+                hasEscapes = true
+                try self.skipEscape()
+            case 0x00...0x1F:
+                throw ScanFailure(kind: .syntax(.controlCharacter), octetOffset: self.octetOffset)
+            case 0x80...0xFF:
+                try self.skipMultiOctetCharacters()
+            default:
+                self.advance()
+            }
+        }
+    }
+
+    /// Passes eight octets at a time as long as all are plain, then up to the first that is not.
+    ///
+    /// Bit 7 of each octet of `stop` is set where a quote, a backslash, a control character or an octet above 0x7F
+    /// stands. A borrow may set it wrongly, but only above an octet that set it rightly, and the lowest one counts.
+    @inline(__always)
+    private mutating func skipPlainWords() {
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        while unsafe self.end - self.position >= 8 {
+            let word = unsafe UInt64(littleEndian: self.position.loadUnaligned(as: UInt64.self))
+            let quotes = word ^ (ones &* UInt64(UInt8(ascii: "\"")))
+            let backslashes = word ^ (ones &* UInt64(UInt8(ascii: "\\")))
+            let stop =
+                ((quotes &- ones) | (backslashes &- ones) | (word &- ones &* 0x20) | word) & (ones &* 0x80)
+            guard stop == 0 else {
+                self.advance(by: stop.trailingZeroBitCount / 8)
+                return
+            }
+            self.advance(by: 8)
+        }
+    }
+
+    /// Passes an escape, whose backslash is the next octet.
+    private mutating func skipEscape() throws(ScanFailure) {
+        let rest = unsafe self.end - self.position
+        guard rest >= 2 else { throw self.failureAtEnd() }
+        switch unsafe self.position.load(fromByteOffset: 1, as: UInt8.self) {
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"), UInt8(ascii: "b"), UInt8(ascii: "f"),
+            UInt8(ascii: "n"), UInt8(ascii: "r"), UInt8(ascii: "t"):
+            self.advance(by: 2)
+        case UInt8(ascii: "u"):
+            guard let unit = try self.escapedUnit(at: 0) else { throw self.failureAtEnd() }
+            switch unit {
+            case 0xD800...0xDBFF:
+                guard rest >= 8, unsafe self.position.load(fromByteOffset: 6, as: UInt8.self) == UInt8(ascii: "\\"),
+                    unsafe self.position.load(fromByteOffset: 7, as: UInt8.self) == UInt8(ascii: "u"),
+                    let low = try self.escapedUnit(at: 6), 0xDC00...0xDFFF ~= low
+                else {
+                    throw ScanFailure(kind: .syntax(.loneSurrogate), octetOffset: self.octetOffset)
+                }
+                self.advance(by: 12)
+            case 0xDC00...0xDFFF:
+                throw ScanFailure(kind: .syntax(.loneSurrogate), octetOffset: self.octetOffset)
+            default:
+                self.advance(by: 6)
+            }
+        default:
+            throw ScanFailure(kind: .syntax(.invalidEscape), octetOffset: self.octetOffset)
+        }
+    }
+
+    private func failureAtEnd() -> ScanFailure {
+        ScanFailure(kind: .syntax(.unexpectedEnd), octetOffset: unsafe self.end - self.start)
+    }
+
+    /// Reads the four digits of a `\u` escape that begins so far behind the next octet; `nil` if the octets end in it.
+    private func escapedUnit(at offset: Int) throws(ScanFailure) -> UInt16? {
+        var unit: UInt16 = 0
+        for index in (offset + 2)..<(offset + 6) {
+            guard unsafe self.position + index < self.end else { return nil }
+            guard let digit = unsafe Self.hexValue(self.position.load(fromByteOffset: index, as: UInt8.self)) else {
+                throw ScanFailure(kind: .syntax(.invalidEscape), octetOffset: self.octetOffset + offset)
+            }
+            unit = unit << 4 | UInt16(digit)
+        }
+        return unit
+    }
+
+    @inline(__always)
+    static func hexValue(_ octet: UInt8) -> UInt8? {
+        switch octet {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): octet - UInt8(ascii: "0")
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): octet - UInt8(ascii: "A") + 10
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): octet - UInt8(ascii: "a") + 10
+        default: nil
+        }
+    }
+
+    /// Passes characters of two to four octets until one of a single octet comes.
+    ///
+    /// - SeeAlso: RFC 3629, section 4, whose table of well-formed sequences this is.
+    private mutating func skipMultiOctetCharacters() throws(ScanFailure) {
+        while let lead = self.next, lead >= 0x80 {
+            let rest = unsafe self.end - self.position
+            let second: UInt8 = unsafe rest > 1 ? self.position.load(fromByteOffset: 1, as: UInt8.self) : 0
+            let octetCount: Int
+            switch (lead, second) {
+            case (0xC2...0xDF, 0x80...0xBF):
+                octetCount = 2
+            case (0xE0, 0xA0...0xBF), (0xE1...0xEC, 0x80...0xBF), (0xED, 0x80...0x9F), (0xEE...0xEF, 0x80...0xBF):
+                octetCount = 3
+            case (0xF0, 0x90...0xBF), (0xF1...0xF3, 0x80...0xBF), (0xF4, 0x80...0x8F):
+                octetCount = 4
+            default:
+                throw ScanFailure(kind: .syntax(.invalidUTF8), octetOffset: self.octetOffset)
+            }
+            var isWhole = rest >= octetCount
+            for index in 2..<max(octetCount, 2) where isWhole {
+                isWhole = unsafe self.position.load(fromByteOffset: index, as: UInt8.self) & 0xC0 == 0x80
+            }
+            guard isWhole else {
+                throw ScanFailure(kind: .syntax(.invalidUTF8), octetOffset: self.octetOffset)
+            }
+            self.advance(by: octetCount)
+        }
+    }
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Why a payload is refused, and where.
+///
+/// The description names known keys only; what else a payload says never appears in it.
+public struct PayloadProblem: Error, Hashable, Sendable {
+    /// What is wrong.
+    @nonexhaustive
+    public enum Kind: Hashable, Sendable {
+        /// The octets are no JSON.
+        case syntax(JSONFault)
+        /// The payload is JSON, and no object.
+        case notAnObject(JSONKind)
+        /// The payload is longer than its protocol takes; both numbers are octets.
+        case tooLong(octetCount: Int, octetCountMax: Int)
+        /// A known key stands twice in its object, so that one of its values would be lost.
+        case duplicateKey(PayloadKey)
+        /// The value of a known key is of a type that it cannot have.
+        case wrongKind(PayloadKey, found: JSONKind, allowed: JSONKinds)
+        /// An element in the array of a known key is no string.
+        case wrongElementKind(PayloadKey, found: JSONKind)
+    }
+
+    /// What is wrong.
+    public let kind: Kind
+    /// The offset of the first octet at fault, counted from 0; it is the octet count when something is missing at the end.
+    public let octetOffset: Int
+    /// The line, counted from 1; LF, CR LF and a lone CR end a line.
+    public let line: Int
+    /// The column, counted from 1, in Unicode code points.
+    public let column: Int
+
+    /// Finds the line and the column of what a scanner found.
+    package init(_ failure: ScanFailure, in octets: UnsafeRawBufferPointer) {
+        self.kind = failure.kind
+        self.octetOffset = failure.octetOffset
+        (self.line, self.column) = unsafe Self.place(of: failure.octetOffset, in: octets)
+    }
+
+    /// Counts lines and code points up to an offset; only a refused payload pays for it.
+    private static func place(of octetOffset: Int, in octets: UnsafeRawBufferPointer) -> (line: Int, column: Int) {
+        var line = 1
+        var column = 1
+        var previous: UInt8 = 0
+        for index in 0..<min(octetOffset, octets.count) {
+            let octet = unsafe octets[index]
+            switch octet {
+            case 0x0A:
+                line += previous == 0x0D ? 0 : 1
+                column = 1
+            case 0x0D:
+                line += 1
+                column = 1
+            case 0x80...0xBF:
+                break
+            default:
+                column += 1
+            }
+            previous = octet
+        }
+        return (line, column)
+    }
+}
+
+extension PayloadProblem: CustomStringConvertible {
+    /// The place and the reason, as in `line 3, column 12: aps.badge is a string, not a number`.
+    public var description: String {
+        "line \(self.line), column \(self.column): \(self.kind)"
+    }
+}
+
+extension PayloadProblem.Kind: CustomStringConvertible {
+    /// The reason, as in `aps.badge is a string, not a number`.
+    public var description: String {
+        switch self {
+        case .syntax(let fault):
+            fault.description
+        case .notAnObject(let found):
+            "the payload is \(found), not an object"
+        case .tooLong(let octetCount, let octetCountMax):
+            "the payload has \(octetCount) octets, and \(octetCountMax) are allowed"
+        case .duplicateKey(let key):
+            "\(key) is there twice"
+        case .wrongKind(let key, let found, let allowed):
+            "\(key) is \(found), not \(allowed)"
+        case .wrongElementKind(let key, let found):
+            "\(key) holds \(found), and may hold strings only"
+        }
+    }
+}
+
+/// What is wrong at which octet, before anybody asks for line and column.
+package struct ScanFailure: Error, Hashable, Sendable {
+    /// What is wrong.
+    package let kind: PayloadProblem.Kind
+    /// The offset of the first octet at fault, counted from the first octet that the scanner was given.
+    package let octetOffset: Int
+
+    package init(kind: PayloadProblem.Kind, octetOffset: Int) {
+        self.kind = kind
+        self.octetOffset = octetOffset
+    }
+}

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSLegacyCommands
+import ArgumentParser
+
+@main
+struct Main {
+    static func main() async {
+        await ApnsLegacyCommand.main()
+    }
+}

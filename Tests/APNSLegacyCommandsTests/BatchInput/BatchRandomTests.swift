@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSLegacyCommands
+import APNSPayload
+import Foundation
+import Testing
+
+/// A generator whose whole run is told by its seed.
+private struct SplitMix64: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        self.state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = self.state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+}
+
+/// Goal: no input and no way to cut it loses, doubles or invents a record.
+///
+/// Method: inputs from seeds that a failure names, written by one rule and read by another.
+@Suite(.timeLimit(.minutes(2))) struct BatchRandomTests {
+    /// A record to be written.
+    private struct Sample {
+        let token: String
+        let payload: String
+        let id: String
+    }
+
+    private static func sample(_ number: Int, _ random: inout SplitMix64) -> Sample {
+        let alphabet: [Character] = Array("ab \",\n\r\\é😀{}:;")
+        let text = String(
+            (0..<Int.random(in: 0...30, using: &random)).compactMap { _ in alphabet.randomElement(using: &random) }
+        )
+        let id = "i\(number)" + text.filter { !$0.isWhitespace }
+        var escaped = "\""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\"", "\\": escaped += "\\\(scalar)"
+            case "\n": escaped += "\\n"
+            case "\r": escaped += "\\u000D"
+            default: escaped.unicodeScalars.append(scalar)
+            }
+        }
+        escaped += "\""
+        return Sample(token: .token(number), payload: "{\"aps\":{\"alert\":\(escaped)}}", id: id)
+    }
+
+    private static func quoted(_ text: String) -> String {
+        "\"" + text.replacing("\"", with: "\"\"") + "\""
+    }
+
+    @Test(arguments: 0..<60 as Range<UInt64>)
+    func `what is written as JSON lines or CSV is read as it was`(seed: UInt64) throws {
+        var random = SplitMix64(state: seed)
+        let samples = (1...20).map { Self.sample($0, &random) }
+        for format in [BatchFormat.jsonLines, .csv] {
+            var input = format == .csv ? "payload,token,id\n" : ""
+            for sample in samples {
+                let gap = ["", " ", "\t "].randomElement(using: &random) ?? ""
+                let end = ["\n", "\r\n", "\n\n"].randomElement(using: &random) ?? "\n"
+                if format == .csv {
+                    // White space in a payload may hold line ends.
+                    let payload = sample.payload.replacing("{\"aps\":", with: "{\"aps\"\(gap)\(end):")
+                    input += "\(Self.quoted(payload)),\(sample.token),\(Self.quoted(sample.id))\(end)"
+                } else {
+                    let id = String(decoding: try JSONEncoder().encode(sample.id), as: UTF8.self)
+                    let payload = sample.payload.replacing("{\"aps\":", with: "{\(gap)\"aps\":\(gap)")
+                    input += "{\"id\":\(gap)\(id),\"payload\":\(payload)\(gap),\"token\":\"\(sample.token)\"}\(end)"
+                }
+            }
+            let chunk = Int.random(in: 1...200, using: &random)
+            let events = try read(input, options: smallOptions(line: 512, block: 100), chunk: chunk)
+            #expect(events.count == samples.count, "seed \(seed)")
+            for (event, sample) in zip(events, samples) {
+                guard case .record(_, let token, let payload, nil, nil, let id) = event else {
+                    Issue.record("seed \(seed): \(event)")
+                    continue
+                }
+                #expect(token == sample.token, "seed \(seed)")
+                #expect(payload == sample.payload, "seed \(seed)")
+                #expect(try JSONDecoder().decode(String.self, from: Data(id.utf8)) == sample.id, "seed \(seed)")
+            }
+        }
+    }
+
+    @Test(arguments: 0..<200 as Range<UInt64>)
+    func `octets at random never trap, and are read alike however they are cut`(seed: UInt64) throws {
+        var random = SplitMix64(state: seed)
+        var octets: [UInt8] = []
+        for number in 1...8 {
+            let sample = Self.sample(number, &random)
+            octets += Array("\(Self.quoted(sample.payload)),\(sample.token)\n".utf8)
+            octets += Array("{\"payload\":\(sample.payload),\"token\":\"\(sample.token)\"}\n\(sample.token)\n".utf8)
+        }
+        let alphabet = Array("\"\"\",,\n\r{}\\x0 \0".utf8) + [0xEF, 0xBB, 0xBF, 0xFF]
+        for _ in 0..<Int.random(in: 1...30, using: &random) {
+            let index = Int.random(in: 0..<octets.count, using: &random)
+            let octet = alphabet.randomElement(using: &random) ?? 0
+            if Bool.random(using: &random) { octets[index] = octet } else { octets.insert(octet, at: index) }
+        }
+        octets = Array("token,payload\n".utf8) + octets
+        for format in [BatchFormat.jsonLines, .csv, .tokens] {
+            let options = smallOptions(line: 160, block: 64, common: "{}")
+            let whole = try read(octets, format: format, options: smallOptions(line: 160, block: 100_000, common: "{}"))
+            for chunk in [1, 13, Int.random(in: 1...500, using: &random)] {
+                let events = try read(octets, format: format, options: options, chunk: chunk)
+                #expect(events == whole, "seed \(seed), \(format), chunks of \(chunk)")
+            }
+        }
+    }
+
+    @Test(arguments: 0..<40 as Range<UInt64>)
+    func `a quote at fault in a row costs no other row`(seed: UInt64) throws {
+        var random = SplitMix64(state: seed)
+        let rows = (1...12).map { number in "\"{\"\"n\"\":\(number)}\",\(String.token(number))" }
+        let bad = Int.random(in: 0..<rows.count, using: &random)
+        var broken = rows
+        // One quote more or less makes the count of quotes odd.
+        let quotes = rows[bad].indices.filter { rows[bad][$0] == "\"" }
+        if let index = quotes.randomElement(using: &random) {
+            if Bool.random(using: &random) {
+                broken[bad].remove(at: index)
+            } else {
+                broken[bad].insert("\"", at: index)
+            }
+        }
+        let input = "payload,token\n" + broken.joined(separator: "\n") + "\n"
+        let events = try read(input, options: smallOptions(line: 4096, block: 64))
+        let numbers = events.compactMap { event in
+            if case .record(let line, _, _, _, _, _) = event { line - 1 } else { nil as Int? }
+        }
+        #expect(numbers == (1...12).filter { $0 != bad + 1 }, "seed \(seed)")
+    }
+
+    @Test func `memory stays as it is over a long input`() throws {
+        let options = BatchOptions(now: 1_700_000_000)
+        var reader = try BatchReader(format: .jsonLines, options: options)
+        var record = BatchRecord()
+        let lines = Array(
+            String(repeating: "{\"token\":\"\(String.token(1))\",\"payload\":{ \"a\":1},\"id\":1}\n", count: 1000).utf8
+        )
+        var count = 0
+        var filledOctetCount = 0
+        let before = Self.residentOctetCount()
+        while filledOctetCount < 30 * 1_048_576 {
+            switch reader.next(&record) {
+            case .record: count += 1
+            case .needMore:
+                reader.fill { target in
+                    let count = min(target.count, lines.count)
+                    target.copyBytes(from: lines[..<count])
+                    filledOctetCount += count
+                    return count
+                }
+            case .bad, .refused, .end:
+                Issue.record("nothing is wrong with the input")
+                return
+            }
+        }
+        #expect(count > 250_000)
+        if let before, let after = Self.residentOctetCount() {
+            #expect(after - before < 16 * 1_048_576)
+        }
+    }
+
+    /// The resident memory of this process, where the system tells it.
+    private static func residentOctetCount() -> Int? {
+        guard let status = try? String(contentsOfFile: "/proc/self/statm", encoding: .utf8) else { return nil }
+        return status.split(separator: " ").dropFirst().first.flatMap { Int($0) }.map { $0 * 4096 }
+    }
+}

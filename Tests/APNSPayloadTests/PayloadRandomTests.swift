@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSPayload
+import Foundation
+import Testing
+
+/// Goal: the scanner agrees with slow and plain second opinions.
+///
+/// Method: payloads from seeds that a failure names.
+@Suite(.timeLimit(.minutes(2))) struct PayloadRandomTests {
+    static let rules = PayloadRules(octetCountMax: .max)
+
+    @Test(arguments: 0..<300 as Range<UInt64>)
+    func `a generated payload is judged as the oracle judges it`(seed: UInt64) {
+        var generator = JSONGenerator(seed: seed)
+        for _ in 0..<4 {
+            let octets = Array(generator.payload().utf8)
+            #expect(
+                (verdict(octets, rules: Self.rules) == nil) == JSONOracle.acceptsPayload(octets),
+                "seed \(seed)"
+            )
+        }
+    }
+
+    @Test func `the generator makes good payloads and bad ones`() {
+        let verdicts = (0..<300 as Range<UInt64>).map { seed in
+            var generator = JSONGenerator(seed: seed)
+            return verdict(generator.payload(), rules: Self.rules) == nil
+        }
+        #expect(verdicts.count { $0 } > 60)
+        #expect(verdicts.count { !$0 } > 20)
+    }
+
+    @Test(arguments: 0..<150 as Range<UInt64>)
+    func `a mutated payload is judged as the oracle judges it`(seed: UInt64) {
+        var generator = JSONGenerator(seed: seed)
+        generator.whiteSpacePercent = 5
+        let original = Array(generator.payload().utf8)
+        let alphabet = Array("\"\\{}[],:0123456789.eE+-tfnu \u{0}\u{1F}".utf8) + [0x80, 0xC0, 0xE0, 0xED, 0xF4, 0xFF]
+        for _ in 0..<40 {
+            var octets = original
+            for _ in 0..<Int.random(in: 1...3, using: &generator.random) where !octets.isEmpty {
+                let index = Int.random(in: 0..<octets.count, using: &generator.random)
+                let octet = alphabet[Int.random(in: 0..<alphabet.count, using: &generator.random)]
+                switch Int.random(in: 0..<4, using: &generator.random) {
+                case 0: octets.remove(at: index)
+                case 1: octets.insert(octet, at: index)
+                case 2: octets[index] = octet
+                default: octets[index] ^= 1 << UInt8.random(in: 0..<8, using: &generator.random)
+                }
+            }
+            #expect(
+                (verdict(octets, rules: Self.rules) == nil) == JSONOracle.acceptsPayload(octets),
+                "seed \(seed): \(String(decoding: octets, as: UTF8.self))"
+            )
+        }
+    }
+
+    @Test(arguments: 0..<300 as Range<UInt64>)
+    func `minifying keeps the value and takes all white space`(seed: UInt64) throws {
+        var generator = JSONGenerator(seed: seed)
+        var rules = Self.rules
+        rules.checksKnownKeys = false
+        let octets = Array(generator.payload().utf8)
+        guard let value = JSONOracle.parse(octets), verdict(octets, rules: rules) == nil else { return }
+        let minified = try Payload.minified(octets, rules: rules)
+        #expect(JSONOracle.parse(minified) == value, "seed \(seed)")
+        let measure = try Payload.check(octets, rules: rules)
+        #expect(measure.minifiedOctetCount == minified.count, "seed \(seed)")
+        #expect(try Payload.minified(minified, rules: rules) == minified, "seed \(seed)")
+        #expect(
+            try Payload.check(minified, rules: rules)
+                == .init(octetCount: minified.count, minifiedOctetCount: minified.count)
+        )
+        let left = try JSONSerialization.jsonObject(with: Data(octets)) as? NSDictionary
+        let right = try JSONSerialization.jsonObject(with: Data(minified)) as? NSDictionary
+        #expect(left == right, "seed \(seed)")
+    }
+
+    @Test(arguments: 0..<200 as Range<UInt64>)
+    func `a decoded string is what another parser reads`(seed: UInt64) throws {
+        var generator = JSONGenerator(seed: seed)
+        let text = generator.text()
+        let printed = Array(generator.string(text).utf8)
+        try printed.withUnsafeBytes { octets in
+            var scanner = JSONScanner(octets)
+            let string = try scanner.string()
+            try scanner.finish()
+            #expect(string.octetCount == printed.count - 2)
+            #expect(string.hasEscapes == printed.contains(UInt8(ascii: "\\")))
+            try withUnsafeTemporaryAllocation(byteCount: printed.count, alignment: 1) { target in
+                let count = try #require(scanner.decode(string, into: target))
+                #expect(String(decoding: target.prefix(count), as: UTF8.self) == text, "seed \(seed)")
+                let short = UnsafeMutableRawBufferPointer(rebasing: target.prefix(max(count, 1) - 1))
+                #expect(count == 0 || scanner.decode(string, into: short) == nil)
+            }
+        }
+    }
+
+    @Test func `every sequence of two octets, and of more at their edges, is judged as UTF-8 by the library`() {
+        let edges: [UInt8] = [0x00, 0x22, 0x41, 0x5C, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC2, 0xED, 0xFF]
+        var sequences: [[UInt8]] = []
+        for first in 0x80...0xFF as ClosedRange<UInt8> {
+            sequences.append([first])
+            for second in 0x00...0xFF as ClosedRange<UInt8> {
+                sequences.append([first, second])
+                guard first >= 0xE0, second >= 0x70 else { continue }
+                for third in edges {
+                    sequences.append([first, second, third])
+                    guard first >= 0xF0 else { continue }
+                    for fourth in edges { sequences.append([first, second, third, fourth]) }
+                }
+            }
+        }
+        var disagreements = 0
+        for sequence in sequences where !sequence.contains(where: { $0 < 0x20 || $0 == 0x22 || $0 == 0x5C }) {
+            let isLegal = String(validating: sequence, as: UTF8.self) != nil
+            for padding in [0, 7] {
+                let text = Array("{\"".utf8) + [UInt8](repeating: 0x61, count: padding) + sequence + Array("\":1}".utf8)
+                if (verdict(text) == nil) != isLegal { disagreements += 1 }
+            }
+        }
+        #expect(disagreements == 0)
+        #expect(sequences.count > 100_000)
+    }
+}

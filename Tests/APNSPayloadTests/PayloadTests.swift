@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSPayload
+import Testing
+
+/// What a check says, `nil` for a payload that passes.
+func verdict(_ octets: [UInt8], rules: PayloadRules = .binary) -> PayloadProblem? {
+    do throws(PayloadProblem) {
+        try Payload.check(octets, rules: rules)
+        return nil
+    } catch {
+        return error
+    }
+}
+
+func verdict(_ text: String, rules: PayloadRules = .binary) -> PayloadProblem? {
+    verdict(Array(text.utf8), rules: rules)
+}
+
+@Suite struct PayloadTests {
+    @Test(arguments: [
+        "{}", " {} ", "\t\r\n{\n}\n", #"{"aps":{}}"#, #"{"mdm":"96B6D1B2-3F57-4E42-9F5B-A2C1F5F4D5B5"}"#,
+        #"{"aps":{"alert":"Hello","badge":0,"sound":"default"}}"#,
+        #"{"aps":{"content-available":1},"acme":[1,-1,0,-0,1.5,1e9,1E+9,1e-9,0.25,-0.0,true,false,null,"",{},[],[[]]]}"#,
+        #"{"aps":{"alert":{"loc-key":"K","loc-args":[],"action-loc-key":null},"url-args":["a","b"]}}"#,
+        #"{"a":"\"\\\/\b\f\n\r\t\u0000\u00e9\uD83D\ude00"}"#, #"{"a":"\#u{7F}äß€日本語😀\#u{10FFFF}\#u{FEFF}"}"#,
+        #"{"a":1,"a":2}"#, #"{"aps":{"new-key":{"aps":1,"badge":"x"},"new-key":2}}"#, #"{"":""}"#,
+        "{\"n\":" + String(repeating: "1234567890", count: 150) + "}",
+        #"{"badge":"x","alert":1,"sound":{"volume":"1"}}"#,
+    ])
+    func `a legal payload passes`(_ text: String) {
+        #expect(verdict(text) == nil)
+    }
+
+    @Test(arguments: [
+        ("", "line 1, column 1: there is no JSON value"),
+        (" \n ", "line 2, column 2: there is no JSON value"),
+        ("{", "line 1, column 2: the JSON ends too early"),
+        ("{\"a\":1,\n", "line 2, column 1: the JSON ends too early"),
+        (#"{"a":"#, "line 1, column 6: the JSON ends too early"),
+        ("\u{FEFF}{}", "line 1, column 1: there is a byte order mark, which JSON does not allow"),
+        ("\0{}", "line 1, column 1: a NUL octet stands outside of a string"),
+        ("{}\0", "line 1, column 3: a NUL octet stands outside of a string"),
+        ("{}{}", "line 1, column 3: something follows the end of the JSON"),
+        ("{} x", "line 1, column 4: something follows the end of the JSON"),
+        ("[]", "line 1, column 1: the payload is an array, not an object"),
+        ("\"x\"", "line 1, column 1: the payload is a string, not an object"),
+        (" 12", "line 1, column 2: the payload is a number, not an object"),
+        ("null", "line 1, column 1: the payload is null, not an object"),
+        ("true", "line 1, column 1: the payload is a boolean, not an object"),
+        ("aps", "line 1, column 1: a value is expected"),
+        ("{a:1}", "line 1, column 2: a key in double quotes is expected"),
+        ("{'a':1}", "line 1, column 2: a key in double quotes is expected"),
+        ("{,}", "line 1, column 2: a key in double quotes is expected"),
+        ("{1:1}", "line 1, column 2: a key in double quotes is expected"),
+        (#"{"a" 1}"#, "line 1, column 6: a colon is expected after a key"),
+        (#"{"a","b"}"#, "line 1, column 5: a colon is expected after a key"),
+        (#"{"a":1 "b":2}"#, "line 1, column 8: a comma or a closing brace is expected"),
+        (#"{"a":1]"#, "line 1, column 7: a comma or a closing brace is expected"),
+        (#"{"a":[1}"#, "line 1, column 8: a comma or a closing bracket is expected"),
+        (#"{"a":[1 2]}"#, "line 1, column 9: a comma or a closing bracket is expected"),
+        (#"{"a":1,}"#, "line 1, column 8: nothing follows a comma"),
+        (#"{"a":[1,]}"#, "line 1, column 9: nothing follows a comma"),
+        (#"{"a":[,1]}"#, "line 1, column 7: a value is expected"),
+        (#"{"a":}"#, "line 1, column 6: a value is expected"),
+        (#"{"a":NaN}"#, "line 1, column 6: a value is expected"),
+        (#"{"a":+1}"#, "line 1, column 6: a value is expected"),
+        (#"{"a":.5}"#, "line 1, column 6: a value is expected"),
+        (#"{"a":// x"# + "\n1}", "line 1, column 6: a value is expected"),
+        (#"{"a":01}"#, "line 1, column 7: a number begins with a superfluous zero"),
+        (#"{"a":-00}"#, "line 1, column 8: a number begins with a superfluous zero"),
+        (#"{"a":1.}"#, "line 1, column 8: a number lacks a digit"),
+        (#"{"a":1e}"#, "line 1, column 8: a number lacks a digit"),
+        (#"{"a":1e+}"#, "line 1, column 9: a number lacks a digit"),
+        (#"{"a":-}"#, "line 1, column 7: a number lacks a digit"),
+        (#"{"a":-x}"#, "line 1, column 7: a number lacks a digit"),
+        (#"{"a":0x10}"#, "line 1, column 7: a comma or a closing brace is expected"),
+        (#"{"a":tru}"#, "line 1, column 6: a word is none of true, false and null"),
+        (#"{"a":True}"#, "line 1, column 6: a value is expected"),
+        (#"{"a":fals0}"#, "line 1, column 6: a word is none of true, false and null"),
+        (#"{"a":nul"#, "line 1, column 6: a word is none of true, false and null"),
+        (#"{"a":nullnull}"#, "line 1, column 10: a comma or a closing brace is expected"),
+        (#"{"a":"x}"#, "line 1, column 6: a string has no closing quote"),
+        (#"{"a":"\"#, "line 1, column 8: the JSON ends too early"),
+        (#"{"a":"\u12"#, "line 1, column 11: the JSON ends too early"),
+        (#"{"a":"\x41"}"#, "line 1, column 7: a backslash begins no escape of JSON"),
+        (#"{"a":"\U0001F600"}"#, "line 1, column 7: a backslash begins no escape of JSON"),
+        (#"{"a":"\u12g4"}"#, "line 1, column 7: a backslash begins no escape of JSON"),
+        (#"{"a":"\ud83d"}"#, "line 1, column 7: an escaped surrogate lacks its other half"),
+        (#"{"a":"\ud83d\n..........."}"#, "line 1, column 7: an escaped surrogate lacks its other half"),
+        (#"{"a":"\ud83d\ud83d"}"#, "line 1, column 7: an escaped surrogate lacks its other half"),
+        (#"{"a":"\ude00\ud83d"}"#, "line 1, column 7: an escaped surrogate lacks its other half"),
+        (#"{"a":"äö\ude00"}"#, "line 1, column 9: an escaped surrogate lacks its other half"),
+        ("{\"a\":\"x\ny\"}", "line 1, column 8: a control character in a string is not escaped"),
+        ("{\"a\":\"x\u{0}y\"}", "line 1, column 8: a control character in a string is not escaped"),
+        ("{\"a\":\"0123456789\u{1F}\"}", "line 1, column 17: a control character in a string is not escaped"),
+        (#"{"aps":{},"aps":{}}"#, "line 1, column 11: aps is there twice"),
+        (#"{"aps":{},"\u0061p\u0073":{}}"#, "line 1, column 11: aps is there twice"),
+        (#"{"aps":{"badge":1,"sound":"x","badge":1}}"#, "line 1, column 31: aps.badge is there twice"),
+        (#"{"aps":{"alert":{"body":"a","body":"b"}}}"#, "line 1, column 29: aps.alert.body is there twice"),
+        ("{\n \"aps\": {\n  \"badge\": \"3\"}}", "line 3, column 12: aps.badge is a string, not a number"),
+        (#"{"aps":{"b\u0061dge":"3"}}"#, "line 1, column 22: aps.badge is a string, not a number"),
+        (#"{"aps":[]}"#, "line 1, column 8: aps is an array, not an object"),
+        (#"{"aps":{"alert":null}}"#, "line 1, column 17: aps.alert is null, not an object or a string"),
+        (
+            #"{"aps":{"alert":{"loc-args":["a",1]}}}"#,
+            "line 1, column 34: aps.alert.loc-args holds a number, and may hold strings only"
+        ),
+        ("{\r\n\"aps\":\r{\"badge\":true}}", "line 3, column 10: aps.badge is a boolean, not a number"),
+        ("{\"é😀\":1,\"aps\":1}", "line 1, column 15: aps is a number, not an object"),
+    ])
+    func `an illegal payload is refused with place and reason`(_ text: String, _ description: String) {
+        #expect(verdict(text)?.description == description)
+    }
+
+    @Test func `UTF-16 is told apart by its byte order mark`() {
+        #expect(verdict([0xFE, 0xFF, 0, 0x7B])?.kind == .syntax(.byteOrderMark))
+        #expect(verdict([0xFF, 0xFE, 0x7B, 0])?.kind == .syntax(.byteOrderMark))
+    }
+
+    @Test func `the column counts code points and the offset counts octets`() throws {
+        let problem = try #require(verdict("{\"é😀\":1,\"aps\":1}"))
+        #expect(problem.octetOffset == 18)
+        #expect(problem.column == 15)
+    }
+
+    @Test(arguments: [
+        (PayloadRules.original, 256), (.binary, 2048), (.http2, 4096), (.voip, 5120), (.init(octetCountMax: 2), 2),
+    ])
+    func `a payload at the limit passes, and one octet more is refused`(_ rules: PayloadRules, _ limit: Int) throws {
+        let fits = limit == 2 ? "{}" : "{\"a\":\"" + String(repeating: "x", count: limit - 8) + "\"}"
+        #expect(fits.utf8.count == limit)
+        #expect(try Payload.check(Array(fits.utf8), rules: rules).octetCount == limit)
+        let problem = try #require(verdict(fits + " ", rules: rules))
+        #expect(problem.kind == .tooLong(octetCount: limit + 1, octetCountMax: limit))
+        #expect(problem.octetOffset == limit)
+        #expect(problem.description.hasSuffix("the payload has \(limit + 1) octets, and \(limit) are allowed"))
+    }
+
+    @Test func `white space can be left out of the length`() throws {
+        var rules = PayloadRules(octetCountMax: 9, measuresMinified: true)
+        let text = Array(" { \"a\" : [ 1 ] }\n".utf8)
+        let measure = try Payload.check(text, rules: rules)
+        #expect(measure == .init(octetCount: text.count, minifiedOctetCount: 9))
+        rules.octetCountMax = 8
+        #expect(verdict(text, rules: rules)?.kind == .tooLong(octetCount: 9, octetCountMax: 8))
+        rules = PayloadRules(octetCountMax: 9)
+        #expect(verdict(text, rules: rules)?.kind == .tooLong(octetCount: text.count, octetCountMax: 9))
+    }
+
+    @Test func `without the check of known keys only a second aps is refused`() {
+        let rules = PayloadRules(octetCountMax: 2048, checksKnownKeys: false)
+        #expect(verdict(#"{"aps":{"badge":"x","badge":1,"alert":{"loc-args":[1]}}}"#, rules: rules) == nil)
+        #expect(verdict(#"{"aps":1,"aps":2}"#, rules: rules)?.kind == .duplicateKey(.aps))
+        #expect(verdict(#"{"aps":{"a":01}}"#, rules: rules)?.kind == .syntax(.leadingZero))
+    }
+
+    @Test(arguments: ["[", "{\"a\":"])
+    func `nesting passes up to its limit and is refused beyond`(_ open: String) {
+        func nested(_ count: Int) -> String {
+            let close = open == "[" ? "]" : "}"
+            let inner = String(repeating: open, count: count) + "1" + String(repeating: close, count: count)
+            return "{\"x\":\(inner)}"
+        }
+        #expect(verdict(nested(PayloadRules.depthMax - 1)) == nil)
+        #expect(verdict(nested(PayloadRules.depthMax))?.kind == .syntax(.tooDeep))
+        let million = PayloadRules(octetCountMax: .max)
+        #expect(
+            verdict("{\"x\":" + String(repeating: open, count: 1_000_000), rules: million)?.kind == .syntax(.tooDeep)
+        )
+    }
+
+    @Test func `a span and a raw buffer are checked like an array`() throws {
+        let octets = Array("{\"aps\":{\"badge\":1}} ".utf8)
+        let measure = try Payload.check(octets)
+        #expect(try Payload.check(octets.span) == measure)
+        #expect(try octets.withUnsafeBytes { try Payload.check($0) } == measure)
+        #expect(throws: PayloadProblem.self) { try Payload.check(UnsafeRawBufferPointer(start: nil, count: 0)) }
+    }
+
+    @Test func `every prefix of a payload is refused`() {
+        let text =
+            #" {"aps":{"alert":{"body":"é😀\u00e9\ud83d\ude00","loc-args":["x"]},"badge":-1.5e+3},"a":[true,false,null]}"#
+        let octets = Array(text.utf8)
+        #expect(verdict(octets) == nil)
+        for count in octets.indices {
+            #expect(verdict(Array(octets.prefix(count))) != nil, "\(count) octets")
+        }
+    }
+
+    @Test func `no description shows what a payload says`() {
+        let secret = "SECRET"
+        let bad = [
+            "{\"\(secret)\":\"\(secret)", "{\"\(secret)\":\(secret)}", "{\"\(secret)\" \"\(secret)\"}", "\(secret)",
+            "{\"aps\":{\"badge\":\"\(secret)\"}}", "{\"aps\":{\"\(secret)\":01}}", "{\"a\":\"\(secret)\\x\"}",
+            "{}\(secret)", "{\"aps\":{\"alert\":{\"loc-args\":[\"\(secret)\",1]}}}", "{\"a\":\"\(secret)\u{1}\"}",
+        ]
+        for text in bad {
+            let description = verdict(text).map { "\($0) \($0.kind)" }
+            #expect(description?.contains(secret) == false)
+        }
+    }
+}

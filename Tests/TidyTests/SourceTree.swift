@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+
+/// The files of the repository, without what builds leave behind.
+struct SourceTree: Sendable {
+    /// The tree that this file is part of.
+    static let repository = Result { try SourceTree(containing: #filePath) }
+
+    let root: URL
+    let files: [SourceFile]
+    /// Every path, also of what is no text.
+    let paths: [String]
+
+    private init(containing file: String) throws {
+        var root = URL(fileURLWithPath: file)
+        repeat {
+            guard root.path != "/" else { throw CocoaError(.fileNoSuchFile) }
+            root.deleteLastPathComponent()
+        } while !FileManager.default.fileExists(atPath: root.appendingPathComponent("Package.swift").path)
+        self.root = root
+        var files: [SourceFile] = []
+        var paths: [String] = []
+        for path in try Self.paths(below: root) {
+            paths.append(path)
+            let octets = try Data(contentsOf: root.appendingPathComponent(path))
+            if let text = String(data: octets, encoding: .utf8) { files.append(SourceFile(path: path, text: text)) }
+        }
+        self.files = files
+        self.paths = paths
+    }
+
+    /// What builds and tools leave behind.
+    static func isLeftBehind(_ name: String) -> Bool {
+        name.hasPrefix(".build") || [".git", ".swiftpm", "__pycache__", "Package.resolved", ".DS_Store"].contains(name)
+            || name.hasSuffix(".xcodeproj")
+    }
+
+    private static func paths(below root: URL) throws -> [String] {
+        var found: [String] = []
+        var folders = [""]
+        while let folder = folders.popLast() {
+            let at = root.appendingPathComponent(folder)
+            for name in try FileManager.default.contentsOfDirectory(atPath: at.path) where !self.isLeftBehind(name) {
+                let path = folder.isEmpty ? name : folder + "/" + name
+                let attributes = try FileManager.default.attributesOfItem(
+                    atPath: root.appendingPathComponent(path).path
+                )
+                switch attributes[.type] as? FileAttributeType {
+                case .typeDirectory?: folders.append(path)
+                case .typeRegular?: found.append(path)
+                default: break
+                }
+            }
+        }
+        return found.sorted()
+    }
+
+    /// What git tracks, or `nil` where this is no git checkout.
+    func trackedPaths() throws -> [String]? {
+        guard FileManager.default.fileExists(atPath: self.root.appendingPathComponent(".git").path) else { return nil }
+        let git = Process()
+        git.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+        git.arguments = ["git", "-c", "safe.directory=*", "-C", self.root.path, "ls-files", "-z"]
+        let output = Pipe()
+        git.standardOutput = output
+        try git.run()
+        let octets = try output.fileHandleForReading.readToEnd() ?? Data()
+        git.waitUntilExit()
+        guard git.terminationStatus == 0 else { throw CocoaError(.fileReadUnknown) }
+        return String(decoding: octets, as: UTF8.self).split(separator: "\0").map(String.init)
+    }
+}
