@@ -43,7 +43,7 @@ final class TLSConnection {
     private var hasReceivedCloseNotify = false
     private var failure: TLSError?
 
-    /// - Parameter serverName: The name a client asks for and verifies; `nil` for servers.
+    /// Prepares a connection; a client asks for `serverName` and verifies it.
     init(context: TLSContext, serverName: String?) throws(TLSError) {
         let name = try ServerName(serverName, configuration: context.configuration)
         try context.prepareTrust()
@@ -102,10 +102,9 @@ final class TLSConnection {
 
     /// The octets for the peer that the last calls made, if any.
     func takeCiphertext() -> ByteBuffer? {
-        guard self.port.outbound.readableBytes > 0 else { return nil }
         let octets = self.port.outbound
         self.port.outbound = ByteBuffer()
-        return octets
+        return octets.readableBytes > 0 ? octets : nil
     }
 
     /// How many octets for the peer wait to be taken.
@@ -179,7 +178,7 @@ final class TLSConnection {
             self.hasReceivedCloseNotify = true
             return .complete
         case SSL_ERROR_ZERO_RETURN:
-            return self.fail(.closedDuringHandshake)
+            return self.fail(.closedDuringHandshake(detail: "close_notify"))
         default:
             let problem = self.verificationProblem
             let queue = OpenSSLQueue.take()

@@ -3,18 +3,12 @@
 public import NIOCore
 
 extension TLSHandler {
-    /// One record, or a few that belong together, for the channel.
-    struct Record {
-        let octets: ByteBuffer
-        let plaintextOctetCount: Int
-        let promises: RecordPromises
-    }
-
-    /// Where a record ends in the ciphertext, and what is in it.
-    struct RecordEnd {
-        let octetCount: Int
-        let plaintextOctetCount: Int
-        let promises: RecordPromises
+    /// What the channel is still to be told, in order.
+    enum Outgoing {
+        /// One record, or a few that belong together, and the promises of the writes that end in it.
+        case record(ByteBuffer, RecordPromises)
+        /// Close the channel, or its output, behind what was sent before.
+        case close(CloseMode, EventLoopPromise<Void>?)
     }
 
     /// How many octets of plaintext are encrypted at a time, before the channel is asked whether it takes more.
@@ -53,7 +47,7 @@ extension TLSHandler {
     ///
     /// Calls out; when called again meanwhile, it leaves the work to the call that runs.
     func encryptFlushed(_ context: ChannelHandlerContext) {
-        guard !self.isEncrypting else { return }
+        guard !self.isEncrypting, !self.isSending else { return }
         self.isEncrypting = true
         defer { self.isEncrypting = false }
         var batchCount = 0
@@ -64,7 +58,7 @@ extension TLSHandler {
             }
             batchCount += 1
             let step = self.encryptBatch(context)
-            self.sendRecords(context)
+            self.send(context)
             switch step {
             case .complete: break
             case .wantsPeer: return
@@ -98,7 +92,7 @@ extension TLSHandler {
                 capacity: wanted + recordCountMax * TLSConnection.recordOverheadOctetCount
             )
         )
-        var ends: [RecordEnd] = []
+        var ends: [(octetCount: Int, promises: RecordPromises)] = []
         ends.reserveCapacity(recordCountMax)
         var scratch = ByteBuffer()
         var step = TLSConnection.Step.complete
@@ -115,13 +109,7 @@ extension TLSHandler {
             guard case .complete = step else { break }
             total += encrypted.octetCount
             let promises = self.plaintext.consume(encrypted.octetCount)
-            ends.append(
-                RecordEnd(
-                    octetCount: self.connection.ciphertextOctetCount,
-                    plaintextOctetCount: encrypted.octetCount,
-                    promises: promises
-                )
-            )
+            ends.append((self.connection.ciphertextOctetCount, promises))
         }
         self.collectCiphertext(ends)
         return step
@@ -130,44 +118,46 @@ extension TLSHandler {
     /// Queues what OpenSSL wrote, cut where records end.
     ///
     /// - Parameter ends: Where each record ends, counted from the first, and the promises of the writes in it.
-    func collectCiphertext(_ ends: [RecordEnd] = []) {
+    func collectCiphertext(_ ends: [(octetCount: Int, promises: RecordPromises)] = []) {
         var octets = self.connection.takeCiphertext() ?? ByteBuffer()
         let start = octets.readableBytes
         for end in ends {
             let count = end.octetCount - (start - octets.readableBytes)
             let slice = octets.readSlice(length: count) ?? ByteBuffer()
-            self.records.append(
-                Record(octets: slice, plaintextOctetCount: end.plaintextOctetCount, promises: end.promises)
-            )
+            self.outgoing.append(.record(slice, end.promises))
         }
         // Handshake messages and alerts belong to no write.
-        if octets.readableBytes > 0 {
-            self.records.append(Record(octets: octets, plaintextOctetCount: 0, promises: RecordPromises()))
-        }
+        if octets.readableBytes > 0 { self.outgoing.append(.record(octets, RecordPromises())) }
     }
 
-    /// Gives the queued records to the channel, in order, and flushes.
+    /// Gives the channel what is queued for it, in order, and flushes.
     ///
-    /// Calls out. What is queued meanwhile is sent by the call that runs, so that no record overtakes another.
-    func sendRecords(_ context: ChannelHandlerContext) {
-        guard !self.isSendingRecords, !self.records.isEmpty else { return }
-        self.isSendingRecords = true
-        while !self.records.isEmpty {
-            while let record = self.records.popFirst() {
-                let promise = self.promise(of: record, context)
-                context.write(self.wrapOutboundOut(record.octets), promise: promise)
+    /// Calls out. What is queued meanwhile is sent by the call that runs, so that nothing overtakes a record.
+    func send(_ context: ChannelHandlerContext) {
+        guard !self.isSending, !self.outgoing.isEmpty else { return }
+        self.isSending = true
+        while let next = self.outgoing.popFirst() {
+            switch next {
+            case .record(let octets, let promises):
+                context.write(self.wrapOutboundOut(octets), promise: promises.joined(on: context.eventLoop))
+                if case .record? = self.outgoing.first { continue }
+                context.flush()
+            case .close(let mode, let promise):
+                self.closeChannel(context, mode: mode, promise: promise)
             }
-            context.flush()
         }
-        self.isSendingRecords = false
+        self.isSending = false
+        // What was flushed by those who were called had to wait for this.
+        self.encryptFlushed(context)
     }
 
-    /// The promises of the writes that end in the record, and of the count of octets that have left.
-    private func promise(of record: Record, _ context: ChannelHandlerContext) -> EventLoopPromise<Void>? {
-        let joined = record.promises.joined(on: context.eventLoop)
-        guard record.plaintextOctetCount > 0 else { return joined }
-        let promise = joined ?? context.eventLoop.makePromise(of: Void.self)
-        promise.futureResult.assumeIsolated().whenSuccess { self.octetCountLeft += record.plaintextOctetCount }
-        return promise
+    private func closeChannel(_ context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
+        if case .all = mode, !context.channel.isActive {
+            // It was closed meanwhile, which is what was wanted.
+            promise?.succeed(())
+            context.close(promise: nil)
+        } else {
+            context.close(mode: mode, promise: promise)
+        }
     }
 }
