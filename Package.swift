@@ -92,11 +92,7 @@ let package = Package(
             resources: [.copy("vectors.json")],
             swiftSettings: settings
         ),
-        .target(
-            name: "APNSSession",
-            dependencies: ["APNSWire", .product(name: "NIOCore", package: "swift-nio")],
-            swiftSettings: strict
-        ),
+        .target(name: "APNSSession", dependencies: ["APNSWire"], swiftSettings: strict),
         .testTarget(
             name: "APNSSessionTests",
             dependencies: ["APNSSession", "APNSWire", .product(name: "NIOCore", package: "swift-nio")],

@@ -35,6 +35,9 @@ public struct BinaryFrontConfiguration: Sendable {
     /// The newest TLS version that is spoken; by default 1.2, since old clients lose the error response under 1.3.
     public var maximumVersion: TLSVersion = .tls1_2
 
+    /// The ciphers of TLS 1.2 and older, in OpenSSL's notation; by default OpenSSL's own choice.
+    public var cipherList: String?
+
     /// What may be announced by a frame.
     public var limits = FrameLimits()
 
@@ -94,6 +97,7 @@ public struct BinaryFrontConfiguration: Sendable {
         )
         tls.minimumVersion = self.minimumVersion
         tls.maximumVersion = self.maximumVersion
+        tls.cipherList = self.cipherList
         tls.handshakeTimeout = self.handshakeTimeout
         do { return try TLSContext(tls) } catch { throw .tls(error) }
     }

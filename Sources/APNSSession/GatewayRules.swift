@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import APNSWire
-import NIOCore
 
 /// What a gateway finds wrong with a message by itself, before it hands anything on.
 ///
@@ -40,7 +39,7 @@ public struct GatewayRules: Hashable, Sendable {
     /// - Returns: what is wrong with it, or `nil`.
     func fault(of frame: borrowing NotificationFrame, isPayloadObject: Bool) -> ErrorResponse.Status? {
         let tokenCount = frame.token?.octetCount ?? 0
-        let payloadCount = frame.payload.readableBytes
+        let payloadCount = frame.payloadOctetCount
         guard tokenCount > 0 else { return .missingDeviceToken }
         guard payloadCount > 0 else { return .missingPayload }
         guard self.tokenOctetCounts.contains(tokenCount) else { return .invalidTokenSize }
