@@ -2,7 +2,6 @@
 
 public import APNSSession
 public import APNSWire
-public import NIOCore
 public import OpenSSLTLS
 
 /// Where a binary front listens, whom it lets in, and what it puts up with.
@@ -13,8 +12,8 @@ public struct BinaryFrontConfiguration: Sendable {
         case none
         /// By its first and its last octet that is no white space: braces. What is between is not looked at.
         case braces
-        /// By the caller; called on event loops, for every notification.
-        case custom(@Sendable (ByteBuffer) -> Bool)
+        /// By the caller; called on event loops, for every notification, with octets that must not leave the call.
+        case custom(@Sendable (UnsafeRawBufferPointer) -> Bool)
     }
 
     /// The address to listen on; by default loopback.
@@ -104,12 +103,15 @@ public struct BinaryFrontConfiguration: Sendable {
 }
 
 extension BinaryFrontConfiguration.PayloadCheck {
-    /// Whether a payload passes.
-    func passes(_ payload: borrowing ByteBuffer) -> Bool {
+    /// Whether the payload of a message that begins with the first octet passes.
+    func passes(_ message: UnsafeRawBufferPointer, _ layout: borrowing FrameLayout) -> Bool {
+        guard layout.payloadOctetCount > 0 else { return false }
+        let range = layout.payloadOffset..<layout.payloadOffset + layout.payloadOctetCount
+        let payload = UnsafeRawBufferPointer(rebasing: message[range])
         switch self {
-        case .none: true
-        case .braces: payload.withUnsafeReadableBytes { Self.hasBraces($0) }
-        case .custom(let check): check(copy payload)
+        case .none: return true
+        case .braces: return Self.hasBraces(payload)
+        case .custom(let check): return check(payload)
         }
     }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import APNSSession
-public import APNSWire
 
 /// Where the notifications go that a front takes from providers.
 public protocol DeliveryBackend: Sendable {
@@ -43,11 +42,9 @@ public protocol DeliveryConnection: AnyObject {
 
     /// Takes a notification.
     ///
-    /// - Parameters:
-    ///   - notification: what to deliver; its token and payload have passed the front's checks.
-    ///   - ticket: settles it later, from any thread.
-    /// - Returns: the verdict where it is known at once, else `nil`; then the ticket must be settled.
-    func deliver(_ notification: borrowing Notification, ticket: borrowing DeliveryTicket) -> Verdict?
+    /// - Parameter message: what to deliver; it has passed the front's checks.
+    /// - Returns: the verdict where it is known at once, else `nil`; then its ticket must be settled.
+    func deliver(_ message: borrowing InboundNotification) -> Verdict?
 
     /// Says how the connection is brought to its end; asked for once, when everything before the end is settled.
     ///

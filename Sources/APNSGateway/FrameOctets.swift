@@ -7,17 +7,18 @@ import NIOCore
 ///
 /// Only the one message that two reads share is copied.
 struct FrameOctets {
-    /// More than the longest message, so that the message that was begun is whole with so many octets more.
-    private static let joinedOctetCount = WireLimits.frameOctetCountMax + 512
+    /// With so many octets more, most messages that were begun are whole.
+    private static let joinedOctetCountUsual = 512
 
-    /// The begin of a message; empty, or too short for a whole message.
+    /// The begin of a message, sometimes with more than its end behind it.
     private var begin = ByteBuffer()
     private var newest = ByteBuffer()
+    /// How many of the last octets of `begin` are also the first of `newest`.
+    private var sharedCount = 0
 
-    /// The command of the next message, `nil` for none of those that exist.
-    var nextCommand: Command? {
-        let octets = self.begin.readableBytes > 0 ? self.begin : self.newest
-        return octets.getInteger(at: octets.readerIndex, as: UInt8.self).flatMap(Command.init)
+    /// What is to be read next: one message where two reads share it, else all that there is.
+    var next: (octets: ByteBuffer, messageCountMax: Int) {
+        self.begin.readableBytes > 0 ? (self.begin, 1) : (self.newest, .max)
     }
 
     mutating func append(_ octets: consuming ByteBuffer) {
@@ -28,33 +29,40 @@ struct FrameOctets {
         }
     }
 
-    /// Takes the next message; `nil` where it is not whole.
-    mutating func next(limits: FrameLimits) throws(WireError) -> NotificationFrame? {
-        if self.begin.readableBytes > 0 { return try self.nextShared(limits: limits) }
-        if let frame = try NotificationFrame(parsing: &self.newest, limits: limits) { return frame }
-        if self.newest.readableBytes > 0 {
-            // A slice would keep all the memory of the read.
-            self.begin = ByteBuffer(bytes: self.newest.readableBytesView)
+    /// Notes that octets of ``next`` were taken.
+    mutating func take(octetCount: Int) {
+        guard self.begin.readableBytes > 0 else {
+            self.newest.moveReaderIndex(forwardBy: octetCount)
+            return
         }
-        self.newest = ByteBuffer()
-        return nil
+        guard octetCount > 0 else { return }
+        self.newest.moveReaderIndex(forwardBy: octetCount - (self.begin.readableBytes - self.sharedCount))
+        self.begin = ByteBuffer()
+        self.sharedCount = 0
     }
 
-    private mutating func nextShared(limits: FrameLimits) throws(WireError) -> NotificationFrame? {
-        guard self.newest.readableBytes > 0 else { return nil }
-        let beginCount = self.begin.readableBytes
-        let addedCount = min(self.newest.readableBytes, Self.joinedOctetCount)
-        if var added = self.newest.getSlice(at: self.newest.readerIndex, length: addedCount) {
-            self.begin.writeBuffer(&added)
+    /// Gets more octets for a message that is not whole.
+    ///
+    /// - Returns: whether there were any.
+    mutating func extend() -> Bool {
+        guard self.begin.readableBytes > 0 else {
+            guard self.newest.readableBytes > 0 else { return false }
+            // A slice would keep all the memory of the read.
+            self.begin = ByteBuffer(bytes: self.newest.readableBytesView)
+            self.newest = ByteBuffer()
+            return false
         }
-        let joinedCount = self.begin.readableBytes
-        guard let frame = try NotificationFrame(parsing: &self.begin, limits: limits) else {
-            self.newest.moveReaderIndex(forwardBy: addedCount)
-            return nil
+        let unshared = self.newest.readableBytes - self.sharedCount
+        guard unshared > 0 else {
+            self.newest = ByteBuffer()
+            self.sharedCount = 0
+            return false
         }
-        let takenCount = joinedCount - self.begin.readableBytes
-        self.newest.moveReaderIndex(forwardBy: takenCount - beginCount)
-        self.begin = ByteBuffer()
-        return frame
+        let count = self.sharedCount == 0 ? min(unshared, Self.joinedOctetCountUsual) : unshared
+        self.begin.writeBytes(
+            self.newest.viewBytes(at: self.newest.readerIndex + self.sharedCount, length: count) ?? .init()
+        )
+        self.sharedCount += count
+        return true
     }
 }

@@ -44,32 +44,75 @@ struct FrontIntake: ~Copyable {
     /// Hands on all whole messages.
     mutating func take(for delivery: any DeliveryConnection, inbox: VerdictInbox) -> Outcome {
         while true {
-            let action: GatewaySession.OnMessage
-            do {
-                guard let frame = try self.octets.next(limits: self.limits) else { return .drained }
-                let isObject = self.payloadCheck.passes(frame.payload)
-                action = self.session.receive(frame, isPayloadObject: isObject)
-                if case .handOn(let number) = action, let token = frame.token {
-                    let notification = Notification(
-                        token: token,
-                        payload: frame.payload,
-                        expiry: frame.expiry,
-                        priority: frame.priority
-                    )
-                    let ticket = DeliveryTicket(number: number, identifier: frame.identifier, inbox: inbox)
-                    let verdict = delivery.deliver(notification, ticket: ticket)
-                    if let outcome = self.settle(number, verdict) { return outcome }
-                    continue
-                }
-            } catch {
-                action = self.session.receive(error, command: self.octets.nextCommand)
-            }
-            switch action {
-            case .handOn: continue
-            case .awaitEarlier, .discard: return .awaitsEarlier
-            case .finish(let ending): return .finished(ending)
-            }
+            let (octets, messageCountMax) = self.octets.next
+            var taken = 0
+            let outcome = self.walk(octets, messageCountMax: messageCountMax, taken: &taken, delivery, inbox)
+            self.octets.take(octetCount: taken)
+            if let outcome { return outcome }
+            guard taken > 0 || self.octets.extend() else { return .drained }
         }
+    }
+
+    /// Hands on the whole messages of some octets.
+    ///
+    /// - Returns: where it ended, or `nil` where the octets or the messages that it may take did.
+    private mutating func walk(
+        _ octets: ByteBuffer,
+        messageCountMax: Int,
+        taken: inout Int,
+        _ delivery: any DeliveryConnection,
+        _ inbox: VerdictInbox
+    ) -> Outcome? {
+        octets.withUnsafeReadableBytes { raw -> Outcome? in
+            var message: InboundNotification?
+            for _ in 0..<messageCountMax {
+                let rest = UnsafeRawBufferPointer(rebasing: raw[taken...])
+                let action: GatewaySession.OnMessage
+                do throws(WireError) {
+                    guard let layout = try FrameLayout(parsing: rest, limits: self.limits) else { return nil }
+                    let isObject = self.payloadCheck.passes(rest, layout)
+                    action = self.session.receive(layout, isPayloadObject: isObject)
+                    if case .handOn(let number) = action {
+                        let verdict = Self.deliver(
+                            layout,
+                            at: taken,
+                            of: octets,
+                            number,
+                            message: &message,
+                            delivery,
+                            inbox
+                        )
+                        taken += layout.octetCount
+                        if let outcome = self.settle(number, verdict) { return outcome }
+                        continue
+                    }
+                } catch {
+                    action = self.session.receive(error, command: raw.isEmpty ? nil : Command(rawValue: raw[taken]))
+                }
+                switch action {
+                case .handOn: continue
+                case .awaitEarlier, .discard: return .awaitsEarlier
+                case .finish(let ending): return .finished(ending)
+                }
+            }
+            return nil
+        }
+    }
+
+    /// Asks the backend; the same value serves all messages of a read, so that nothing is counted for each.
+    private static func deliver(
+        _ layout: FrameLayout,
+        at start: Int,
+        of octets: ByteBuffer,
+        _ number: UInt64,
+        message: inout InboundNotification?,
+        _ delivery: any DeliveryConnection,
+        _ inbox: VerdictInbox
+    ) -> Verdict? {
+        if message == nil { message = InboundNotification(octets: octets, layout: layout, inbox: inbox) }
+        message?.move(to: layout, at: start, number: number)
+        guard let message else { return nil }
+        return delivery.deliver(message)
     }
 
     private mutating func settle(_ number: UInt64, _ verdict: Verdict?) -> Outcome? {
@@ -91,12 +134,25 @@ struct FrontIntake: ~Copyable {
             return 0
         }
         var count = 0
-        do {
-            while try self.octets.next(limits: self.limits) != nil { count += 1 }
-        } catch {
-            // Behind octets that are no message, nothing can be told apart.
-            self.octets = FrameOctets()
+        while true {
+            let (octets, messageCountMax) = self.octets.next
+            var taken = 0
+            do {
+                try octets.withUnsafeReadableBytes { raw in
+                    for _ in 0..<messageCountMax {
+                        let rest = UnsafeRawBufferPointer(rebasing: raw[taken...])
+                        guard let layout = try FrameLayout(parsing: rest, limits: self.limits) else { return }
+                        taken += layout.octetCount
+                        count += 1
+                    }
+                }
+            } catch {
+                // Behind octets that are no message, nothing can be told apart.
+                self.octets = FrameOctets()
+                return count
+            }
+            self.octets.take(octetCount: taken)
+            guard taken > 0 || self.octets.extend() else { return count }
         }
-        return count
     }
 }

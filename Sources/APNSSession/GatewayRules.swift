@@ -34,20 +34,20 @@ public struct GatewayRules: Hashable, Sendable {
     /// Judges a message.
     ///
     /// - Parameters:
-    ///   - frame: the message.
+    ///   - message: where its parts lie.
     ///   - isPayloadObject: whether its payload is a JSON object.
     /// - Returns: what is wrong with it, or `nil`.
-    func fault(of frame: borrowing NotificationFrame, isPayloadObject: Bool) -> ErrorResponse.Status? {
-        let tokenCount = frame.token?.octetCount ?? 0
-        let payloadCount = frame.payloadOctetCount
+    func fault(of message: borrowing FrameLayout, isPayloadObject: Bool) -> ErrorResponse.Status? {
+        let tokenCount = message.tokenOctetCount
+        let payloadCount = message.payloadOctetCount
         guard tokenCount > 0 else { return .missingDeviceToken }
         guard payloadCount > 0 else { return .missingPayload }
         guard self.tokenOctetCounts.contains(tokenCount) else { return .invalidTokenSize }
         let payloadCountMax =
-            frame.command == .items ? self.payloadOctetCountMaxItems : self.payloadOctetCountMaxEnhanced
+            message.command == .items ? self.payloadOctetCountMaxItems : self.payloadOctetCountMaxEnhanced
         guard payloadCount <= payloadCountMax else { return .invalidPayloadSize }
         if !isPayloadObject, let status = self.malformedPayloadStatus { return status }
-        if let priority = frame.priority, priority != 5, priority != 10, let status = self.priorityStatus {
+        if let priority = message.priority, priority != 5, priority != 10, let status = self.priorityStatus {
             return status
         }
         return nil

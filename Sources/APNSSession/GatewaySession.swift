@@ -94,18 +94,20 @@ extension GatewaySession {
     /// Takes a message.
     ///
     /// - Parameters:
-    ///   - frame: the message.
+    ///   - message: where its parts lie.
     ///   - isPayloadObject: whether its payload is a JSON object; `true` where that is not checked.
     /// - Returns: what to do with it.
     /// - Precondition: reading was not to be stopped.
-    public mutating func receive(_ frame: borrowing NotificationFrame, isPayloadObject: Bool = true) -> OnMessage {
+    public mutating func receive(_ message: borrowing FrameLayout, isPayloadObject: Bool = true) -> OnMessage {
         guard case .open(let isReading) = self.state else { return .discard }
         precondition(isReading, "No message may be taken while reading is stopped.")
-        if let status = self.rules.fault(of: frame, isPayloadObject: isPayloadObject) {
-            return self.fail(status, command: frame.command, identifier: frame.identifier)
+        if let status = self.rules.fault(of: message, isPayloadObject: isPayloadObject) {
+            return self.fail(status, command: message.command, identifier: message.identifier)
         }
-        let message = GatewayWindow.Message(identifier: frame.identifier ?? 0, isSimple: frame.command == .simple)
-        return .handOn(self.window.append(message))
+        let isSimple = message.command == .simple
+        return .handOn(
+            self.window.append(GatewayWindow.Message(identifier: message.identifier ?? 0, isSimple: isSimple))
+        )
     }
 
     /// Takes octets that are no message.

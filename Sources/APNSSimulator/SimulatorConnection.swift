@@ -19,9 +19,10 @@ final class SimulatorConnection: DeliveryConnection {
         self.readingPace = readingPace
     }
 
-    func deliver(_ notification: borrowing Notification, ticket: borrowing DeliveryTicket) -> Verdict? {
+    func deliver(_ message: borrowing InboundNotification) -> Verdict? {
         let overall = self.backend.ledger.countMessage()
-        let fault = self.backend.schedule.fault(token: notification.token, message: ticket.number, overall: overall)
+        let token = message.token
+        let fault = self.backend.schedule.fault(token: token, message: message.number, overall: overall)
         if case .reject(let status) = fault?.effect {
             self.fault = fault
             return self.reject(ErrorResponse.Status(rawValue: status))
@@ -29,14 +30,14 @@ final class SimulatorConnection: DeliveryConnection {
         let topic = self.provider.identity.topic
         let environment = self.backend.environment
         guard
-            let isDead = self.backend.ledger.isDead(notification.token, topic: topic, environment: environment)
+            let isDead = self.backend.ledger.isDead(token, topic: topic, environment: environment)
         else { return self.reject(.invalidToken) }
         let delivered = DeliveredNotification(
-            notification: copy notification,
+            notification: message.notification,
             topic: topic,
-            identifier: ticket.identifier,
+            identifier: message.identifier,
             connectionNumber: self.provider.number,
-            messageNumber: ticket.number,
+            messageNumber: message.number,
             isDead: isDead
         )
         self.backend.ledger.deliver(delivered, environment: environment)

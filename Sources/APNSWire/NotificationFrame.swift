@@ -240,9 +240,6 @@ extension NotificationFrame {
         )
     }
 
-    /// The number of octets of the payload.
-    @inlinable public var payloadOctetCount: Int { self.payload.readableBytes }
-
     /// Whether it is a probe: no token and no payload.
     public var isProbe: Bool { self.token == nil && self.payload.readableBytes == 0 }
 

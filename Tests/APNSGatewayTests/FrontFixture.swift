@@ -165,10 +165,10 @@ final class ScriptedBackend: DeliveryBackend {
 
         init(backend: ScriptedBackend) { self.backend = backend }
 
-        func deliver(_ notification: borrowing Notification, ticket: borrowing DeliveryTicket) -> Verdict? {
-            let taken = Taken(notification: copy notification, ticket: copy ticket)
+        func deliver(_ message: borrowing InboundNotification) -> Verdict? {
+            let taken = Taken(notification: message.notification, ticket: message.ticket)
             self.backend.note { $0.taken.append(taken) }
-            return self.backend.verdict(ticket.identifier)
+            return self.backend.verdict(message.identifier)
         }
 
         func manner(of ending: GatewayEnding) -> ClosingManner { self.backend.manner(ending) }

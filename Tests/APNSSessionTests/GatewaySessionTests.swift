@@ -13,9 +13,9 @@ enum GatewayFixture {
         tokenOctetCount: Int = 32,
         payload: String = "{}",
         priority: UInt8? = nil
-    ) throws -> NotificationFrame {
+    ) throws -> FrameLayout {
         let token = tokenOctetCount == 0 ? nil : try DeviceToken(octets: [UInt8](repeating: 7, count: tokenOctetCount))
-        return NotificationFrame(
+        let frame = NotificationFrame(
             command: command,
             identifier: identifier,
             expiry: command == .simple ? nil : 0,
@@ -23,6 +23,15 @@ enum GatewayFixture {
             token: token,
             payload: ByteBuffer(string: payload)
         )
+        return try Self.layout(frame)
+    }
+
+    /// Where the parts of a frame lie once it is written.
+    static func layout(_ frame: NotificationFrame) throws -> FrameLayout {
+        var octets = ByteBuffer()
+        try frame.write(into: &octets)
+        let layout = try octets.withUnsafeReadableBytes { try FrameLayout(parsing: $0, limits: FrameLimits()) }
+        return try #require(layout)
     }
 
     static func ending(

@@ -126,7 +126,7 @@ struct GatewayRandom: RandomNumberGenerator {
             if !self.isDiscarding { self.received.append(step) }
             let action: GatewaySession.OnMessage
             switch step.kind {
-            case .good, .probe, .empty: action = self.session.receive(try step.frame)
+            case .good, .probe, .empty: action = self.session.receive(try GatewayFixture.layout(step.frame))
             case .broken:
                 let error = WireError.itemWidth(item: 4, announced: 3, identifier: step.identifier)
                 action = self.session.receive(error, command: step.command)
@@ -249,8 +249,12 @@ struct GatewayRandom: RandomNumberGenerator {
                 let command = buffer.getInteger(at: buffer.readerIndex, as: UInt8.self).flatMap(Command.init)
                 let action: GatewaySession.OnMessage
                 do {
-                    guard let frame = try NotificationFrame(parsing: &buffer) else { break }
-                    action = session.receive(frame)
+                    let layout = try buffer.withUnsafeReadableBytes { octets throws(WireError) in
+                        try FrameLayout(parsing: octets, limits: FrameLimits())
+                    }
+                    guard let layout else { break }
+                    buffer.moveReaderIndex(forwardBy: layout.octetCount)
+                    action = session.receive(layout)
                 } catch {
                     action = session.receive(error, command: command)
                 }

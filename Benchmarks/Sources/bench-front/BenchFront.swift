@@ -73,7 +73,7 @@ private final class TakingConnection: DeliveryConnection {
 
     init(backend: TakingBackend) { self.backend = backend }
 
-    func deliver(_ notification: borrowing Notification, ticket: borrowing DeliveryTicket) -> Verdict? {
+    func deliver(_ message: borrowing InboundNotification) -> Verdict? {
         self.count += 1
         return .accepted
     }
