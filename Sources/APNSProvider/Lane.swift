@@ -61,9 +61,9 @@ final class Lane {
 
     private var jitter: Double { Double.random(in: 0...1) }
 
-    /// The source may have something.
+    /// The source may have something, or has ended.
     func wake() {
-        self.session.supply(.available)
+        self.session.supply(self.source.isEnded ? .ended : .available)
         self.drive()
     }
 

@@ -53,7 +53,7 @@ final class Child: Sendable {
 
     /// Starts the program.
     ///
-    /// - Parameter deadline: after how many seconds it is killed.
+    /// It is killed when so many seconds have passed as `deadline` says.
     init(_ arguments: [String], _ streams: Streams = Streams(), program: String? = nil, deadline: Int64 = 60) throws {
         let program = try program ?? Child.program
         self.pid = try Child.spawn(program, arguments, streams)

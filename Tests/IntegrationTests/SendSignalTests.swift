@@ -129,6 +129,21 @@ import Testing
         }
     }
 
+    @Test func `a signal ends waiting for a gateway that nobody runs`() async throws {
+        let path = try self.writeBatch()
+        let streams = Child.Streams(output: self.scene.path("out"), error: self.scene.path("err"))
+        // No port 1 on any machine of ours.
+        let arguments = ["send", path] + self.scene.endpoint(1) + ["--give-up-after", "1000"]
+        let child = try Child(arguments, streams, deadline: 30)
+        for _ in 0..<1000 where !self.scene.read("err").contains("A connection failed") {
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        child.send(SIGINT)
+        let ending = try await child.end()
+        #expect(ending.code == 75 && !ending.isOverdue, "\(ending) \(self.scene.read("err"))")
+        #expect(self.scene.read("err").contains("Stopped before the input was read to its end."))
+    }
+
     @Test func `a progress bar is shown on a terminal and wiped out`() async throws {
         let path = try self.writeBatch()
         var (main, other) = (CInt(0), CInt(0))

@@ -139,6 +139,7 @@ final class SendJournal {
     /// Gives what is recorded to the system, and waits until it is on the disk.
     ///
     /// - Parameter isComplete: whether every line has an outcome.
+    /// - Throws: ``CommandFailure`` where it cannot be written.
     func finish(isComplete: Bool) throws {
         self.putRun()
         if isComplete { self.pending += "complete\n" }

@@ -39,6 +39,7 @@ struct SendResults: ~Copyable {
     ///   - isOnlyExceptions: whether what was accepted, and not doubtful, gets no line.
     ///   - journal: the journal, where there is one; the results of an earlier run are kept then.
     ///   - retriesIndeterminate: whether another run with the same journal sends what is indeterminate again.
+    /// - Throws: ``CommandFailure`` where the file cannot be used.
     init(path: String?, isOnlyExceptions: Bool, journal: SendJournal?, retriesIndeterminate: Bool) throws {
         self.retriesIndeterminate = retriesIndeterminate
         let past = journal.map { $0.past } ?? SendJournal.Past()
@@ -181,6 +182,7 @@ struct SendResults: ~Copyable {
     /// - Parameters:
     ///   - isComplete: whether every line has an outcome that stays.
     ///   - lastGivenLine: the last line that may have been written by this run.
+    /// - Throws: ``CommandFailure`` where they cannot be written.
     mutating func finish(isComplete: Bool, lastGivenLine: UInt64) throws {
         if let journal = self.journal, journal.intendedThrough > lastGivenLine {
             // An intent covers more lines than were given; what was not given is in no doubt.
