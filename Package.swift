@@ -55,7 +55,11 @@ let package = Package(
         .target(
             name: "APNSTestKit",
             dependencies: [
-                "COpenSSL", "OpenSSLTLS", .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                "APNSWire", "COpenSSL", "OpenSSLTLS",
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOTLS", package: "swift-nio"),
             ],
             swiftSettings: settings
         ),
@@ -104,6 +108,17 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOSOCKS", package: "swift-nio-extras"),
                 .product(name: "NIOTLS", package: "swift-nio"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "APNSProviderTests",
+            dependencies: [
+                "APNSProvider", "APNSSession", "APNSTestKit", "APNSWire", "OpenSSLTLS",
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
             swiftSettings: settings

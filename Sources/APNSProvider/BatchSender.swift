@@ -60,9 +60,9 @@ public struct BatchSender: Sendable {
 
     private func runLanes(_ source: any NotificationSource) async throws -> [LaneEnding] {
         let lanes = LaneSet(
-            (0..<self.configuration.connectionCount).map { _ in
+            (0..<self.configuration.connectionCount).map { index in
                 let eventLoop = self.group.next()
-                return LaneSet.Seat(eventLoop: eventLoop, finished: eventLoop.makePromise())
+                return LaneSet.Seat(index: index, eventLoop: eventLoop, finished: eventLoop.makePromise())
             }
         )
         for seat in lanes.seats {
