@@ -26,6 +26,8 @@ let package = Package(
         .library(name: "APNSProvider", targets: ["APNSProvider"]),
         .library(name: "OpenSSLTLS", targets: ["OpenSSLTLS"]),
         .library(name: "APNSTestKit", targets: ["APNSTestKit"]),
+        .library(name: "APNSGateway", targets: ["APNSGateway"]),
+        .library(name: "APNSSimulator", targets: ["APNSSimulator"]),
         .library(name: "APNSPayload", targets: ["APNSPayload"]),
         .library(name: "APNSLegacyCommands", targets: ["APNSLegacyCommands"]),
         .executable(name: "apns-legacy", targets: ["apns-legacy"]),
@@ -91,7 +93,11 @@ let package = Package(
             swiftSettings: settings
         ),
         .target(name: "APNSSession", dependencies: ["APNSWire"], swiftSettings: strict),
-        .testTarget(name: "APNSSessionTests", dependencies: ["APNSSession", "APNSWire"], swiftSettings: settings),
+        .testTarget(
+            name: "APNSSessionTests",
+            dependencies: ["APNSSession", "APNSWire", .product(name: "NIOCore", package: "swift-nio")],
+            swiftSettings: settings
+        ),
         .target(
             name: "APNSProvider",
             dependencies: [
@@ -116,10 +122,57 @@ let package = Package(
             name: "APNSProviderTests",
             dependencies: [
                 "APNSProvider", "APNSSession", "APNSTestKit", "APNSWire", "OpenSSLTLS",
+                .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
+            name: "APNSGateway",
+            dependencies: [
+                "APNSSession", "APNSWire", "OpenSSLTLS",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOTLS", package: "swift-nio"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
+            name: "APNSSimulator",
+            dependencies: [
+                "APNSGateway", "APNSSession", "APNSWire", "OpenSSLTLS",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "APNSGatewayTests",
+            dependencies: [
+                "APNSGateway", "APNSSession", "APNSTestKit", "APNSWire", "OpenSSLTLS",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "APNSSimulatorTests",
+            dependencies: [
+                "APNSGateway", "APNSSession", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
             ],
             swiftSettings: settings
         ),

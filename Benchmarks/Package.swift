@@ -14,7 +14,10 @@ let settings: [SwiftSetting] = [
 
 let package = Package(
     name: "apns-legacy-benchmarks",
-    products: [.executable(name: "bench-send", targets: ["bench-send"])],
+    products: [
+        .executable(name: "bench-send", targets: ["bench-send"]),
+        .executable(name: "bench-front", targets: ["bench-front"]),
+    ],
     dependencies: [
         .package(name: "apns-legacy", path: ".."),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
@@ -33,6 +36,19 @@ let package = Package(
                 .product(name: "NIOCore", package: "swift-nio"),
             ],
             swiftSettings: settings
-        )
+        ),
+        .executableTarget(
+            name: "bench-front",
+            dependencies: [
+                .product(name: "APNSGateway", package: "apns-legacy"),
+                .product(name: "APNSSession", package: "apns-legacy"),
+                .product(name: "APNSWire", package: "apns-legacy"),
+                .product(name: "OpenSSLTLS", package: "apns-legacy"),
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
     ]
 )

@@ -40,11 +40,13 @@ public struct JSONKinds: OptionSet, Hashable, Sendable {
     public let rawValue: UInt8
 
     /// Makes the set of the kinds whose bits are set.
+    @inlinable
     public init(rawValue: UInt8) {
         self.rawValue = rawValue
     }
 
     /// Makes the set that holds one kind.
+    @inlinable
     public init(_ kind: JSONKind) {
         self.rawValue = 1 << kind.rawValue
     }

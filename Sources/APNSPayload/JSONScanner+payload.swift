@@ -52,7 +52,7 @@ extension JSONScanner {
     private mutating func skipValue(of key: PayloadKey, enclosedBy depth: Int) throws(ScanFailure) {
         let kind = try self.kind()
         let allowed = key.kinds
-        guard allowed.contains(JSONKinds(kind)) else {
+        guard allowed.rawValue & (1 << kind.rawValue) != 0 else {
             throw ScanFailure(
                 kind: .wrongKind(key, found: kind, allowed: allowed),
                 octetOffset: self.octetOffset

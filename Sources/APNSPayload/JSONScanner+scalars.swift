@@ -23,10 +23,12 @@ extension JSONScanner {
 
     @inline(__always)
     private mutating func skipDigits() throws(ScanFailure) {
-        guard let octet = self.next, Self.isDigit(octet) else { throw self.failure(.missingDigit) }
-        repeat {
-            self.advance()
-        } while self.next.map(Self.isDigit) ?? false
+        var cursor = unsafe self.position
+        while unsafe cursor < self.end, unsafe Self.isDigit(cursor.load(as: UInt8.self)) {
+            unsafe cursor += 1
+        }
+        guard unsafe cursor > self.position else { throw self.failure(.missingDigit) }
+        unsafe self.position = cursor
     }
 
     @inline(__always)
@@ -53,20 +55,30 @@ extension JSONScanner {
 
     /// Passes a string, whose opening quote is the next octet.
     package mutating func string() throws(ScanFailure) -> JSONString {
-        let opening = unsafe self.position
-        self.advance()
+        let first = unsafe self.position + 1
+        let stop = unsafe self.endOfPlainWords(from: first)
+        guard unsafe stop < self.end, unsafe stop.load(as: UInt8.self) == UInt8(ascii: "\"") else {
+            unsafe self.position = stop
+            return try unsafe self.restOfString(from: first)
+        }
+        unsafe self.position = stop + 1
+        return JSONString(octetOffset: unsafe first - self.start, octetCount: unsafe stop - first, hasEscapes: false)
+    }
+
+    /// Passes what is left of a string behind its plain beginning.
+    @inline(never)
+    private mutating func restOfString(from first: UnsafeRawPointer) throws(ScanFailure) -> JSONString {
         var hasEscapes = false
-        while true {
-            self.skipPlainWords()
-            guard let octet = self.next else {
-                throw ScanFailure(kind: .syntax(.unterminatedString), octetOffset: unsafe opening - self.start)
-            }
+        while let octet = self.next {
             switch octet {
             case UInt8(ascii: "\""):
-                let octetCount = unsafe self.position - opening - 1
+                let octetCount = unsafe self.position - first
                 self.advance()
-                let octetOffset = unsafe opening - self.start + 1
-                return JSONString(octetOffset: octetOffset, octetCount: octetCount, hasEscapes: hasEscapes)
+                return JSONString(
+                    octetOffset: unsafe first - self.start,
+                    octetCount: octetCount,
+                    hasEscapes: hasEscapes
+                )
             case UInt8(ascii: "\\"):
                 hasEscapes = true
                 try self.skipEscape()
@@ -77,28 +89,29 @@ extension JSONScanner {
             default:
                 self.advance()
             }
+            unsafe self.position = self.endOfPlainWords(from: self.position)
         }
+        throw ScanFailure(kind: .syntax(.unterminatedString), octetOffset: unsafe first - self.start - 1)
     }
 
-    /// Passes eight octets at a time as long as all are plain, then up to the first that is not.
+    /// Finds the first octet that is not plain, eight at a time, or where fewer than eight are left.
     ///
     /// Bit 7 of each octet of `stop` is set where a quote, a backslash, a control character or an octet above 0x7F
     /// stands. A borrow may set it wrongly, but only above an octet that set it rightly, and the lowest one counts.
     @inline(__always)
-    private mutating func skipPlainWords() {
+    private func endOfPlainWords(from first: UnsafeRawPointer) -> UnsafeRawPointer {
         let ones: UInt64 = 0x0101_0101_0101_0101
-        while unsafe self.end - self.position >= 8 {
-            let word = unsafe UInt64(littleEndian: self.position.loadUnaligned(as: UInt64.self))
+        var cursor = unsafe first
+        while unsafe self.end - cursor >= 8 {
+            let word = unsafe UInt64(littleEndian: cursor.loadUnaligned(as: UInt64.self))
             let quotes = word ^ (ones &* UInt64(UInt8(ascii: "\"")))
             let backslashes = word ^ (ones &* UInt64(UInt8(ascii: "\\")))
             let stop =
                 ((quotes &- ones) | (backslashes &- ones) | (word &- ones &* 0x20) | word) & (ones &* 0x80)
-            guard stop == 0 else {
-                self.advance(by: stop.trailingZeroBitCount / 8)
-                return
-            }
-            self.advance(by: 8)
+            guard stop == 0 else { return unsafe cursor + stop.trailingZeroBitCount / 8 }
+            unsafe cursor += 8
         }
+        return unsafe cursor
     }
 
     /// Passes an escape, whose backslash is the next octet.

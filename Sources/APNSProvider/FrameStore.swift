@@ -21,7 +21,12 @@ struct FrameStore {
     /// How many octets of frames a chunk has at most: about what one turn of writing takes.
     static let chunkOctetCount = 65_536
 
+    /// So much memory is kept for reuse: about as much as a full window of usual notifications takes.
+    private static let spareCountMax = 256
+
     private var chunks = CircularBuffer<Chunk>()
+    /// Memory of chunks that are settled, warm in the processor's cache, the last one first.
+    private var spare: [ByteBuffer] = []
     private let allocator = ByteBufferAllocator()
 
     /// Octets of memory that the frames take.
@@ -37,7 +42,8 @@ struct FrameStore {
         command: Command,
         identifier: UInt32
     ) -> (frames: ByteBuffer, count: Int, supply: ProviderSupply) {
-        var frames = self.allocator.buffer(capacity: FrameStore.chunkOctetCount)
+        var frames = self.spare.popLast() ?? self.allocator.buffer(capacity: FrameStore.chunkOctetCount)
+        frames.clear(minimumCapacity: FrameStore.chunkOctetCount)
         var marks = NotificationMarks()
         var count = 0
         var supply = ProviderSupply.waiting
@@ -54,11 +60,12 @@ struct FrameStore {
             count = batch.count
             return batch.octetCount
         }
-        guard count > 0 else { return (frames, 0, supply) }
         if frames.readableBytes < FrameStore.chunkOctetCount / 2 {
             // A trickle must not hold a whole chunk of memory for each notification.
+            self.spare.append(frames)
             frames = self.allocator.buffer(buffer: frames)
         }
+        guard count > 0 else { return (frames, 0, supply) }
         let chunk = Chunk(
             frames: frames,
             firstNumber: number,
@@ -141,9 +148,14 @@ struct FrameStore {
             next = chunk.firstNumber + UInt64(end)
             if end == chunk.count {
                 self.octetCount -= chunk.octetCount
-                self.chunks.removeFirst()
+                self.reuse(self.chunks.removeFirst().frames)
             }
         }
+    }
+
+    private mutating func reuse(_ frames: ByteBuffer) {
+        guard frames.capacity >= FrameStore.chunkOctetCount, self.spare.count < FrameStore.spareCountMax else { return }
+        self.spare.append(frames)
     }
 
     /// The chunk with a number, found by halving.

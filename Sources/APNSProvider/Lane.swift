@@ -34,6 +34,9 @@ final class Lane {
     /// How many batches are written before other work of the event loop has its turn.
     private static let writesInARowMax = 32
 
+    /// How many batches go to the socket at a time.
+    private static let writesAtOnceMax = 2
+
     init(
         configuration: ProviderConfiguration,
         opener: ConnectionOpener,
@@ -58,10 +61,30 @@ final class Lane {
 
     private var jitter: Double { Double.random(in: 0...1) }
 
+    /// Begins, unless the source says that there is nothing to do.
+    func begin() {
+        guard !self.isFinished else { return }
+        if self.askSource() == .ended { self.session.supply(.ended) }
+        self.drive()
+    }
+
     /// The source may have something.
     func wake() {
-        self.session.supply(.available)
+        guard !self.isFinished else { return }
+        // No connection is opened only to learn that nothing more comes.
+        self.session.supply(self.session.isAtRest ? self.askSource() : .available)
         self.drive()
+    }
+
+    /// What the source knows of notifications to come, without taking any.
+    private func askSource() -> ProviderSupply {
+        self.store.take(
+            from: self.source,
+            number: self.session.taken,
+            countMax: 0,
+            command: self.configuration.command,
+            identifier: 0
+        ).supply
     }
 
     /// Stops at once.
@@ -81,11 +104,20 @@ final class Lane {
         var writes = 0
         repeat {
             self.mustDriveAgain = false
-            while writes < Lane.writesInARowMax, self.carryOutStep(&writes) { self.deliver() }
+            while writes < Lane.writesInARowMax, self.carryOutStep(&writes) {
+                if writes.isMultiple(of: Lane.writesAtOnceMax) { self.flush() }
+                self.deliver()
+            }
+            self.flush()
             self.deliver()
         } while self.mustDriveAgain && writes < Lane.writesInARowMax
         self.isDriving = false
         if writes >= Lane.writesInARowMax { self.driveLater() }
+    }
+
+    /// Sends what was written.
+    private func flush() {
+        for connection in self.connections.values where connection.isFlushDue { connection.flush() }
     }
 
     /// - Returns: whether to ask for the next step at once.
@@ -188,6 +220,9 @@ final class Lane {
         guard now >= deadline else { return self.schedule(deadline) }
         self.connections[number] = nil
         self.closing(connection)
+        let failure = ProviderError.stalled(self.configuration.limits.answerDelayMax)
+        self.lastFailure = failure
+        self.observer.failed(failure)
         // What waits in the channel may still leave it.
         self.session.left(number, before: .max)
         self.session.closed(number, now: now, jitter: self.jitter)
@@ -231,7 +266,9 @@ extension Lane {
     }
 
     private func closing(_ connection: LaneConnection) {
-        if connection.close() { self.closingCount += 1 }
+        // Counted first, since it may close at once.
+        self.closingCount += 1
+        if !connection.close() { self.closingCount -= 1 }
     }
 
     /// A connection that was told to close has closed.
@@ -243,7 +280,11 @@ extension Lane {
     /// The handshake is done.
     func connected(_ connection: LaneConnection) {
         guard self.connections[connection.number] != nil else { return }
-        self.logger.debug("connected", metadata: [LogKey.connection: "\(connection.number.rawValue)"])
+        let metadata: Logger.Metadata = [
+            LogKey.connection: "\(connection.number.rawValue)",
+            LogKey.isSessionReused: "\(connection.tls?.isSessionReused ?? false)",
+        ]
+        self.logger.debug("connected", metadata: metadata)
         self.session.connected(connection.number, now: self.now)
         self.drive()
     }
@@ -272,11 +313,13 @@ extension Lane {
         }
         self.logger.debug("connection ended", metadata: metadata)
         let isPermanent = failure.map(LaneFailure.isPermanent) ?? false
+        let isUnprocessed = failure.map { LaneFailure.provesNothingProcessed($0, connection.tls) } ?? false
         if wasConnected {
             self.noteLeft(connection)
             self.session.closed(
                 connection.number,
                 permanently: isPermanent,
+                isUnprocessed: isUnprocessed,
                 now: self.now,
                 jitter: self.jitter
             )

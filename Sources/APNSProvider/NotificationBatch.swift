@@ -4,11 +4,14 @@ public import APNSWire
 
 /// Where a source writes the notifications that go out next, framed and numbered as they are appended.
 public struct NotificationBatch: ~Copyable {
-    private var encoder: FrameEncoder
-    private let command: Command
-    private let firstIdentifier: UInt32
-    private let countMax: Int
-    private(set) var marks = NotificationMarks()
+    @usableFromInline var encoder: FrameEncoder
+    @usableFromInline let command: Command
+    @usableFromInline let firstIdentifier: UInt32
+    @usableFromInline let countMax: Int
+    @usableFromInline var marks = NotificationMarks()
+
+    /// The tag that needs no mark, while no notification has a note; none at the beginning.
+    @usableFromInline var plainTag: UInt64?
 
     init(encoder: consuming FrameEncoder, command: Command, firstIdentifier: UInt32, countMax: Int) {
         self.encoder = encoder
@@ -16,6 +19,9 @@ public struct NotificationBatch: ~Copyable {
         self.firstIdentifier = firstIdentifier
         self.countMax = countMax
     }
+
+    /// The longest payload that fits a batch in any command and with any token, in octets.
+    public static let payloadOctetCountMax = 65_407
 
     /// How many notifications were appended.
     public var count: Int { self.encoder.frameCount }
@@ -29,7 +35,7 @@ public struct NotificationBatch: ~Copyable {
     ///
     /// - Parameters:
     ///   - token: whom it is for.
-    ///   - payload: JSON text in UTF-8, 1 to 65,535 octets; its limit is the caller's to check.
+    ///   - payload: JSON text in UTF-8, 1 to ``payloadOctetCountMax`` octets, which is the caller's to check.
     ///   - expiry: seconds since 1970 (UTC), 0 for not kept, `nil` for as long as the service keeps any.
     ///   - priority: 10, 5, or `nil` for not said.
     ///   - tag: a number by which the source knows the notification again when it is settled. Tags that run on by one
@@ -37,6 +43,7 @@ public struct NotificationBatch: ~Copyable {
     ///   - note: octets that the source wants back when the notification is settled; none by default.
     /// - Returns: whether there was room. If not, nothing was appended, and the same notification is due at the next
     ///   filling.
+    @inlinable
     public mutating func append(
         token: borrowing DeviceToken,
         payload: UnsafeRawBufferPointer,
@@ -47,17 +54,24 @@ public struct NotificationBatch: ~Copyable {
     ) -> Bool {
         let index = self.encoder.frameCount
         guard index < self.countMax else { return false }
+        precondition(payload.count <= NotificationBatch.payloadOctetCountMax, "A longer payload never fits a batch.")
         let isAppended = self.encoder.append(
-            command: self.command,
-            identifier: self.firstIdentifier &+ UInt32(truncatingIfNeeded: index),
-            expiry: expiry,
-            priority: priority,
-            token: token,
-            payload: payload
-        )
+            command: self.command, identifier: self.firstIdentifier &+ UInt32(truncatingIfNeeded: index),
+            expiry: expiry, priority: priority, token: token, payload: payload)
         guard isAppended else { return false }
-        self.marks.append(tag: tag, note: note, index: index)
+        if tag == self.plainTag, note.isEmpty {
+            self.plainTag = tag &+ 1
+        } else {
+            self.mark(tag: tag, note: note, index: index)
+        }
         return true
+    }
+
+    @usableFromInline
+    mutating func mark(tag: UInt64, note: UnsafeRawBufferPointer, index: Int) {
+        if let plainTag = self.plainTag { self.marks.nextTag = plainTag }
+        self.marks.append(tag: tag, note: note, index: index)
+        self.plainTag = self.marks.hasNotes ? nil : tag &+ 1
     }
 
     /// Appends frames that lie one behind the other already, as many as there is room for.
@@ -90,6 +104,8 @@ public struct NotificationBatch: ~Copyable {
                 numberedFrom: identifier
             )
         else { return (0, 0) }
+        if let plainTag = self.plainTag { self.marks.nextTag = plainTag }
+        self.plainTag = nil
         marks.forEachTagRange(in: index..<(index + taken)) { tags in
             self.marks.append(tags: tags, index: position)
             position += tags.count
@@ -99,6 +115,7 @@ public struct NotificationBatch: ~Copyable {
 }
 
 /// The tags and notes of notifications that lie one behind the other.
+@usableFromInline
 struct NotificationMarks: Sendable {
     private struct Run: Sendable {
         var index: Int
@@ -106,7 +123,7 @@ struct NotificationMarks: Sendable {
     }
 
     private var runs: [Run] = []
-    private var nextTag: UInt64 = 0
+    var nextTag: UInt64 = 0
     private var notes: [UInt8] = []
     private var noteEnds: [UInt32] = []
 
@@ -118,6 +135,9 @@ struct NotificationMarks: Sendable {
         self.notes.append(contentsOf: note)
         self.noteEnds.append(UInt32(truncatingIfNeeded: self.notes.count))
     }
+
+    /// Whether any notification has a note.
+    var hasNotes: Bool { !self.noteEnds.isEmpty }
 
     /// Appends notifications without notes.
     mutating func append(tags: Range<UInt64>, index: Int) {

@@ -44,6 +44,7 @@ struct ProviderObserver: Sendable {
 /// The keys under which data stands in log messages.
 enum LogKey {
     static let connection = "push.connection.id"
+    static let isSessionReused = "push.connection.session.reused"
     static let status = "push.error.status"
     static let identifier = "push.notification.identifier"
     static let failure = "push.connection.failure"

@@ -95,6 +95,7 @@ public struct ThrowawayAuthority: Sendable {
     ///   - names: The host names and IP addresses it is for.
     ///   - keyKind: What kind of key it has.
     ///   - validity: When it is valid.
+    /// - Returns: The certificate with its key.
     /// - Throws: `ThrowawayError`.
     public func issueServer(
         names: [String] = ["localhost", "127.0.0.1", "::1"],
@@ -124,6 +125,7 @@ public struct ThrowawayAuthority: Sendable {
     ///   - environments: The last numbers of the extensions; 1 for development, 2 for production.
     ///   - keyKind: What kind of key it has.
     ///   - validity: When it is valid.
+    /// - Returns: The certificate with its key.
     /// - Throws: `ThrowawayError`.
     public func issueClient(
         topic: String,

@@ -40,6 +40,7 @@ public struct ThrowawayIdentity: Sendable {
     /// - Parameters:
     ///   - passphrase: What encrypts it.
     ///   - isTraditional: Whether in the form of old OpenSSL versions, with DES-EDE3, instead of PKCS#8 with AES-256.
+    /// - Returns: The PEM text.
     /// - Throws: `ThrowawayError`.
     public func encryptedKeyPEM(passphrase: String, isTraditional: Bool = false) throws -> [UInt8] {
         let octets = Array(passphrase.utf8)
@@ -76,6 +77,7 @@ public struct ThrowawayIdentity: Sendable {
     /// - Parameters:
     ///   - passphrase: What encrypts it; `nil` stands for no passphrase, which differs from an empty one.
     ///   - isLegacy: Whether with RC2-40 and Triple DES, as exported by old systems, instead of AES-256.
+    /// - Returns: The file's octets.
     /// - Throws: `ThrowawayError`, or `TLSError` if OpenSSL's legacy provider is missing.
     public func pkcs12(passphrase: String?, isLegacy: Bool = false) throws -> [UInt8] {
         let stack = shim_sk_X509_new_null()

@@ -12,10 +12,7 @@ struct ThrowawayRequest {
     var rawExtensions: [(String, [UInt8])] = []
     var validity = ThrowawayAuthority.Validity.current
 
-    /// - Parameters:
-    ///   - key: The subject's key.
-    ///   - issuer: The issuer's certificate; `nil` for one that signs itself.
-    ///   - issuerKey: What to sign with.
+    /// Makes the certificate; without an `issuer` it signs itself.
     func sign(
         key: ThrowawayKey,
         issuer: ThrowawayCertificate?,

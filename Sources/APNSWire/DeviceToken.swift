@@ -7,7 +7,18 @@
 ///
 /// - SeeAlso: Binary Provider API, item 1 "device token"; ``WireLimits/tokenOctetCountMax``.
 public struct DeviceToken: Sendable {
-    @usableFromInline var storage: InlineArray<100, UInt8>
+    /// The octets as they lie in memory: those of a usual token in four words, which are read and written without a
+    /// call, and the rest behind them.
+    @usableFromInline
+    struct Storage: Sendable {
+        @usableFromInline var head: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
+        @usableFromInline var tail = InlineArray<68, UInt8>(repeating: 0)
+
+        @inlinable
+        init() {}
+    }
+
+    @usableFromInline var storage: Storage
     @usableFromInline var storedCount: UInt8
 
     /// The number of octets, 1 to 100.
@@ -22,10 +33,9 @@ public struct DeviceToken: Sendable {
         guard octets.count >= 1 && octets.count <= WireLimits.tokenOctetCountMax else {
             throw .tokenOctetCount(octets.count)
         }
-        self.storage = InlineArray(repeating: 0)
+        self.storage = Storage()
         self.storedCount = UInt8(truncatingIfNeeded: octets.count)
-        var target = self.storage.mutableSpan
-        unsafe target.withUnsafeMutableBytes { unsafe $0.copyMemory(from: octets) }
+        unsafe Swift.withUnsafeMutableBytes(of: &self.storage) { unsafe $0.copyMemory(from: octets) }
     }
 
     /// Takes the octets of a token from any collection of octets.
@@ -36,9 +46,9 @@ public struct DeviceToken: Sendable {
         guard octets.count >= 1 && octets.count <= WireLimits.tokenOctetCountMax else {
             throw .tokenOctetCount(octets.count)
         }
-        self.storage = InlineArray(repeating: 0)
+        self.storage = Storage()
         self.storedCount = UInt8(truncatingIfNeeded: octets.count)
-        for (index, octet) in octets.enumerated() { self.storage[index] = octet }
+        unsafe Swift.withUnsafeMutableBytes(of: &self.storage) { unsafe $0.copyBytes(from: octets) }
     }
 
     /// Reads a token from its text: hexadecimal digits of either case, with spaces between them or not,
@@ -49,7 +59,7 @@ public struct DeviceToken: Sendable {
     ///   ``WireError/tokenOddDigitCount(_:)`` for half an octet, ``WireError/tokenOctetCount(_:)`` for too few or too many.
     @inlinable
     public init(text: UnsafeRawBufferPointer) throws(WireError) {
-        self.storage = InlineArray(repeating: 0)
+        self.storage = Storage()
         self.storedCount = 0
         if text.count == 2 * WireLimits.tokenOctetCountUsual, unsafe self.decodeUsual(text) { return }
         try unsafe self.decodeAnySpelling(text)
@@ -77,7 +87,7 @@ public struct DeviceToken: Sendable {
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Value
     ) throws(Failure) -> Value {
         let count = Int(self.storedCount)
-        return try unsafe self.storage.span.withUnsafeBytes { (whole) throws(Failure) in
+        return try unsafe Swift.withUnsafeBytes(of: self.storage) { (whole) throws(Failure) in
             try unsafe body(UnsafeRawBufferPointer(rebasing: whole[..<count]))
         }
     }
@@ -105,8 +115,7 @@ public struct DeviceToken: Sendable {
     @inlinable
     mutating func decodeUsual(_ text: UnsafeRawBufferPointer) -> Bool {
         guard let source = text.baseAddress else { return false }
-        var target = self.storage.mutableSpan
-        let faults: UInt8 = unsafe target.withUnsafeMutableBytes { target in
+        let faults: UInt8 = unsafe Swift.withUnsafeMutableBytes(of: &self.storage) { target in
             var faults: UInt8 = 0
             for index in 0..<WireLimits.tokenOctetCountUsual {
                 let pair = unsafe source.loadUnaligned(fromByteOffset: 2 * index, as: UInt16.self).littleEndian
@@ -124,6 +133,20 @@ public struct DeviceToken: Sendable {
 
     @usableFromInline
     mutating func decodeAnySpelling(_ text: UnsafeRawBufferPointer) throws(WireError) {
+        let digitCount = try unsafe Swift.withUnsafeMutableBytes(of: &self.storage) { target throws(WireError) in
+            try unsafe DeviceToken.decode(text, into: target)
+        }
+        guard digitCount.isMultiple(of: 2) else { throw .tokenOddDigitCount(digitCount) }
+        guard digitCount >= 2 && digitCount <= 2 * WireLimits.tokenOctetCountMax else {
+            throw .tokenOctetCount(digitCount / 2)
+        }
+        self.storedCount = UInt8(digitCount / 2)
+    }
+
+    /// - Returns: how many digits there are, of which those of 100 octets at most were decoded.
+    private static func decode(
+        _ text: UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer
+    ) throws(WireError) -> Int {
         var digitCount = 0
         var inside = false
         var closed = false
@@ -136,19 +159,15 @@ public struct DeviceToken: Sendable {
             case UInt8(ascii: ">") where inside && !closed: closed = true
             case _ where value < 16 && !closed:
                 if digitCount < 2 * WireLimits.tokenOctetCountMax {
-                    let octet = self.storage[digitCount / 2]
-                    self.storage[digitCount / 2] = digitCount.isMultiple(of: 2) ? value << 4 : octet | value
+                    let octet = unsafe target[digitCount / 2]
+                    unsafe target[digitCount / 2] = digitCount.isMultiple(of: 2) ? value << 4 : octet | value
                 }
                 digitCount += 1
             default: throw .tokenText(position: position)
             }
         }
         guard inside == closed else { throw .tokenText(position: text.count) }
-        guard digitCount.isMultiple(of: 2) else { throw .tokenOddDigitCount(digitCount) }
-        guard digitCount >= 2 && digitCount <= 2 * WireLimits.tokenOctetCountMax else {
-            throw .tokenOctetCount(digitCount / 2)
-        }
-        self.storedCount = UInt8(digitCount / 2)
+        return digitCount
     }
 }
 
@@ -156,8 +175,10 @@ extension DeviceToken: Hashable {
     /// Whether both hold the same octets.
     @inlinable
     public static func == (left: DeviceToken, right: DeviceToken) -> Bool {
-        guard left.storedCount == right.storedCount else { return false }
-        for index in 0..<left.octetCount where left.storage[index] != right.storage[index] { return false }
+        // Octets behind the last one are zero in both.
+        guard left.storedCount == right.storedCount, left.storage.head == right.storage.head else { return false }
+        for index in 0..<max(0, left.octetCount - WireLimits.tokenOctetCountUsual)
+        where left.storage.tail[index] != right.storage.tail[index] { return false }
         return true
     }
 

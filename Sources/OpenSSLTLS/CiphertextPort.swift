@@ -91,6 +91,8 @@ final class CiphertextPort {
             )
         }
         self.inbound.moveReaderIndex(forwardBy: count)
+        // The channel uses its buffer again if nobody else holds it.
+        if self.inbound.readableBytes == 0 { self.inbound = ByteBuffer() }
         return Int32(count)
     }
 }

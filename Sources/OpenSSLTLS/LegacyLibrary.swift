@@ -11,9 +11,7 @@ package final class LegacyLibrary {
     package let library: OpaquePointer
     private let providers: [OpaquePointer]
 
-    /// - Parameters:
-    ///   - provider: The name of the legacy provider.
-    ///   - reason: What the default context said, for the error if the provider is not there.
+    /// Loads the providers; `reason` is what the default context said, for the error if that fails.
     package init(provider: String = LegacyLibrary.provider, reason: String = "no reason given") throws(TLSError) {
         guard let library = OSSL_LIB_CTX_new() else { throw .legacyProviderMissing(detail: reason) }
         var providers: [OpaquePointer] = []

@@ -33,8 +33,6 @@ struct PlaintextQueue {
     /// Lends the flushed octets that the next record should hold, as few as none.
     ///
     /// Octets that already lie in one piece are lent as they are; smaller pieces are gathered in `scratch`.
-    ///
-    /// - Parameter octetCountMax: How many octets a record holds.
     func withNextRecord<Result>(
         octetCountMax: Int,
         scratch: inout ByteBuffer,

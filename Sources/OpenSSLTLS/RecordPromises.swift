@@ -2,9 +2,7 @@
 
 import NIOCore
 
-/// The promises of the writes that end in one record, in order.
-///
-/// Usually there is at most one.
+/// The promises of the writes that end in one record, in order; usually one or none.
 struct RecordPromises {
     private var first: EventLoopPromise<Void>?
     private var others: [EventLoopPromise<Void>] = []

@@ -88,8 +88,8 @@ public struct TLSConfiguration: Sendable {
 
     /// How many session tickets a server sends after a TLS 1.3 handshake.
     ///
-    /// Default: 0, because clients that write to a TLS 1.3 server and close without reading lose what the server
-    /// said, and some hang.
+    /// Default: 0, because clients that
+    /// write to a TLS 1.3 server and close without reading lose what the server said, and some hang.
     public var ticketCount = 0
 
     /// How long a handshake may take.
@@ -108,6 +108,7 @@ public struct TLSConfiguration: Sendable {
     ///   - identity: The own certificate and key, for servers that ask for one.
     ///   - trust: The authorities the server's chain must lead to.
     ///   - verification: How much of the server's identity is verified.
+    /// - Returns: The configuration, to be changed further.
     public static func client(
         identity: TLSIdentity? = nil,
         trust: TLSTrust = .system,
@@ -124,6 +125,7 @@ public struct TLSConfiguration: Sendable {
     ///   - identity: The own certificate and key.
     ///   - clientCertificates: Whether clients are asked for a certificate.
     ///   - trust: The authorities a client's chain must lead to; their names are sent to clients.
+    /// - Returns: The configuration, to be changed further.
     public static func server(
         identity: TLSIdentity,
         clientCertificates: ClientCertificates = .none,

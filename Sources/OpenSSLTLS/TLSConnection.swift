@@ -43,7 +43,7 @@ final class TLSConnection {
     private var hasReceivedCloseNotify = false
     private var failure: TLSError?
 
-    /// - Parameter serverName: The name a client asks for and verifies; `nil` for servers.
+    /// Prepares a connection; a client asks for `serverName` and verifies it.
     init(context: TLSContext, serverName: String?) throws(TLSError) {
         let name = try ServerName(serverName, configuration: context.configuration)
         try context.prepareTrust()
@@ -102,19 +102,22 @@ final class TLSConnection {
 
     /// The octets for the peer that the last calls made, if any.
     func takeCiphertext() -> ByteBuffer? {
-        guard self.port.outbound.readableBytes > 0 else { return nil }
         let octets = self.port.outbound
         self.port.outbound = ByteBuffer()
-        return octets
+        return octets.readableBytes > 0 ? octets : nil
     }
 
     /// How many octets for the peer wait to be taken.
     var ciphertextOctetCount: Int { self.port.outbound.readableBytes }
 
-    /// Has the next calls write to `buffer`, which must be empty; nothing may wait to be taken.
-    func write(to buffer: ByteBuffer) {
+    /// Has the next calls write to the memory of `buffer`, which is taken; nothing may wait to be taken.
+    ///
+    /// They are swapped, since a second reference would have the first octet copied with all the memory. As long as the
+    /// channel has a part of it, new memory is taken.
+    func write(to buffer: inout ByteBuffer, capacity: Int) {
         assert(self.port.outbound.readableBytes == 0, "ciphertext would be lost")
-        self.port.outbound = buffer
+        swap(&self.port.outbound, &buffer)
+        self.port.outbound.clear(minimumCapacity: capacity)
     }
 
     /// Encrypts the beginning of `plaintext` into one record.
@@ -179,7 +182,7 @@ final class TLSConnection {
             self.hasReceivedCloseNotify = true
             return .complete
         case SSL_ERROR_ZERO_RETURN:
-            return self.fail(.closedDuringHandshake)
+            return self.fail(.closedDuringHandshake(detail: "close_notify"))
         default:
             let problem = self.verificationProblem
             let queue = OpenSSLQueue.take()

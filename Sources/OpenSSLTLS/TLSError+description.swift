@@ -117,9 +117,9 @@ extension TLSError: CustomStringConvertible {
             "The peer does not speak TLS (\(detail)). Check host and port, and whether a proxy is in between."
         case .handshakeTimedOut:
             "The peer did not finish the TLS handshake in time. Check host and port, and the network in between."
-        case .closedDuringHandshake:
+        case .closedDuringHandshake(let detail):
             """
-            The peer closed the connection during the TLS handshake without a reason. Check host and port; some \
+            The peer closed the connection during the TLS handshake (\(detail)). Check host and port; some \
             peers do so when they refuse the client's certificate.
             """
         case .truncated:

@@ -65,12 +65,7 @@ extension TLSError {
         }
     }
 
-    /// What the verification of a peer's chain found, or `nil` if nothing is wrong.
-    ///
-    /// - Parameters:
-    ///   - result: OpenSSL's `X509_V_ERR_` code.
-    ///   - certificate: The peer's certificate.
-    ///   - host: The name the certificate should be for.
+    /// What the verification of a peer's chain found, given OpenSSL's `X509_V_ERR_` code, or `nil` if nothing is wrong.
     static func verification(_ result: Int, of certificate: TLSCertificate?, host: String?) -> TLSError? {
         guard result != Int(X509_V_OK) else { return nil }
         var detail = String(cString: X509_verify_cert_error_string(result))

@@ -75,7 +75,7 @@ public enum TLSError: Error, Hashable, Sendable {
     /// The handshake took too long.
     case handshakeTimedOut
     /// The peer closed the connection during the handshake.
-    case closedDuringHandshake
+    case closedDuringHandshake(detail: String)
     /// The connection ended without the peer's close_notify, so data may be missing.
     case truncated
     /// The peer broke the protocol, or octets were changed under way.

@@ -62,7 +62,8 @@ extension TLSHandler {
         } else if self.isClosingAll {
             self.closePromises.append(promise)
         } else {
-            context.close(mode: .output, promise: promise)
+            self.outgoing.append(.close(.output, promise))
+            self.send(context)
         }
     }
 
@@ -73,7 +74,7 @@ extension TLSHandler {
         case .complete:
             self.output = .closed
             self.collectCiphertext()
-            self.sendRecords(context)
+            self.send(context)
             return true
         case .wantsPeer:
             return false
@@ -130,6 +131,7 @@ extension TLSHandler {
         let (writes, outputs, closes) = self.takePromises()
         writes.fail(ChannelError.ioOnClosedChannel)
         outputs.fail(ChannelError.ioOnClosedChannel)
-        context.close(promise: closes.joined(on: context.eventLoop))
+        self.outgoing.append(.close(.all, closes.joined(on: context.eventLoop)))
+        self.send(context)
     }
 }

@@ -9,6 +9,8 @@ extension TLSHandler {
     /// Decrypts what arrived and delivers it.
     public func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         if case .ended = self.phase { return }
+        // What follows close_notify means nothing (RFC 8446, 6.1).
+        if self.isInputClosed { return }
         self.connection.receive(self.unwrapInboundIn(data))
         if case .handshaking = self.phase { self.shakeHands(context) }
         self.deliver(context)
@@ -41,7 +43,7 @@ extension TLSHandler {
         }
         switch self.phase {
         case .handshaking:
-            self.fail(TLSError.closedDuringHandshake, context: context)
+            self.fail(TLSError.closedDuringHandshake(detail: "without a reason"), context: context)
         case .open where self.isInputClosed:
             // Already sent on when close_notify came.
             break
@@ -73,7 +75,7 @@ extension TLSHandler {
             case .limitReached:
                 continue
             case .drained:
-                self.sendRecords(context)
+                self.send(context)
                 // Encryption may have waited for what arrived.
                 self.encryptFlushed(context)
                 return

@@ -3,11 +3,13 @@
 public import NIOCore
 
 extension TLSHandler {
-    /// One record, or a few that belong together, for the channel.
-    struct Record {
-        let octets: ByteBuffer
-        let plaintextOctetCount: Int
-        let promises: RecordPromises
+    /// What the channel is still to be told, in order.
+    enum Outgoing {
+        /// One record, or a few that belong together, how much plaintext it holds, and the promises of the writes that
+        /// end in it.
+        case record(ByteBuffer, plaintextOctetCount: Int, RecordPromises)
+        /// Close the channel, or its output, behind what was sent before.
+        case close(CloseMode, EventLoopPromise<Void>?)
     }
 
     /// Where a record ends in the ciphertext, and what is in it.
@@ -18,10 +20,10 @@ extension TLSHandler {
     }
 
     /// How many octets of plaintext are encrypted at a time, before the channel is asked whether it takes more.
-    private static let batchOctetCount = 65_536
+    private static let batchOctetCount = 131_072
 
     /// How many such batches are written before other work of the event loop gets its turn.
-    private static let batchCountMax = 32
+    private static let batchCountMax = 16
 
     /// Keeps the octets until they are flushed.
     public func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
@@ -53,7 +55,7 @@ extension TLSHandler {
     ///
     /// Calls out; when called again meanwhile, it leaves the work to the call that runs.
     func encryptFlushed(_ context: ChannelHandlerContext) {
-        guard !self.isEncrypting else { return }
+        guard !self.isEncrypting, !self.isSending else { return }
         self.isEncrypting = true
         defer { self.isEncrypting = false }
         var batchCount = 0
@@ -64,7 +66,7 @@ extension TLSHandler {
             }
             batchCount += 1
             let step = self.encryptBatch(context)
-            self.sendRecords(context)
+            self.send(context)
             switch step {
             case .complete: break
             case .wantsPeer: return
@@ -93,11 +95,8 @@ extension TLSHandler {
     private func encryptBatch(_ context: ChannelHandlerContext) -> TLSConnection.Step {
         let wanted = min(self.plaintext.flushedOctets, Self.batchOctetCount)
         let recordCountMax = wanted / TLSConnection.recordOctetCountMax + 1
-        self.connection.write(
-            to: context.channel.allocator.buffer(
-                capacity: wanted + recordCountMax * TLSConnection.recordOverheadOctetCount
-            )
-        )
+        let capacity = wanted + recordCountMax * TLSConnection.recordOverheadOctetCount
+        self.connection.write(to: &self.writtenCiphertext, capacity: capacity)
         var ends: [RecordEnd] = []
         ends.reserveCapacity(recordCountMax)
         var scratch = ByteBuffer()
@@ -123,51 +122,72 @@ extension TLSHandler {
                 )
             )
         }
-        self.collectCiphertext(ends)
+        self.writtenCiphertext = self.collectCiphertext(ends)
         return step
     }
 
     /// Queues what OpenSSL wrote, cut where records end.
     ///
     /// - Parameter ends: Where each record ends, counted from the first, and the promises of the writes in it.
-    func collectCiphertext(_ ends: [RecordEnd] = []) {
+    /// - Returns: The memory of all, to be used again when the channel has written it.
+    @discardableResult
+    func collectCiphertext(_ ends: [RecordEnd] = []) -> ByteBuffer {
         var octets = self.connection.takeCiphertext() ?? ByteBuffer()
         let start = octets.readableBytes
         for end in ends {
             let count = end.octetCount - (start - octets.readableBytes)
             let slice = octets.readSlice(length: count) ?? ByteBuffer()
-            self.records.append(
-                Record(octets: slice, plaintextOctetCount: end.plaintextOctetCount, promises: end.promises)
-            )
+            self.outgoing.append(.record(slice, plaintextOctetCount: end.plaintextOctetCount, end.promises))
         }
         // Handshake messages and alerts belong to no write.
         if octets.readableBytes > 0 {
-            self.records.append(Record(octets: octets, plaintextOctetCount: 0, promises: RecordPromises()))
+            self.outgoing.append(.record(octets, plaintextOctetCount: 0, RecordPromises()))
         }
+        return octets
     }
 
-    /// Gives the queued records to the channel, in order, and flushes.
+    /// Gives the channel what is queued for it, in order, and flushes.
     ///
-    /// Calls out. What is queued meanwhile is sent by the call that runs, so that no record overtakes another.
-    func sendRecords(_ context: ChannelHandlerContext) {
-        guard !self.isSendingRecords, !self.records.isEmpty else { return }
-        self.isSendingRecords = true
-        while !self.records.isEmpty {
-            while let record = self.records.popFirst() {
-                let promise = self.promise(of: record, context)
-                context.write(self.wrapOutboundOut(record.octets), promise: promise)
+    /// Calls out. What is queued meanwhile is sent by the call that runs, so that nothing overtakes a record.
+    func send(_ context: ChannelHandlerContext) {
+        guard !self.isSending, !self.outgoing.isEmpty else { return }
+        self.isSending = true
+        while let next = self.outgoing.popFirst() {
+            switch next {
+            case .record(let octets, let plaintextOctetCount, let promises):
+                let promise = self.promise(plaintextOctetCount, promises, context)
+                context.write(self.wrapOutboundOut(octets), promise: promise)
+                if case .record? = self.outgoing.first { continue }
+                context.flush()
+            case .close(let mode, let promise):
+                self.closeChannel(context, mode: mode, promise: promise)
             }
-            context.flush()
         }
-        self.isSendingRecords = false
+        self.isSending = false
+        // What was flushed by those who were called had to wait for this.
+        self.encryptFlushed(context)
     }
 
-    /// The promises of the writes that end in the record, and of the count of octets that have left.
-    private func promise(of record: Record, _ context: ChannelHandlerContext) -> EventLoopPromise<Void>? {
-        let joined = record.promises.joined(on: context.eventLoop)
-        guard record.plaintextOctetCount > 0 else { return joined }
+    /// The promises of the writes that end in a record, and of the count of octets that have left.
+    private func promise(
+        _ plaintextOctetCount: Int,
+        _ promises: RecordPromises,
+        _ context: ChannelHandlerContext
+    ) -> EventLoopPromise<Void>? {
+        let joined = promises.joined(on: context.eventLoop)
+        guard plaintextOctetCount > 0 else { return joined }
         let promise = joined ?? context.eventLoop.makePromise(of: Void.self)
-        promise.futureResult.assumeIsolated().whenSuccess { self.octetCountLeft += record.plaintextOctetCount }
+        promise.futureResult.assumeIsolated().whenSuccess { self.octetCountLeft += plaintextOctetCount }
         return promise
+    }
+
+    private func closeChannel(_ context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
+        if case .all = mode, !context.channel.isActive {
+            // It was closed meanwhile, which is what was wanted.
+            promise?.succeed(())
+            context.close(promise: nil)
+        } else {
+            context.close(mode: mode, promise: promise)
+        }
     }
 }

@@ -69,9 +69,11 @@ public final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler {
     var shutdownTimer: Scheduled<Void>?
 
     var plaintext = PlaintextQueue()
-    /// Records on their way to the channel, in the order in which OpenSSL made them.
-    var records = CircularBuffer<Record>()
-    var isSendingRecords = false
+    /// The memory of the records that were written last.
+    var writtenCiphertext = ByteBuffer()
+    /// Records, in the order in which OpenSSL made them, and what follows them.
+    var outgoing = CircularBuffer<Outgoing>()
+    var isSending = false
     var isEncrypting = false
 
     /// Whether the next handler was given something since the last `channelReadComplete`.
@@ -132,7 +134,7 @@ public final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler {
     public func channelInactive(context: ChannelHandlerContext) {
         let error: TLSError? =
             switch self.phase {
-            case .handshaking: .closedDuringHandshake
+            case .handshaking: .closedDuringHandshake(detail: "without a reason")
             case .open where !self.isInputClosed && !self.isClosingAll: .truncated
             case .idle, .open, .ended: nil
             }
@@ -146,7 +148,8 @@ public final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler {
     /// Passes an error of the channel on, unless one was reported already.
     public func errorCaught(context: ChannelHandlerContext, error: any Error) {
         switch self.phase {
-        case .idle, .handshaking, .open: self.fail(error, context: context)
+        case .idle, .open: self.fail(error, context: context)
+        case .handshaking: self.fail(TLSError.closedDuringHandshake(detail: "\(error)"), context: context)
         case .ended: break
         }
     }
@@ -175,10 +178,10 @@ public final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler {
             self.handshakeTimer = nil
             let name = self.connection.applicationProtocol
             context.fireUserInboundEventTriggered(TLSUserEvent.handshakeCompleted(negotiatedProtocol: name))
-            self.sendRecords(context)
+            self.send(context)
             self.encryptFlushed(context)
         case .wantsPeer:
-            self.sendRecords(context)
+            self.send(context)
         case .failed(let error):
             self.fail(error, context: context)
         }
@@ -192,11 +195,12 @@ public final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler {
         let (writes, outputs, closes) = self.takePromises()
         self.collectCiphertext()
         // An alert that says why, if there is one.
-        self.sendRecords(context)
+        self.send(context)
         self.report(error, context: context)
         writes.fail(error)
         outputs.fail(error)
-        context.close(promise: closes.joined(on: context.eventLoop))
+        self.outgoing.append(.close(.all, closes.joined(on: context.eventLoop)))
+        self.send(context)
     }
 
     private func report(_ error: any Error, context: ChannelHandlerContext) {

@@ -70,9 +70,32 @@ import Testing
     @Test func `a certificate refused after the handshake leaves all unsent`() {
         var session = ProviderSession(written: 3)
         session.left(1, before: 3)
-        session.closed(1, permanently: true, now: .zero, jitter: 1)
+        session.closed(1, permanently: true, isUnprocessed: true, now: .zero, jitter: 1)
         #expect(session.takeSettlements() == [Settlement(0..<3, .unsent, attempts: 0)])
         #expect(session.step(now: .zero) == .finish(.notPermitted))
+    }
+
+    @Test(arguments: DeliveryPolicy.allCases)
+    func `a connection that ends for good otherwise leaves what had left indeterminate`(policy: DeliveryPolicy) {
+        var session = ProviderSession(written: 5, limits: ProviderLimits { $0.policy = policy })
+        session.left(1, before: 3)
+        session.closed(1, permanently: true, now: .zero, jitter: 1)
+        #expect(session.takeSettlements().map(\.outcome) == [.indeterminate, .unsent])
+        #expect(session.settled == 5)
+        #expect(session.step(now: .zero) == .finish(.notPermitted))
+    }
+
+    @Test func `a session at rest has neither a connection nor anything to prove`() {
+        var session = ProviderSession()
+        #expect(session.isAtRest)
+        #expect(session.step(now: .zero) == .connect(1))
+        #expect(!session.isAtRest)
+        session.connected(1, now: .zero)
+        session.supply(.waiting)
+        session.die(1, now: .seconds(9))
+        #expect(session.isAtRest)
+        session.abandon()
+        #expect(!session.isAtRest)
     }
 
     @Test(arguments: [0, 3] as [UInt64])

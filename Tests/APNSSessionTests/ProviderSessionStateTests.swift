@@ -51,7 +51,7 @@ import Testing
     }
 
     enum Event: CaseIterable {
-        case connected, connectFailed, connectFailedForGood, closed, closedForGood, left, leftAll
+        case connected, connectFailed, connectFailedForGood, closed, closedForGood, refused, left, leftAll
         case proof, proofWithoutIdentifier, rejection, rejectionOfNone, processingError, shutdown, shutdownWithoutWord
         case available, waiting, ended, storeFull, storeFree, step, stepLater, abandon
 
@@ -62,6 +62,8 @@ import Testing
             case .connectFailedForGood: session.connectFailed(number, permanently: true, now: .zero, jitter: 0)
             case .closed: session.closed(number, now: .zero, jitter: 0)
             case .closedForGood: session.closed(number, permanently: true, now: .zero, jitter: 0)
+            case .refused:
+                session.closed(number, permanently: true, isUnprocessed: true, now: .zero, jitter: 0)
             case .left: session.left(number, before: 2)
             case .leftAll: session.left(number, before: .max)
             case .proof: session.receive(.missingDeviceToken, 9, on: number)

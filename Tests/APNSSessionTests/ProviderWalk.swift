@@ -149,7 +149,8 @@ struct ProviderWalk {
         } else {
             self.model.connections[number] = nil
             self.reached.insert(WalkMark(endOf: number, self.session, isRefused: connection.isRefused))
-            self.session.closed(number, permanently: connection.isRefused, now: self.now, jitter: 0.5)
+            let isRefused = connection.isRefused
+            self.session.closed(number, permanently: isRefused, isUnprocessed: isRefused, now: self.now, jitter: 0.5)
         }
     }
 }

@@ -27,8 +27,6 @@ struct Loopback: Sendable {
     struct CloseBelowTLS {}
 
     /// Starts a server, connects a client, and lends both ends.
-    ///
-    /// - Parameter name: What the client asks for and verifies.
     static func withConnection<Value: Sendable>(
         server: TLSContext,
         client: TLSContext,

@@ -13,6 +13,7 @@ final class Observer: ChannelInboundHandler, Sendable {
         /// What happened, in order; data that follows data is one entry.
         var order: [String] = []
         var received: [UInt8] = []
+        var pieceOctetCountMax = 0
         var errors: [any Error] = []
         var isActive = false
         var isShaken = false
@@ -21,6 +22,8 @@ final class Observer: ChannelInboundHandler, Sendable {
         var facts = Facts()
 
         var tlsError: TLSError? { self.errors.first as? TLSError }
+
+        var summary: String { "\(self.order), \(self.received.count) octets, \(self.errors)" }
 
         mutating func note(_ what: String) {
             if self.order.last != what { self.order.append(what) }
@@ -80,7 +83,7 @@ final class Observer: ChannelInboundHandler, Sendable {
         }
         if isMetAlready { promise.succeed(()) }
         let timer = eventLoop.scheduleTask(in: limit) {
-            promise.fail(DeadlineExceeded(description: "\(what) did not happen: \(self.notes)"))
+            promise.fail(DeadlineExceeded(description: "\(what) did not happen: \(self.notes.summary)"))
         }
         defer { timer.cancel() }
         try await promise.futureResult.get()
@@ -105,6 +108,7 @@ final class Observer: ChannelInboundHandler, Sendable {
         let buffer = self.unwrapInboundIn(data)
         self.note {
             $0.note("data")
+            $0.pieceOctetCountMax = max($0.pieceOctetCountMax, buffer.readableBytes)
             $0.received += buffer.readableBytesView
         }
         self.onData?(context, buffer)

@@ -17,31 +17,64 @@ struct BenchSend: AsyncParsableCommand {
         case source
         /// One call for each notification, from a task.
         case call
+        /// Framing alone, without a connection.
+        case encode
     }
 
     @Option var surface: Surface
     @Option var host = "localhost"
-    @Option var port: Int
-    @Option var certificate: String
-    @Option var key: String
-    @Option var trust: String
+    @Option var port = 0
+    @Option var certificate = ""
+    @Option var key = ""
+    @Option var trust = ""
     @Option var count: UInt64 = 1_000_000
     @Option(help: "How many notifications may be unproved.") var window: UInt64 = ProviderLimits().windowCount
 
     func run() async throws {
+        guard self.surface != .encode else {
+            try self.encode()
+            return
+        }
         let identity = try TLSIdentity(contentsOf: self.certificate, key: self.key)
         let tls = TLSConfiguration.client(identity: identity, trust: .file(self.trust))
         var configuration = ProviderConfiguration(endpoint: Endpoint(host: self.host, port: self.port), tls: tls)
         configuration.limits.windowCount = self.window
         let watch = Watch()
-        let accepted =
-            switch self.surface {
-            case .source: try await self.sendFromSource(configuration)
-            case .call: try await self.sendByCalls(configuration)
-            }
+        let accepted: UInt64
+        if self.surface == .source {
+            accepted = try await self.sendFromSource(configuration)
+        } else {
+            accepted = try await self.sendByCalls(configuration)
+        }
         let (wall, cpu) = watch.read()
         guard accepted == self.count else { throw ValidationError("\(accepted) of \(self.count) were accepted") }
         print("{\"frames\": \(accepted), \"wall_seconds\": \(wall), \"cpu_seconds\": \(cpu)}")
+    }
+
+    /// Frames into the same 64 KiB again and again, and prints the nanoseconds that one frame takes.
+    private func encode() throws {
+        let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: 65_536, alignment: 16)
+        defer { memory.deallocate() }
+        let token = try CountingSource.token()
+        let octets = Array(CountingSource.payload.utf8)
+        let count = self.count
+        let watch = Watch()
+        var frameCount: UInt64 = 0
+        octets.withUnsafeBytes { payload in
+            while frameCount < count {
+                guard var encoder = FrameEncoder(writingInto: memory) else { return }
+                var fits = true
+                while fits, frameCount < count {
+                    let identifier = UInt32(truncatingIfNeeded: frameCount)
+                    fits = encoder.append(identifier: identifier, expiry: 0, token: token, payload: payload)
+                    if fits { frameCount += 1 }
+                }
+            }
+        }
+        let (wall, cpu) = watch.read()
+        let nanoseconds = cpu / Double(frameCount) * 1e9
+        let figures = "\"wall_seconds\": \(wall), \"cpu_seconds\": \(cpu), \"ns_per_frame\": \(nanoseconds)"
+        print("{\"frames\": \(frameCount), \(figures)}")
     }
 
     private func sendFromSource(_ configuration: ProviderConfiguration) async throws -> UInt64 {

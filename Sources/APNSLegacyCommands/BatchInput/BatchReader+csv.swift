@@ -37,13 +37,11 @@ extension BatchReader {
             index += self.plainOctetCount(at: index)
             guard index < self.filled else { break }
             let octet = self.block[index]
-            if octet == UInt8(ascii: "\"") {
-                self.isInQuotes.toggle()
-            } else if octet == 0x0A, !self.isInQuotes {
-                return self.takeRow(first..<index, next: index + 1)
-            } else if index > limit {
+            if octet == 0x0A, !self.isInQuotes { return self.takeRow(first..<index, next: index + 1) }
+            guard index <= limit else {
                 return self.giveUpRow(.lineTooLong(octetCountMax: self.options.lineOctetCountMax))
             }
+            if octet == UInt8(ascii: "\"") { self.isInQuotes.toggle() }
             index += 1
         }
         self.searched = index - first

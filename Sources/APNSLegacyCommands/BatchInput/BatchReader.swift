@@ -45,7 +45,7 @@ public struct BatchReader: ~Copyable {
     /// - Parameters:
     ///   - format: the format, or `nil` to find it by the first line.
     ///   - options: how to read.
-    /// - Throws: ``PayloadProblem`` when ``BatchOptions/commonPayload`` is refused.
+    /// - Throws: `PayloadProblem` when ``BatchOptions/commonPayload`` is refused.
     public init(format: BatchFormat? = nil, options: BatchOptions) throws(PayloadProblem) {
         precondition(options.lineOctetCountMax > 0, "A line needs room.")
         precondition(options.blockOctetCount > 0, "A block needs room.")
@@ -63,8 +63,8 @@ public struct BatchReader: ~Copyable {
         self.rules = rules
         self.format = format
         self.common = common
-        // Two octets for the end of the longest line, which counts to none of both.
-        self.block = .allocate(byteCount: options.blockOctetCount + options.lineOctetCountMax + 2, alignment: 64)
+        // Somewhat more, since the end of the longest line and the word it is found in may be there already.
+        self.block = .allocate(byteCount: options.blockOctetCount + options.lineOctetCountMax + 64, alignment: 64)
         self.scratch = .allocate(byteCount: 8 * options.lineOctetCountMax + 16, alignment: 64)
     }
 

@@ -2,7 +2,7 @@
 
 import APNSWire
 
-/// The spellings of a token in batch input: those of ``DeviceToken`` and base64.
+/// The spellings of a token in batch input: those of `DeviceToken` and base64.
 enum BatchToken {
     /// The length of 32 octets in base64, padding included.
     ///

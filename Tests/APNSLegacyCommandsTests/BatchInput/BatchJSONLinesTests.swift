@@ -35,8 +35,11 @@ import Testing
     @Test func `what may be left out is not there, also after a record that had it`() throws {
         let full = "{\"token\":\"\(Self.token)\",\"payload\":{\"a\":1},\"expiry\":0,\"priority\":10,\"id\":1}\n"
         let bare = "{\"token\":\"\(Self.token)\",\"payload\":{}}\n"
+        let null = "{\"token\":\"\(Self.token)\",\"payload\":{},\"expiry\":null,\"priority\":null,\"id\":null}\n"
         #expect(
-            try read(full + bare).map(\.description) == ["1 \(Self.token) {\"a\":1} 0 10 1", "2 \(Self.token) {} - - "]
+            try read(full + bare + null).map(\.description) == [
+                "1 \(Self.token) {\"a\":1} 0 10 1", "2 \(Self.token) {} - - ", "3 \(Self.token) {} - - null",
+            ]
         )
     }
 

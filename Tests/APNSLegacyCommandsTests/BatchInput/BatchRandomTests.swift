@@ -134,41 +134,4 @@ private struct SplitMix64: RandomNumberGenerator {
         }
         #expect(numbers == (1...12).filter { $0 != bad + 1 }, "seed \(seed)")
     }
-
-    @Test func `memory stays as it is over a long input`() throws {
-        let options = BatchOptions(now: 1_700_000_000)
-        var reader = try BatchReader(format: .jsonLines, options: options)
-        var record = BatchRecord()
-        let lines = Array(
-            String(repeating: "{\"token\":\"\(String.token(1))\",\"payload\":{ \"a\":1},\"id\":1}\n", count: 1000).utf8
-        )
-        var count = 0
-        var filledOctetCount = 0
-        let before = Self.residentOctetCount()
-        while filledOctetCount < 30 * 1_048_576 {
-            switch reader.next(&record) {
-            case .record: count += 1
-            case .needMore:
-                reader.fill { target in
-                    let count = min(target.count, lines.count)
-                    target.copyBytes(from: lines[..<count])
-                    filledOctetCount += count
-                    return count
-                }
-            case .bad, .refused, .end:
-                Issue.record("nothing is wrong with the input")
-                return
-            }
-        }
-        #expect(count > 250_000)
-        if let before, let after = Self.residentOctetCount() {
-            #expect(after - before < 16 * 1_048_576)
-        }
-    }
-
-    /// The resident memory of this process, where the system tells it.
-    private static func residentOctetCount() -> Int? {
-        guard let status = try? String(contentsOfFile: "/proc/self/statm", encoding: .utf8) else { return nil }
-        return status.split(separator: " ").dropFirst().first.flatMap { Int($0) }.map { $0 * 4096 }
-    }
 }

@@ -126,6 +126,17 @@ import Testing
         }
     }
 
+    @Test(arguments: ["\"", "\\", "{", " ", "\"\n", "[", ",", "<"], [1, 64])
+    func `no octet that is repeated without end takes more memory`(_ octets: String, _ block: Int) throws {
+        for format in [BatchFormat.jsonLines, .csv, .tokens] {
+            let input = "token\n" + String(repeating: octets, count: 1000)
+            let options = smallOptions(line: 32, block: block, common: "{}")
+            for event in try read(input, format: format, options: options) {
+                if case .record = event { Issue.record("there is no token: \(event)") }
+            }
+        }
+    }
+
     @Test func `a last line that never ends is told about once`() throws {
         for format in [BatchFormat.jsonLines, .csv, .tokens] {
             let header = format == .csv ? "token\n" : ""

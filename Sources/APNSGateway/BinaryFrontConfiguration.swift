@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import APNSSession
+public import APNSWire
+public import OpenSSLTLS
+
+/// Where a binary front listens, whom it lets in, and what it puts up with.
+public struct BinaryFrontConfiguration: Sendable {
+    /// How a payload is found to be a JSON object.
+    public enum PayloadCheck: Sendable {
+        /// Not at all.
+        case none
+        /// By its first and its last octet that is no white space: braces. What is between is not looked at.
+        case braces
+        /// By the caller; called on event loops, for every notification, with octets that must not leave the call.
+        case custom(@Sendable (UnsafeRawBufferPointer) -> Bool)
+    }
+
+    /// The address to listen on; by default loopback.
+    public var host = "127.0.0.1"
+
+    /// The port to listen on; 0 for any that is free; by default 2195.
+    public var port = 2195
+
+    /// The gateway's certificate and key.
+    public var identity: TLSIdentity
+
+    /// The authorities that a provider's certificate must lead to; a provider without such a one is refused.
+    public var clientTrust: TLSTrust
+
+    /// The oldest TLS version that is spoken; by default 1.2.
+    public var minimumVersion: TLSVersion = .tls1_2
+
+    /// The newest TLS version that is spoken; by default 1.2, since old clients lose the error response under 1.3.
+    public var maximumVersion: TLSVersion = .tls1_2
+
+    /// The ciphers of TLS 1.2 and older, in OpenSSL's notation; by default OpenSSL's own choice.
+    public var cipherList: String?
+
+    /// What may be announced by a frame.
+    public var limits = FrameLimits()
+
+    /// What is checked before a notification is handed on.
+    public var rules = GatewayRules()
+
+    /// How a payload is found to be a JSON object; by default by its braces.
+    public var payloadCheck = PayloadCheck.braces
+
+    /// How many notifications of one connection may be without a verdict, at least 1; by default 1000.
+    public var inFlightCountMax = GatewaySession.inFlightCountMaxDefault
+
+    /// How many connections there may be; more are closed as they come.
+    ///
+    /// By default 1024.
+    public var connectionCountMax = 1024
+
+    /// How long a handshake may take; by default 10 seconds.
+    public var handshakeTimeout = Duration.seconds(10)
+
+    /// How long a connection may be without anything arriving; by default a day, since providers were told to keep
+    /// their connections open.
+    ///
+    /// `nil` for any time.
+    public var idleTimeout: Duration? = .seconds(86_400)
+
+    /// How many octets are read and thrown away behind an error response; by default 64 MiB.
+    public var drainOctetCountMax = GatewaySession.drainOctetCountMaxDefault
+
+    /// How long is read and thrown away behind an error response; by default 5 seconds.
+    public var drainDuration = Duration.seconds(5)
+
+    /// How long a graceful shutdown may take before connections are cut; by default 30 seconds.
+    public var shutdownDuration = Duration.seconds(30)
+
+    /// Whether a shutdown is told to providers with status 10; by default it is.
+    public var announcesShutdown = true
+
+    /// Whether messages that are thrown away are counted, for which they are parsed; by default not.
+    public var countsDiscarded = false
+
+    /// Makes a configuration with the defaults.
+    ///
+    /// - Parameters:
+    ///   - identity: the gateway's certificate and key.
+    ///   - clientTrust: the authorities that a provider's certificate must lead to.
+    public init(identity: TLSIdentity, clientTrust: TLSTrust) {
+        self.identity = identity
+        self.clientTrust = clientTrust
+    }
+
+    func tlsContext() throws(GatewayError) -> TLSContext {
+        var tls = TLSConfiguration.server(
+            identity: self.identity,
+            clientCertificates: .required,
+            trust: self.clientTrust
+        )
+        tls.minimumVersion = self.minimumVersion
+        tls.maximumVersion = self.maximumVersion
+        tls.cipherList = self.cipherList
+        tls.handshakeTimeout = self.handshakeTimeout
+        do { return try TLSContext(tls) } catch { throw .tls(error) }
+    }
+}
+
+extension BinaryFrontConfiguration.PayloadCheck {
+    /// Whether the payload of a message that begins with the first octet passes.
+    func passes(_ message: UnsafeRawBufferPointer, _ layout: borrowing FrameLayout) -> Bool {
+        guard layout.payloadOctetCount > 0 else { return false }
+        let range = layout.payloadOffset..<layout.payloadOffset + layout.payloadOctetCount
+        let payload = UnsafeRawBufferPointer(rebasing: message[range])
+        switch self {
+        case .none: return true
+        case .braces: return Self.hasBraces(payload)
+        case .custom(let check): return check(payload)
+        }
+    }
+
+    private static func hasBraces(_ octets: UnsafeRawBufferPointer) -> Bool {
+        func isSpace(_ octet: UInt8) -> Bool { octet == 0x20 || octet == 0x0A || octet == 0x0D || octet == 0x09 }
+        guard let first = octets.first(where: { !isSpace($0) }) else { return false }
+        guard let last = octets.last(where: { !isSpace($0) }) else { return false }
+        return first == UInt8(ascii: "{") && last == UInt8(ascii: "}") && octets.count > 1
+    }
+}

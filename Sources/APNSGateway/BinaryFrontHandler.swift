@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSession
+import APNSWire
+import Logging
+import NIOCore
+import NIOTLS
+import OpenSSLTLS
+
+/// Carries out, for one connection, what its ``/APNSSession/GatewaySession`` decides.
+final class BinaryFrontHandler: ChannelDuplexHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    /// Asks a connection to end as soon as what is in flight is settled.
+    struct Shutdown {
+        var isAnnounced: Bool
+    }
+
+    private enum Phase {
+        case handshaking
+        case taking(any DeliveryConnection)
+        /// The end is decided, and waits for verdicts or for the manner's delay.
+        case ending(any DeliveryConnection)
+        /// The end was carried out; what still comes counts against the limits.
+        case draining(any DeliveryConnection)
+        case closed
+    }
+
+    private let number: UInt64
+    private let configuration: BinaryFrontConfiguration
+    private let backend: any DeliveryBackend
+    private let observer: GatewayObserver
+    private let inbox: VerdictInbox
+    private let floor: SocketFloor
+    private let tls: TLSHandler
+    private var logger: Logger
+
+    private var context: ChannelHandlerContext?
+    private var phase = Phase.handshaking
+    private var intake: FrontIntake
+    private var isReadingStopped = false
+    private var isReadHeld = false
+    private var isInputClosed = false
+    private var acceptedCountReported: UInt64 = 0
+    private var lastReadAt = NIODeadline.now()
+    private var idleTimer: Scheduled<Void>?
+    private var endTimer: Scheduled<Void>?
+
+    init(
+        number: UInt64,
+        configuration: BinaryFrontConfiguration,
+        backend: any DeliveryBackend,
+        observer: GatewayObserver,
+        floor: SocketFloor,
+        tls: TLSHandler,
+        eventLoop: any EventLoop,
+        logger: Logger
+    ) {
+        self.number = number
+        self.configuration = configuration
+        self.backend = backend
+        self.observer = observer
+        self.inbox = VerdictInbox(eventLoop: eventLoop)
+        self.floor = floor
+        self.tls = tls
+        self.logger = logger
+        self.logger[metadataKey: LogKey.connection] = "\(number)"
+        self.intake = FrontIntake(configuration, requiresOrder: backend.requiresOrder)
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        self.inbox.deliver(to: self)
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        self.context = nil
+        self.inbox.deliver(to: nil)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        self.idleTimer?.cancel()
+        self.endTimer?.cancel()
+        self.inbox.deliver(to: nil)
+        self.intake.session.connectionLost()
+        self.reportAccepted(octetCount: 0)
+        let delivery = self.delivery
+        self.phase = .closed
+        delivery?.closed()
+        self.observer.connectionClosed()
+        self.logger.debug(
+            "connection closed",
+            metadata: [LogKey.accepted: "\(self.intake.session.acceptedCount)"]
+        )
+        context.fireChannelInactive()
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        if case .handshaking = self.phase { self.observer.connectionRefused() }
+        self.logger.debug("connection failed", metadata: [LogKey.failure: "\(error)"])
+        // TLS closes by itself; anything else has to be closed here.
+        if !(error is TLSError) { context.close(promise: nil) }
+    }
+
+    private var delivery: (any DeliveryConnection)? {
+        switch self.phase {
+        case .handshaking, .closed: nil
+        case .taking(let delivery), .ending(let delivery), .draining(let delivery): delivery
+        }
+    }
+}
+
+// MARK: - What arrives
+
+extension BinaryFrontHandler {
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        switch event {
+        case TLSUserEvent.handshakeCompleted: self.admit(context)
+        case ChannelEvent.inputClosed: self.inputClosed(context)
+        default: break
+        }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    private func admit(_ context: ChannelHandlerContext) {
+        guard case .handshaking = self.phase, let certificate = self.tls.peerCertificate else {
+            context.close(promise: nil)
+            return
+        }
+        let address = context.channel.remoteAddress.map { "\($0.ipAddress ?? "?"):\($0.port ?? 0)" } ?? "?"
+        let identity = ProviderIdentity(certificate)
+        let provider = ProviderConnection(number: self.number, identity: identity, remoteAddress: address)
+        let metadata: Logger.Metadata = [LogKey.remoteAddress: "\(address)", LogKey.topic: "\(identity.topic ?? "")"]
+        switch self.backend.admit(provider) {
+        case .admitted(let delivery):
+            self.phase = .taking(delivery)
+            if let pace = delivery.readingPace { self.floor.setPace(pace, channel: context.channel) }
+            self.observer.connectionOpened()
+            self.logger.debug("provider connected", metadata: metadata)
+            self.watchForIdleness(context)
+        case .refused(let manner):
+            self.phase = .closed
+            self.observer.connectionRefused()
+            self.logger.debug("provider refused", metadata: metadata)
+            self.carryOut(manner, drains: false, context: context)
+        }
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let octets = self.unwrapInboundIn(data)
+        let octetCount = octets.readableBytes
+        self.lastReadAt = .now()
+        switch self.phase {
+        case .taking(let delivery):
+            self.intake.append(octets)
+            if !self.isReadingStopped { self.take(for: delivery, context: context) }
+            self.reportAccepted(octetCount: octetCount)
+        case .ending(let delivery):
+            self.intake.append(octets)
+            self.discard(for: delivery)
+        case .draining(let delivery):
+            self.intake.append(octets)
+            self.discard(for: delivery)
+            self.run(self.intake.session.discarded(octetCount: octetCount), context: context)
+        case .handshaking, .closed: break
+        }
+    }
+
+    func read(context: ChannelHandlerContext) {
+        if self.isReadingStopped {
+            self.isReadHeld = true
+        } else {
+            context.read()
+        }
+    }
+
+    private func take(for delivery: any DeliveryConnection, context: ChannelHandlerContext) {
+        switch self.intake.take(for: delivery, inbox: self.inbox) {
+        case .drained: break
+        case .stopped: self.isReadingStopped = true
+        case .awaitsEarlier: self.awaitEarlier(for: delivery, context: context)
+        case .finished(let ending): self.finish(ending, for: delivery, context: context)
+        }
+    }
+
+    private func reportAccepted(octetCount: Int) {
+        let count = self.intake.session.acceptedCount
+        self.observer.received(octetCount: octetCount, acceptedCount: Int(count - self.acceptedCountReported))
+        self.acceptedCountReported = count
+    }
+
+    private func discard(for delivery: any DeliveryConnection) {
+        let count = self.intake.discard()
+        guard count > 0 else { return }
+        self.observer.discarded(messageCount: count)
+        delivery.discarded(messageCount: count)
+    }
+
+    private func inputClosed(_ context: ChannelHandlerContext) {
+        self.isInputClosed = true
+        switch self.phase {
+        case .handshaking: context.close(promise: nil)
+        case .taking(let delivery):
+            switch self.intake.session.inputClosed() {
+            case .awaitEarlier: self.phase = .ending(delivery)
+            case .close: self.close(context)
+            case .none: break
+            }
+        case .ending, .draining:
+            // During a manner's delay the close is still to come.
+            if self.intake.session.inputClosed() == .close, self.isDraining { self.close(context) }
+        case .closed: break
+        }
+    }
+
+    private var isDraining: Bool {
+        if case .draining = self.phase { return true }
+        return false
+    }
+}
+
+// MARK: - Verdicts
+
+extension BinaryFrontHandler {
+    /// Takes verdicts that came from the backend; on the event loop.
+    func settle(_ verdicts: [(number: UInt64, verdict: Verdict)]) {
+        guard let context = self.context else { return }
+        for (number, verdict) in verdicts {
+            guard let delivery = self.delivery else { return }
+            switch self.intake.session.settle(number, verdict) {
+            case .none: break
+            case .stopReading: self.isReadingStopped = true
+            case .resumeReading: self.resume(for: delivery, context: context)
+            case .awaitEarlier: self.awaitEarlier(for: delivery, context: context)
+            case .finish(let ending): self.finish(ending, for: delivery, context: context)
+            }
+        }
+        self.reportAccepted(octetCount: 0)
+    }
+
+    private func resume(for delivery: any DeliveryConnection, context: ChannelHandlerContext) {
+        self.isReadingStopped = false
+        self.take(for: delivery, context: context)
+        self.releaseRead(context)
+    }
+
+    private func releaseRead(_ context: ChannelHandlerContext) {
+        guard self.isReadHeld, !self.isReadingStopped else { return }
+        self.isReadHeld = false
+        context.read()
+    }
+}
+
+// MARK: - The end
+
+extension BinaryFrontHandler {
+    func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
+        guard let shutdown = event as? Shutdown else {
+            context.triggerUserOutboundEvent(event, promise: promise)
+            return
+        }
+        promise?.succeed(())
+        switch self.phase {
+        case .handshaking: context.close(promise: nil)
+        case .taking(let delivery):
+            switch self.intake.session.shutDown(isAnnounced: shutdown.isAnnounced) {
+            case .awaitEarlier: self.awaitEarlier(for: delivery, context: context)
+            case .finish(let ending): self.finish(ending, for: delivery, context: context)
+            case .none: break
+            }
+        case .ending, .draining, .closed: break
+        }
+    }
+
+    private func awaitEarlier(for delivery: any DeliveryConnection, context: ChannelHandlerContext) {
+        self.phase = .ending(delivery)
+        self.discard(for: delivery)
+        self.isReadingStopped = false
+        self.releaseRead(context)
+    }
+
+    private func finish(_ ending: GatewayEnding, for delivery: any DeliveryConnection, context: ChannelHandlerContext) {
+        self.awaitEarlier(for: delivery, context: context)
+        let manner = delivery.manner(of: ending)
+        guard manner.delay > .zero else {
+            self.carryOut(manner, drains: ending.drains, context: context)
+            return
+        }
+        self.endTimer = context.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(manner.delay)) { [weak self] in
+            guard let self, let context = self.context else { return }
+            self.carryOut(manner, drains: ending.drains && !self.isInputClosed, context: context)
+        }
+    }
+
+    private func carryOut(_ manner: ClosingManner, drains: Bool, context: ChannelHandlerContext) {
+        if case .ending(let delivery) = self.phase { self.phase = .draining(delivery) }
+        self.observer.ended(manner.response)
+        if let response = manner.response { self.write(response, splits: manner.splitsResponse, context: context) }
+        switch manner.method {
+        case .orderly where drains:
+            self.startDraining(context)
+            context.close(mode: .output, promise: nil)
+        case .orderly: context.close(promise: nil)
+        case .abrupt:
+            context.close(mode: .output, promise: nil)
+            self.cut(isReset: false, context: context)
+        case .reset: self.cut(isReset: true, context: context)
+        }
+    }
+
+    private func write(_ response: ErrorResponse, splits: Bool, context: ChannelHandlerContext) {
+        self.logger.debug(
+            "error response",
+            metadata: [
+                LogKey.status: "\(response.status.rawValue)", LogKey.identifier: "\(response.identifier)",
+            ]
+        )
+        var octets = context.channel.allocator.buffer(capacity: WireLimits.errorResponseOctetCount)
+        response.write(into: &octets)
+        guard splits else {
+            context.writeAndFlush(self.wrapOutboundOut(octets), promise: nil)
+            return
+        }
+        while let octet = octets.readSlice(length: 1) {
+            context.writeAndFlush(self.wrapOutboundOut(octet), promise: nil)
+        }
+    }
+
+    private func startDraining(_ context: ChannelHandlerContext) {
+        self.endTimer = context.eventLoop.assumeIsolated().scheduleTask(
+            in: TimeAmount(self.configuration.drainDuration)
+        ) { [weak self] in
+            guard let self, let context = self.context else { return }
+            self.run(self.intake.session.drainDeadlinePassed(), context: context)
+        }
+    }
+
+    private func run(_ action: GatewaySession.OnDrain, context: ChannelHandlerContext) {
+        if action == .close { self.cut(isReset: false, context: context) }
+    }
+
+    private func close(_ context: ChannelHandlerContext) {
+        context.close(promise: nil)
+    }
+
+    private func cut(isReset: Bool, context: ChannelHandlerContext) {
+        context.triggerUserOutboundEvent(SocketFloor.Cut(isReset: isReset), promise: nil)
+    }
+
+    private func watchForIdleness(_ context: ChannelHandlerContext) {
+        guard let timeout = self.configuration.idleTimeout.map(TimeAmount.init) else { return }
+        let deadline = self.lastReadAt + timeout
+        self.idleTimer = context.eventLoop.assumeIsolated().scheduleTask(deadline: deadline) { [weak self] in
+            guard let self, let context = self.context, case .taking = self.phase else { return }
+            if self.lastReadAt + timeout <= .now(), self.intake.session.inFlightCount == 0 {
+                self.logger.debug("connection idle")
+                self.triggerUserOutboundEvent(context: context, event: Shutdown(isAnnounced: false), promise: nil)
+            } else {
+                self.lastReadAt = max(self.lastReadAt, .now() - timeout + .seconds(1))
+                self.watchForIdleness(context)
+            }
+        }
+    }
+}

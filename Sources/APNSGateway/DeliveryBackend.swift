@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import APNSSession
+
+/// Where the notifications go that a front takes from providers.
+public protocol DeliveryBackend: Sendable {
+    /// Whether the next notification of a connection may be handed on only when all before it are settled.
+    ///
+    /// Then nothing behind a notification that fails is ever handed on, which makes the accounts exact, at the price
+    /// of one notification at a time for verdicts that come later. By default `false`. A backend whose verdicts all
+    /// come at once is exact either way.
+    var requiresOrder: Bool { get }
+
+    /// Decides about a provider whose certificate was verified.
+    ///
+    /// Called on the connection's event loop, which must not be blocked.
+    ///
+    /// - Parameter provider: who it is.
+    /// - Returns: what to do.
+    func admit(_ provider: ProviderConnection) -> Admission
+}
+
+extension DeliveryBackend {
+    /// Several at a time.
+    public var requiresOrder: Bool { false }
+}
+
+/// What a backend decides about a provider.
+public enum Admission {
+    /// Its notifications go here.
+    case admitted(any DeliveryConnection)
+    /// Its connection is closed at once.
+    case refused(ClosingManner)
+}
+
+/// What a backend keeps for one provider's connection.
+///
+/// Everything is called on the connection's event loop, which must not be blocked.
+public protocol DeliveryConnection: AnyObject {
+    /// How fast octets are taken from the provider; `nil`, the default, for as fast as they come. Asked for once.
+    var readingPace: ReadingPace? { get }
+
+    /// Takes a notification.
+    ///
+    /// - Parameter message: what to deliver; it has passed the front's checks.
+    /// - Returns: the verdict where it is known at once, else `nil`; then its ticket must be settled.
+    func deliver(_ message: borrowing InboundNotification) -> Verdict?
+
+    /// Says how the connection is brought to its end; asked for once, when everything before the end is settled.
+    ///
+    /// - Parameter ending: the end that the protocol asks for.
+    /// - Returns: by default ``ClosingManner/orderly(_:)`` with the response that the protocol asks for.
+    func manner(of ending: GatewayEnding) -> ClosingManner
+
+    /// Notes that messages behind the end were thrown away.
+    ///
+    /// - Parameter messageCount: how many; only counted where ``BinaryFrontConfiguration/countsDiscarded`` is on.
+    func discarded(messageCount: Int)
+
+    /// Notes that the connection is gone; verdicts that are still due are no longer told to anyone.
+    func closed()
+}
+
+extension DeliveryConnection {
+    /// As fast as they come.
+    public var readingPace: ReadingPace? { nil }
+    /// As the protocol asks for.
+    public func manner(of ending: GatewayEnding) -> ClosingManner { .orderly(ending.response) }
+    /// Nothing.
+    public func discarded(messageCount: Int) {}
+    /// Nothing.
+    public func closed() {}
+}
+
+/// How fast octets are taken from a provider.
+public struct ReadingPace: Hashable, Sendable, Codable {
+    /// How many octets at a time, at least 1; of ciphertext.
+    public var octetCount: Int
+    /// How long from one time to the next, in milliseconds.
+    public var intervalMilliseconds: Int
+
+    /// Makes a pace.
+    ///
+    /// - Parameters:
+    ///   - octetCount: octets of ciphertext at a time, at least 1.
+    ///   - intervalMilliseconds: milliseconds from one time to the next.
+    public init(octetCount: Int, intervalMilliseconds: Int) {
+        self.octetCount = max(1, octetCount)
+        self.intervalMilliseconds = max(0, intervalMilliseconds)
+    }
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import OpenSSLTLS
+
+/// Why a front does not run.
+@nonexhaustive
+public enum GatewayError: Error, Hashable, Sendable {
+    /// The TLS configuration cannot be used.
+    case tls(TLSError)
+    /// The address cannot be listened on.
+    case listen(host: String, port: Int, detail: String)
+    /// It runs already or has run; a front runs once.
+    case ranAlready
+    /// It ended before it listened.
+    case notListening
+}
+
+extension GatewayError: CustomStringConvertible {
+    /// A sentence for people.
+    public var description: String {
+        switch self {
+        case .tls(let error): "TLS cannot be set up: \(error)"
+        case .listen(let host, let port, let detail): "cannot listen on \(host) port \(port): \(detail)"
+        case .ranAlready: "the front runs already or has run"
+        case .notListening: "the front ended before it listened"
+        }
+    }
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import Metrics
+
+/// What can be counted at a front, as swift-metrics.
+struct GatewayObserver: Sendable {
+    private let opened = Counter(label: "push.gateway.connections.opened")
+    private let refused = Counter(label: "push.gateway.connections.refused")
+    private let closed = Counter(label: "push.gateway.connections.closed")
+    private let accepted = Counter(label: "push.gateway.notifications.accepted")
+    private let discarded = Counter(label: "push.gateway.notifications.discarded")
+    private let octets = Counter(label: "push.gateway.received.octets")
+
+    func connectionOpened() { self.opened.increment() }
+
+    func connectionRefused() { self.refused.increment() }
+
+    func connectionClosed() { self.closed.increment() }
+
+    func received(octetCount: Int, acceptedCount: Int) {
+        self.octets.increment(by: octetCount)
+        if acceptedCount > 0 { self.accepted.increment(by: acceptedCount) }
+    }
+
+    func discarded(messageCount: Int) { self.discarded.increment(by: messageCount) }
+
+    func ended(_ response: ErrorResponse?) {
+        let status = response.map { String($0.status.rawValue) } ?? "none"
+        Counter(label: "push.gateway.endings", dimensions: [("status", status)]).increment()
+    }
+}
+
+/// The keys under which data stands in log messages.
+enum LogKey {
+    static let connection = "push.connection.id"
+    static let remoteAddress = "push.connection.remote"
+    static let topic = "push.topic"
+    static let status = "push.error.status"
+    static let identifier = "push.notification.identifier"
+    static let failure = "push.connection.failure"
+    static let count = "push.connection.count"
+    static let accepted = "push.notifications.accepted"
+    static let address = "push.gateway.address"
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSession
+import NIOConcurrencyHelpers
+import NIOCore
+
+/// Verdicts on their way from any thread to the event loop of their connection, many at a time.
+final class VerdictInbox: Sendable {
+    private struct Waiting {
+        var verdicts: [(number: UInt64, verdict: Verdict)] = []
+        var isClosed = false
+    }
+
+    private let eventLoop: any EventLoop
+    private let waiting = NIOLockedValueBox(Waiting())
+    private let receiver: NIOLoopBoundBox<BinaryFrontHandler?>
+
+    init(eventLoop: any EventLoop) {
+        self.eventLoop = eventLoop
+        self.receiver = NIOLoopBoundBox(nil, eventLoop: eventLoop)
+    }
+
+    /// Lets a handler take the verdicts, from its own event loop; `nil` when the connection is gone.
+    func deliver(to handler: BinaryFrontHandler?) {
+        self.receiver.value = handler
+        self.waiting.withLockedValue { $0.isClosed = handler == nil }
+    }
+
+    func put(_ number: UInt64, _ verdict: Verdict) {
+        let isFirst = self.waiting.withLockedValue { waiting in
+            guard !waiting.isClosed else { return false }
+            waiting.verdicts.append((number, verdict))
+            return waiting.verdicts.count == 1
+        }
+        // Never at once, even on the event loop itself: the backend may still be inside its call.
+        if isFirst { self.eventLoop.execute { self.empty() } }
+    }
+
+    private func empty() {
+        let verdicts = self.waiting.withLockedValue { waiting in
+            let verdicts = waiting.verdicts
+            waiting.verdicts.removeAll(keepingCapacity: verdicts.count <= 1024)
+            return verdicts
+        }
+        self.receiver.value?.settle(verdicts)
+    }
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import APNSGateway
+public import APNSWire
+public import Logging
+import NIOCore
+
+/// A gateway without a service behind it: its devices are in memory, and what goes wrong is decided beforehand.
+///
+/// It knows the truth: what is in its books was processed, and nothing behind the first failing message of a
+/// connection ever is. Providers' accounts can be held against it.
+public struct Simulator: Sendable {
+    /// The port of the binary front.
+    public let gatewayPort: Int
+
+    /// The binary front.
+    public let front: BinaryFront
+
+    private let ledger: DeviceLedger
+
+    /// Runs a simulator while `body` runs, and ends it on every way out.
+    ///
+    /// - Parameters:
+    ///   - configuration: what it is made of.
+    ///   - logger: is told of connections, at debug level.
+    ///   - body: is called when the simulator listens.
+    /// - Returns: what `body` returns.
+    /// - Throws: what `body` throws, `GatewayError` where the front cannot listen, or `WireError` for a fault at a
+    ///   token that is none.
+    public static func withRunning<Value: Sendable>(
+        _ configuration: SimulatorConfiguration,
+        logger: Logger = .current,
+        _ body: @escaping @Sendable (Simulator) async throws -> Value
+    ) async throws -> Value {
+        let ledger = DeviceLedger(configuration)
+        let backend = SimulatorBackend(
+            ledger: ledger,
+            schedule: try FaultSchedule(configuration.faults),
+            environment: configuration.environment,
+            onDelivery: configuration.onDelivery
+        )
+        return try await BinaryFront.withRunning(configuration.front, backend: backend, logger: logger) { front in
+            let port = try await front.boundAddress.port ?? 0
+            return try await body(Simulator(gatewayPort: port, front: front, ledger: ledger))
+        }
+    }
+
+    /// What it has seen so far.
+    public var statistics: SimulatorStatistics { self.ledger.statistics }
+
+    /// How many notifications were taken for a token.
+    ///
+    /// - Parameter token: the token.
+    /// - Returns: the number; 0 for tokens beyond ``SimulatorConfiguration/countedTokenCountMax``.
+    public func deliveryCount(of token: DeviceToken) -> Int { self.ledger.deliveryCount(of: token) }
+
+    /// The last notifications that were taken, the newest last.
+    public var lastDeliveries: [DeliveredNotification] { self.ledger.lastDeliveries }
+
+    /// The dead devices that were sent something since they died, the one that died first first.
+    ///
+    /// - Parameters:
+    ///   - topic: the app.
+    ///   - environment: the service.
+    /// - Returns: their tokens, with the time since when each is dead.
+    public func feedback(topic: String, environment: DeviceEnvironment) -> [FeedbackTuple] {
+        self.ledger.feedback(topic: topic, environment: environment)
+    }
+
+    /// Registers a device, or changes one that is registered: dead ones come back to life, or the other way round.
+    ///
+    /// - Parameter device: the device.
+    public func register(_ device: SimulatedDevice) { self.ledger.register(device) }
+}

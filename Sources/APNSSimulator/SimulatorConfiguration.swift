@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import APNSGateway
+public import OpenSSLTLS
+
+/// What a simulator is made of.
+public struct SimulatorConfiguration: Sendable {
+    /// How many notifications are kept by default.
+    public static let lastDeliveryCountMaxDefault = 1000
+
+    /// How many tokens are counted one by one by default.
+    public static let countedTokenCountMaxDefault = 1_000_000
+
+    /// The binary front; its port is 0 by default, for any that is free.
+    public var front: BinaryFrontConfiguration
+
+    /// Which service it plays; by default the sandbox.
+    public var environment = DeviceEnvironment.sandbox
+
+    /// The devices that are registered from the start.
+    public var devices: [SimulatedDevice]
+
+    /// Whether notifications for tokens that are not registered are taken as well; by default they are refused with
+    /// status 8.
+    public var acceptsUnknownTokens = false
+
+    /// What goes wrong; by default nothing.
+    public var faults = FaultPlan()
+
+    /// How many of the last notifications are kept; by default 1000.
+    public var lastDeliveryCountMax = SimulatorConfiguration.lastDeliveryCountMaxDefault
+
+    /// For how many tokens notifications are counted one by one; by default a million.
+    public var countedTokenCountMax = SimulatorConfiguration.countedTokenCountMaxDefault
+
+    /// Is told of each notification that is taken, on the event loop of its connection, in order; by default nobody.
+    public var onDelivery: (@Sendable (DeliveredNotification) -> Void)?
+
+    /// Makes a configuration with the defaults.
+    ///
+    /// - Parameters:
+    ///   - identity: the simulator's certificate and key.
+    ///   - clientTrust: the authorities that a provider's certificate must lead to.
+    ///   - devices: the devices that are registered from the start.
+    public init(identity: TLSIdentity, clientTrust: TLSTrust, devices: [SimulatedDevice] = []) {
+        self.front = BinaryFrontConfiguration(identity: identity, clientTrust: clientTrust)
+        self.front.port = 0
+        self.front.countsDiscarded = true
+        self.devices = devices
+    }
+}

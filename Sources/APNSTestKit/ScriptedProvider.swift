@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import NIOConcurrencyHelpers
+public import NIOCore
+import NIOPosix
+import NIOTLS
+public import OpenSSLTLS
+
+/// A provider that sends exactly the octets it is told to, and notes all that comes back.
+public struct ScriptedProvider: Sendable {
+    /// How a connection ended.
+    public struct Ending: Sendable {
+        /// All octets that came, from the begin of the connection.
+        public var octets: [UInt8]
+        /// Whether the other end said close_notify.
+        public var hasCloseNotify: Bool
+        /// The error that was reported, if any.
+        public var error: (any Error)?
+    }
+
+    /// What was waited for did not happen.
+    public struct DeadlineExceeded: Error, CustomStringConvertible {
+        /// What was waited for.
+        public let description: String
+    }
+
+    /// The connection.
+    public let channel: any Channel
+    private let notes: ProviderNotes
+
+    /// Lends a connection whose handshake is done, and closes it on every way out.
+    ///
+    /// - Parameters:
+    ///   - port: where to connect to, on loopback.
+    ///   - context: a client's TLS context.
+    ///   - serverName: what the server's certificate must be for.
+    ///   - isReading: whether what comes is read from the start.
+    ///   - body: is given the connection.
+    /// - Returns: what `body` returns.
+    /// - Throws: what `body` throws, or why there is no connection.
+    public static func withConnection<Value: Sendable>(
+        port: Int,
+        context: TLSContext,
+        serverName: String = "localhost",
+        isReading: Bool = true,
+        _ body: (ScriptedProvider) async throws -> Value
+    ) async throws -> Value {
+        let notes = ProviderNotes()
+        let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .channelOption(.allowRemoteHalfClosure, value: true)
+            .channelOption(.autoRead, value: isReading)
+            .connectTimeout(.seconds(10))
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    let tls = try TLSHandler(context: context, serverName: serverName)
+                    try channel.pipeline.syncOperations.addHandlers(CutBelowTLS(), tls, ProviderNoter(notes))
+                }
+            }
+            .connect(host: "127.0.0.1", port: port).get()
+        let provider = ScriptedProvider(channel: channel, notes: notes)
+        let result: Result<Value, any Error>
+        do {
+            try await provider.wait("the handshake") { $0.isShaken }
+            result = .success(try await body(provider))
+        } catch {
+            result = .failure(error)
+        }
+        channel.triggerUserOutboundEvent(CutBelowTLS.Cut(), promise: nil)
+        try? await channel.closeFuture.get()
+        return try result.get()
+    }
+
+    /// Writes octets and waits until the kernel has them.
+    ///
+    /// - Parameter octets: what to write.
+    /// - Throws: why they could not be written.
+    public func send(_ octets: ByteBuffer) async throws {
+        try await self.channel.writeAndFlush(octets).get()
+    }
+
+    /// Writes octets whatever becomes of them.
+    ///
+    /// - Parameter octets: what to write.
+    public func push(_ octets: ByteBuffer) { self.channel.writeAndFlush(octets, promise: nil) }
+
+    /// Says close_notify and closes the own side.
+    ///
+    /// - Throws: why it could not be closed.
+    public func closeOutput() async throws { try await self.channel.close(mode: .output).get() }
+
+    /// Closes the socket as when a process dies.
+    public func cut() { self.channel.triggerUserOutboundEvent(CutBelowTLS.Cut(), promise: nil) }
+
+    /// Waits for octets.
+    ///
+    /// - Parameter count: how many from the begin of the connection.
+    /// - Returns: all that came.
+    /// - Throws: ``DeadlineExceeded`` where there are fewer after 20 seconds.
+    @discardableResult
+    public func received(octetCount count: Int) async throws -> [UInt8] {
+        try await self.wait("\(count) octets") { $0.ending.octets.count >= count }
+        return self.notes.current.ending.octets
+    }
+
+    /// Waits for the end of what comes.
+    ///
+    /// - Returns: how it ended.
+    /// - Throws: ``DeadlineExceeded`` where it did not after 20 seconds.
+    public func end() async throws -> Ending {
+        try await self.wait("the end") { $0.isEnded }
+        return self.notes.current.ending
+    }
+
+    /// What came so far.
+    public var octets: [UInt8] { self.notes.current.ending.octets }
+
+    private func wait(
+        _ what: String,
+        within limit: TimeAmount = .seconds(20),
+        until isMet: @escaping @Sendable (ProviderNotes.Current) -> Bool
+    ) async throws {
+        let promise = self.channel.eventLoop.makePromise(of: Void.self)
+        self.notes.wait(promise, until: isMet)
+        let timer = self.channel.eventLoop.scheduleTask(in: limit) {
+            promise.fail(DeadlineExceeded(description: "\(what) did not come"))
+        }
+        defer { timer.cancel() }
+        try await promise.futureResult.get()
+    }
+}
+
+/// What a scripted provider has seen, and who waits for it.
+final class ProviderNotes: Sendable {
+    struct Current: Sendable {
+        var ending = ScriptedProvider.Ending(octets: [], hasCloseNotify: false, error: nil)
+        var isShaken = false
+        var isEnded = false
+    }
+
+    private struct State {
+        var current = Current()
+        var waiters: [(promise: EventLoopPromise<Void>, isMet: @Sendable (Current) -> Bool)] = []
+    }
+
+    private let state = NIOLockedValueBox(State())
+
+    var current: Current { self.state.withLockedValue(\.current) }
+
+    func wait(_ promise: EventLoopPromise<Void>, until isMet: @escaping @Sendable (Current) -> Bool) {
+        let isMetAlready = self.state.withLockedValue { state in
+            if isMet(state.current) { return true }
+            state.waiters.append((promise, isMet))
+            return false
+        }
+        if isMetAlready { promise.succeed(()) }
+    }
+
+    func note(_ change: (inout Current) -> Void) {
+        let met = self.state.withLockedValue { state in
+            change(&state.current)
+            let met = state.waiters.filter { $0.isMet(state.current) }
+            state.waiters.removeAll { $0.isMet(state.current) }
+            return met
+        }
+        for waiter in met { waiter.promise.succeed(()) }
+    }
+}
+
+/// The last handler of a scripted provider's pipeline.
+private final class ProviderNoter: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+
+    private let notes: ProviderNotes
+
+    init(_ notes: ProviderNotes) { self.notes = notes }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let octets = self.unwrapInboundIn(data)
+        self.notes.note { $0.ending.octets += octets.readableBytesView }
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        switch event {
+        case TLSUserEvent.handshakeCompleted: self.notes.note { $0.isShaken = true }
+        case TLSUserEvent.shutdownCompleted, ChannelEvent.inputClosed:
+            self.notes.note {
+                $0.ending.hasCloseNotify = true
+                $0.isEnded = true
+            }
+        default: break
+        }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        self.notes.note { $0.ending.error = $0.ending.error ?? error }
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        self.notes.note {
+            $0.isShaken = true
+            $0.isEnded = true
+        }
+    }
+}
+
+/// Lies below TLS and closes the socket when asked to.
+private final class CutBelowTLS: ChannelOutboundHandler {
+    typealias OutboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    struct Cut: Sendable {}
+
+    func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
+        if event is Cut {
+            context.close(promise: promise)
+        } else {
+            context.triggerUserOutboundEvent(event, promise: promise)
+        }
+    }
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSGateway
+import APNSSession
+import APNSTestKit
+import APNSWire
+import Logging
+import NIOCore
+import NIOPosix
+import OpenSSLTLS
+import ServiceLifecycle
+import Testing
+
+@Suite(.timeLimit(.minutes(1)))
+struct FrontAdmissionTests {
+    typealias Fixture = FrontFixture
+
+    @Test(arguments: [TLSVersion.tls1_2, .tls1_3])
+    func `a provider without a certificate, or with one of another authority, is refused`(
+        version: TLSVersion
+    ) async throws {
+        let backend = ScriptedBackend()
+        let foreign = try ThrowawayAuthority(name: "Foreign").issueClient(topic: Fixture.topic)
+        try await Fixture.withFront(backend) { _, port in
+            let contexts = [
+                try Fixture.client(version: version, isAnonymous: true),
+                try Fixture.client(foreign.identity, version: version),
+            ]
+            for context in contexts {
+                try await ScriptedProvider.withConnection(port: port, context: context) {
+                    $0.push(try Fixture.frames(1...10))
+                    let ending = try await $0.end()
+                    #expect(ending.octets == [])
+                    #expect(ending.error is TLSError, "\(String(describing: ending.error))")
+                }
+            }
+        }
+        #expect(backend.current.providers.isEmpty)
+        #expect(backend.identifiers.isEmpty)
+    }
+
+    @Test func `more connections than there may be are closed as they come`() async throws {
+        let backend = ScriptedBackend()
+        let configuration = try Fixture.configuration { $0.connectionCountMax = 1 }
+        try await Fixture.withFront(backend, configuration) { front, port in
+            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { first in
+                try await first.send(try Fixture.frames(1...1))
+                try await backend.wait("the first") { $0.taken.count == 1 }
+                try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) {
+                    let ending = try await $0.end()
+                    #expect(ending.octets == [] && !ending.hasCloseNotify)
+                }
+                #expect(front.connectionCount == 1)
+                try await first.send(try Fixture.probe(2))
+                #expect(try await first.end().octets == Fixture.response(.missingDeviceToken, 2))
+            }
+        }
+        #expect(backend.current.providers.count == 1)
+    }
+
+    @Test func `a connection that never shakes hands is closed`() async throws {
+        let configuration = try Fixture.configuration { $0.handshakeTimeout = .milliseconds(100) }
+        try await Fixture.withFront(ScriptedBackend(), configuration) { _, port in
+            let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+                .connect(host: "127.0.0.1", port: port).get()
+            try await channel.closeFuture.get()
+        }
+    }
+
+    @Test func `an idle connection is closed without a word`() async throws {
+        let configuration = try Fixture.configuration { $0.idleTimeout = .milliseconds(100) }
+        try await Fixture.withFront(ScriptedBackend(), configuration) { _, port in
+            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) {
+                try await $0.send(try Fixture.frames(1...3))
+                let ending = try await $0.end()
+                #expect(ending.octets == [])
+                #expect(ending.hasCloseNotify)
+            }
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func `a graceful shutdown settles what is in flight and tells the last that was taken`(
+        isAnnounced: Bool
+    ) async throws {
+        let backend = ScriptedBackend { _ in nil }
+        let configuration = try Fixture.configuration { $0.announcesShutdown = isAnnounced }
+        let front = BinaryFront(configuration: configuration, backend: backend)
+        let services = ServiceGroup(services: [front], logger: .current)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await services.run() }
+            let port = try await front.boundAddress.port ?? 0
+            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { provider in
+                try await provider.send(try Fixture.frames(1...3))
+                try await backend.wait("three messages") { $0.taken.count == 3 }
+                await services.triggerGracefulShutdown()
+                for identifier in [2, 3, 1] as [UInt32] { backend.settle(identifier, .accepted) }
+                let ending = try await provider.end()
+                #expect(ending.octets == (isAnnounced ? Fixture.response(.shutdown, 3) : []))
+                #expect(ending.hasCloseNotify)
+            }
+            try await group.waitForAll()
+            #expect(front.connectionCount == 0)
+            await #expect(throws: (any Error).self) {
+                try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+                    .connect(host: "127.0.0.1", port: port).get()
+            }
+        }
+    }
+
+    @Test func `a shutdown cuts what is not settled in time`() async throws {
+        let backend = ScriptedBackend { _ in nil }
+        let configuration = try Fixture.configuration { $0.shutdownDuration = .milliseconds(50) }
+        try await Fixture.withFront(backend, configuration) { front, port in
+            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { provider in
+                try await provider.send(try Fixture.frames(1...1))
+                try await backend.wait("the message") { $0.taken.count == 1 }
+                front.stop()
+                #expect(try await provider.end().octets == [])
+            }
+        }
+        backend.settle(1, .accepted)
+        #expect(backend.current.closedCount == 1)
+    }
+
+    @Test func `a front that cannot listen says why, and runs only once`() async throws {
+        let backend = ScriptedBackend()
+        try await Fixture.withFront(backend) { front, port in
+            await #expect(throws: GatewayError.ranAlready) { try await front.run() }
+            let second = BinaryFront(configuration: try Fixture.configuration { $0.port = port }, backend: backend)
+            await #expect(throws: GatewayError.self) { try await second.run() }
+            await #expect(throws: GatewayError.self) { try await second.boundAddress }
+        }
+    }
+
+    @Test func `a provider that never goes is cut when its time is over`() async throws {
+        let backend = ScriptedBackend { _ in .rejected(.invalidToken) }
+        let configuration = try Fixture.configuration { $0.drainDuration = .milliseconds(50) }
+        try await Fixture.withFront(backend, configuration) { _, port in
+            let context = try Fixture.client()
+            try await ScriptedProvider.withConnection(port: port, context: context, isReading: false) { provider in
+                provider.push(try Fixture.frames(1...1))
+                try await backend.wait("the cut") { $0.closedCount == 1 }
+            }
+        }
+    }
+}

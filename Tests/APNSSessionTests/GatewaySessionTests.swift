@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSession
+import APNSWire
+import NIOCore
+import Testing
+
+/// Messages as a gateway may meet them.
+enum GatewayFixture {
+    static func message(
+        _ identifier: UInt32?,
+        command: Command = .enhanced,
+        tokenOctetCount: Int = 32,
+        payload: String = "{}",
+        priority: UInt8? = nil
+    ) throws -> FrameLayout {
+        let token = tokenOctetCount == 0 ? nil : try DeviceToken(octets: [UInt8](repeating: 7, count: tokenOctetCount))
+        let frame = NotificationFrame(
+            command: command,
+            identifier: identifier,
+            expiry: command == .simple ? nil : 0,
+            priority: priority,
+            token: token,
+            payload: ByteBuffer(string: payload)
+        )
+        return try Self.layout(frame)
+    }
+
+    /// Where the parts of a frame lie once it is written.
+    static func layout(_ frame: NotificationFrame) throws -> FrameLayout {
+        var octets = ByteBuffer()
+        try frame.write(into: &octets)
+        let layout = try octets.withUnsafeReadableBytes { try FrameLayout(parsing: $0, limits: FrameLimits()) }
+        return try #require(layout)
+    }
+
+    static func ending(
+        _ status: ErrorResponse.Status?,
+        _ identifier: UInt32 = 0,
+        at number: UInt64,
+        drains: Bool = true
+    ) -> GatewayEnding {
+        GatewayEnding(
+            response: status.map { ErrorResponse(status: $0, identifier: identifier) },
+            number: number,
+            drains: drains
+        )
+    }
+}
+
+@Suite struct GatewaySessionTests {
+    typealias Fixture = GatewayFixture
+
+    /// Hands on messages with the identifiers from 101 on and leaves them without a verdict.
+    static func session(inFlight count: Int, inFlightCountMax: Int = 1000) throws -> GatewaySession {
+        var session = GatewaySession(inFlightCountMax: inFlightCountMax, drainOctetCountMax: 100)
+        for number in 1...UInt64(max(count, 1)) where count > 0 {
+            #expect(session.receive(try Fixture.message(100 + UInt32(number))) == .handOn(number))
+            #expect(session.wait(for: number) == (number == inFlightCountMax ? .stopReading : .none))
+        }
+        return session
+    }
+
+    struct Check: Sendable, CustomTestStringConvertible {
+        var testDescription: String
+        var command = Command.items
+        var tokenOctetCount = 32
+        var payload = "{}"
+        var priority: UInt8?
+        var isPayloadObject = true
+        var status: ErrorResponse.Status?
+    }
+
+    static let checks: [Check] = [
+        Check(testDescription: "all is well", status: nil),
+        Check(testDescription: "a probe", tokenOctetCount: 0, payload: "", status: .missingDeviceToken),
+        Check(
+            testDescription: "the token goes before all",
+            tokenOctetCount: 0,
+            payload: "x",
+            priority: 1,
+            isPayloadObject: false,
+            status: .missingDeviceToken
+        ),
+        Check(
+            testDescription: "no payload goes before the length of the token",
+            tokenOctetCount: 33,
+            payload: "",
+            priority: 1,
+            isPayloadObject: false,
+            status: .missingPayload
+        ),
+        Check(
+            testDescription: "the length of the token goes before that of the payload",
+            tokenOctetCount: 33,
+            payload: "{\"a\":1}",
+            priority: 1,
+            isPayloadObject: false,
+            status: .invalidTokenSize
+        ),
+        Check(
+            testDescription: "the length of the payload goes before its content",
+            payload: "{\"a\":1}",
+            priority: 1,
+            isPayloadObject: false,
+            status: .invalidPayloadSize
+        ),
+        Check(
+            testDescription: "commands 0 and 1 have a limit of their own",
+            command: .enhanced,
+            payload: "{ }",
+            status: .invalidPayloadSize
+        ),
+        Check(
+            testDescription: "the content goes before the priority",
+            payload: "x",
+            priority: 1,
+            isPayloadObject: false,
+            status: .processingError
+        ),
+        Check(testDescription: "priority 1", priority: 1, status: .unknown),
+        Check(testDescription: "priority 5", priority: 5, status: nil),
+        Check(testDescription: "priority 10", priority: 10, status: nil),
+    ]
+
+    @Test(arguments: checks) func `a message is checked in the order the guide implies`(_ check: Check) throws {
+        var rules = GatewayRules()
+        rules.tokenOctetCounts = 32...32
+        rules.payloadOctetCountMaxItems = 4
+        rules.payloadOctetCountMaxEnhanced = 2
+        var session = GatewaySession(rules: rules)
+        let message = try Fixture.message(
+            9,
+            command: check.command,
+            tokenOctetCount: check.tokenOctetCount,
+            payload: check.payload,
+            priority: check.priority
+        )
+        let expected: GatewaySession.OnMessage =
+            check.status.map { .finish(Fixture.ending($0, 9, at: 1)) } ?? .handOn(1)
+        #expect(session.receive(message, isPayloadObject: check.isPayloadObject) == expected)
+    }
+
+    @Test func `checks that are switched off let messages pass`() throws {
+        var rules = GatewayRules()
+        rules.malformedPayloadStatus = nil
+        rules.priorityStatus = nil
+        var session = GatewaySession(rules: rules)
+        let message = try Fixture.message(1, command: .items, payload: "x", priority: 77)
+        #expect(session.receive(message, isPayloadObject: false) == .handOn(1))
+    }
+
+    @Test func `a faulty message is reported only when all before it are settled`() throws {
+        var session = try Self.session(inFlight: 2)
+        #expect(session.receive(try Fixture.message(103, tokenOctetCount: 0, payload: "")) == .awaitEarlier)
+        #expect(session.receive(try Fixture.message(104)) == .discard)
+        #expect(session.settle(2, .accepted) == .none)
+        #expect(session.settle(1, .dead) == .finish(Fixture.ending(.missingDeviceToken, 103, at: 3)))
+        #expect(session.acceptedCount == 2)
+        #expect(session.receive(try Fixture.message(105)) == .discard)
+    }
+
+    @Test func `the lowest failing message is reported, whichever verdict comes first`() throws {
+        var session = try Self.session(inFlight: 4)
+        #expect(session.settle(4, .rejected(.invalidPayloadSize)) == .awaitEarlier)
+        #expect(session.settle(2, .rejected(.invalidToken)) == .awaitEarlier)
+        #expect(session.settle(3, .accepted) == .none)
+        #expect(session.settle(1, .accepted) == .finish(Fixture.ending(.invalidToken, 102, at: 2)))
+        #expect(session.settle(3, .accepted) == .none)
+        #expect(session.acceptedCount == 1)
+    }
+
+    @Test func `a second verdict on a message is passed over`() throws {
+        var session = try Self.session(inFlight: 2)
+        #expect(session.settle(2, .accepted) == .none)
+        #expect(session.settle(2, .rejected(.invalidToken)) == .none)
+        #expect(session.settle(1, .accepted) == .none)
+        #expect(session.settle(1, .rejected(.invalidToken)) == .none)
+        #expect(session.settle(99, .rejected(.invalidToken)) == .none)
+        #expect(session.acceptedCount == 2)
+    }
+
+    @Test func `a faulty message of command 0 closes the connection without a word`() throws {
+        var local = GatewaySession()
+        #expect(
+            local.receive(try Fixture.message(nil, command: .simple, payload: ""))
+                == .finish(Fixture.ending(nil, at: 1))
+        )
+        var rejected = GatewaySession()
+        #expect(rejected.receive(try Fixture.message(nil, command: .simple)) == .handOn(1))
+        #expect(rejected.settle(1, .rejected(.invalidToken)) == .finish(Fixture.ending(nil, at: 1)))
+        var unreadable = GatewaySession()
+        #expect(
+            unreadable.receive(
+                WireError.payloadTooLong(announced: 3000, limit: 2048, identifier: nil),
+                command: .simple
+            )
+                == .finish(Fixture.ending(nil, at: 1))
+        )
+    }
+
+    @Test func `an unknown command closes without a word after what came before it`() throws {
+        var session = try Self.session(inFlight: 1)
+        #expect(session.receive(WireError.unknownCommand(9), command: nil) == .awaitEarlier)
+        #expect(session.receive(WireError.unknownCommand(9), command: nil) == .discard)
+        #expect(session.settle(1, .accepted) == .finish(Fixture.ending(nil, at: 2)))
+    }
+
+    @Test func `a broken frame is reported by its identifier, or by 0 where it has none`() throws {
+        var known = GatewaySession()
+        #expect(
+            known.receive(WireError.itemRepeated(item: 1, identifier: 5), command: .items)
+                == .finish(Fixture.ending(.protocolError, 5, at: 1))
+        )
+        var unknown = GatewaySession()
+        #expect(
+            unknown.receive(WireError.frameTooLong(announced: 9000, limit: 8192), command: .items)
+                == .finish(Fixture.ending(.protocolError, 0, at: 1))
+        )
+        var missing = GatewaySession()
+        #expect(missing.receive(try Fixture.message(nil, command: .items)) == .handOn(1))
+        #expect(missing.settle(1, .rejected(.invalidToken)) == .finish(Fixture.ending(.invalidToken, 0, at: 1)))
+    }
+
+    @Test func `a service fault carries the identifier of the last message that was taken`() throws {
+        var session = try Self.session(inFlight: 4)
+        #expect(session.settle(3, .serviceFault) == .awaitEarlier)
+        #expect(session.settle(2, .accepted) == .none)
+        #expect(session.settle(1, .accepted) == .finish(Fixture.ending(.shutdown, 102, at: 3)))
+        var first = try Self.session(inFlight: 1)
+        #expect(first.settle(1, .serviceFault) == .finish(Fixture.ending(.shutdown, 0, at: 1)))
+    }
+
+    @Test func `the last message that is to be taken counts as taken, and nothing behind it`() throws {
+        var session = try Self.session(inFlight: 3)
+        #expect(session.settle(3, .accepted) == .none)
+        #expect(session.settle(2, .acceptedAsLast) == .awaitEarlier)
+        #expect(session.settle(1, .accepted) == .finish(Fixture.ending(.shutdown, 102, at: 3)))
+        #expect(session.acceptedCount == 2)
+    }
+
+    @Test func `reading stops when as many as may be are in flight, and resumes when half are settled`() throws {
+        var session = try Self.session(inFlight: 4, inFlightCountMax: 4)
+        #expect(session.inFlightCount == 4)
+        #expect(session.settle(2, .accepted) == .none)
+        #expect(session.settle(3, .accepted) == .none)
+        #expect(session.settle(1, .accepted) == .resumeReading)
+        #expect(session.receive(try Fixture.message(105)) == .handOn(5))
+        var strict = try Self.session(inFlight: 1, inFlightCountMax: 1)
+        #expect(strict.settle(1, .accepted) == .resumeReading)
+        #expect(strict.receive(try Fixture.message(102)) == .handOn(2))
+        #expect(strict.settle(2, .accepted) == .none)
+    }
+
+    @Test func `messages that are accepted behind one that waits count as in flight`() throws {
+        var session = try Self.session(inFlight: 1, inFlightCountMax: 2)
+        #expect(session.receive(try Fixture.message(102)) == .handOn(2))
+        #expect(session.settle(2, .accepted) == .stopReading)
+        #expect(session.settle(1, .accepted) == .resumeReading)
+    }
+
+    @Test func `the end resumes reading that was stopped`() throws {
+        var session = try Self.session(inFlight: 2, inFlightCountMax: 2)
+        #expect(session.settle(2, .rejected(.invalidToken)) == .awaitEarlier)
+        #expect(session.settle(1, .accepted) == .finish(Fixture.ending(.invalidToken, 102, at: 2)))
+    }
+
+    @Test func `a provider that closes its side still gets its response`() throws {
+        var session = try Self.session(inFlight: 2)
+        #expect(session.inputClosed() == .awaitEarlier)
+        #expect(session.settle(2, .rejected(.invalidToken)) == .awaitEarlier)
+        #expect(
+            session.settle(1, .accepted) == .finish(Fixture.ending(.invalidToken, 102, at: 2, drains: false))
+        )
+        #expect(session.inputClosed() == .none)
+        var idle = GatewaySession()
+        #expect(idle.inputClosed() == .close)
+        #expect(idle.inputClosed() == .none)
+        var taken = try Self.session(inFlight: 1)
+        #expect(taken.inputClosed() == .awaitEarlier)
+        #expect(taken.settle(1, .accepted) == .finish(Fixture.ending(nil, at: 2, drains: false)))
+    }
+
+    @Test func `a provider that closes while the end waits gets the end`() throws {
+        var session = try Self.session(inFlight: 1)
+        #expect(session.receive(try Fixture.message(102, payload: "")) == .awaitEarlier)
+        #expect(session.inputClosed() == .awaitEarlier)
+        #expect(session.settle(1, .accepted) == .finish(Fixture.ending(.missingPayload, 102, at: 2, drains: false)))
+    }
+
+    @Test func `a shutdown waits for what is in flight`() throws {
+        var announced = try Self.session(inFlight: 2)
+        #expect(announced.shutDown(isAnnounced: true) == .awaitEarlier)
+        #expect(announced.receive(try Fixture.message(103)) == .discard)
+        #expect(announced.shutDown(isAnnounced: true) == .none)
+        #expect(announced.settle(1, .accepted) == .none)
+        #expect(announced.settle(2, .accepted) == .finish(Fixture.ending(.shutdown, 102, at: 3)))
+        var silent = try Self.session(inFlight: 0)
+        #expect(silent.shutDown(isAnnounced: false) == .finish(Fixture.ending(nil, at: 1)))
+        var rejected = try Self.session(inFlight: 1)
+        #expect(rejected.shutDown(isAnnounced: true) == .awaitEarlier)
+        #expect(rejected.settle(1, .rejected(.invalidToken)) == .finish(Fixture.ending(.invalidToken, 101, at: 1)))
+    }
+
+    @Test func `what comes after the end is thrown away within limits`() throws {
+        var octets = try Self.session(inFlight: 1)
+        #expect(octets.discarded(octetCount: 1000) == .none)
+        #expect(octets.drainDeadlinePassed() == .none)
+        #expect(octets.settle(1, .rejected(.invalidToken)) == .finish(Fixture.ending(.invalidToken, 101, at: 1)))
+        #expect(octets.settle(1, .accepted) == .none)
+        #expect(octets.shutDown(isAnnounced: true) == .none)
+        #expect(octets.discarded(octetCount: 99) == .none)
+        #expect(octets.discarded(octetCount: 1) == .close)
+        #expect(octets.discarded(octetCount: 1) == .none)
+        #expect(octets.drainDeadlinePassed() == .none)
+        var time = try Self.session(inFlight: 1)
+        #expect(time.settle(1, .serviceFault) == .finish(Fixture.ending(.shutdown, 0, at: 1)))
+        #expect(time.drainDeadlinePassed() == .close)
+        var provider = try Self.session(inFlight: 1)
+        #expect(provider.settle(1, .serviceFault) == .finish(Fixture.ending(.shutdown, 0, at: 1)))
+        #expect(provider.inputClosed() == .close)
+    }
+
+    @Test func `verdicts on a lost connection are passed over`() throws {
+        var session = try Self.session(inFlight: 2)
+        session.connectionLost()
+        #expect(session.settle(1, .accepted) == .none)
+        #expect(session.settle(2, .rejected(.invalidToken)) == .none)
+        #expect(session.receive(try Fixture.message(103)) == .discard)
+        #expect(session.receive(WireError.unknownCommand(3), command: nil) == .discard)
+        #expect(session.inputClosed() == .none)
+        #expect(session.wait(for: 2) == .none)
+    }
+
+    @Test func `taking a message while reading is stopped is the caller's mistake`() async {
+        await #expect(processExitsWith: .failure) {
+            var session = GatewaySession(inFlightCountMax: 1)
+            _ = session.receive(try GatewayFixture.message(1))
+            _ = session.wait(for: 1)
+            _ = session.receive(try GatewayFixture.message(2))
+        }
+    }
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSession
+import APNSWire
+import NIOCore
+import Testing
+
+/// A small generator of random numbers with a seed, so that a failure can be run again.
+struct GatewayRandom: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(seed: UInt64) { self.state = seed }
+
+    mutating func next() -> UInt64 {
+        self.state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = self.state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+
+    mutating func chance(_ parts: Int, of whole: Int) -> Bool { Int.random(in: 0..<whole, using: &self) < parts }
+}
+
+/// Goal: no order of messages, verdicts and ends breaks what the stream promises to a provider.
+///
+/// Method: a walk from a seed over messages whose verdicts are decided beforehand; the contract is worked out from
+/// the list alone, without the machine: the end is at the first message that fails, or where the connection was
+/// ended.
+@Suite struct GatewayWalkTests {
+    /// One message of the walk with what will become of it.
+    struct Step {
+        enum Kind { case good, probe, empty, broken, unknown }
+        var kind: Kind
+        var command: Command
+        var identifier: UInt32?
+        var verdict: Verdict
+
+        init(number: UInt32, failurePerThousand: Int, random: inout GatewayRandom) {
+            self.command = Command.allCases.randomElement(using: &random) ?? .enhanced
+            let hasIdentifier = self.command == .enhanced || self.command == .items && random.chance(9, of: 10)
+            self.identifier = hasIdentifier ? number &* 7 : nil
+            self.kind = .good
+            self.verdict = random.chance(1, of: 5) ? .dead : .accepted
+            guard random.chance(failurePerThousand, of: 1000) else { return }
+            let kinds: [Kind] = [.good, .good, .good, .probe, .empty, .broken, .unknown]
+            self.kind = kinds.randomElement(using: &random) ?? .good
+            let verdicts: [Verdict] = [
+                .rejected(.invalidToken), .rejected(.processingError), .serviceFault, .acceptedAsLast,
+            ]
+            self.verdict = verdicts.randomElement(using: &random) ?? .serviceFault
+        }
+
+        var frame: NotificationFrame {
+            get throws {
+                NotificationFrame(
+                    command: self.command,
+                    identifier: self.identifier,
+                    token: self.kind == .probe ? nil : try DeviceToken(octets: [1, 2, 3]),
+                    payload: self.kind == .good ? ByteBuffer(string: "{}") : ByteBuffer()
+                )
+            }
+        }
+    }
+
+    /// What the contract says of a list of messages.
+    struct Contract {
+        var response: ErrorResponse?
+        var number: UInt64
+
+        /// - Parameters:
+        ///   - steps: all that was received before the connection was ended from outside.
+        ///   - isAnnounced: whether that end is told.
+        init(_ steps: [Step], isAnnounced: Bool) {
+            var last: UInt32 = 0
+            self.number = 1
+            for step in steps {
+                let isSilent = step.command == .simple
+                func told(_ status: ErrorResponse.Status) -> ErrorResponse? {
+                    isSilent ? nil : ErrorResponse(status: status, identifier: step.identifier ?? 0)
+                }
+                switch (step.kind, step.verdict) {
+                case (.probe, _): self.response = told(.missingDeviceToken)
+                case (.empty, _): self.response = told(.missingPayload)
+                case (.broken, _): self.response = told(.protocolError)
+                case (.unknown, _): self.response = nil
+                case (.good, .rejected(let status)): self.response = told(status)
+                case (.good, .serviceFault): self.response = ErrorResponse(status: .shutdown, identifier: last)
+                case (.good, .acceptedAsLast):
+                    self.number += 1
+                    self.response = ErrorResponse(status: .shutdown, identifier: step.identifier ?? 0)
+                case (.good, .accepted), (.good, .dead):
+                    last = step.identifier ?? 0
+                    self.number += 1
+                    continue
+                }
+                return
+            }
+            self.response = isAnnounced ? ErrorResponse(status: .shutdown, identifier: last) : nil
+        }
+    }
+
+    /// A walk under way.
+    struct Walk: ~Copyable {
+        var session: GatewaySession
+        var random: GatewayRandom
+        let inFlightCountMax: Int
+        var received: [Step] = []
+        var waiting: [UInt64] = []
+        var handedOn: [UInt64] = []
+        var knownFailure: UInt64 = .max
+        var isReading = true
+        var isDiscarding = false
+        var endings: [GatewayEnding] = []
+        var isEnded: Bool { !self.endings.isEmpty }
+
+        init(seed: UInt64) {
+            self.random = GatewayRandom(seed: seed)
+            let windows = [1, 1, 2, 3, 5, 17, 64]
+            self.inFlightCountMax = windows.randomElement(using: &self.random) ?? 1
+            self.session = GatewaySession(inFlightCountMax: self.inFlightCountMax)
+        }
+
+        mutating func receive(_ step: Step) throws {
+            guard self.isReading else { return }
+            if !self.isDiscarding { self.received.append(step) }
+            let action: GatewaySession.OnMessage
+            switch step.kind {
+            case .good, .probe, .empty: action = self.session.receive(try GatewayFixture.layout(step.frame))
+            case .broken:
+                let error = WireError.itemWidth(item: 4, announced: 3, identifier: step.identifier)
+                action = self.session.receive(error, command: step.command)
+            case .unknown: action = self.session.receive(.unknownCommand(77), command: nil)
+            }
+            switch action {
+            case .handOn(let number): self.take(number)
+            case .awaitEarlier: self.isDiscarding = true
+            case .finish(let ending): self.endings.append(ending)
+            case .discard: #expect(self.isDiscarding || self.isEnded)
+            }
+        }
+
+        mutating func take(_ number: UInt64) {
+            #expect(number == UInt64(self.received.count))
+            #expect(number < self.knownFailure)
+            self.handedOn.append(number)
+            #expect(self.session.inFlightCount <= self.inFlightCountMax)
+            guard self.random.chance(1, of: 2) else { return self.settle(number) }
+            self.waiting.append(number)
+            if self.session.wait(for: number) == .stopReading { self.isReading = false }
+        }
+
+        mutating func settleAny() {
+            guard let index = self.waiting.indices.randomElement(using: &self.random) else { return }
+            self.settle(self.waiting.remove(at: index))
+        }
+
+        mutating func settle(_ number: UInt64) {
+            let verdict = self.received[Int(number) - 1].verdict
+            switch verdict {
+            case .rejected, .serviceFault: self.knownFailure = min(self.knownFailure, number)
+            case .acceptedAsLast: self.knownFailure = min(self.knownFailure, number + 1)
+            case .accepted, .dead: break
+            }
+            switch self.session.settle(number, verdict) {
+            case .none: break
+            case .stopReading: self.isReading = false
+            case .resumeReading: self.isReading = true
+            case .awaitEarlier: (self.isReading, self.isDiscarding) = (true, true)
+            case .finish(let ending): self.endings.append(ending)
+            }
+        }
+    }
+
+    @Test(arguments: 0..<50 as Range<UInt64>)
+    func `every walk keeps the contract of the stream`(hundred: UInt64) throws {
+        for seed in 100 * hundred..<100 * hundred + 100 { try Self.walk(seed: seed) }
+    }
+
+    private static func walk(seed: UInt64) throws {
+        var walk = Walk(seed: seed)
+        let failurePerThousand = [0, 5, 50, 300].randomElement(using: &walk.random) ?? 5
+        let count = Int.random(in: 1...120, using: &walk.random)
+        for number in 1...count where !walk.isEnded {
+            if walk.random.chance(1, of: 3) { walk.settleAny() }
+            while !walk.isReading, !walk.isEnded { walk.settleAny() }
+            guard !walk.isEnded else { break }
+            try walk.receive(
+                Step(number: UInt32(number), failurePerThousand: failurePerThousand, random: &walk.random)
+            )
+        }
+        let isAnnounced = walk.random.chance(1, of: 2)
+        if !walk.isEnded {
+            switch walk.session.shutDown(isAnnounced: isAnnounced) {
+            case .finish(let ending): walk.endings.append(ending)
+            case .awaitEarlier, .none: #expect(!walk.waiting.isEmpty)
+            }
+        }
+        while !walk.waiting.isEmpty { walk.settleAny() }
+        let contract = Contract(walk.received, isAnnounced: isAnnounced)
+        let ending = try #require(walk.endings.first, "seed \(seed)")
+        #expect(walk.endings.count == 1, "seed \(seed)")
+        #expect(ending.response == contract.response, "seed \(seed)")
+        #expect(ending.number == contract.number, "seed \(seed)")
+        #expect(walk.session.acceptedCount == contract.number - 1, "seed \(seed)")
+        if walk.inFlightCountMax == 1 {
+            #expect(
+                walk.handedOn.allSatisfy { $0 <= contract.number },
+                "seed \(seed): handed on behind the failing one"
+            )
+        }
+    }
+
+    /// Goal: it does not matter how the octets of a stream are cut.
+    ///
+    /// Method: the same stream whole and octet by octet through the parser into two machines.
+    @Test(arguments: 0..<200 as Range<UInt64>) func `a stream that drips ends as one that comes whole`(seed: UInt64)
+        throws
+    {
+        var random = GatewayRandom(seed: seed)
+        var stream = ByteBuffer()
+        for number in 1...20 {
+            let step = Step(number: UInt32(number), failurePerThousand: 60, random: &random)
+            switch step.kind {
+            case .unknown: stream.writeInteger(99 as UInt8)
+            case .broken: stream.writeBytes([2, 0, 0, 0, 2, 1, 0])
+            case .good, .probe, .empty: try step.frame.write(into: &stream)
+            }
+        }
+        let whole = Self.run([stream], seed: seed)
+        let dripped = Self.run(stream.readableBytesView.map { ByteBuffer(bytes: [$0]) }, seed: seed)
+        #expect(whole == dripped, "seed \(seed)")
+        #expect(whole.endings.count <= 1, "seed \(seed)")
+    }
+
+    struct Run: Equatable {
+        var handedOn: [UInt64] = []
+        var endings: [GatewayEnding] = []
+    }
+
+    static func run(_ pieces: [ByteBuffer], seed: UInt64) -> Run {
+        var session = GatewaySession()
+        var run = Run()
+        var buffer = ByteBuffer()
+        var isOver = false
+        for piece in pieces where !isOver {
+            buffer.writeImmutableBuffer(piece)
+            while !isOver {
+                let command = buffer.getInteger(at: buffer.readerIndex, as: UInt8.self).flatMap(Command.init)
+                let action: GatewaySession.OnMessage
+                do {
+                    let layout = try buffer.withUnsafeReadableBytes { octets throws(WireError) in
+                        try FrameLayout(parsing: octets, limits: FrameLimits())
+                    }
+                    guard let layout else { break }
+                    buffer.moveReaderIndex(forwardBy: layout.octetCount)
+                    action = session.receive(layout)
+                } catch {
+                    action = session.receive(error, command: command)
+                }
+                guard case .handOn(let number) = action else {
+                    if case .finish(let ending) = action { run.endings.append(ending) }
+                    isOver = true
+                    break
+                }
+                run.handedOn.append(number)
+                let isRejected = (number &+ seed) % 13 == 0
+                if case .finish(let ending) = session.settle(number, isRejected ? .rejected(.invalidToken) : .accepted)
+                {
+                    run.endings.append(ending)
+                    isOver = true
+                }
+            }
+        }
+        return run
+    }
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSGateway
+import APNSSimulator
+import APNSTestKit
+import APNSWire
+import Foundation
+import NIOCore
+import OpenSSLTLS
+import Testing
+
+/// What a provider meets when a simulator's fault happens, and what the books say of it.
+struct FaultCase: Sendable, CustomTestStringConvertible {
+    var testDescription: String
+    var plan: FaultPlan
+    /// What the provider reads in all.
+    var octets: [UInt8]
+    var processedCount: Int
+    var hasCloseNotify = true
+
+    static let all: [FaultCase] = [
+        FaultCase(
+            testDescription: "an undocumented status by message",
+            plan: FaultPlan([Fault(at: .message(5), .reject(status: 77))]),
+            octets: SimulatorFixture.response(77, 5),
+            processedCount: 4
+        ),
+        FaultCase(
+            testDescription: "a status by overall number",
+            plan: FaultPlan([Fault(at: .messageOverall(3), .reject(status: 1))]),
+            octets: SimulatorFixture.response(1, 3),
+            processedCount: 2
+        ),
+        FaultCase(
+            testDescription: "a response with identifier 0",
+            plan: FaultPlan([Fault(at: .message(5), .reject(status: 8), report: FaultReport(identifier: .zero))]),
+            octets: SimulatorFixture.response(8, 0),
+            processedCount: 4
+        ),
+        FaultCase(
+            testDescription: "a response with a foreign identifier",
+            plan: FaultPlan([Fault(at: .message(5), .reject(status: 8), report: FaultReport(identifier: .fixed(99)))]),
+            octets: SimulatorFixture.response(8, 99),
+            processedCount: 4
+        ),
+        FaultCase(
+            testDescription: "status 10 with the identifier of the last that was taken",
+            plan: FaultPlan([Fault(at: .message(6), .shutDown)]),
+            octets: SimulatorFixture.response(10, 6),
+            processedCount: 6
+        ),
+        FaultCase(
+            testDescription: "status 10 with identifier 0",
+            plan: FaultPlan([Fault(at: .message(6), .shutDown, report: FaultReport(identifier: .zero))]),
+            octets: SimulatorFixture.response(10, 0),
+            processedCount: 6
+        ),
+        FaultCase(
+            testDescription: "an end without a word",
+            plan: FaultPlan([Fault(at: .message(6), .cut)]),
+            octets: [],
+            processedCount: 6
+        ),
+        FaultCase(
+            testDescription: "a response that is lost",
+            plan: FaultPlan([Fault(at: .message(6), .reject(status: 8), report: FaultReport(isLost: true))]),
+            octets: [],
+            processedCount: 5
+        ),
+        FaultCase(
+            testDescription: "a response octet by octet",
+            plan: FaultPlan([Fault(at: .message(6), .reject(status: 8), report: FaultReport(isSplit: true))]),
+            octets: SimulatorFixture.response(8, 6),
+            processedCount: 5
+        ),
+        FaultCase(
+            testDescription: "a late response",
+            plan: FaultPlan([Fault(at: .message(6), .reject(status: 8), report: FaultReport(delayMilliseconds: 200))]),
+            octets: SimulatorFixture.response(8, 6),
+            processedCount: 5
+        ),
+        FaultCase(
+            testDescription: "a reset without a response",
+            plan: FaultPlan([
+                Fault(at: .message(6), .reject(status: 8), report: FaultReport(isLost: true, ending: .reset))
+            ]),
+            octets: [],
+            processedCount: 5,
+            hasCloseNotify: false
+        ),
+        FaultCase(
+            testDescription: "a reset behind a message that was taken",
+            plan: FaultPlan([Fault(at: .message(6), .cut, report: FaultReport(ending: .reset))]),
+            octets: [],
+            processedCount: 6,
+            hasCloseNotify: false
+        ),
+        FaultCase(
+            testDescription: "a reset behind the response",
+            plan: FaultPlan([Fault(at: .message(6), .reject(status: 8), report: FaultReport(ending: .reset))]),
+            octets: SimulatorFixture.response(8, 6),
+            processedCount: 5,
+            hasCloseNotify: false
+        ),
+        FaultCase(
+            testDescription: "an abrupt close behind the response",
+            plan: FaultPlan([Fault(at: .message(6), .reject(status: 8), report: FaultReport(ending: .abrupt))]),
+            octets: SimulatorFixture.response(8, 6),
+            processedCount: 5
+        ),
+        FaultCase(
+            testDescription: "a close right after the handshake",
+            plan: FaultPlan([Fault(at: .connection(1), .refuse)]),
+            octets: [],
+            processedCount: 0
+        ),
+        FaultCase(
+            testDescription: "a reset right after the handshake",
+            plan: FaultPlan([Fault(at: .anyConnection, .refuse, report: FaultReport(ending: .reset))]),
+            octets: [],
+            processedCount: 0,
+            hasCloseNotify: false
+        ),
+        FaultCase(
+            testDescription: "a probe's answer octet by octet and with identifier 0",
+            plan: FaultPlan(report: FaultReport(identifier: .zero, isSplit: true)),
+            octets: SimulatorFixture.response(2, 0),
+            processedCount: 20
+        ),
+        FaultCase(
+            testDescription: "a slow reader",
+            plan: FaultPlan([
+                Fault(at: .anyConnection, .slow(ReadingPace(octetCount: 300, intervalMilliseconds: 5)))
+            ]),
+            octets: SimulatorFixture.response(2, 21),
+            processedCount: 20
+        ),
+    ]
+}
+
+@Suite(.timeLimit(.minutes(1)))
+struct FaultTests {
+    typealias Fixture = SimulatorFixture
+
+    @Test(arguments: FaultCase.all) func `each fault does what it says`(_ fault: FaultCase) async throws {
+        try await Simulator.withRunning(try Fixture.configuration(fault.plan)) { simulator in
+            var octets = try Fixture.messages(20)
+            octets.writeImmutableBuffer(try Fixture.probe(21))
+            let ending = try await Fixture.send(octets, to: simulator)
+            #expect(ending.octets == fault.octets)
+            #expect(ending.hasCloseNotify == fault.hasCloseNotify)
+            #expect(simulator.statistics.processedCount == fault.processedCount)
+            for number in 1...20 {
+                let count = simulator.deliveryCount(of: try Fixture.token(number))
+                #expect(count == (number <= fault.processedCount ? 1 : 0))
+            }
+        }
+    }
+
+    @Test func `a fault by token happens wherever the token is, as often as it may`() async throws {
+        let token = try Fixture.token(7).hexadecimal
+        let plan = FaultPlan([Fault(at: .token(token), .reject(status: 1), occurrenceCountMax: 2)])
+        try await Simulator.withRunning(try Fixture.configuration(plan)) { simulator in
+            for _ in 0..<2 {
+                let octets = try Fixture.messages(9)
+                #expect(try await Fixture.send(octets, to: simulator).octets == Fixture.response(1, 7))
+            }
+            var octets = try Fixture.messages(9)
+            octets.writeImmutableBuffer(try Fixture.probe(10))
+            #expect(try await Fixture.send(octets, to: simulator).octets == Fixture.response(2, 10))
+            #expect(simulator.statistics.processedCount == 6 + 6 + 9)
+            #expect(simulator.statistics.endings == [1: 2, 2: 1])
+        }
+    }
+
+    /// Goal: what comes while a late response waits is thrown away, and counted as such.
+    ///
+    /// Method: the provider floods during the delay; the books must say processed only what is before the bad one.
+    @Test(arguments: [0, 50, 300]) func `nothing behind a bad message counts, however late the response`(
+        delayMilliseconds: Int
+    ) async throws {
+        let report = FaultReport(delayMilliseconds: delayMilliseconds)
+        let plan = FaultPlan(report: report)
+        let began = ContinuousClock.now
+        try await Simulator.withRunning(try Fixture.configuration(plan)) { simulator in
+            let context = try Fixture.client()
+            try await ScriptedProvider.withConnection(port: simulator.gatewayPort, context: context) { provider in
+                var octets = try Fixture.messages(50)
+                octets.writeImmutableBuffer(try Fixture.message(51, to: 999))
+                provider.push(octets)
+                let flood = try Fixture.messages(100)
+                for _ in 0..<100 { provider.push(flood) }
+                #expect(try await provider.end().octets == Fixture.response(8, 51))
+                // The provider keeps its side open, so all of it arrives within the time of draining.
+                let deadline = ContinuousClock.now + .seconds(4)
+                while simulator.statistics.discardedCount < 10_000, ContinuousClock.now < deadline {
+                    try await Task.sleep(for: .milliseconds(2))
+                }
+                #expect(simulator.statistics.discardedCount == 10_000)
+            }
+            #expect(simulator.statistics.processedCount == 50)
+            #expect(simulator.deliveryCount(of: try Fixture.token(60)) == 0)
+        }
+        #expect(ContinuousClock.now - began >= .milliseconds(delayMilliseconds))
+    }
+
+    @Test func `a plan goes through JSON unchanged`() throws {
+        let plan = FaultPlan(FaultCase.all.flatMap(\.plan.faults), report: FaultReport(identifier: .fixed(3)))
+        let data = try JSONEncoder().encode(plan)
+        #expect(try JSONDecoder().decode(FaultPlan.self, from: data) == plan)
+    }
+
+    @Test func `a fault at a token that is none is an error`() async throws {
+        let plan = FaultPlan([Fault(at: .token("no token"), .cut)])
+        await #expect(throws: WireError.self) {
+            try await Simulator.withRunning(try Fixture.configuration(plan)) { _ in }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSGateway
+import APNSSimulator
+import APNSTestKit
+import APNSWire
+import NIOCore
+import OpenSSLTLS
+
+/// The certificates and devices of these tests.
+enum SimulatorFixture {
+    static let topic = "com.example.app"
+    static let authority = Result { try ThrowawayAuthority() }
+    static let gateway = Result { try Self.authority.get().issueServer() }
+    static let provider = Result { try Self.authority.get().issueClient(topic: Self.topic) }
+    static let deadSince: UInt32 = 1_700_000_000
+
+    static func token(_ number: Int) throws -> DeviceToken {
+        try DeviceToken(octets: [UInt8](repeating: 0xD0, count: 30) + [UInt8(number >> 8 & 255), UInt8(number & 255)])
+    }
+
+    /// Devices 1 to 100 are there, 101 is dead, 102 is of another app, 103 is of the other environment.
+    static func configuration(
+        _ faults: FaultPlan = FaultPlan(),
+        _ change: (inout SimulatorConfiguration) -> Void = { _ in }
+    ) throws -> SimulatorConfiguration {
+        var devices = try (1...100).map { SimulatedDevice(token: try Self.token($0), topic: Self.topic) }
+        devices.append(SimulatedDevice(token: try Self.token(101), topic: Self.topic, deadSince: Self.deadSince))
+        devices.append(SimulatedDevice(token: try Self.token(102), topic: "com.example.other"))
+        devices.append(SimulatedDevice(token: try Self.token(103), topic: Self.topic, environment: .production))
+        var configuration = SimulatorConfiguration(
+            identity: try Self.gateway.get().identity,
+            clientTrust: .pem(try Self.authority.get().certificatePEM),
+            devices: devices
+        )
+        configuration.faults = faults
+        configuration.front.maximumVersion = .tls1_3
+        change(&configuration)
+        return configuration
+    }
+
+    static func client(topic: String? = nil) throws -> TLSContext {
+        let identity = try topic.map { try Self.authority.get().issueClient(topic: $0) } ?? Self.provider.get()
+        let trust = TLSTrust.pem(try Self.authority.get().certificatePEM)
+        return try TLSContext(TLSConfiguration.client(identity: identity.identity, trust: trust))
+    }
+
+    /// A message with this identifier for the device of this number.
+    static func message(_ identifier: UInt32, to device: Int, payload: String = "{\"aps\":{}}") throws -> ByteBuffer {
+        var octets = ByteBuffer()
+        let frame = NotificationFrame(
+            command: .enhanced,
+            identifier: identifier,
+            expiry: 0,
+            token: try Self.token(device),
+            payload: ByteBuffer(string: payload)
+        )
+        try frame.write(into: &octets)
+        return octets
+    }
+
+    /// Messages with the identifiers 1 to `count`, each to the device of the same number.
+    static func messages(_ count: Int) throws -> ByteBuffer {
+        var octets = ByteBuffer()
+        for number in 1...count { octets.writeImmutableBuffer(try Self.message(UInt32(number), to: number)) }
+        return octets
+    }
+
+    static func probe(_ identifier: UInt32) throws -> ByteBuffer {
+        var octets = ByteBuffer()
+        try NotificationFrame.probe(command: .enhanced, identifier: identifier).write(into: &octets)
+        return octets
+    }
+
+    static func response(_ status: UInt8, _ identifier: UInt32) -> [UInt8] {
+        [8, status] + withUnsafeBytes(of: identifier.bigEndian) { Array($0) }
+    }
+
+    /// Sends octets on a connection of their own, and returns its end.
+    static func send(
+        _ octets: ByteBuffer,
+        to simulator: Simulator,
+        topic: String? = nil
+    ) async throws -> ScriptedProvider.Ending {
+        try await ScriptedProvider.withConnection(port: simulator.gatewayPort, context: try Self.client(topic: topic)) {
+            $0.push(octets)
+            return try await $0.end()
+        }
+    }
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSimulator
+import APNSTestKit
+import APNSWire
+import NIOConcurrencyHelpers
+import NIOCore
+import Testing
+
+@Suite(.timeLimit(.minutes(1)))
+struct SimulatorTests {
+    typealias Fixture = SimulatorFixture
+
+    @Test func `what is taken is in the books, the last of it in full`() async throws {
+        let seen = NIOLockedValueBox<[UInt64]>([])
+        let configuration = try Fixture.configuration {
+            $0.lastDeliveryCountMax = 7
+            $0.onDelivery = { delivered in seen.withLockedValue { $0.append(delivered.messageNumber) } }
+        }
+        try await Simulator.withRunning(configuration) { simulator in
+            var octets = try Fixture.messages(20)
+            octets.writeImmutableBuffer(try Fixture.message(21, to: 3))
+            octets.writeImmutableBuffer(try Fixture.probe(22))
+            #expect(try await Fixture.send(octets, to: simulator).octets == Fixture.response(2, 22))
+            #expect(simulator.statistics.processedCount == 21)
+            #expect(simulator.statistics.messageCount == 21)
+            #expect(simulator.statistics.connectionCount == 1)
+            #expect(simulator.statistics.endings == [2: 1])
+            #expect(simulator.deliveryCount(of: try Fixture.token(3)) == 2)
+            #expect(simulator.deliveryCount(of: try Fixture.token(20)) == 1)
+            #expect(simulator.deliveryCount(of: try Fixture.token(21)) == 0)
+            #expect(simulator.lastDeliveries.map(\.identifier) == [15, 16, 17, 18, 19, 20, 21])
+            let last = try #require(simulator.lastDeliveries.last)
+            #expect(last.notification.token == (try Fixture.token(3)))
+            #expect(last.notification.payload == ByteBuffer(string: "{\"aps\":{}}"))
+            #expect(last.topic == Fixture.topic && last.connectionNumber == 1 && !last.isDead)
+        }
+        #expect(seen.withLockedValue { $0 } == Array(1...21))
+    }
+
+    @Test(arguments: [102, 103, 104])
+    func `a token of another app, of the other environment, or of nobody is refused with 8`(device: Int) async throws {
+        try await Simulator.withRunning(try Fixture.configuration()) { simulator in
+            var octets = try Fixture.message(1, to: 1)
+            octets.writeImmutableBuffer(try Fixture.message(2, to: device))
+            octets.writeImmutableBuffer(try Fixture.message(3, to: 1))
+            octets.writeImmutableBuffer(try Fixture.message(4, to: 1))
+            #expect(try await Fixture.send(octets, to: simulator).octets == Fixture.response(8, 2))
+            let statistics = simulator.statistics
+            #expect(statistics.processedCount == 1)
+            #expect(statistics.rejectedCount == 1)
+            #expect(statistics.discardedCount == 2)
+        }
+    }
+
+    @Test func `the topic is the certificate's`() async throws {
+        try await Simulator.withRunning(try Fixture.configuration()) { simulator in
+            let own = try Fixture.message(1, to: 1)
+            #expect(
+                try await Fixture.send(own, to: simulator, topic: "com.example.other").octets == Fixture.response(8, 1)
+            )
+            var octets = try Fixture.message(1, to: 102)
+            octets.writeImmutableBuffer(try Fixture.probe(2))
+            #expect(
+                try await Fixture.send(octets, to: simulator, topic: "com.example.other").octets
+                    == Fixture.response(2, 2)
+            )
+        }
+    }
+
+    @Test func `unknown tokens are taken where that is set`() async throws {
+        let configuration = try Fixture.configuration {
+            $0.acceptsUnknownTokens = true
+            $0.countedTokenCountMax = 1
+        }
+        try await Simulator.withRunning(configuration) { simulator in
+            var octets = try Fixture.message(1, to: 500)
+            octets.writeImmutableBuffer(try Fixture.message(2, to: 501))
+            octets.writeImmutableBuffer(try Fixture.message(3, to: 102))
+            #expect(try await Fixture.send(octets, to: simulator).octets == Fixture.response(8, 3))
+            #expect(simulator.deliveryCount(of: try Fixture.token(500)) == 1)
+            #expect(simulator.deliveryCount(of: try Fixture.token(501)) == 0)
+            #expect(simulator.statistics.processedCount == 2)
+        }
+    }
+
+    @Test func `a dead device takes in silence and is in the feedback, until it is registered again`() async throws {
+        try await Simulator.withRunning(try Fixture.configuration()) { simulator in
+            #expect(simulator.feedback(topic: Fixture.topic, environment: .sandbox) == [])
+            var octets = try Fixture.message(1, to: 101)
+            octets.writeImmutableBuffer(try Fixture.message(2, to: 1))
+            octets.writeImmutableBuffer(try Fixture.probe(3))
+            #expect(try await Fixture.send(octets, to: simulator).octets == Fixture.response(2, 3))
+            let tuple = FeedbackTuple(failedAt: Fixture.deadSince, token: try Fixture.token(101))
+            #expect(simulator.feedback(topic: Fixture.topic, environment: .sandbox) == [tuple])
+            #expect(simulator.feedback(topic: Fixture.topic, environment: .production) == [])
+            #expect(simulator.feedback(topic: "com.example.other", environment: .sandbox) == [])
+            #expect(simulator.statistics.deadCount == 1 && simulator.statistics.processedCount == 2)
+            simulator.register(SimulatedDevice(token: try Fixture.token(101), topic: Fixture.topic))
+            #expect(simulator.feedback(topic: Fixture.topic, environment: .sandbox) == [])
+        }
+    }
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import NIOCore
+import Testing
+
+/// Goal: the reader that copies nothing and the reader that makes values say the same of every stream.
+///
+/// Method: both read frames of every kind, whole, cut off, and with octets changed at random.
+@Suite struct FrameLayoutTests {
+    enum Reading: Equatable {
+        case frame(NotificationFrame, octetCount: Int)
+        case incomplete
+        case fault(WireError)
+    }
+
+    static func byValue(_ octets: [UInt8], _ limits: FrameLimits) -> Reading {
+        var buffer = ByteBuffer(bytes: octets)
+        do {
+            guard let frame = try NotificationFrame(parsing: &buffer, limits: limits) else { return .incomplete }
+            return .frame(frame, octetCount: octets.count - buffer.readableBytes)
+        } catch { return .fault(error) }
+    }
+
+    static func byLayout(_ octets: [UInt8], _ limits: FrameLimits) -> Reading {
+        octets.withUnsafeBytes { raw in
+            do {
+                guard let layout = try FrameLayout(parsing: raw, limits: limits) else { return .incomplete }
+                let token = Array(octets[layout.tokenOffset..<layout.tokenOffset + layout.tokenOctetCount])
+                let payload = octets[layout.payloadOffset..<layout.payloadOffset + layout.payloadOctetCount]
+                let frame = NotificationFrame(
+                    command: layout.command,
+                    identifier: layout.identifier,
+                    expiry: layout.expiry,
+                    priority: layout.priority,
+                    token: token.isEmpty ? nil : try DeviceToken(octets: token),
+                    payload: ByteBuffer(bytes: payload)
+                )
+                return .frame(frame, octetCount: layout.octetCount)
+            } catch let error as WireError {
+                return .fault(error)
+            } catch {
+                Issue.record(error)
+                return .incomplete
+            }
+        }
+    }
+
+    static func limits(_ random: inout SplitMix64) -> FrameLimits {
+        var limits = FrameLimits()
+        limits.tokenOctetCountMax = [100, 32, 200].randomElement(using: &random) ?? 100
+        limits.payloadOctetCountMax = [2048, 256, 10].randomElement(using: &random) ?? 2048
+        limits.frameOctetCountMax = [8192, 100].randomElement(using: &random) ?? 8192
+        limits.allowsUnknownItems = Bool.random(using: &random)
+        return limits
+    }
+
+    @Test(arguments: 0..<20 as Range<UInt64>)
+    func `both readers say the same of every stream`(seed: UInt64) throws {
+        var random = SplitMix64(seed: seed)
+        for _ in 0..<200 {
+            var buffer = ByteBuffer()
+            try random.frame().write(into: &buffer)
+            try random.frame().write(into: &buffer)
+            var octets = Array(buffer.readableBytesView)
+            for _ in 0..<Int.random(in: 0...3, using: &random) {
+                let index = Int.random(in: 0..<min(octets.count, 60), using: &random)
+                octets[index] = UInt8.random(in: 0...(Bool.random(using: &random) ? 5 : 255), using: &random)
+            }
+            let limits = Self.limits(&random)
+            let count = Bool.random(using: &random) ? octets.count : Int.random(in: 0...octets.count, using: &random)
+            let cut = Array(octets[..<count])
+            #expect(Self.byLayout(cut, limits) == Self.byValue(cut, limits), "seed \(seed)")
+        }
+    }
+
+    @Test func `a frame is incomplete at every prefix`() throws {
+        var random = SplitMix64(seed: 1)
+        for _ in 0..<50 {
+            var buffer = ByteBuffer()
+            try random.frame().write(into: &buffer)
+            let octets = Array(buffer.readableBytesView)
+            for count in 0..<octets.count {
+                let prefix = Array(octets[..<count])
+                #expect(Self.byLayout(prefix, FrameLimits()) == Self.byValue(prefix, FrameLimits()))
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import NIOCore
+import NIOEmbedded
+import OpenSSLTLS
+import Testing
+
+/// Goal: plaintext is cut into full records, each given to the channel by itself, and no more than it takes.
+@Suite(.timeLimit(.minutes(1)))
+struct RecordTests {
+    private func makePair(
+        _ version: TLSVersion = .tls1_3,
+        ticketCount: Int = 0
+    ) throws -> EmbeddedPair {
+        let pair = try EmbeddedPair(
+            client: Certificates.clientContext(version: version...version),
+            server: Certificates.serverContext(version: version...version) { $0.ticketCount = ticketCount }
+        )
+        return pair
+    }
+
+    /// What a record adds to its plaintext under AES-GCM: TLS 1.3 a header, a tag and the inner type; TLS 1.2 a
+    /// header, a nonce and a tag.
+    private func overhead(_ version: TLSVersion) -> Int { version == .tls1_3 ? 22 : 29 }
+
+    @Test(arguments: [TLSVersion.tls1_2, .tls1_3])
+    func `small writes are gathered into full records`(version: TLSVersion) throws {
+        let pair = try self.makePair(version)
+        try pair.connect()
+        for index in 0..<1000 {
+            pair.client.channel.write(ByteBuffer(bytes: Pattern.octets(from: index * 145, count: 145)), promise: nil)
+        }
+        #expect(try pair.client.collect() == [], "nothing is encrypted before it is flushed")
+        pair.client.channel.flush()
+        let full = 16_384 + self.overhead(version)
+        let rest = 145_000 % 16_384 + self.overhead(version)
+        #expect(try pair.client.collect() == Array(repeating: full, count: 145_000 / 16_384) + [rest])
+        try pair.exchange()
+        #expect(pair.server.notes.received == Pattern.octets(count: 145_000))
+    }
+
+    @Test func `a promise succeeds with the record that holds the write's last octet`() throws {
+        let pair = try self.makePair()
+        try pair.connect()
+        pair.client.setWritable(false)
+        // Records: [a, beginning of b], [middle of b], [end of b, empty, c].
+        let outcomes = [10_000, 30_000, 0, 5_000].map {
+            ClosingTests.Outcome(pair.client.channel.write(ByteBuffer(repeating: 1, count: $0)))
+        }
+        pair.client.channel.flush()
+        #expect(outcomes.filter(\.isPending).count == 4)
+        pair.client.setWritable(true)
+        #expect(outcomes.filter(\.isSuccess).count == 4)
+        #expect(try pair.client.collect().count == 3)
+    }
+
+    @Test func `nothing is encrypted while the channel is not writable`() throws {
+        let pair = try self.makePair()
+        try pair.connect()
+        pair.client.setWritable(false)
+        let outcome = ClosingTests.Outcome(pair.client.channel.writeAndFlush(ByteBuffer(repeating: 1, count: 300_000)))
+        #expect(try pair.client.collect() == [])
+        #expect(outcome.isPending)
+        pair.client.setWritable(true)
+        #expect(outcome.isSuccess)
+        try pair.exchange()
+        #expect(pair.server.notes.received.count == 300_000)
+    }
+
+    @Test func `a write without octets succeeds in its turn and makes no record`() throws {
+        let pair = try self.makePair()
+        try pair.connect()
+        let outcome = ClosingTests.Outcome(pair.client.channel.write(ByteBuffer()))
+        #expect(outcome.isPending)
+        pair.client.channel.flush()
+        #expect(outcome.isSuccess)
+        #expect(try pair.client.collect().reduce(0, +) == 0)
+    }
+
+    @Test func `a long write lets the event loop do other work in between`() throws {
+        let pair = try self.makePair()
+        try pair.connect()
+        let outcome = ClosingTests.Outcome(
+            pair.client.channel.writeAndFlush(ByteBuffer(repeating: 1, count: 5_000_000))
+        )
+        #expect(outcome.isPending, "2 MiB at a time")
+        pair.loop.run()
+        #expect(outcome.isSuccess)
+        try pair.exchange()
+        #expect(pair.server.notes.received.count == 5_000_000)
+    }
+
+    @Test(arguments: [TLSVersion.tls1_0, .tls1_1, .tls1_2, .tls1_3])
+    func `octets arrive though the ciphertext comes one octet at a time`(version: TLSVersion) throws {
+        let pair = try self.makePair(version, ticketCount: 3)
+        try pair.activate()
+        pair.client.channel.writeAndFlush(ByteBuffer(bytes: Pattern.octets(count: 20_000)), promise: nil)
+        pair.server.channel.writeAndFlush(ByteBuffer(bytes: Pattern.octets(count: 5_000)), promise: nil)
+        try pair.exchange(octetCountMax: 1)
+        #expect(pair.server.notes.received == Pattern.octets(count: 20_000))
+        #expect(pair.client.notes.received == Pattern.octets(count: 5_000))
+        pair.client.channel.close(promise: nil)
+        try pair.exchange(octetCountMax: 1)
+        #expect(pair.client.notes.order == ["handshake", "data", "shutdown", "inactive"])
+        #expect(pair.server.notes.order == ["handshake", "data", "shutdown", "inactive"])
+    }
+
+    @Test func `writing waits while a message of the handshake is half read`() throws {
+        let pair = try self.makePair(ticketCount: 2)
+        try pair.activate()
+        // Everything but the tickets, which follow the server's last flight.
+        _ = try pair.client.collect()
+        let hello = try #require(pair.client.take(.max))
+        pair.server.channel.pipeline.fireChannelRead(hello)
+        _ = try pair.server.collect()
+        pair.client.channel.pipeline.fireChannelRead(try #require(pair.server.take(.max)))
+        _ = try pair.client.collect()
+        pair.server.channel.pipeline.fireChannelRead(try #require(pair.client.take(.max)))
+        _ = try pair.server.collect()
+        #expect(pair.client.notes.isShaken)
+        let tickets = try #require(pair.server.take(.max))
+        for count in 1..<tickets.readableBytes {
+            // At each split, what is written arrives sooner or later, and the close after it.
+            let pair = try self.makePair(ticketCount: 2)
+            try pair.activate()
+            try self.carryHandshake(pair)
+            _ = try pair.server.collect()
+            let first = try #require(pair.server.take(count))
+            pair.client.channel.pipeline.fireChannelRead(first)
+            pair.client.channel.writeAndFlush(ByteBuffer(string: "during"), promise: nil)
+            pair.client.channel.close(promise: nil)
+            try pair.exchange()
+            #expect(pair.server.notes.received == Array("during".utf8), "split at \(count)")
+            #expect(pair.server.notes.order == ["handshake", "data", "shutdown", "inactive"], "split at \(count)")
+        }
+    }
+
+    private func carryHandshake(_ pair: EmbeddedPair) throws {
+        for (from, to) in [(pair.client, pair.server), (pair.server, pair.client), (pair.client, pair.server)] {
+            _ = try from.collect()
+            to.channel.pipeline.fireChannelRead(try #require(from.take(.max)))
+        }
+    }
+
+    @Test func `reads are asked for until there is something to deliver`() throws {
+        let pair = try self.makePair()
+        try pair.activate()
+        let handshakeReads = pair.client.wire.readCount
+        #expect(handshakeReads > 0)
+        try pair.exchange()
+        pair.server.channel.writeAndFlush(ByteBuffer(string: "something"), promise: nil)
+        _ = try pair.server.collect()
+        pair.client.channel.read()
+        let reads = pair.client.wire.readCount
+        let pipeline = pair.client.channel.pipeline
+        pipeline.fireChannelRead(try #require(pair.server.take(10)))
+        pipeline.fireChannelReadComplete()
+        #expect(pair.client.wire.readCount == reads + 1, "a part of a record delivers nothing")
+        pipeline.fireChannelRead(try #require(pair.server.take(.max)))
+        pipeline.fireChannelReadComplete()
+        #expect(pair.client.wire.readCount == reads + 1)
+        #expect(pair.client.notes.received == Array("something".utf8))
+    }
+
+    @Test func `a million octets at once are delivered in pieces of at most 64 KiB`() throws {
+        let pair = try self.makePair()
+        try pair.connect()
+        pair.server.channel.writeAndFlush(ByteBuffer(bytes: Pattern.octets(count: 1_000_000)), promise: nil)
+        try pair.exchange()
+        #expect(pair.client.notes.received == Pattern.octets(count: 1_000_000))
+        #expect(pair.client.notes.pieceOctetCountMax == 65_536)
+    }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import NIOConcurrencyHelpers
+import NIOCore
+import NIOTLS
+import OpenSSLTLS
+import Testing
+
+/// Goal: records stay whole and in order although writing calls back into the writer.
+///
+/// Method: each octet says its position; the writer writes and flushes from within `channelWritabilityChanged` and
+/// from the callbacks of its promises, and the server compares.
+@Suite(.serialized, .timeLimit(.minutes(1)))
+struct ReentrancyTests {
+    @Test(arguments: [TLSVersion.tls1_2, .tls1_3], [700, 16_384, 50_000])
+    func `octets arrive in order though callbacks write and flush`(version: TLSVersion, octetCount: Int) async throws {
+        let server = try Certificates.serverContext(version: version...version)
+        let client = try Certificates.clientContext(version: version...version)
+        let total = 8 << 20
+        let writer = CallbackWriter(octetCount: octetCount, total: total)
+        let serverObserver = Observer()
+        try await Loopback.withConnection(
+            server: server,
+            client: client,
+            serverObserver: serverObserver
+        ) { client, server in
+            try await client.wait("handshake") { $0.isShaken }
+            let channel = client.channel
+            try await channel.eventLoop.submit {
+                try channel.pipeline.syncOperations.addHandler(CallbackWriterHandler(writer))
+                writer.more(channel)
+                writer.more(channel)
+            }.get(within: .seconds(10))
+            try await server.wait("all octets") { $0.received.count >= total }
+            let notes = server.observer.notes
+            #expect(notes.errors.isEmpty)
+            #expect(notes.received == Pattern.octets(count: notes.received.count))
+        }
+    }
+}
+
+final class CallbackWriter: Sendable {
+    private let written = NIOLockedValueBox(0)
+    private let octetCount: Int
+    private let total: Int
+
+    init(octetCount: Int, total: Int) {
+        self.octetCount = octetCount
+        self.total = total
+    }
+
+    /// Writes and flushes one piece, whose promise writes the next before the call returns, if it can.
+    func more(_ channel: any Channel, depth: Int = 0) {
+        let start = self.written.withLockedValue { written -> Int? in
+            guard written < self.total else { return nil }
+            defer { written += self.octetCount }
+            return written
+        }
+        guard let start else { return }
+        channel.writeAndFlush(ByteBuffer(bytes: Pattern.octets(from: start, count: self.octetCount))).whenSuccess {
+            guard depth < 16 else {
+                // The stack is finite.
+                channel.eventLoop.execute { self.more(channel) }
+                return
+            }
+            self.more(channel, depth: depth + 1)
+        }
+    }
+}
+
+final class CallbackWriterHandler: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+
+    private let writer: CallbackWriter
+
+    init(_ writer: CallbackWriter) {
+        self.writer = writer
+    }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        self.writer.more(context.channel)
+        context.fireChannelWritabilityChanged()
+    }
+}

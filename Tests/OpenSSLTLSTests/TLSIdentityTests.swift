@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSTestKit
+import Testing
+
+@testable import OpenSSLTLS
+
+/// Goal: an identity is read from every form in which it is kept, and what stops that is told.
+@Suite(.timeLimit(.minutes(1)))
+struct TLSIdentityTests {
+    private let issued: ThrowawayIdentity
+
+    init() throws {
+        self.issued = try Certificates.client.get()
+    }
+
+    @Test func `certificate and key are read from one PEM text in either order`() throws {
+        for octets in [issued.certificatePEM + issued.keyPEM, issued.keyPEM + issued.certificatePEM] {
+            #expect(try TLSIdentity(octets: octets).certificate == issued.identity.certificate)
+        }
+    }
+
+    @Test func `certificate and key are read from two texts`() throws {
+        let identity = try TLSIdentity(octets: issued.certificatePEM, key: issued.keyPEM)
+        #expect(identity.certificate == issued.identity.certificate)
+    }
+
+    @Test func `a DER certificate goes with a PEM key`() throws {
+        let identity = try TLSIdentity(octets: issued.certificateDER, key: issued.keyPEM)
+        #expect(identity.certificate == issued.identity.certificate)
+    }
+
+    @Test func `the certificate that the key belongs to is found wherever it stands`() throws {
+        let root = try ThrowawayAuthority(name: "Root")
+        let issuer = try root.issueAuthority(name: "Issuer")
+        let client = try issuer.issueClient(topic: "com.example.app")
+        let octets = root.certificatePEM + issuer.certificatePEM + client.certificatePEM + client.keyPEM
+        let identity = try TLSIdentity(octets: octets)
+        #expect(identity.certificate.subjectField("UID") == "com.example.app")
+        // The root is left out: whoever trusts it has it.
+        #expect(identity.chain.map(\.subject) == ["CN=Issuer"])
+    }
+
+    @Test(arguments: [false, true])
+    func `an encrypted PEM key is read with its passphrase`(isTraditional: Bool) throws {
+        let key = try issued.encryptedKeyPEM(passphrase: "correct horse", isTraditional: isTraditional)
+        let identity = try TLSIdentity(
+            octets: issued.certificatePEM,
+            key: key,
+            passphrase: TLSPassphrase("correct horse")
+        )
+        #expect(identity.certificate == issued.identity.certificate)
+        #expect(throws: TLSError.passphraseWrong) {
+            try TLSIdentity(octets: issued.certificatePEM, key: key, passphrase: TLSPassphrase("wrong"))
+        }
+        #expect(throws: TLSError.passphraseWrong) {
+            try TLSIdentity(octets: issued.certificatePEM, key: key, passphrase: TLSPassphrase(""))
+        }
+        #expect(throws: TLSError.passphraseMissing) {
+            try TLSIdentity(octets: issued.certificatePEM + key)
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func `a PKCS#12 file is read with its passphrase`(isLegacy: Bool) throws {
+        let file = try issued.pkcs12(passphrase: "correct horse", isLegacy: isLegacy)
+        let identity = try TLSIdentity(octets: file, passphrase: TLSPassphrase("correct horse"))
+        #expect(identity.certificate == issued.identity.certificate)
+        #expect(throws: TLSError.passphraseWrong) {
+            try TLSIdentity(octets: file, passphrase: TLSPassphrase("wrong"))
+        }
+        #expect(throws: TLSError.passphraseMissing) { try TLSIdentity(octets: file) }
+    }
+
+    @Test(arguments: [nil, ""] as [String?], [false, true])
+    func `a PKCS#12 file with an empty or no passphrase is read with either`(written: String?, isLegacy: Bool) throws {
+        let file = try issued.pkcs12(passphrase: written, isLegacy: isLegacy)
+        for passphrase in [nil, TLSPassphrase("")] {
+            #expect(
+                try TLSIdentity(octets: file, passphrase: passphrase).certificate == issued.identity.certificate
+            )
+        }
+    }
+
+    @Test func `intermediate certificates are read from PKCS#12`() throws {
+        let issuer = try ThrowawayAuthority(name: "Root").issueAuthority(name: "Issuer")
+        let file = try issuer.issueClient(topic: "com.example.app").pkcs12(passphrase: "x")
+        let identity = try TLSIdentity(octets: file, passphrase: TLSPassphrase("x"))
+        #expect(identity.chain.map(\.subject) == ["CN=Issuer"])
+    }
+
+    @Test func `a key in a PKCS#12 file of its own is read`() throws {
+        let identity = try TLSIdentity(
+            octets: issued.certificatePEM,
+            key: issued.pkcs12(passphrase: "x"),
+            passphrase: TLSPassphrase("x")
+        )
+        #expect(identity.certificate == issued.identity.certificate)
+    }
+
+    @Test func `without the legacy provider an old PKCS#12 file is told to need it`() throws {
+        let file = try issued.pkcs12(passphrase: "x", isLegacy: true)
+        let reader = IdentityReader(passphrase: TLSPassphrase("x"), legacyProvider: "no-such-provider")
+        let error = #expect(throws: TLSError.self) { try reader.read(file, key: nil) }
+        guard case .legacyProviderMissing? = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        #expect(error?.description.contains("openssl pkcs12 -legacy") == true)
+    }
+
+    @Test func `reading an old file leaves the default library without the old ciphers`() throws {
+        let file = try issued.pkcs12(passphrase: "x", isLegacy: true)
+        for _ in 0..<2 { _ = try TLSIdentity(octets: file, passphrase: TLSPassphrase("x")) }
+        // Still only readable by the detour.
+        let reader = IdentityReader(passphrase: TLSPassphrase("x"), legacyProvider: "no-such-provider")
+        #expect(throws: TLSError.self) { try reader.read(file, key: nil) }
+    }
+
+    @Test func `an identity from an old file works in a handshake`() async throws {
+        let file = try issued.pkcs12(passphrase: "x", isLegacy: true)
+        let identity = try TLSIdentity(octets: file, passphrase: TLSPassphrase("x"))
+        let server = try Certificates.serverContext { $0.clientCertificates = .required }
+        let client = try Certificates.clientContext { $0.identity = identity }
+        try await Loopback.withConnection(server: server, client: client) { _, server in
+            try await server.wait("handshake") { $0.isShaken }
+        }
+    }
+
+    @Test func `a key of another certificate does not match`() throws {
+        let other = try Certificates.server.get()
+        #expect(throws: TLSError.keyMismatch) {
+            try TLSIdentity(octets: issued.certificatePEM, key: other.keyPEM)
+        }
+    }
+
+    @Test func `what is missing is named`() throws {
+        #expect(throws: TLSError.keyMissing) { try TLSIdentity(octets: issued.certificatePEM) }
+        #expect(throws: TLSError.keyMissing) { try TLSIdentity(octets: issued.certificateDER) }
+        #expect(throws: TLSError.certificateMissing) { try TLSIdentity(octets: issued.keyPEM) }
+        for octets in [[], Array("hello".utf8), [0x30, 0x82, 0xFF, 0xFF, 1, 2]] as [[UInt8]] {
+            let error = #expect(throws: TLSError.self) { try TLSIdentity(octets: octets) }
+            guard case .identityMalformed? = error else {
+                Issue.record("\(String(describing: error))")
+                continue
+            }
+        }
+    }
+
+    @Test func `damaged octets never trap`() throws {
+        var random = SplitMix64(seed: 7)
+        let forms = [
+            issued.pem, issued.certificateDER, try issued.pkcs12(passphrase: ""),
+            try issued.pkcs12(passphrase: "", isLegacy: true),
+        ]
+        for form in forms {
+            for _ in 0..<40 {
+                var octets = form
+                for _ in 0..<Int.random(in: 1...8, using: &random) {
+                    octets[Int.random(in: 0..<octets.count, using: &random)] = UInt8.random(in: 0...255, using: &random)
+                }
+                octets.removeLast(Int.random(in: 0..<octets.count, using: &random) / 4)
+                do throws(TLSError) {
+                    _ = try TLSIdentity(octets: octets)
+                } catch {
+                    #expect(!error.description.isEmpty)
+                }
+            }
+        }
+    }
+
+    @Test func `a file that is not there is told with its path`() throws {
+        let error = #expect(throws: TLSError.self) { try TLSIdentity(contentsOf: "/nonexistent/identity.p12") }
+        #expect(error?.description.contains("/nonexistent/identity.p12: No such file or directory") == true)
+        #expect(throws: TLSError.self) { try TLSIdentity(contentsOf: "/") }
+    }
+
+    @Test func `identities and passphrases are read from files`() throws {
+        let folder = try TemporaryFolder()
+        let file = try folder.write("identity.p12", issued.pkcs12(passphrase: "geheim"))
+        for text in ["geheim", "geheim\n", "geheim\r\nnext line"] {
+            let passphrase = try TLSPassphrase(contentsOf: folder.write("passphrase", Array(text.utf8)))
+            let identity = try TLSIdentity(contentsOf: file, passphrase: passphrase)
+            #expect(identity.certificate == issued.identity.certificate)
+        }
+    }
+
+    @Test func `no passphrase is shown by any means of printing`() throws {
+        let passphrase = TLSPassphrase("correct horse")
+        var dumped = ""
+        dump(passphrase, to: &dumped)
+        let texts = ["\(passphrase)", String(reflecting: passphrase), dumped, "\([passphrase])"]
+        for text in texts {
+            #expect(!text.contains("correct") && !text.contains("99"), "\(text)")
+        }
+        let key = try issued.encryptedKeyPEM(passphrase: "other")
+        let error = #expect(throws: TLSError.self) {
+            try TLSIdentity(octets: issued.certificatePEM, key: key, passphrase: passphrase)
+        }
+        #expect(!"\(String(describing: error))".contains("correct"))
+    }
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+
+/// A folder for one test, removed with this object.
+final class TemporaryFolder: Sendable {
+    let path: String
+
+    init() throws {
+        let path = FileManager.default.temporaryDirectory.appending(path: "tls-\(UUID().uuidString)").path
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+        self.path = path
+    }
+
+    deinit {
+        try? FileManager.default.removeItem(atPath: self.path)
+    }
+
+    /// Writes a file and returns its path.
+    func write(_ name: String, _ octets: [UInt8]) throws -> String {
+        let path = self.path + "/" + name
+        try Data(octets).write(to: URL(filePath: path))
+        return path
+    }
+}
