@@ -272,7 +272,7 @@ struct ProviderLifeTests {
         }) { gateway in
             let configuration = try Sending.configuration(port: gateway.port) {
                 $0.connectionCount = 2
-                $0.limits.refusedConnectionCountMax = 2
+                $0.limits.refusedConnectionCountMax = 1
             }
             let provider = try Provider(configuration)
             let running = Task { try await provider.run() }
