@@ -25,8 +25,12 @@ public struct InboundNotification: Sendable {
 
     /// Goes on to another message of the same read.
     ///
-    /// - Parameter rest: the octets from where the message begins.
+    /// - Parameters:
+    ///   - start: where the message begins.
+    ///   - rest: the octets from there on.
+    ///   - limits: what may be announced.
     /// - Returns: whether it is there whole.
+    /// - Throws: what is wrong with it.
     mutating func move(
         to start: Int,
         _ rest: UnsafeRawBufferPointer,

@@ -9,10 +9,9 @@ enum Program {
         let description: String
     }
 
-    /// Runs a program to its end.
+    /// Runs a program to its end, and returns what it wrote to its standard output.
     ///
-    /// - Parameter input: what it reads from its standard input; stays open where `keepsInputOpen` is set.
-    /// - Returns: what it wrote to its standard output.
+    /// Its standard input is `input`, and stays open behind it where `keepsInputOpen` is set.
     static func run(
         _ path: String,
         _ arguments: [String],
@@ -66,7 +65,7 @@ struct PythonEnvironment {
 
     let python: String
 
-    /// - Parameter package: name and version, such as `pushjack==1.6.0`.
+    /// Makes or finds the environment of a package with its version, such as `pushjack==1.6.0`.
     init(_ package: String) async throws {
         let cache = FileManager.default.temporaryDirectory.appending(path: "apns-legacy-python-\(getuid())")
         let folder = cache.appending(path: package.replacing("==", with: "-"))

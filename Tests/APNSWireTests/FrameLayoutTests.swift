@@ -22,7 +22,7 @@ import Testing
         } catch { return .fault(error) }
     }
 
-    /// - Parameter layout: of an earlier message, of which nothing must stay.
+    /// Reads in place of an earlier layout, of which nothing must stay.
     static func byLayout(_ octets: [UInt8], _ limits: FrameLimits, after layout: FrameLayout? = nil) -> Reading {
         octets.withUnsafeBytes { raw in
             do {
