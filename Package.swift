@@ -185,6 +185,8 @@ let package = Package(
                 "APNSPayload",
                 "APNSProvider",
                 "APNSSession",
+                "APNSSimulator",
+                "APNSTestKit",
                 "APNSWire",
                 "OpenSSLTLS",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),

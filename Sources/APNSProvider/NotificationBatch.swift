@@ -56,8 +56,13 @@ public struct NotificationBatch: ~Copyable {
         guard index < self.countMax else { return false }
         precondition(payload.count <= NotificationBatch.payloadOctetCountMax, "A longer payload never fits a batch.")
         let isAppended = self.encoder.append(
-            command: self.command, identifier: self.firstIdentifier &+ UInt32(truncatingIfNeeded: index),
-            expiry: expiry, priority: priority, token: token, payload: payload)
+            command: self.command,
+            identifier: self.firstIdentifier &+ UInt32(truncatingIfNeeded: index),
+            expiry: expiry,
+            priority: priority,
+            token: token,
+            payload: payload
+        )
         guard isAppended else { return false }
         if tag == self.plainTag, note.isEmpty {
             self.plainTag = tag &+ 1

@@ -145,7 +145,8 @@ public struct DeviceToken: Sendable {
 
     /// - Returns: how many digits there are, of which those of 100 octets at most were decoded.
     private static func decode(
-        _ text: UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer
+        _ text: UnsafeRawBufferPointer,
+        into target: UnsafeMutableRawBufferPointer
     ) throws(WireError) -> Int {
         var digitCount = 0
         var inside = false

@@ -32,12 +32,14 @@ final class OpenSSLTool: Sendable {
         process.standardError = output
         self.process = process
         self.input = input
-        output.fileHandleForReading.readabilityHandler = { [self] handle in
-            let data = handle.availableData
-            if data.isEmpty { handle.readabilityHandler = nil }
-            self.take(String(decoding: data, as: UTF8.self), isEnd: data.isEmpty)
-        }
         try process.run()
+        try output.fileHandleForWriting.close()
+        Thread.detachNewThread { [self] in
+            while case let data = output.fileHandleForReading.availableData, !data.isEmpty {
+                self.take(String(decoding: data, as: UTF8.self), isEnd: false)
+            }
+            self.take("", isEnd: true)
+        }
     }
 
     var output: String { self.state.withLockedValue(\.output) }

@@ -16,11 +16,15 @@ struct SendSummary {
 
     /// A few lines for people.
     var text: String {
-        var lines: [String] = []
+        if self.isResumed { return self.text(place: "in all runs of this journal") }
         let rate = self.seconds > 0 ? Int((Double(self.tally.total) / self.seconds).rounded()) : 0
-        let place = self.isResumed ? "in all runs of this journal" : "in \(SendSummary.seconds(self.seconds))"
-        let speed = self.isResumed || self.tally.total < 1000 ? "" : ", \(SendSummary.grouped(UInt64(rate))) a second"
-        lines.append("\(SendSummary.counted(self.tally.total, "notification")) \(place)\(speed):")
+        let speed = self.tally.total < 1000 ? "" : ", \(SendSummary.grouped(UInt64(rate))) a second"
+        return self.text(place: "in \(SendSummary.seconds(self.seconds))\(speed)")
+    }
+
+    /// The same lines, with other words behind the number of notifications.
+    func text(place: String) -> String {
+        var lines = ["\(SendSummary.counted(self.tally.total, "notification")) \(place):"]
         for outcome in BatchOutcome.allCases where self.tally[outcome] > 0 || outcome == .accepted {
             lines.append("  \(SendSummary.padded(self.tally[outcome])) \(outcome.name)\(self.remark(outcome))")
         }

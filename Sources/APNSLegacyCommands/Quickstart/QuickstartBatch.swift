@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSimulator
+import APNSWire
+
+/// The devices and the batch of the quick start: mostly good ones, and one of each kind that is not.
+struct QuickstartBatch {
+    /// The app that everything is for.
+    static let topic = "com.example.app"
+
+    /// How many devices have the app.
+    static let deviceCount = 20
+
+    /// What is special about a line of the batch.
+    private enum Kind {
+        case usual(Int)
+        case foreignToken
+        case sameForeignToken
+        case deadDevice
+        case badBadge
+    }
+
+    let devices: [SimulatedDevice]
+
+    /// The lines of the batch in JSON, one for each notification.
+    let lines: [String]
+
+    /// What each line is for, by its number from 1.
+    let remarks: [Int: String]
+
+    /// Makes one with new tokens.
+    ///
+    /// - Parameter now: the time, in seconds since 1970.
+    init(now: UInt32) throws {
+        let tokens = try (0..<QuickstartBatch.deviceCount).map { _ in try QuickstartBatch.token() }
+        let foreign = try QuickstartBatch.token()
+        let dead = try QuickstartBatch.token()
+        self.devices =
+            tokens.map { SimulatedDevice(token: $0, topic: QuickstartBatch.topic) }
+            + [SimulatedDevice(token: dead, topic: QuickstartBatch.topic, deadSince: now - 3600)]
+        var kinds = (0..<QuickstartBatch.deviceCount).map { Kind.usual($0) }
+        kinds.insert(.foreignToken, at: 6)
+        kinds.insert(.deadDevice, at: 10)
+        kinds.insert(.badBadge, at: 13)
+        kinds.append(.sameForeignToken)
+        var lines: [String] = []
+        var remarks: [Int: String] = [:]
+        for kind in kinds {
+            let (token, badge, remark) =
+                switch kind {
+                case .usual(let index): (tokens[index], "\(index + 1)", nil as String?)
+                case .foreignToken: (foreign, "1", "a token of another app")
+                case .sameForeignToken: (foreign, "2", "the same token again")
+                case .deadDevice: (dead, "1", "the app was deleted there an hour ago")
+                case .badBadge: (tokens[0], "\"one\"", "a badge that is text")
+                }
+            remarks[lines.count + 1] = remark
+            lines.append(
+                "{\"id\":\"note-\(lines.count + 1)\",\"token\":\"\(token.hexadecimal)\",\"expiry\":\"+1h\","
+                    + "\"payload\":{\"aps\":{\"alert\":\"Hello from 2009\",\"badge\":\(badge),\"sound\":\"default\"}}}"
+            )
+        }
+        self.lines = lines
+        self.remarks = remarks
+    }
+
+    private static func token() throws -> DeviceToken {
+        try DeviceToken(octets: (0..<WireLimits.tokenOctetCountUsual).map { _ in UInt8.random(in: 0...255) })
+    }
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSProvider
+import APNSSession
+import APNSSimulator
+import APNSTestKit
+public import ArgumentParser
+import Foundation
+import Logging
+import OpenSSLTLS
+
+/// `apns-legacy quickstart`: a batch through a gateway of its own, without configuration and network.
+public struct QuickstartCommand: AsyncParsableCommand, Sendable {
+    /// Name and help text.
+    public static let configuration = CommandConfiguration(
+        commandName: "quickstart",
+        abstract: "Send a sample batch to a gateway inside this process, and show what became of each notification.",
+        discussion: """
+            Makes certificates that nobody else trusts, starts a local APNs on a free port of 127.0.0.1, sends a batch \
+            to it over mutual TLS with the code that `apns-legacy send` uses, and holds the outcomes against what the \
+            gateway saw. Nothing leaves this machine, and the files that are made are removed.
+            """
+    )
+
+    /// Makes a command to be parsed.
+    public init() {}
+
+    /// Runs the quick start.
+    public func run() async throws {
+        do {
+            try await QuickstartRun().run()
+        } catch {
+            let failure = CommandFailure(error)
+            Talk.say("apns-legacy quickstart: \(failure)")
+            throw failure.status.code
+        }
+    }
+}
+
+/// One run of the quick start.
+struct QuickstartRun {
+    /// One line of the results file, as far as it is shown.
+    private struct Result: Decodable {
+        var line: Int
+        var id: String?
+        var token: String?
+        var outcome: String
+        var status: UInt8?
+        var attempts: Int
+        var reason: String?
+    }
+
+    private let folder = FileManager.default.temporaryDirectory.appending(path: "apns-legacy-\(UUID().uuidString)")
+
+    func run() async throws {
+        try FileManager.default.createDirectory(at: self.folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: self.folder) }
+        let batch = try QuickstartBatch(now: UInt32(clamping: Int(Date().timeIntervalSince1970)))
+        let authority = try ThrowawayAuthority(name: "Quick start authority")
+        let gateway = try authority.issueServer(names: ["localhost", "127.0.0.1"])
+        let provider = try authority.issueClient(topic: QuickstartBatch.topic)
+        let trust = TLSTrust.pem(authority.certificatePEM)
+        let configuration = SimulatorConfiguration(
+            identity: gateway.identity,
+            clientTrust: trust,
+            devices: batch.devices
+        )
+        let logger = Logger(label: "apns-legacy", factory: { _ in SwiftLogNoOpLogHandler() })
+        try await Simulator.withRunning(configuration, logger: logger) { simulator in
+            self.introduce(batch, port: simulator.gatewayPort)
+            let tls = TLSConfiguration.client(identity: provider.identity, trust: trust)
+            let endpoint = Endpoint(host: "localhost", port: simulator.gatewayPort)
+            let tally = try await self.send(batch, ProviderConfiguration(endpoint: endpoint, tls: tls), logger)
+            try self.show(batch)
+            try self.compare(tally, simulator.statistics)
+        }
+    }
+
+    // MARK: Sending
+
+    private func path(_ name: String) -> String { self.folder.appending(path: name).path(percentEncoded: false) }
+
+    private func send(
+        _ batch: QuickstartBatch,
+        _ configuration: ProviderConfiguration,
+        _ logger: Logger
+    ) async throws -> SendTally {
+        try Data(batch.lines.map { $0 + "\n" }.joined().utf8).write(to: self.folder.appending(path: "batch.jsonl"))
+        let input = try SendInput(path: self.path("batch.jsonl"))
+        let options = BatchOptions(now: UInt32(clamping: Int(Date().timeIntervalSince1970)))
+        let results = try SendResults(
+            path: self.path("results.jsonl"),
+            isOnlyExceptions: false,
+            journal: nil,
+            retriesIndeterminate: true
+        )
+        let desk = SendDesk(
+            input: input,
+            reader: try BatchReader(format: .jsonLines, options: options),
+            results: results,
+            policy: configuration.limits.policy,
+            suppressesRejectedTokens: true,
+            onBadLine: { _ in }
+        )
+        var configuration = configuration
+        // Small enough to show how a batch goes over several connections.
+        configuration.limits.windowCount = 12
+        let source = SendSource(input: input, desk: desk)
+        try await BatchSender(configuration, logger: logger).run(source)
+        return try source.finish()
+    }
+
+    // MARK: Showing
+
+    private func introduce(_ batch: QuickstartBatch, port: Int) {
+        print("A local APNs listens on 127.0.0.1:\(port): binary protocol, TLS 1.2, client certificate required.")
+        print(
+            "It knows \(QuickstartBatch.deviceCount) devices with the app \(QuickstartBatch.topic), and one that deleted it."
+        )
+        print("\nSending a batch of \(batch.lines.count) notifications, of which the first is\n  \(batch.lines[0])\n")
+    }
+
+    private func show(_ batch: QuickstartBatch) throws {
+        let data = try Data(contentsOf: self.folder.appending(path: "results.jsonl"))
+        let decoder = JSONDecoder()
+        let results = try data.split(separator: 0x0A).map { try decoder.decode(Result.self, from: $0) }
+        print("What became of each:")
+        print("  line  id        token       outcome")
+        for result in results.sorted(by: { $0.line < $1.line }) {
+            let token = result.token.map { String($0.prefix(8)) + "..." } ?? "-"
+            let status = result.status.map { ", status \($0)" } ?? ""
+            let columns = [
+                "  " + QuickstartRun.padded(String(result.line), 6), QuickstartRun.padded(result.id ?? "-", 10),
+                QuickstartRun.padded(token, 12), QuickstartRun.padded(result.outcome + status, 20),
+            ]
+            let remark = self.remark(result, batch)
+            let line = columns.joined() + (remark.isEmpty ? "" : " <- " + remark)
+            print(line.reversed().drop { $0 == " " }.reversed().map(String.init).joined())
+        }
+    }
+
+    private func remark(_ result: Result, _ batch: QuickstartBatch) -> String {
+        let special = batch.remarks[result.line]
+        switch result.outcome {
+        case "rejected":
+            return "\(special ?? ""): the gateway named it, closed, and threw away what was behind it"
+        case "suppressed": return "\(special ?? ""): not sent, it was rejected before"
+        case "invalid": return "\(special ?? ""): \(result.reason ?? "")"
+        case "accepted" where special != nil:
+            return "\(special ?? ""): this protocol accepts it; feedback will tell"
+        case "accepted" where result.attempts > 1: return "sent \(result.attempts) times, taken once"
+        default: return special ?? ""
+        }
+    }
+
+    private static func padded(_ text: String, _ width: Int) -> String {
+        text + String(repeating: " ", count: max(0, width - text.count))
+    }
+
+    private func compare(_ tally: SendTally, _ truth: SimulatorStatistics) throws {
+        print("\n\(SendSummary(tally: tally, seconds: 0, isResumed: true).text(place: "in the batch"))")
+        print(
+            """
+
+            The gateway's own books: \(truth.processedCount) taken, \(truth.rejectedCount) refused, over \
+            \(truth.connectionCount) connections.
+            Success is silent in this protocol: "accepted" is proved by a probe, a notification without a token,
+            which the gateway can only refuse once it has taken everything before it.
+            """
+        )
+        guard UInt64(truth.processedCount) == tally[.accepted], UInt64(truth.rejectedCount) == tally[.rejected] else {
+            throw CommandFailure(.software, "The outcomes and the gateway's books differ.")
+        }
+        print("Both books agree.")
+    }
+}
