@@ -68,7 +68,9 @@ public struct GatewayScript: Sendable {
     /// How probes are answered; ``ProbeReply/identifier`` by default.
     public var probeReply = ProbeReply.identifier
 
-    /// How long the last word takes; meanwhile the gateway reads on and throws away. None by default.
+    /// How long the last word takes; meanwhile the gateway reads on and throws away.
+    ///
+    /// None by default.
     public var answerDelay = Duration.zero
 
     /// Whether the last word comes one octet at a time, each in a TLS record of its own; no by default.

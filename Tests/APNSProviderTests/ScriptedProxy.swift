@@ -41,7 +41,7 @@ final class ScriptedProxy: Sendable {
     /// The requests, as text.
     var requests: [String] { self.seen.withLockedValue { $0 } }
 
-    /// - Parameter upstream: the port on loopback to which ways are opened, whatever is asked for.
+    /// Starts one; it opens ways to the port `upstream` on loopback, whatever is asked for.
     static func start(_ kind: Kind, _ answer: Answer, upstream: Int) async throws -> ScriptedProxy {
         let seen = NIOLockedValueBox<[String]>([])
         let first = MultiThreadedEventLoopGroup.singleton.next().makePromise(of: Void.self)

@@ -4,6 +4,7 @@ public import APNSSession
 import APNSWire
 
 extension ConnectionNumber: ExpressibleByIntegerLiteral {
+    /// Takes a number.
     public init(integerLiteral value: UInt64) { self.init(rawValue: value) }
 }
 
