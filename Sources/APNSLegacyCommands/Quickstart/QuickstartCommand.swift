@@ -107,7 +107,8 @@ struct QuickstartRun {
         configuration.limits.windowCount = 12
         let source = SendSource(input: input, desk: desk)
         try await BatchSender(configuration, logger: logger).run(source)
-        return try source.finish()
+        if let failure = source.finish() { throw failure }
+        return source.progress.tally
     }
 
     // MARK: Showing

@@ -141,6 +141,17 @@ struct SendDeliveryOptions: ParsableArguments, Sendable {
 
     @Option(
         help: ArgumentHelp(
+            "Stop after so many connections in a row that failed or proved nothing; the pauses between them grow.",
+            valueName: "number"
+        )
+    )
+    var giveUpAfter = SendDeliveryOptions.giveUpAfterDefault
+
+    /// Comes to less than half a minute for a gateway that nobody runs.
+    private static let giveUpAfterDefault = 9
+
+    @Option(
+        help: ArgumentHelp(
             "Keep a journal there: after a crash, the same command goes on where it was, and loses nothing.",
             valueName: "file"
         )
@@ -154,6 +165,9 @@ struct SendDeliveryOptions: ParsableArguments, Sendable {
         let limit = ProviderConfiguration.connectionCountMax
         guard (1...limit).contains(self.connections) else { throw ValidationError("--connections is 1 to \(limit).") }
         guard (1...10_000_000).contains(self.window) else { throw ValidationError("--window is 1 to 10000000.") }
+        guard (1...1_000_000).contains(self.giveUpAfter) else {
+            throw ValidationError("--give-up-after is 1 to 1000000.")
+        }
         guard self.stopAfterInvalidTokens >= 0 else {
             throw ValidationError("--stop-after-invalid-tokens is 0 or more.")
         }

@@ -57,6 +57,13 @@ final class SendInput: Sendable {
         if self.descriptor > 0 { close(self.descriptor) }
     }
 
+    /// Whether a path leads to the file that is read.
+    func isSameFile(as path: String) -> Bool {
+        var (mine, other) = (stat(), stat())
+        guard !self.isStream, fstat(self.descriptor, &mine) == 0, stat(path, &other) == 0 else { return false }
+        return mine.st_dev == other.st_dev && mine.st_ino == other.st_ino
+    }
+
     /// What to do when a stream has more.
     func whenReady(_ wake: @escaping @Sendable () -> Void) {
         self.state.withLockedValue { $0.wake = wake }

@@ -69,7 +69,9 @@ struct SendResults: ~Copyable {
     }
 
     /// Whether a line may have been written in an earlier run that did not come to know its outcome.
-    func isInDoubt(_ line: UInt64) -> Bool { line <= self.past.intendedThrough }
+    func isInDoubt(_ line: UInt64) -> Bool {
+        !self.past.doubted.ranges.isEmpty && self.past.doubted.contains(line)
+    }
 
     /// Makes sure that it is on the disk that a line may be written.
     mutating func intend(_ line: UInt64) throws {
@@ -100,7 +102,7 @@ struct SendResults: ~Copyable {
 
     /// Whether lines with an outcome must be taken one by one.
     func needsLines(_ outcome: BatchOutcome, isDuplicate: Bool) -> Bool {
-        self.past.intendedThrough > 0 || self.isWritten(outcome, isDuplicate: isDuplicate)
+        !self.past.doubted.ranges.isEmpty || self.isWritten(outcome, isDuplicate: isDuplicate)
             || self.isProvisional(outcome)
     }
 
@@ -117,6 +119,8 @@ struct SendResults: ~Copyable {
     ) throws {
         self.tally.add(outcome, status: status, isDuplicate: isDuplicate, count: 1)
         if self.isProvisional(outcome) {
+            // What is known not to have been written is in no doubt in the next run.
+            if outcome == .unsent, !isDuplicate { self.journal?.spare(line..<(line + 1)) }
             return try self.writeProvisionally(
                 line: line,
                 id: id,
@@ -173,13 +177,21 @@ struct SendResults: ~Copyable {
     }
 
     /// Ends the files.
-    mutating func finish(isComplete: Bool) throws {
+    ///
+    /// - Parameters:
+    ///   - isComplete: whether every line has an outcome that stays.
+    ///   - lastGivenLine: the last line that may have been written by this run.
+    mutating func finish(isComplete: Bool, lastGivenLine: UInt64) throws {
+        if let journal = self.journal, journal.intendedThrough > lastGivenLine {
+            // An intent covers more lines than were given; what was not given is in no doubt.
+            journal.spare((lastGivenLine + 1)..<(journal.intendedThrough + 1))
+        }
         try self.flush()
-        guard self.journal != nil else { return }
+        guard let journal = self.journal else { return }
         try self.provisional.withUnsafeBytes { try self.file?.append($0) }
         self.provisional = []
         try self.file?.synchronize()
-        if isComplete, !self.past.isComplete { try self.journal?.complete() }
+        try journal.finish(isComplete: isComplete && !self.past.isComplete)
     }
 
     private mutating func flushResults() throws {
