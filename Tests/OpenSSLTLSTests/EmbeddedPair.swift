@@ -97,6 +97,7 @@ final class EmbeddedPair {
     /// Carries octets to and fro until there are none.
     ///
     /// - Parameter octetCountMax: How many are delivered at a time.
+    /// - Throws: what the channels throw.
     func exchange(octetCountMax: Int = .max) throws {
         var isQuiet = false
         while !isQuiet {
