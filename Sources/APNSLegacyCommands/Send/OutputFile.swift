@@ -13,7 +13,10 @@ final class OutputFile {
 
     /// Opens a file, which is made where it is not there; `-` is standard output.
     ///
-    /// - Parameter isKept: whether what is in it stays.
+    /// - Parameters:
+    ///   - path: the file.
+    ///   - isKept: whether what is in it stays.
+    /// - Throws: ``CommandFailure`` where the file cannot be opened.
     init(path: String, isKept: Bool = false) throws {
         self.name = path == "-" ? "standard output" : path
         self.isOwned = path != "-"

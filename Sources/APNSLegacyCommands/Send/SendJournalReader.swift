@@ -29,7 +29,9 @@ struct SendJournalReader {
     mutating func take(_ octets: UnsafeRawBufferPointer) throws {
         for octet in octets {
             if octet != 0x0A {
-                guard self.rest.count < SendJournalReader.lineOctetCountMax else { throw self.refusal(self.lineCount + 1) }
+                guard self.rest.count < SendJournalReader.lineOctetCountMax else {
+                    throw self.refusal(self.lineCount + 1)
+                }
                 self.rest.append(octet)
                 continue
             }
