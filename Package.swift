@@ -204,7 +204,21 @@ let package = Package(
         ),
         .testTarget(
             name: "APNSLegacyCommandsTests",
-            dependencies: ["APNSLegacyCommands", "APNSPayload", "APNSWire"],
+            dependencies: [
+                "APNSLegacyCommands", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "IntegrationTests",
+            dependencies: [
+                "APNSGateway", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS", "apns-legacy",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ],
             swiftSettings: settings
         ),
     ]

@@ -11,7 +11,7 @@ public import ServiceLifecycle
 /// Sends notifications one by one, and says what became of each.
 ///
 /// ``run()`` does the work; while it runs, ``send(_:)`` may be called from any task and ``outcomes`` be read by one.
-/// The whole may be lent with ``withProvider(_:eventLoopGroup:logger:_:)``, or run as a service of
+/// The whole may be lent with ``withProvider(_:eventLoopGroup:logger:onOutcome:_:)``, or run as a service of
 /// swift-service-lifecycle, whose graceful shutdown sends and proves what was taken.
 public struct Provider: Service, Sendable {
     /// What became of the notifications, by the numbers that ``send(_:)`` returned; for one reader.

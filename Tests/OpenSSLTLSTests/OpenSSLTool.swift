@@ -70,9 +70,10 @@ final class OpenSSLTool: Sendable {
         try self.input.fileHandleForWriting.close()
     }
 
-    /// Stops it.
+    /// Stops it, in the way that it cannot refuse: it inherits the signals that the threads of the test run block,
+    /// SIGTERM among them.
     func stop() {
-        if self.process.isRunning { self.process.terminate() }
+        if self.process.isRunning { kill(self.process.processIdentifier, SIGKILL) }
         try? self.input.fileHandleForWriting.close()
     }
 

@@ -13,7 +13,10 @@ final class OutputFile {
 
     /// Opens a file, which is made where it is not there; `-` is standard output.
     ///
-    /// - Parameter isKept: whether what is in it stays.
+    /// - Parameters:
+    ///   - path: the file.
+    ///   - isKept: whether what is in it stays.
+    /// - Throws: ``CommandFailure`` where the file cannot be opened.
     init(path: String, isKept: Bool = false) throws {
         self.name = path == "-" ? "standard output" : path
         self.isOwned = path != "-"
@@ -64,17 +67,17 @@ final class OutputFile {
     /// - Returns: whether nobody else holds it.
     func lock() -> Bool { flock(self.descriptor, LOCK_EX | LOCK_NB) == 0 }
 
-    /// All that is in the file.
-    func contents() throws -> [UInt8] {
-        var octets: [UInt8] = []
-        octets.reserveCapacity(Int(self.octetCount))
+    /// Reads all that is in the file, in portions.
+    func read(_ take: (UnsafeRawBufferPointer) throws -> Void) throws {
+        var offset: off_t = 0
         var portion = [UInt8](repeating: 0, count: 65_536)
         while true {
-            let count = pread(self.descriptor, &portion, portion.count, off_t(octets.count))
+            let count = pread(self.descriptor, &portion, portion.count, offset)
             if count < 0, errno == EINTR { continue }
             guard count >= 0 else { throw self.failure("read") }
-            if count == 0 { return octets }
-            octets.append(contentsOf: portion[..<count])
+            if count == 0 { return }
+            try portion.withUnsafeBytes { try take(UnsafeRawBufferPointer(rebasing: $0[..<count])) }
+            offset += off_t(count)
         }
     }
 

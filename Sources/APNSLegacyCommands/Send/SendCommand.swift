@@ -49,18 +49,19 @@ public struct SendCommand: AsyncParsableCommand, Sendable {
     }
 
     private static let manual = """
-        INPUT is JSON lines ({"token": ..., "payload": {...}, "expiry": "+1h", "priority": 10, "id": ...}), CSV with those \
-        names in its first line, or - for standard input. With --tokens it is one token a line, all with one payload.
+        INPUT is JSON lines ({"token": ..., "payload": {...}, "expiry": "+1h", "priority": 10, "id": ...}), CSV with \
+        those names in its first line, or - for standard input. With --tokens it is one token a line, all with one \
+        payload.
 
         Results go to standard output, or to --results, as one JSON object a line: line, id, token, outcome, status, \
         attempts, possibleDuplicate, reason. Outcomes are accepted (proved), rejected (with the gateway's status), \
         indeterminate (written, but the connection died without a word), unsent (safe to send again), invalid (refused \
         before sending) and suppressed (the token was rejected earlier in this run).
 
-        Exit codes: 0 all accepted; 1 some rejected, invalid or suppressed; 64 usage; 65 the input as a whole is wrong; \
-        66 the input cannot be read; 69 the gateway does not serve; 70 a fault in this program; 73, 74 a file cannot be \
-        made or written; 75 something is indeterminate or unsent, run again; 77 TLS or the certificate does not permit \
-        it; 78 a certificate, a key or the configuration cannot be used.
+        Exit codes: 0 all accepted; 1 some rejected, invalid or suppressed; 64 usage; 65 the input as a whole is \
+        wrong; 66 the input cannot be read; 69 the gateway does not serve; 70 a fault in this program; 73, 74 a file \
+        cannot be made or written; 75 something is indeterminate or unsent, run again; 77 TLS or the certificate does \
+        not permit it; 78 a certificate, a key or the configuration cannot be used.
         """
 }
 
@@ -141,6 +142,17 @@ struct SendDeliveryOptions: ParsableArguments, Sendable {
 
     @Option(
         help: ArgumentHelp(
+            "Stop after so many connections in a row that failed or proved nothing; the pauses between them grow.",
+            valueName: "number"
+        )
+    )
+    var giveUpAfter = SendDeliveryOptions.giveUpAfterDefault
+
+    /// Comes to less than half a minute for a gateway that nobody runs.
+    private static let giveUpAfterDefault = 9
+
+    @Option(
+        help: ArgumentHelp(
             "Keep a journal there: after a crash, the same command goes on where it was, and loses nothing.",
             valueName: "file"
         )
@@ -154,6 +166,9 @@ struct SendDeliveryOptions: ParsableArguments, Sendable {
         let limit = ProviderConfiguration.connectionCountMax
         guard (1...limit).contains(self.connections) else { throw ValidationError("--connections is 1 to \(limit).") }
         guard (1...10_000_000).contains(self.window) else { throw ValidationError("--window is 1 to 10000000.") }
+        guard (1...1_000_000).contains(self.giveUpAfter) else {
+            throw ValidationError("--give-up-after is 1 to 1000000.")
+        }
         guard self.stopAfterInvalidTokens >= 0 else {
             throw ValidationError("--stop-after-invalid-tokens is 0 or more.")
         }

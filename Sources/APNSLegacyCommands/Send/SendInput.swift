@@ -6,8 +6,8 @@ import NIOConcurrencyHelpers
 
 /// The octets of a batch: of a file, read when they are wanted, or of a stream, read by a thread of its own.
 ///
-/// A file is read where the octets are needed, since reading from the page cache is quicker than handing over; reading a
-/// pipe may wait, and an event loop must not.
+/// A file is read where the octets are needed, since reading from the page cache is quicker than handing over; reading
+/// a pipe may wait, and an event loop must not.
 final class SendInput: Sendable {
     /// What came of asking for octets.
     enum Portion: Equatable {
@@ -55,6 +55,13 @@ final class SendInput: Sendable {
 
     deinit {
         if self.descriptor > 0 { close(self.descriptor) }
+    }
+
+    /// Whether a path leads to the file that is read.
+    func isSameFile(as path: String) -> Bool {
+        var (mine, other) = (stat(), stat())
+        guard !self.isStream, fstat(self.descriptor, &mine) == 0, stat(path, &other) == 0 else { return false }
+        return mine.st_dev == other.st_dev && mine.st_ino == other.st_ino
     }
 
     /// What to do when a stream has more.

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Glibc
-
 /// The durable record of a batch: which lines may have been written, and which have an outcome.
 ///
 /// The file is text, one record a line, only ever appended to; a last line without its end was cut off by a crash and
@@ -10,8 +8,10 @@ import Glibc
 /// | record                            | means                                                                        |
 /// |-----------------------------------|------------------------------------------------------------------------------|
 /// | `apns-legacy journal 1 INPUT`     | the first line; INPUT tells this batch from others                           |
-/// | `intent LINE`                     | every line up to LINE may have been written                                  |
+/// | `intent LINE`                     | this run may have written every line up to LINE                              |
 /// | `FIRST LAST OUTCOME STATUS DUP AT`| lines FIRST to LAST have this outcome; the results file has AT octets then   |
+/// | `spare FIRST LAST`                | this run has not written lines FIRST to LAST, and will not                   |
+/// | `run`                             | another run begins; what the one before intended stays in doubt              |
 /// | `complete`                        | every line has an outcome                                                    |
 ///
 /// An intent is on the disk before the first octet of its lines goes to a socket. Outcomes follow when they are known:
@@ -21,8 +21,8 @@ final class SendJournal {
     struct Past: Equatable, Sendable {
         /// The lines that have an outcome.
         var settled = LineSet()
-        /// Every line up to this one may have been written; 0 for none.
-        var intendedThrough: UInt64 = 0
+        /// The lines that may have been written; those that have an outcome may be among them.
+        var doubted = LineSet()
         /// Octets of the results file that belong to what is settled.
         var resultOctetCount: UInt64 = 0
         /// Counts of the outcomes.
@@ -31,14 +31,26 @@ final class SendJournal {
         var isComplete = false
     }
 
+    /// Lines one after the other with the same outcome, which become one record.
+    private struct Run {
+        var lines: Range<UInt64>
+        var outcome: BatchOutcome
+        var status: UInt8?
+        var isDuplicate: Bool
+        var resultOctetCount: UInt64
+    }
+
     private let file: OutputFile
     private var pending = ""
-    private(set) var intendedThrough: UInt64
+    private var run: Run?
+    private var spared: Range<UInt64>?
+
+    /// Every line up to this one may be written by this run; 0 for none.
+    private(set) var intendedThrough: UInt64 = 0
 
     /// What the last run left; empty where there was none.
     let past: Past
 
-    private static let title = "apns-legacy journal 1 "
     private static let pendingOctetCountMax = 32_768
 
     /// Opens a journal, or begins one where there is none.
@@ -46,34 +58,45 @@ final class SendJournal {
     /// - Parameters:
     ///   - path: the file.
     ///   - input: what tells this batch from others, in one word.
-    /// - Throws: ``CommandFailure`` where the file cannot be used, is held by another process, belongs to another batch,
-    ///   or is damaged.
+    /// - Throws: ``CommandFailure`` where the file cannot be used, is held by another process, belongs to another
+    ///   batch, or is damaged.
     init(path: String, input: String) throws {
         let file = try OutputFile(path: path, isKept: true)
         guard file.lock() else {
             throw CommandFailure(.tryAgain, "\(path) is in use by another process; wait for it to end.")
         }
-        let octets = try file.contents()
-        let end = octets.lastIndex(of: 0x0A).map { $0 + 1 } ?? 0
-        try file.truncate(to: UInt64(end))
-        if end == 0 {
-            self.past = Past()
-            let title = SendJournal.title + input + "\n"
+        var reader = SendJournalReader(path: path, input: input)
+        try file.read { try reader.take($0) }
+        self.past = try reader.finish()
+        try file.truncate(to: reader.wholeOctetCount)
+        if reader.wholeOctetCount == 0 {
+            let title = SendJournalReader.title + input + "\n"
             try Array(title.utf8).withUnsafeBytes { try file.append($0) }
             try file.synchronize()
-        } else {
-            self.past = try SendJournal.read(octets[..<end], path: path, input: input)
+        } else if !self.past.isComplete {
+            self.pending = "run\n"
         }
-        self.intendedThrough = self.past.intendedThrough
         self.file = file
     }
 
     /// Says that every line up to this one may be written, and waits until that is on the disk.
     func intend(through line: UInt64) throws {
+        self.putRun()
         self.pending += "intent \(line)\n"
         try self.flush()
         try self.file.synchronize()
         self.intendedThrough = line
+    }
+
+    /// Says that lines that this run intended to write were not written, and will not be.
+    func spare(_ lines: Range<UInt64>) {
+        guard !lines.isEmpty else { return }
+        if let spared = self.spared, spared.upperBound == lines.lowerBound {
+            self.spared = spared.lowerBound..<lines.upperBound
+        } else {
+            self.putSpared()
+            self.spared = lines
+        }
     }
 
     /// Records the outcome of lines.
@@ -86,82 +109,56 @@ final class SendJournal {
         isDuplicate: Bool,
         resultOctetCount: UInt64
     ) -> Bool {
-        let duplicate = isDuplicate ? "dup" : "-"
-        let status = status.map(String.init) ?? "-"
-        self.pending +=
-            "\(lines.lowerBound) \(lines.upperBound - 1) \(outcome.name) \(status) \(duplicate) \(resultOctetCount)\n"
+        if let run = self.run, run.lines.upperBound == lines.lowerBound, run.outcome == outcome, run.status == status,
+            run.isDuplicate == isDuplicate
+        {
+            self.run?.lines = run.lines.lowerBound..<lines.upperBound
+            self.run?.resultOctetCount = resultOctetCount
+        } else {
+            self.putRun()
+            self.run = Run(
+                lines: lines,
+                outcome: outcome,
+                status: status,
+                isDuplicate: isDuplicate,
+                resultOctetCount: resultOctetCount
+            )
+        }
         return self.pending.utf8.count >= SendJournal.pendingOctetCountMax
     }
 
     /// Gives what is recorded to the system.
     func flush() throws {
+        self.putRun()
+        self.putSpared()
         guard !self.pending.isEmpty else { return }
         try self.pending.withUTF8 { try self.file.append(UnsafeRawBufferPointer($0)) }
         self.pending = ""
     }
 
-    /// Says that every line has an outcome.
-    func complete() throws {
-        self.pending += "complete\n"
+    /// Gives what is recorded to the system, and waits until it is on the disk.
+    ///
+    /// - Parameter isComplete: whether every line has an outcome.
+    /// - Throws: ``CommandFailure`` where the file cannot be written.
+    func finish(isComplete: Bool) throws {
+        self.putRun()
+        if isComplete { self.pending += "complete\n" }
         try self.flush()
         try self.file.synchronize()
     }
 
-    // MARK: Reading
-
-    private static func read(_ octets: ArraySlice<UInt8>, path: String, input: String) throws -> Past {
-        var past = Past()
-        var number = 0
-        for line in octets.split(separator: 0x0A) {
-            number += 1
-            let text = String(decoding: line, as: UTF8.self)
-            if number == 1 {
-                guard text.hasPrefix(self.title) else {
-                    throw CommandFailure(
-                        .dataError,
-                        "\(path) is no journal of apns-legacy; give --journal another file."
-                    )
-                }
-                guard text == self.title + input else {
-                    throw CommandFailure(
-                        .dataError,
-                        "\(path) is the journal of another batch: the input or the payload is not what it was. "
-                            + "Give --journal another file, or remove this one to send everything."
-                    )
-                }
-            } else if !self.take(text, into: &past) {
-                throw CommandFailure(
-                    .dataError,
-                    "\(path), line \(number): this is no record; the journal is damaged. Nothing was sent."
-                )
-            }
-        }
-        return past
+    private func putSpared() {
+        guard let lines = self.spared else { return }
+        self.spared = nil
+        self.pending += "spare \(lines.lowerBound) \(lines.upperBound - 1)\n"
     }
 
-    private static func take(_ text: String, into past: inout Past) -> Bool {
-        let words = text.split(separator: " ", omittingEmptySubsequences: false)
-        if words == ["complete"] {
-            past.isComplete = true
-            return true
-        }
-        if words.count == 2, words[0] == "intent", let line = UInt64(words[1]) {
-            past.intendedThrough = max(past.intendedThrough, line)
-            return true
-        }
-        guard words.count == 6, let first = UInt64(words[0]), let last = UInt64(words[1]), 1 <= first, first <= last,
-            last < UInt64.max, let outcome = BatchOutcome.allCases.first(where: { words[2] == "\($0.name)" }),
-            words[3] == "-" || UInt8(words[3]) != nil, words[4] == "-" || words[4] == "dup",
-            let resultOctetCount = UInt64(words[5])
-        else { return false }
-        past.settled.insert(first..<(last + 1))
-        past.tally.add(
-            outcome,
-            status: UInt8(words[3]),
-            isDuplicate: words[4] == "dup",
-            count: last - first + 1
-        )
-        past.resultOctetCount = max(past.resultOctetCount, resultOctetCount)
-        return true
+    private func putRun() {
+        guard let run = self.run else { return }
+        self.run = nil
+        let duplicate = run.isDuplicate ? "dup" : "-"
+        let status = run.status.map(String.init) ?? "-"
+        self.pending += "\(run.lines.lowerBound) \(run.lines.upperBound - 1) \(run.outcome.name) \(status) "
+        self.pending += "\(duplicate) \(run.resultOctetCount)\n"
     }
 }

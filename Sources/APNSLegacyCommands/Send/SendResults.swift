@@ -9,8 +9,8 @@ struct SendResults: ~Copyable {
     private var writer = BatchResultWriter()
     private let journal: SendJournal?
     private let isOnlyExceptions: Bool
-    /// Results of lines that another run with the same journal will send again, which go behind all others, so that that
-    /// run can cut them off.
+    /// Results of lines that another run with the same journal will send again, which go behind all others, so that
+    /// that run can cut them off.
     private var provisional: [UInt8] = []
     private let retriesIndeterminate: Bool
     private var lastFlush = ContinuousClock.now
@@ -23,8 +23,8 @@ struct SendResults: ~Copyable {
     /// What an earlier run with the same journal left.
     let past: SendJournal.Past
 
-    /// How many lines one intent covers: more when lines come quickly, so that waiting for the disk costs little, and few
-    /// when they come slowly, so that few are in doubt after a crash.
+    /// How many lines one intent covers: more when lines come quickly, so that waiting for the disk costs little, and
+    /// few when they come slowly, so that few are in doubt after a crash.
     private static let groupCountMin: UInt64 = 64
     private static let groupCountMax: UInt64 = 65_536
     private static let groupDuration = Duration.milliseconds(50)
@@ -39,6 +39,7 @@ struct SendResults: ~Copyable {
     ///   - isOnlyExceptions: whether what was accepted, and not doubtful, gets no line.
     ///   - journal: the journal, where there is one; the results of an earlier run are kept then.
     ///   - retriesIndeterminate: whether another run with the same journal sends what is indeterminate again.
+    /// - Throws: ``CommandFailure`` where the file cannot be opened, or is shorter than the journal says.
     init(path: String?, isOnlyExceptions: Bool, journal: SendJournal?, retriesIndeterminate: Bool) throws {
         self.retriesIndeterminate = retriesIndeterminate
         let past = journal.map { $0.past } ?? SendJournal.Past()
@@ -69,7 +70,9 @@ struct SendResults: ~Copyable {
     }
 
     /// Whether a line may have been written in an earlier run that did not come to know its outcome.
-    func isInDoubt(_ line: UInt64) -> Bool { line <= self.past.intendedThrough }
+    func isInDoubt(_ line: UInt64) -> Bool {
+        !self.past.doubted.ranges.isEmpty && self.past.doubted.contains(line)
+    }
 
     /// Makes sure that it is on the disk that a line may be written.
     mutating func intend(_ line: UInt64) throws {
@@ -100,7 +103,7 @@ struct SendResults: ~Copyable {
 
     /// Whether lines with an outcome must be taken one by one.
     func needsLines(_ outcome: BatchOutcome, isDuplicate: Bool) -> Bool {
-        self.past.intendedThrough > 0 || self.isWritten(outcome, isDuplicate: isDuplicate)
+        !self.past.doubted.ranges.isEmpty || self.isWritten(outcome, isDuplicate: isDuplicate)
             || self.isProvisional(outcome)
     }
 
@@ -117,6 +120,8 @@ struct SendResults: ~Copyable {
     ) throws {
         self.tally.add(outcome, status: status, isDuplicate: isDuplicate, count: 1)
         if self.isProvisional(outcome) {
+            // What is known not to have been written is in no doubt in the next run.
+            if outcome == .unsent, !isDuplicate { self.journal?.spare(line..<(line + 1)) }
             return try self.writeProvisionally(
                 line: line,
                 id: id,
@@ -173,13 +178,22 @@ struct SendResults: ~Copyable {
     }
 
     /// Ends the files.
-    mutating func finish(isComplete: Bool) throws {
+    ///
+    /// - Parameters:
+    ///   - isComplete: whether every line has an outcome that stays.
+    ///   - lastGivenLine: the last line that may have been written by this run.
+    /// - Throws: ``CommandFailure`` where a file cannot be written.
+    mutating func finish(isComplete: Bool, lastGivenLine: UInt64) throws {
+        if let journal = self.journal, journal.intendedThrough > lastGivenLine {
+            // An intent covers more lines than were given; what was not given is in no doubt.
+            journal.spare((lastGivenLine + 1)..<(journal.intendedThrough + 1))
+        }
         try self.flush()
-        guard self.journal != nil else { return }
+        guard let journal = self.journal else { return }
         try self.provisional.withUnsafeBytes { try self.file?.append($0) }
         self.provisional = []
         try self.file?.synchronize()
-        if isComplete, !self.past.isComplete { try self.journal?.complete() }
+        try journal.finish(isComplete: isComplete && !self.past.isComplete)
     }
 
     private mutating func flushResults() throws {

@@ -26,14 +26,17 @@ struct SendRun {
 
     func run() async throws -> ExitStatus {
         let start = ContinuousClock.now
+        // A reader of the results that goes away is an error to report, not a reason to vanish.
+        signal(SIGPIPE, SIG_IGN)
         let tls =
             try self.command.delivery.dryRun && self.command.endpoint.certificate == nil
             ? nil : self.command.endpoint.tls()
         let input = try SendInput(path: self.command.batch.tokens ?? self.command.batch.input ?? "-")
+        try self.checkOutputs(input)
         let payload = try self.commonPayload()
         let journal = try self.openJournal(input, payload)
         let past = journal.map { $0.past } ?? SendJournal.Past()
-        if past.isComplete { return self.reportComplete(past) }
+        if past.isComplete { return try self.reportComplete(past) }
         let desk = SendDesk(
             input: input,
             reader: try self.reader(payload),
@@ -43,16 +46,28 @@ struct SendRun {
             onBadLine: self.badLines(input)
         )
         let source = SendSource(input: input, desk: desk)
-        if past.intendedThrough > 0 || past.settled.count > 0 {
+        if !past.doubted.ranges.isEmpty || past.settled.count > 0 {
             self.say("Going on from \(SendSummary.counted(past.settled.count, "line")) that have their outcome.")
         }
         let ending = self.command.delivery.dryRun ? nil : try await self.send(source, input, tls)
         if self.command.delivery.dryRun { source.readThrough() }
-        let tally = try source.finish()
-        var summary = SendSummary(tally: tally, seconds: (ContinuousClock.now - start) / .seconds(1))
+        let failure = source.finish()
+        let progress = source.progress
+        var summary = SendSummary(tally: progress.tally, seconds: (ContinuousClock.now - start) / .seconds(1))
         summary.isResumed = past.settled.count > 0
-        summary.isInterrupted = ending?.isInterrupted ?? false
-        return try self.report(summary, source.progress, ending)
+        summary.isInterrupted = !self.command.delivery.dryRun && !progress.hasReadAll
+        return try self.report(summary, progress, failure ?? ending)
+    }
+
+    /// Refuses to write over the input.
+    private func checkOutputs(_ input: SendInput) throws {
+        for path in [self.command.report.results, self.command.delivery.journal] where path != "-" {
+            guard let path, input.isSameFile(as: path) else { continue }
+            throw CommandFailure(.usage, "\(path) is the input; give --results and --journal files of their own.")
+        }
+        if let results = self.command.report.results, let journal = self.command.delivery.journal, results == journal {
+            throw CommandFailure(.usage, "--results and --journal cannot be the same file.")
+        }
     }
 
     // MARK: What to send
@@ -124,22 +139,28 @@ struct SendRun {
 
     // MARK: Sending
 
-    private struct Ending {
-        var failure: CommandFailure?
-        var isInterrupted: Bool
+    /// What came to its end.
+    private enum Part: Sendable {
+        case sending(CommandFailure?)
+        case other
     }
 
-    private func send(_ source: SendSource, _ input: SendInput, _ tls: TLSConfiguration?) async throws -> Ending {
-        guard let tls else { return Ending(failure: nil, isInterrupted: false) }
+    /// - Returns: why not everything was tried, if so.
+    private func send(
+        _ source: SendSource,
+        _ input: SendInput,
+        _ tls: TLSConfiguration?
+    ) async throws -> CommandFailure? {
+        guard let tls else { return nil }
         let sender = try self.sender(tls)
         let interrupts = NIOLockedValueBox(0)
-        return await withThrowingTaskGroup(of: Ending?.self) { group in
+        return await withThrowingTaskGroup(of: SendRun.Part.self) { group in
             group.addTask {
                 do {
                     try await sender.run(source)
-                    return Ending(failure: nil, isInterrupted: !source.progress.hasReadAll)
+                    return .sending(nil)
                 } catch {
-                    return Ending(failure: CommandFailure(error), isInterrupted: !source.progress.hasReadAll)
+                    return .sending(CommandFailure(error))
                 }
             }
             group.addTask {
@@ -152,23 +173,23 @@ struct SendRun {
                     self.say("Stopping: what was read is sent and proved. The next signal stops at once.")
                     source.end()
                 }
-                return nil
+                return .other
             }
             if Talk.isTerminal, !self.command.report.quiet {
                 group.addTask {
                     try await SendBar(total: input.octetCountTotal).show { source.progress }
-                    return nil
+                    return .other
                 }
             }
             defer { group.cancelAll() }
             while let next = await group.nextResult() {
                 switch next {
-                case .success(let ending?): return ending
-                case .success: continue
+                case .success(.sending(let failure)): return failure
+                case .success(.other): continue
                 case .failure: group.cancelAll()
                 }
             }
-            return Ending(failure: nil, isInterrupted: true)
+            return nil
         }
     }
 
@@ -179,6 +200,7 @@ struct SendRun {
         configuration.limits.policy = self.command.delivery.delivery
         configuration.limits.windowCount = self.command.delivery.window
         configuration.limits.invalidTokenRunCountMax = self.command.delivery.stopAfterInvalidTokens
+        configuration.limits.fruitlessConnectionCountMax = self.command.delivery.giveUpAfter
         configuration.payloadOctetCountMax = self.command.batch.payloadMax
         configuration.proxy = try self.command.endpoint.proxyValue
         var logger = Logger(label: "apns-legacy", factory: { StreamLogHandler.standardError(label: $0) })
@@ -208,26 +230,39 @@ struct SendRun {
         }
     }
 
-    private func report(_ summary: SendSummary, _ progress: SendProgress, _ ending: Ending?) throws -> ExitStatus {
+    private func report(
+        _ summary: SendSummary,
+        _ progress: SendProgress,
+        _ failure: CommandFailure?
+    ) throws -> ExitStatus {
+        if let failure { Talk.say("apns-legacy send: \(failure)") }
         if self.command.delivery.dryRun {
             let count = SendSummary.counted(progress.sentCount, "notification")
             let bad = SendSummary.counted(summary.tally[.invalid], "bad line")
             self.say("\(count) could be sent; \(bad). Nothing was sent.")
-            return summary.tally[.invalid] == 0 ? .success : .someRefused
+            return failure?.status ?? (summary.tally[.invalid] == 0 ? .success : .someRefused)
         }
-        if let failure = ending?.failure { Talk.say("apns-legacy send: \(failure)") }
         self.say(summary.text)
-        if self.command.report.summary == .json { print(summary.json) }
-        guard let failure = ending?.failure, failure.status != .tryAgain else { return summary.status }
+        guard let failure, failure.status != .tryAgain else {
+            try self.printJSON(summary)
+            return summary.status
+        }
+        // What failed comes before whatever else fails now.
+        try? self.printJSON(summary)
         return failure.status
     }
 
-    private func reportComplete(_ past: SendJournal.Past) -> ExitStatus {
+    private func printJSON(_ summary: SendSummary) throws {
+        guard self.command.report.summary == .json else { return }
+        try Array((summary.json + "\n").utf8).withUnsafeBytes { try OutputFile(path: "-").append($0) }
+    }
+
+    private func reportComplete(_ past: SendJournal.Past) throws -> ExitStatus {
         var summary = SendSummary(tally: past.tally, seconds: 0)
         summary.isResumed = true
         self.say("The journal says that this batch is complete; nothing is sent. Remove it to send everything again.")
         self.say(summary.text)
-        if self.command.report.summary == .json { print(summary.json) }
+        try self.printJSON(summary)
         return summary.status
     }
 }

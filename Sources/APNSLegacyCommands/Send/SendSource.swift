@@ -59,9 +59,9 @@ final class SendSource: NotificationSource, @unchecked Sendable {
 
     /// Ends the files.
     ///
-    /// - Throws: what went wrong with the input or the files on the way, or now.
-    func finish() throws -> SendTally {
-        try self.lock.withLock { try self.desk.finish() }
+    /// - Returns: what went wrong with the input or the files on the way, or now.
+    func finish() -> CommandFailure? {
+        self.lock.withLock { self.desk.finish() }
     }
 }
 
@@ -89,7 +89,8 @@ final class SendDesk {
     private var rejected = RejectedTokens()
     private var readOctetCount: UInt64 = 0
     private var sentCount: UInt64 = 0
-    private var lastLine: UInt64 = 0
+    /// The last line that was given to a connection.
+    private var lastGivenLine: UInt64 = 0
     private var failure: CommandFailure?
     private var hasReadAll = false
 
@@ -151,6 +152,7 @@ final class SendDesk {
                 self.isRecordWaiting = !isAppended
                 guard isAppended else { return .available }
                 self.sentCount += 1
+                self.lastGivenLine = max(self.lastGivenLine, line)
             } catch {
                 self.fail(error)
                 return .ended
@@ -319,15 +321,16 @@ final class SendDesk {
         if let failure { throw failure }
     }
 
-    func finish() throws -> SendTally {
+    func finish() -> CommandFailure? {
         let tally = self.results.tally
-        let isComplete = self.hasReadAll && self.failure == nil && tally[.unsent] == 0
+        // At least once, another run sends what is indeterminate again.
+        let openCount = tally[.unsent] + (self.policy == .atLeastOnce ? tally[.indeterminate] : 0)
+        let isComplete = self.hasReadAll && self.failure == nil && openCount == 0
         do {
-            try self.results.finish(isComplete: isComplete)
+            try self.results.finish(isComplete: isComplete, lastGivenLine: self.lastGivenLine)
         } catch {
             self.fail(error)
         }
-        if let failure = self.failure { throw failure }
-        return tally
+        return self.failure
     }
 }
