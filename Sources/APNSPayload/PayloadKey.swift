@@ -2,7 +2,8 @@
 
 /// A key of a payload whose meaning and type are known.
 ///
-/// - SeeAlso: "Creating the Remote Notification Payload" and "Generating a remote notification" in Apple's documentation.
+/// - SeeAlso: "Creating the Remote Notification Payload" and "Generating a remote notification" in Apple's
+///   documentation.
 @nonexhaustive
 public enum PayloadKey: UInt8, Hashable, Sendable, CaseIterable {
     /// `aps`: an object.

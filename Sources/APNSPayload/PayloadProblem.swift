@@ -23,7 +23,8 @@ public struct PayloadProblem: Error, Hashable, Sendable {
 
     /// What is wrong.
     public let kind: Kind
-    /// The offset of the first octet at fault, counted from 0; it is the octet count when something is missing at the end.
+    /// The offset of the first octet at fault, counted from 0; it is the octet count when something is missing at the
+    /// end.
     public let octetOffset: Int
     /// The line, counted from 1; LF, CR LF and a lone CR end a line.
     public let line: Int

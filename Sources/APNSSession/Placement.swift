@@ -18,8 +18,8 @@ enum Placement: Equatable, Sendable {
 
 /// How answers are placed.
 ///
-/// The rules are a value so that tests can put wrong ones in their place and see that they are found out; docs/accounting.md
-/// tells which look right and are wrong.
+/// The rules are a value so that tests can put wrong ones in their place and see that they are found out;
+/// docs/accounting.md tells which look right and are wrong.
 struct PlacementRules: Sendable {
     /// Places an answer on a connection to which `count` notifications were written with the identifiers 1 to `count`,
     /// and behind them a probe where `isProbed` says so.

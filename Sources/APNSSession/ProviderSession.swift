@@ -4,7 +4,7 @@ public import APNSWire
 
 /// Decides what a provider writes to which connection, and proves what became of every notification.
 ///
-/// The machine does no I/O and knows no clock: its owner tells it events with the time, and asks ``step(now:jitter:)``
+/// The machine does no I/O and knows no clock: its owner tells it events with the time, and asks ``step(now:)``
 /// what to do until that says to wait. Outcomes collect until ``takeSettlements()``.
 ///
 /// Notifications have sequence numbers from 0 in the order in which they were taken, and keep that order on the wire,
@@ -123,6 +123,12 @@ extension ProviderSession {
     /// Whether outcomes are waiting to be taken.
     public var hasSettlements: Bool { !self.settlements.isEmpty }
 
+    /// Whether there is neither a connection nor anything that needs one, so that only new notifications do.
+    public var isAtRest: Bool {
+        guard case .none = self.link else { return false }
+        return self.settled == self.taken && self.ending == nil
+    }
+
     /// How the session ends, once that is known.
     public var knownEnding: ProviderEnding? { self.ending }
 
@@ -174,6 +180,8 @@ extension ProviderSession {
             self.giveUp(open, now: now, jitter: 1)
             return self.step(now: now)
         }
+        // A replacement that was open already is not for storming through.
+        if open.written == open.base, now < self.connectNotBefore { return .wait(until: self.connectNotBefore) }
         let limit = self.writeLimit
         if open.written < limit, open.written < self.taken || self.supply == .available {
             if self.wantsReplacement(open, limit: limit) { return self.openStandby() }
@@ -328,21 +336,23 @@ extension ProviderSession {
     ///
     /// - Parameters:
     ///   - number: which one.
-    ///   - permanently: whether the gateway refused the handshake in a way that another try cannot mend, such as for
-    ///     an unknown certificate; then it has processed nothing of this connection.
+    ///   - permanently: whether it ended in a way that another try cannot mend; the session then stops.
+    ///   - isUnprocessed: whether it is proved that the gateway has processed nothing of this connection, because it
+    ///     refused the handshake. A gateway that ends a connection for good otherwise may have processed all.
     ///   - now: the time.
     ///   - jitter: a random number, 0 to 1, by which the next connection is delayed where that is due.
     public mutating func closed(
         _ number: ConnectionNumber,
         permanently: Bool = false,
+        isUnprocessed: Bool = false,
         now: Duration,
         jitter: Double
     ) {
         self.live.remove(number)
         self.closesDue.removeAll { $0 == number }
         if case .open(var open) = self.link, open.number == number {
-            if permanently { open.left = self.settled }
-            self.judge(permanently ? .silence : self.rules.end, nil, on: open, now: now, jitter: jitter)
+            if isUnprocessed { open.left = self.settled }
+            self.judge(isUnprocessed ? .silence : self.rules.end, nil, on: open, now: now, jitter: jitter)
         } else if case .connecting(number) = self.link {
             self.link = .none
             self.countFruitless(now: now, jitter: jitter)

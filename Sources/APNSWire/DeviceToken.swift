@@ -56,7 +56,8 @@ public struct DeviceToken: Sendable {
     ///
     /// - Parameter text: UTF-8 text of a token; 2 to 200 hexadecimal digits.
     /// - Throws: ``WireError/tokenText(position:)`` for a character that has no place in a token,
-    ///   ``WireError/tokenOddDigitCount(_:)`` for half an octet, ``WireError/tokenOctetCount(_:)`` for too few or too many.
+    ///   ``WireError/tokenOddDigitCount(_:)`` for half an octet, ``WireError/tokenOctetCount(_:)`` for too few or too
+    ///   many.
     @inlinable
     public init(text: UnsafeRawBufferPointer) throws(WireError) {
         self.storage = Storage()
@@ -68,7 +69,8 @@ public struct DeviceToken: Sendable {
     /// Reads a token from its text, as ``init(text:)`` for octets does.
     ///
     /// - Parameter text: hexadecimal digits in any usual spelling.
-    /// - Throws: ``WireError/tokenText(position:)``, ``WireError/tokenOddDigitCount(_:)`` or ``WireError/tokenOctetCount(_:)``.
+    /// - Throws: ``WireError/tokenText(position:)``, ``WireError/tokenOddDigitCount(_:)`` or
+    ///   ``WireError/tokenOctetCount(_:)``.
     public init(_ text: some StringProtocol) throws(WireError) {
         let octets = Array(text.utf8)
         let result: Result<DeviceToken, WireError> = unsafe octets.withUnsafeBytes { raw in

@@ -95,7 +95,8 @@ extension WireError: CustomStringConvertible {
         case .itemUnknown(let item, _): "a command-2 frame has an item \(item), which the protocol does not know"
         case .errorResponseCommand(let command): "an error response begins with \(command) instead of 8"
         case .feedbackTokenOctetCount(let count):
-            "a feedback tuple announces a device token of \(count) octets; 1 to \(WireLimits.tokenOctetCountMax) are legal"
+            "a feedback tuple announces a device token of \(count) octets; "
+                + "1 to \(WireLimits.tokenOctetCountMax) are legal"
         case .certificateTopics: "the certificate's list of topics is not encoded as Apple's are"
         }
     }

@@ -19,6 +19,8 @@ enum ImportRule {
     static let clients = foundations.union(["APNSSession", "APNSProvider", "APNSFeedback", "APNSHTTP2"])
     static let servers = clients.union(["APNSGateway"])
     static let everything = servers.union(["APNSSimulator"])
+    /// The quick start makes its certificates as tests do.
+    static let commands = everything.union(["APNSTestKit"])
 
     static let allowances: [String: Allowance] = [
         "APNSWire": Allowance(ours: [], others: .only(["NIOCore"])),
@@ -31,7 +33,7 @@ enum ImportRule {
         "APNSHTTP2": Allowance(ours: foundations, others: .any),
         "APNSGateway": Allowance(ours: clients, others: .any),
         "APNSSimulator": Allowance(ours: servers, others: .any),
-        "APNSLegacyCommands": Allowance(ours: everything, others: .any),
+        "APNSLegacyCommands": Allowance(ours: commands, others: .any),
         "apns-legacy": Allowance(ours: ["APNSLegacyCommands"], others: .only(["ArgumentParser"])),
         "APNSTestKit": Allowance(ours: everything, others: .any),
     ]

@@ -26,8 +26,8 @@ extension BatchReader {
 
     /// Cuts off the next row, which ends at the first end of a line outside of quotes.
     ///
-    /// A quote without a partner would swallow all that follows. Where a row cannot be, the search begins anew behind the
-    /// first line of it, so that one bad line costs no other.
+    /// A quote without a partner would swallow all that follows. Where a row cannot be, the search begins anew behind
+    /// the first line of it, so that one bad line costs no other.
     private mutating func cutRow() -> Cut {
         if self.isSkipping, let cut = self.passLongLine() { return cut }
         let first = self.position

@@ -6,9 +6,9 @@ import Glibc
 
 /// Reads batch input of any length in memory of a constant size, without I/O of its own.
 ///
-/// Call ``next(_:)`` until it says ``BatchReadResult/needMore``, then ``fill(_:)`` from a file or ``append(_:)`` what came from
-/// elsewhere, and ``finish()`` when there is no more. A byte order mark at the beginning, CR LF and a last line without an end
-/// are all taken. A line that is at fault is told about and passed over.
+/// Call ``next(_:)`` until it says ``BatchReadResult/needMore``, then ``fill(_:)`` from a file or ``append(_:)`` what
+/// came from elsewhere, and ``finish()`` when there is no more. A byte order mark at the beginning, CR LF and a last
+/// line without an end are all taken. A line that is at fault is told about and passed over.
 ///
 /// Nothing is allocated for a record. Memory is that of ``BatchOptions/blockOctetCount`` and ten times
 /// ``BatchOptions/lineOctetCountMax``, of which the larger part is touched only by CSV and payloads with white space.

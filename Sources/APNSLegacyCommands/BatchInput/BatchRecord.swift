@@ -4,7 +4,8 @@ public import APNSWire
 
 /// One notification of batch input, whose octets lie in the memory of the reader.
 ///
-/// A caller makes one and has the reader fill it again and again, since to move a record costs more than to read a token.
+/// A caller makes one and has the reader fill it again and again, since to move a record costs more than to read a
+/// token.
 ///
 /// - Important: ``payload`` and ``id`` are valid until the reader is asked for the next record, or filled.
 public struct BatchRecord {
@@ -50,7 +51,8 @@ public enum BatchReadResult: Hashable, Sendable {
     case bad
     /// Nothing before more octets come: fill the reader, or finish it.
     case needMore
-    /// The input as a whole cannot be read, for the reason in ``BatchReader/problem``; each further call returns ``end``.
+    /// The input as a whole cannot be read, for the reason in ``BatchReader/problem``; each further call returns
+    /// ``end``.
     case refused
     /// All was read.
     case end

@@ -86,8 +86,8 @@ public struct BatchResultWriter: ~Copyable {
     ///   - attempts: how often the notification was written.
     ///   - isPossibleDuplicate: whether it may arrive twice.
     ///   - reason: a text for people.
-    /// - Returns: `false` when the line has no room and nothing was written; empty the writer and write the line again. A line
-    ///   that an empty writer has no room for leaves out its reason, and then its id.
+    /// - Returns: `false` when the line has no room and nothing was written; empty the writer and write the line again.
+    ///   A line that an empty writer has no room for leaves out its reason, and then its id.
     public mutating func append(
         lineNumber: Int,
         id: UnsafeRawBufferPointer,

@@ -31,6 +31,7 @@ struct QuickstartBatch {
     /// Makes one with new tokens.
     ///
     /// - Parameter now: the time, in seconds since 1970.
+    /// - Throws: `WireError` for a token that is none.
     init(now: UInt32) throws {
         let tokens = try (0..<QuickstartBatch.deviceCount).map { _ in try QuickstartBatch.token() }
         let foreign = try QuickstartBatch.token()

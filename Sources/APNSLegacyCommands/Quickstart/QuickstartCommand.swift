@@ -116,7 +116,8 @@ struct QuickstartRun {
     private func introduce(_ batch: QuickstartBatch, port: Int) {
         print("A local APNs listens on 127.0.0.1:\(port): binary protocol, TLS 1.2, client certificate required.")
         print(
-            "It knows \(QuickstartBatch.deviceCount) devices with the app \(QuickstartBatch.topic), and one that deleted it."
+            "It knows \(QuickstartBatch.deviceCount) devices with the app \(QuickstartBatch.topic), "
+                + "and one that deleted it."
         )
         print("\nSending a batch of \(batch.lines.count) notifications, of which the first is\n  \(batch.lines[0])\n")
     }

@@ -16,7 +16,7 @@ final class OutputFile {
     /// - Parameters:
     ///   - path: the file.
     ///   - isKept: whether what is in it stays.
-    /// - Throws: ``CommandFailure`` where it cannot be made.
+    /// - Throws: ``CommandFailure`` where the file cannot be opened.
     init(path: String, isKept: Bool = false) throws {
         self.name = path == "-" ? "standard output" : path
         self.isOwned = path != "-"

@@ -49,18 +49,19 @@ public struct SendCommand: AsyncParsableCommand, Sendable {
     }
 
     private static let manual = """
-        INPUT is JSON lines ({"token": ..., "payload": {...}, "expiry": "+1h", "priority": 10, "id": ...}), CSV with those \
-        names in its first line, or - for standard input. With --tokens it is one token a line, all with one payload.
+        INPUT is JSON lines ({"token": ..., "payload": {...}, "expiry": "+1h", "priority": 10, "id": ...}), CSV with \
+        those names in its first line, or - for standard input. With --tokens it is one token a line, all with one \
+        payload.
 
         Results go to standard output, or to --results, as one JSON object a line: line, id, token, outcome, status, \
         attempts, possibleDuplicate, reason. Outcomes are accepted (proved), rejected (with the gateway's status), \
         indeterminate (written, but the connection died without a word), unsent (safe to send again), invalid (refused \
         before sending) and suppressed (the token was rejected earlier in this run).
 
-        Exit codes: 0 all accepted; 1 some rejected, invalid or suppressed; 64 usage; 65 the input as a whole is wrong; \
-        66 the input cannot be read; 69 the gateway does not serve; 70 a fault in this program; 73, 74 a file cannot be \
-        made or written; 75 something is indeterminate or unsent, run again; 77 TLS or the certificate does not permit \
-        it; 78 a certificate, a key or the configuration cannot be used.
+        Exit codes: 0 all accepted; 1 some rejected, invalid or suppressed; 64 usage; 65 the input as a whole is \
+        wrong; 66 the input cannot be read; 69 the gateway does not serve; 70 a fault in this program; 73, 74 a file \
+        cannot be made or written; 75 something is indeterminate or unsent, run again; 77 TLS or the certificate does \
+        not permit it; 78 a certificate, a key or the configuration cannot be used.
         """
 }
 

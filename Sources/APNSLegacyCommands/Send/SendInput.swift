@@ -6,8 +6,8 @@ import NIOConcurrencyHelpers
 
 /// The octets of a batch: of a file, read when they are wanted, or of a stream, read by a thread of its own.
 ///
-/// A file is read where the octets are needed, since reading from the page cache is quicker than handing over; reading a
-/// pipe may wait, and an event loop must not.
+/// A file is read where the octets are needed, since reading from the page cache is quicker than handing over; reading
+/// a pipe may wait, and an event loop must not.
 final class SendInput: Sendable {
     /// What came of asking for octets.
     enum Portion: Equatable {

@@ -58,8 +58,8 @@ final class SendJournal {
     /// - Parameters:
     ///   - path: the file.
     ///   - input: what tells this batch from others, in one word.
-    /// - Throws: ``CommandFailure`` where the file cannot be used, is held by another process, belongs to another batch,
-    ///   or is damaged.
+    /// - Throws: ``CommandFailure`` where the file cannot be used, is held by another process, belongs to another
+    ///   batch, or is damaged.
     init(path: String, input: String) throws {
         let file = try OutputFile(path: path, isKept: true)
         guard file.lock() else {
@@ -139,7 +139,7 @@ final class SendJournal {
     /// Gives what is recorded to the system, and waits until it is on the disk.
     ///
     /// - Parameter isComplete: whether every line has an outcome.
-    /// - Throws: ``CommandFailure`` where it cannot be written.
+    /// - Throws: ``CommandFailure`` where the file cannot be written.
     func finish(isComplete: Bool) throws {
         self.putRun()
         if isComplete { self.pending += "complete\n" }

@@ -9,8 +9,8 @@ struct SendResults: ~Copyable {
     private var writer = BatchResultWriter()
     private let journal: SendJournal?
     private let isOnlyExceptions: Bool
-    /// Results of lines that another run with the same journal will send again, which go behind all others, so that that
-    /// run can cut them off.
+    /// Results of lines that another run with the same journal will send again, which go behind all others, so that
+    /// that run can cut them off.
     private var provisional: [UInt8] = []
     private let retriesIndeterminate: Bool
     private var lastFlush = ContinuousClock.now
@@ -23,8 +23,8 @@ struct SendResults: ~Copyable {
     /// What an earlier run with the same journal left.
     let past: SendJournal.Past
 
-    /// How many lines one intent covers: more when lines come quickly, so that waiting for the disk costs little, and few
-    /// when they come slowly, so that few are in doubt after a crash.
+    /// How many lines one intent covers: more when lines come quickly, so that waiting for the disk costs little, and
+    /// few when they come slowly, so that few are in doubt after a crash.
     private static let groupCountMin: UInt64 = 64
     private static let groupCountMax: UInt64 = 65_536
     private static let groupDuration = Duration.milliseconds(50)
@@ -39,7 +39,7 @@ struct SendResults: ~Copyable {
     ///   - isOnlyExceptions: whether what was accepted, and not doubtful, gets no line.
     ///   - journal: the journal, where there is one; the results of an earlier run are kept then.
     ///   - retriesIndeterminate: whether another run with the same journal sends what is indeterminate again.
-    /// - Throws: ``CommandFailure`` where the file cannot be used.
+    /// - Throws: ``CommandFailure`` where the file cannot be opened, or is shorter than the journal says.
     init(path: String?, isOnlyExceptions: Bool, journal: SendJournal?, retriesIndeterminate: Bool) throws {
         self.retriesIndeterminate = retriesIndeterminate
         let past = journal.map { $0.past } ?? SendJournal.Past()
@@ -182,7 +182,7 @@ struct SendResults: ~Copyable {
     /// - Parameters:
     ///   - isComplete: whether every line has an outcome that stays.
     ///   - lastGivenLine: the last line that may have been written by this run.
-    /// - Throws: ``CommandFailure`` where they cannot be written.
+    /// - Throws: ``CommandFailure`` where a file cannot be written.
     mutating func finish(isComplete: Bool, lastGivenLine: UInt64) throws {
         if let journal = self.journal, journal.intendedThrough > lastGivenLine {
             // An intent covers more lines than were given; what was not given is in no doubt.

@@ -146,9 +146,11 @@ struct SendRun {
     }
 
     /// - Returns: why not everything was tried, if so.
-    private func send(_ source: SendSource, _ input: SendInput, _ tls: TLSConfiguration?) async throws
-        -> CommandFailure?
-    {
+    private func send(
+        _ source: SendSource,
+        _ input: SendInput,
+        _ tls: TLSConfiguration?
+    ) async throws -> CommandFailure? {
         guard let tls else { return nil }
         let sender = try self.sender(tls)
         let interrupts = NIOLockedValueBox(0)

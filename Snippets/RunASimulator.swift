@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Runs a simulator with the example certificates until it is interrupted. It takes notifications for every token but
+// the one of 64 f, which it refuses as the gateway refuses a token of another app. Argument: the port, 2195 by default.
+
+// snippet.show
+import APNSSimulator
+import OpenSSLTLS
+
+let port = CommandLine.arguments.count > 1 ? Int(CommandLine.arguments[1]) : 2195
+let folder = "certs-example"
+var configuration = SimulatorConfiguration(
+    identity: try TLSIdentity(contentsOf: "\(folder)/gateway.pem", key: "\(folder)/gateway.key.pem"),
+    clientTrust: .file("\(folder)/ca.pem")
+)
+configuration.front.port = port ?? 2195
+configuration.acceptsUnknownTokens = true
+configuration.faults = FaultPlan([Fault(at: .token(String(repeating: "f", count: 64)), .reject(status: 8))])
+configuration.onDelivery = { delivered in
+    print("\(delivered.notification.token.hexadecimal.prefix(8))... \(String(buffer: delivered.notification.payload))")
+}
+try await Simulator.withRunning(configuration) { simulator in
+    print("A push gateway for anybody with a certificate of \(folder)/ca.pem: localhost:\(simulator.gatewayPort)")
+    try await Task.sleep(for: .seconds(86_400))
+}

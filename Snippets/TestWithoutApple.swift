@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Runs a simulator in this process, and sends to it over mutual TLS.
+
+// snippet.show
+import APNSProvider
+import APNSSimulator
+import APNSTestKit
+import APNSWire
+import OpenSSLTLS
+
+let authority = try ThrowawayAuthority()
+let gateway = try authority.issueServer(names: ["localhost"])
+let provider = try authority.issueClient(topic: "com.example.app")
+let trust = TLSTrust.pem(authority.certificatePEM)
+
+let known = try DeviceToken(octets: [UInt8](repeating: 1, count: 32))
+let unknown = try DeviceToken(octets: [UInt8](repeating: 2, count: 32))
+let simulated = SimulatorConfiguration(
+    identity: gateway.identity,
+    clientTrust: trust,
+    devices: [SimulatedDevice(token: known, topic: "com.example.app")]
+)
+
+try await Simulator.withRunning(simulated) { simulator in
+    let configuration = ProviderConfiguration(
+        endpoint: Endpoint(host: "localhost", port: simulator.gatewayPort),
+        tls: .client(identity: provider.identity, trust: trust)
+    )
+    try await Provider.withProvider(configuration) { settlement in
+        print("notifications \(settlement.numbers): \(settlement.outcome)")
+    } _: { provider in
+        for token in [known, unknown, known] {
+            try await provider.send(Notification(token: token, payload: #"{"aps":{"badge":1}}"#))
+        }
+    }
+    print("taken: \(simulator.statistics.processedCount), refused: \(simulator.statistics.rejectedCount)")
+}
