@@ -4,7 +4,7 @@ public import APNSWire
 
 /// Decides what a provider writes to which connection, and proves what became of every notification.
 ///
-/// The machine does no I/O and knows no clock: its owner tells it events with the time, and asks ``step(now:jitter:)``
+/// The machine does no I/O and knows no clock: its owner tells it events with the time, and asks ``step(now:)``
 /// what to do until that says to wait. Outcomes collect until ``takeSettlements()``.
 ///
 /// Notifications have sequence numbers from 0 in the order in which they were taken, and keep that order on the wire,
