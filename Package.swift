@@ -57,7 +57,7 @@ let package = Package(
         .target(
             name: "APNSTestKit",
             dependencies: [
-                "COpenSSL", "OpenSSLTLS",
+                "APNSWire", "COpenSSL", "OpenSSLTLS",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -114,6 +114,18 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOSOCKS", package: "swift-nio-extras"),
                 .product(name: "NIOTLS", package: "swift-nio"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "APNSProviderTests",
+            dependencies: [
+                "APNSProvider", "APNSSession", "APNSTestKit", "APNSWire", "OpenSSLTLS",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
             swiftSettings: settings
@@ -192,7 +204,21 @@ let package = Package(
         ),
         .testTarget(
             name: "APNSLegacyCommandsTests",
-            dependencies: ["APNSLegacyCommands", "APNSPayload", "APNSWire"],
+            dependencies: [
+                "APNSLegacyCommands", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "IntegrationTests",
+            dependencies: [
+                "APNSGateway", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS", "apns-legacy",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ],
             swiftSettings: settings
         ),
     ]

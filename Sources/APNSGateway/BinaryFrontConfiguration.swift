@@ -116,6 +116,11 @@ extension BinaryFrontConfiguration.PayloadCheck {
     }
 
     private static func hasBraces(_ octets: UnsafeRawBufferPointer) -> Bool {
+        let isBare = octets.first == UInt8(ascii: "{") && octets.last == UInt8(ascii: "}")
+        return isBare || Self.hasBracesBetweenSpaces(octets)
+    }
+
+    private static func hasBracesBetweenSpaces(_ octets: UnsafeRawBufferPointer) -> Bool {
         func isSpace(_ octet: UInt8) -> Bool { octet == 0x20 || octet == 0x0A || octet == 0x0D || octet == 0x09 }
         guard let first = octets.first(where: { !isSpace($0) }) else { return false }
         guard let last = octets.last(where: { !isSpace($0) }) else { return false }

@@ -63,26 +63,20 @@ struct FrontIntake: ~Copyable {
         _ delivery: any DeliveryConnection,
         _ inbox: VerdictInbox
     ) -> Outcome? {
-        octets.withUnsafeReadableBytes { raw -> Outcome? in
-            var message: InboundNotification?
+        // One value serves all messages of a read, so that no reference is counted for each.
+        var message = InboundNotification(octets: octets, inbox: inbox)
+        return octets.withUnsafeReadableBytes { raw -> Outcome? in
             for _ in 0..<messageCountMax {
                 let rest = UnsafeRawBufferPointer(rebasing: raw[taken...])
                 let action: GatewaySession.OnMessage
                 do throws(WireError) {
-                    guard let layout = try FrameLayout(parsing: rest, limits: self.limits) else { return nil }
-                    let isObject = self.payloadCheck.passes(rest, layout)
-                    action = self.session.receive(layout, isPayloadObject: isObject)
+                    guard try message.move(to: taken, rest, limits: self.limits) else { return nil }
+                    let isObject = self.payloadCheck.passes(rest, message.layout)
+                    action = self.session.receive(message.layout, isPayloadObject: isObject)
                     if case .handOn(let number) = action {
-                        let verdict = Self.deliver(
-                            layout,
-                            at: taken,
-                            of: octets,
-                            number,
-                            message: &message,
-                            delivery,
-                            inbox
-                        )
-                        taken += layout.octetCount
+                        message.number(number)
+                        let verdict = delivery.deliver(message)
+                        taken += message.layout.octetCount
                         if let outcome = self.settle(number, verdict) { return outcome }
                         continue
                     }
@@ -97,22 +91,6 @@ struct FrontIntake: ~Copyable {
             }
             return nil
         }
-    }
-
-    /// Asks the backend; the same value serves all messages of a read, so that nothing is counted for each.
-    private static func deliver(
-        _ layout: FrameLayout,
-        at start: Int,
-        of octets: ByteBuffer,
-        _ number: UInt64,
-        message: inout InboundNotification?,
-        _ delivery: any DeliveryConnection,
-        _ inbox: VerdictInbox
-    ) -> Verdict? {
-        if message == nil { message = InboundNotification(octets: octets, layout: layout, inbox: inbox) }
-        message?.move(to: layout, at: start, number: number)
-        guard let message else { return nil }
-        return delivery.deliver(message)
     }
 
     private mutating func settle(_ number: UInt64, _ verdict: Verdict?) -> Outcome? {

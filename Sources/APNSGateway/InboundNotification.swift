@@ -10,25 +10,38 @@ public import NIOCore
 public struct InboundNotification: Sendable {
     private var octets: ByteBuffer
     private let inbox: VerdictInbox
-    private var layout: FrameLayout
+    private(set) var layout: FrameLayout
     /// Where the message begins, from the first octet that ``octets`` can be read from.
     private var start = 0
 
     /// The number of the message on its connection, from 1.
     public private(set) var number: UInt64 = 0
 
-    init(octets: ByteBuffer, layout: FrameLayout, inbox: VerdictInbox) {
+    init(octets: ByteBuffer, inbox: VerdictInbox) {
         self.octets = octets
-        self.layout = layout
+        self.layout = FrameLayout(command: .simple)
         self.inbox = inbox
     }
 
     /// Goes on to another message of the same read.
-    mutating func move(to layout: FrameLayout, at start: Int, number: UInt64) {
-        self.layout = layout
+    ///
+    /// - Parameters:
+    ///   - start: where the message begins.
+    ///   - rest: the octets from there on.
+    ///   - limits: what may be announced.
+    /// - Returns: whether it is there whole.
+    /// - Throws: what is wrong with it.
+    mutating func move(
+        to start: Int,
+        _ rest: UnsafeRawBufferPointer,
+        limits: borrowing FrameLimits
+    ) throws(WireError) -> Bool {
         self.start = start
-        self.number = number
+        return try self.layout.read(rest, limits: limits)
     }
+
+    /// Gives the message its number.
+    mutating func number(_ number: UInt64) { self.number = number }
 
     /// The format it came in.
     public var command: Command { self.layout.command }

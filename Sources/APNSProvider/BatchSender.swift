@@ -60,9 +60,9 @@ public struct BatchSender: Sendable {
 
     private func runLanes(_ source: any NotificationSource) async throws -> [LaneEnding] {
         let lanes = LaneSet(
-            (0..<self.configuration.connectionCount).map { _ in
+            (0..<self.configuration.connectionCount).map { index in
                 let eventLoop = self.group.next()
-                return LaneSet.Seat(eventLoop: eventLoop, finished: eventLoop.makePromise())
+                return LaneSet.Seat(index: index, eventLoop: eventLoop, finished: eventLoop.makePromise())
             }
         )
         for seat in lanes.seats {
@@ -77,18 +77,20 @@ public struct BatchSender: Sendable {
                     finished: seat.finished
                 )
                 lanes.enter(lane, seat)
-                lane.drive()
+                lane.begin()
             }
         }
         source.start { lanes.forEachLane { $0.wake() } }
+        for seat in lanes.seats {
+            // One that cannot go on stops the others, for which nothing is left to hope.
+            seat.finished.futureResult.whenSuccess { ending in
+                if ending.ending != .completed { lanes.forEachLane { $0.abandon() } }
+            }
+        }
+        defer { lanes.clear() }
         return try await withTaskCancellationHandler {
             var endings: [LaneEnding] = []
-            for seat in lanes.seats {
-                let ending = try await seat.finished.futureResult.get()
-                // One that cannot go on stops the others, for which nothing is left to hope.
-                if ending.ending != .completed { lanes.forEachLane { $0.abandon() } }
-                endings.append(ending)
-            }
+            for seat in lanes.seats { endings.append(try await seat.finished.futureResult.get()) }
             return endings
         } onCancel: {
             lanes.forEachLane { $0.abandon() }
@@ -108,9 +110,9 @@ public struct BatchSender: Sendable {
         guard (1...(1 << 31)).contains(configuration.limits.windowCount) else {
             throw ProviderError.configuration("The window is 1 to 2147483648, not \(configuration.limits.windowCount).")
         }
-        guard (1...65535).contains(configuration.payloadOctetCountMax) else {
-            let count = configuration.payloadOctetCountMax
-            throw ProviderError.configuration("The longest payload is 1 to 65535 octets, not \(count).")
+        guard (1...NotificationBatch.payloadOctetCountMax).contains(configuration.payloadOctetCountMax) else {
+            let (count, limit) = (configuration.payloadOctetCountMax, NotificationBatch.payloadOctetCountMax)
+            throw ProviderError.configuration("The longest payload is 1 to \(limit) octets, not \(count).")
         }
     }
 }

@@ -33,10 +33,14 @@ struct ConnectionOpener: Sendable {
     func open(_ connection: LaneConnection, on eventLoop: any EventLoop) -> EventLoopFuture<Void> {
         let target = self.configuration.proxy?.endpoint ?? self.configuration.endpoint
         let bound = NIOLoopBound(connection, eventLoop: eventLoop)
+        let deadline = NIODeadline.now() + TimeAmount(self.configuration.connectDurationMax)
         return self.bootstrap(eventLoop)
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture { try bound.value.adopt(channel) }
+            }
             .connect(host: target.host, port: target.port)
             .flatMap { channel in
-                self.wayThroughProxy(channel).flatMapThrowing {
+                self.wayThroughProxy(channel, deadline: deadline).flatMapThrowing {
                     let tls = try TLSHandler(context: self.context, serverName: self.configuration.endpoint.host)
                     bound.value.tls = tls
                     try channel.pipeline.syncOperations.addHandlers(tls, bound.value)
@@ -63,9 +67,8 @@ struct ConnectionOpener: Sendable {
     }
 
     /// Asks the proxy for a way to the gateway, where there is a proxy.
-    private func wayThroughProxy(_ channel: any Channel) -> EventLoopFuture<Void> {
+    private func wayThroughProxy(_ channel: any Channel, deadline: NIODeadline) -> EventLoopFuture<Void> {
         guard let proxy = self.configuration.proxy else { return channel.eventLoop.makeSucceededVoidFuture() }
-        let deadline = NIODeadline.now() + TimeAmount(self.configuration.connectDurationMax)
         switch proxy.kind {
         case .http: return self.connectThroughHTTP(channel, proxy, deadline: deadline)
         case .socks5: return self.connectThroughSOCKS(channel, deadline: deadline)
@@ -78,7 +81,9 @@ struct ConnectionOpener: Sendable {
         deadline: NIODeadline
     ) -> EventLoopFuture<Void> {
         let target = self.configuration.endpoint
-        var headers = HTTPHeaders()
+        // In a URI, an IPv6 address stands in brackets (RFC 3986, 3.2.2).
+        let host = target.host.contains(":") ? "[\(target.host)]" : target.host
+        var headers = HTTPHeaders([("Host", "\(host):\(target.port)")])
         if let credentials = proxy.credentials {
             let plain = Data("\(credentials.user):\(credentials.password)".utf8)
             headers.add(name: "Proxy-Authorization", value: "Basic \(plain.base64EncodedString())")
@@ -90,7 +95,7 @@ struct ConnectionOpener: Sendable {
             let encoder = HTTPRequestEncoder()
             let decoder = ByteToMessageHandler(HTTPResponseDecoder(leftOverBytesStrategy: .dropBytes))
             let proxyHandler = NIOHTTP1ProxyConnectHandler(
-                targetHost: target.host,
+                targetHost: host,
                 targetPort: target.port,
                 headers: headers,
                 deadline: deadline,
@@ -103,7 +108,12 @@ struct ConnectionOpener: Sendable {
                     channel.pipeline.syncOperations.removeHandler(bound.value.0)
                         .and(channel.pipeline.syncOperations.removeHandler(bound.value.1)).map { _ in }
                 }
-                .flatMapErrorThrowing { throw ProviderError.proxy("\($0)") }
+                .flatMapErrorThrowing { error in
+                    guard error as? NIOHTTP1ProxyConnectHandler.Error == .proxyAuthenticationRequired() else {
+                        throw ProviderError.proxy("\(error)")
+                    }
+                    throw ProviderError.proxyAuthenticationRequired
+                }
         } catch {
             opened.fail(error)
             return opened.futureResult
@@ -114,7 +124,10 @@ struct ConnectionOpener: Sendable {
         let target = self.configuration.endpoint
         let opened = channel.eventLoop.makePromise(of: Void.self)
         do {
-            let handler = SOCKSClientHandler(targetAddress: .domain(target.host, port: target.port))
+            let address = try? SocketAddress(ipAddress: target.host, port: target.port)
+            let handler = SOCKSClientHandler(
+                targetAddress: address.map(SOCKSAddress.address) ?? .domain(target.host, port: target.port)
+            )
             let waiter = SOCKSWaiter(opened: opened, deadline: deadline)
             try channel.pipeline.syncOperations.addHandlers(handler, waiter)
             let bound = NIOLoopBound(waiter, eventLoop: channel.eventLoop)

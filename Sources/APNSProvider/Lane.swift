@@ -61,10 +61,30 @@ final class Lane {
 
     private var jitter: Double { Double.random(in: 0...1) }
 
+    /// Begins, unless the source says that there is nothing to do.
+    func begin() {
+        guard !self.isFinished else { return }
+        if self.askSource() == .ended { self.session.supply(.ended) }
+        self.drive()
+    }
+
     /// The source may have something.
     func wake() {
-        self.session.supply(.available)
+        guard !self.isFinished else { return }
+        // No connection is opened only to learn that nothing more comes.
+        self.session.supply(self.session.isAtRest ? self.askSource() : .available)
         self.drive()
+    }
+
+    /// What the source knows of notifications to come, without taking any.
+    private func askSource() -> ProviderSupply {
+        self.store.take(
+            from: self.source,
+            number: self.session.taken,
+            countMax: 0,
+            command: self.configuration.command,
+            identifier: 0
+        ).supply
     }
 
     /// Stops at once.
@@ -200,6 +220,9 @@ final class Lane {
         guard now >= deadline else { return self.schedule(deadline) }
         self.connections[number] = nil
         self.closing(connection)
+        let failure = ProviderError.stalled(self.configuration.limits.answerDelayMax)
+        self.lastFailure = failure
+        self.observer.failed(failure)
         // What waits in the channel may still leave it.
         self.session.left(number, before: .max)
         self.session.closed(number, now: now, jitter: self.jitter)
@@ -243,7 +266,9 @@ extension Lane {
     }
 
     private func closing(_ connection: LaneConnection) {
-        if connection.close() { self.closingCount += 1 }
+        // Counted first, since it may close at once.
+        self.closingCount += 1
+        if !connection.close() { self.closingCount -= 1 }
     }
 
     /// A connection that was told to close has closed.
@@ -288,11 +313,13 @@ extension Lane {
         }
         self.logger.debug("connection ended", metadata: metadata)
         let isPermanent = failure.map(LaneFailure.isPermanent) ?? false
+        let isUnprocessed = failure.map { LaneFailure.provesNothingProcessed($0, connection.tls) } ?? false
         if wasConnected {
             self.noteLeft(connection)
             self.session.closed(
                 connection.number,
                 permanently: isPermanent,
+                isUnprocessed: isUnprocessed,
                 now: self.now,
                 jitter: self.jitter
             )

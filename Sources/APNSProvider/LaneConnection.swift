@@ -14,6 +14,8 @@ final class LaneConnection: ChannelInboundHandler {
     let number: ConnectionNumber
     private weak var lane: Lane?
     private var context: ChannelHandlerContext?
+    /// Every channel that was opened for this connection and has not closed, also before this is in its pipeline.
+    private var channels: [ObjectIdentifier: any Channel] = [:]
     private var received = ByteBuffer()
     private var failure: (any Error)?
     private var isConnected = false
@@ -58,10 +60,26 @@ final class LaneConnection: ChannelInboundHandler {
     /// - Returns: whether there is a channel, which will report that.
     func close() -> Bool {
         self.isOver = true
-        guard let context = self.context, context.channel.isActive else { return false }
+        guard !self.channels.isEmpty else { return false }
         self.isClosing = true
-        context.close(promise: nil)
+        for channel in self.channels.values { channel.close(promise: nil) }
         return true
+    }
+
+    /// Takes a channel that is about to be connected.
+    ///
+    /// - Throws: where the connection is no longer wanted; the channel is then closed.
+    func adopt(_ channel: any Channel) throws {
+        guard !self.isOver else { throw ChannelError.ioOnClosedChannel }
+        self.channels[ObjectIdentifier(channel)] = channel
+        channel.closeFuture.assumeIsolated().whenComplete { _ in self.forget(channel) }
+    }
+
+    private func forget(_ channel: any Channel) {
+        self.channels[ObjectIdentifier(channel)] = nil
+        guard self.isClosing, self.channels.isEmpty else { return }
+        self.isClosing = false
+        self.lane?.hasClosed(self)
     }
 
     /// The channel could not be opened.
@@ -116,8 +134,6 @@ final class LaneConnection: ChannelInboundHandler {
 
     func channelInactive(context: ChannelHandlerContext) {
         self.end()
-        if self.isClosing { self.lane?.hasClosed(self) }
-        self.isClosing = false
         context.fireChannelInactive()
     }
 

@@ -25,7 +25,8 @@ final class Mailbox: NotificationSource {
         var isStopped = false
         var isAwaited = false
         var rejected = RejectedTokens()
-        var waiters: [CheckedContinuation<Void, Never>] = []
+        var waiters: [UInt64: CheckedContinuation<Void, Never>] = [:]
+        var nextWaiter: UInt64 = 0
         var wake: @Sendable () -> Void = {}
     }
 
@@ -50,12 +51,14 @@ final class Mailbox: NotificationSource {
 
     /// Puts one in, if there is room.
     func put(_ notification: borrowing Notification) -> Receipt {
+        guard !self.outcomes.isFull else {
+            return self.state.withLockedValue { $0.isEnded || $0.isStopped } ? .ended : .full
+        }
         let count = notification.payload.readableBytes
         if count == 0 { return self.settleHere(.invalid(.payloadEmpty)) }
         if count > self.payloadOctetCountMax {
             return self.settleHere(.invalid(.payloadTooLong(octetCount: count, limit: self.payloadOctetCountMax)))
         }
-        guard !self.outcomes.isFull else { return .full }
         let (receipt, wake) = self.state.withLockedValue { state -> (Receipt?, (@Sendable () -> Void)?) in
             guard !state.isEnded, !state.isStopped else { return (.ended, nil) }
             if !state.rejected.isEmpty, state.rejected.contains(notification.token) { return (nil, nil) }
@@ -91,16 +94,24 @@ final class Mailbox: NotificationSource {
         return .taken(number)
     }
 
-    /// Waits until there may be room.
+    /// Waits until there may be room, or the task is cancelled.
     func room() async {
-        await withCheckedContinuation { continuation in
-            let isReady = self.state.withLockedValue { state in
-                let hasRoom = state.sealed.count < Mailbox.sealedCountMax && !self.outcomes.isFull
-                if hasRoom || state.isEnded || state.isStopped { return true }
-                state.waiters.append(continuation)
-                return false
+        let waiter = self.state.withLockedValue { state in
+            state.nextWaiter += 1
+            return state.nextWaiter
+        }
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let isReady = self.state.withLockedValue { state in
+                    let hasRoom = state.sealed.count < Mailbox.sealedCountMax && !self.outcomes.isFull
+                    if hasRoom || state.isEnded || state.isStopped || Task.isCancelled { return true }
+                    state.waiters[waiter] = continuation
+                    return false
+                }
+                if isReady { continuation.resume() }
             }
-            if isReady { continuation.resume() }
+        } onCancel: {
+            self.state.withLockedValue { $0.waiters.removeValue(forKey: waiter) }?.resume()
         }
     }
 
@@ -110,7 +121,7 @@ final class Mailbox: NotificationSource {
             defer { state.waiters.removeAll() }
             return state.waiters
         }
-        for waiter in waiters { waiter.resume() }
+        for waiter in waiters.values { waiter.resume() }
     }
 
     /// Nothing more is put in; what is in goes out.
@@ -132,22 +143,22 @@ final class Mailbox: NotificationSource {
 
     func fill(_ batch: inout NotificationBatch) -> ProviderSupply {
         let (supply, waiters) = self.state.withLockedValue {
-            state -> (ProviderSupply, [CheckedContinuation<Void, Never>]) in
+            state -> (ProviderSupply, [UInt64: CheckedContinuation<Void, Never>]) in
             while batch.countFree > 0, var block = state.sealed.popFirst() {
                 if !block.drain(into: &batch) {
                     state.sealed.prepend(block)
-                    return (.available, [])
+                    return (.available, [:])
                 }
             }
-            if state.sealed.isEmpty, batch.countFree > 0, !state.open.drain(into: &batch) { return (.available, []) }
+            if state.sealed.isEmpty, batch.countFree > 0, !state.open.drain(into: &batch) { return (.available, [:]) }
             let waiters = state.waiters
-            state.waiters = []
+            state.waiters = [:]
             guard state.sealed.isEmpty, state.open.isEmpty else { return (.available, waiters) }
             if state.isEnded { return (.ended, waiters) }
             state.isAwaited = true
             return (.waiting, waiters)
         }
-        for waiter in waiters { waiter.resume() }
+        for waiter in waiters.values { waiter.resume() }
         return supply
     }
 

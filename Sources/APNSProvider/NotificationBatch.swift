@@ -20,6 +20,9 @@ public struct NotificationBatch: ~Copyable {
         self.countMax = countMax
     }
 
+    /// The longest payload that fits a batch in any command and with any token, in octets.
+    public static let payloadOctetCountMax = 65_407
+
     /// How many notifications were appended.
     public var count: Int { self.encoder.frameCount }
 
@@ -32,7 +35,7 @@ public struct NotificationBatch: ~Copyable {
     ///
     /// - Parameters:
     ///   - token: whom it is for.
-    ///   - payload: JSON text in UTF-8, 1 to 65,535 octets; its limit is the caller's to check.
+    ///   - payload: JSON text in UTF-8, 1 to ``payloadOctetCountMax`` octets, which is the caller's to check.
     ///   - expiry: seconds since 1970 (UTC), 0 for not kept, `nil` for as long as the service keeps any.
     ///   - priority: 10, 5, or `nil` for not said.
     ///   - tag: a number by which the source knows the notification again when it is settled. Tags that run on by one
@@ -51,6 +54,7 @@ public struct NotificationBatch: ~Copyable {
     ) -> Bool {
         let index = self.encoder.frameCount
         guard index < self.countMax else { return false }
+        precondition(payload.count <= NotificationBatch.payloadOctetCountMax, "A longer payload never fits a batch.")
         let isAppended = self.encoder.append(
             command: self.command,
             identifier: self.firstIdentifier &+ UInt32(truncatingIfNeeded: index),

@@ -84,11 +84,13 @@ public struct Provider: Service, Sendable {
     ///
     /// - Parameter notification: what to send.
     /// - Returns: its number, from 0 in the order of taking.
-    /// - Throws: ``ProviderError/notRunning`` after ``finish()``, and after ``run()`` has ended.
+    /// - Throws: ``ProviderError/notRunning`` after ``finish()``, and after ``run()`` has ended;
+    ///   ``ProviderError/cancelled`` where the task is cancelled while there is no room.
     @discardableResult
     public func send(_ notification: Notification) async throws(ProviderError) -> UInt64 {
         while true {
             if let number = try self.trySend(notification) { return number }
+            guard !Task.isCancelled else { throw .cancelled }
             await self.mailbox.room()
         }
     }
@@ -119,7 +121,7 @@ public struct Provider: Service, Sendable {
 extension Provider {
     /// Lends a running provider, and afterwards sends and proves what was taken, on every way out but cancellation.
     ///
-    /// Read ``outcomes`` in `body`, in a task of its own; or give `onOutcome`, which is called for each.
+    /// When the task is cancelled, sending stops at once; `onOutcome` is still called for everything that was taken.
     ///
     /// - Parameters:
     ///   - configuration: where and how to send.
@@ -128,7 +130,8 @@ extension Provider {
     ///   - onOutcome: is told what became of notifications that followed one another.
     ///   - body: is lent the provider.
     /// - Returns: what `body` returns.
-    /// - Throws: what `body` throws, and what ``run()`` throws.
+    /// - Throws: what `body` throws, and what ``run()`` throws. Where sending stopped early, so that `body` could not
+    ///   send, why it stopped.
     public static func withProvider<Value: Sendable>(
         _ configuration: ProviderConfiguration,
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
@@ -147,6 +150,9 @@ extension Provider {
         let ran: Result<Void, any Error>
         do { ran = .success(try await running) } catch { ran = .failure(error) }
         await reading
+        // A reader that is cancelled leaves what had not come by then; now everything is there.
+        for await settlement in provider.outcomes { await onOutcome(settlement) }
+        if case .failure(ProviderError.notRunning) = result { try ran.get() }
         let value = try result.get()
         try ran.get()
         return value

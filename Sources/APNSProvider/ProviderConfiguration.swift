@@ -23,7 +23,7 @@ public struct ProviderConfiguration: Sendable {
     /// The numbers by which each connection's session decides.
     public var limits = ProviderLimits()
 
-    /// The longest payload, in octets; 2048 by default.
+    /// The longest payload, in octets, 1 to ``NotificationBatch/payloadOctetCountMax``; 2048 by default.
     public var payloadOctetCountMax = WireLimits.payloadOctetCountMax
 
     /// The most memory for frames whose fate is not proved, in octets, for all connections together; 24 MiB by default.

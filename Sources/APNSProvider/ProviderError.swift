@@ -13,10 +13,16 @@ public enum ProviderError: Error {
     case stopped(ProviderEnding, underlying: (any Error)?)
     /// Something was sent after the provider was told that nothing more comes, or before or after it ran.
     case notRunning
+    /// The task was cancelled while it waited for room; that notification was not taken.
+    case cancelled
     /// `run` was called a second time.
     case alreadyRan
     /// The proxy did not open the way; the text says what it answered.
     case proxy(String)
+    /// The proxy wants a user name and a password, or others.
+    case proxyAuthenticationRequired
+    /// The gateway took nothing for so long that the connection was given up.
+    case stalled(Duration)
     /// What the gateway sent is no error response.
     case notAGateway
 }
@@ -29,8 +35,12 @@ extension ProviderError: CustomStringConvertible {
         case .stopped(let ending, let underlying):
             ProviderError.describe(ending) + (underlying.map { " The last failure: \($0)" } ?? "")
         case .notRunning: "The provider does not run: call run() first, and send before finish()."
+        case .cancelled: "The task was cancelled while it waited for room; that notification was not taken."
         case .alreadyRan: "A provider runs once; make a new one."
         case .proxy(let text): "The proxy did not open a way to the gateway: \(text)"
+        case .proxyAuthenticationRequired:
+            "The proxy wants a user name and a password, or others than those that it got."
+        case .stalled(let duration): "The gateway took nothing for \(duration)."
         case .notAGateway: "The other end sent something that is no error response; is it a push gateway?"
         }
     }

@@ -37,6 +37,7 @@ public struct GatewayRules: Hashable, Sendable {
     ///   - message: where its parts lie.
     ///   - isPayloadObject: whether its payload is a JSON object.
     /// - Returns: what is wrong with it, or `nil`.
+    @inline(__always)
     func fault(of message: borrowing FrameLayout, isPayloadObject: Bool) -> ErrorResponse.Status? {
         let tokenCount = message.tokenOctetCount
         let payloadCount = message.payloadOctetCount

@@ -195,6 +195,14 @@ extension GatewaySession {
     ///   - verdict: what became of it.
     /// - Returns: what to do.
     public mutating func settle(_ number: UInt64, _ verdict: Verdict) -> OnVerdict {
+        // Nearly every verdict is this one, and comes at once.
+        if case .accepted = verdict, case .open(isReading: true) = self.state, self.window.acceptOnly(number) {
+            return .none
+        }
+        return self.settleAny(number, verdict)
+    }
+
+    private mutating func settleAny(_ number: UInt64, _ verdict: Verdict) -> OnVerdict {
         guard let message = self.window[number], !message.isAccepted else { return .none }
         switch (self.state, verdict) {
         case (.draining, _), (.closed, _): return .none

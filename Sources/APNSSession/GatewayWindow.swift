@@ -2,7 +2,8 @@
 
 /// The messages of a connection that were handed on and not settled yet, with those that wait behind them, in order.
 ///
-/// A ring: as long as each message is settled before the next comes, one place is used and nothing is allocated.
+/// The first of them has a place of its own and the others are in a ring: as long as each message is settled before
+/// the next comes, the ring is not touched.
 struct GatewayWindow {
     /// What an error response needs of a message.
     struct Message: Hashable {
@@ -19,39 +20,60 @@ struct GatewayWindow {
     /// The identifier of the last message that was settled, 0 before the first.
     private(set) var lastAcceptedIdentifier: UInt32 = 0
 
-    private var ring: ContiguousArray<Message>
+    /// The message with the first number, where there is one.
+    private var first = Message(identifier: 0, isSimple: false)
+    /// The others.
+    private var ring = ContiguousArray(repeating: Message(identifier: 0, isSimple: false), count: 4)
     private var head = 0
-
-    init() {
-        self.ring = ContiguousArray(repeating: Message(identifier: 0, isSimple: false), count: 4)
-    }
 
     var isEmpty: Bool { self.count == 0 }
 
     /// The number that the next message gets.
-    var nextNumber: UInt64 { self.firstNumber + UInt64(self.count) }
+    var nextNumber: UInt64 { self.firstNumber &+ UInt64(truncatingIfNeeded: self.count) }
 
     subscript(number: UInt64) -> Message? {
         guard let offset = self.offset(of: number) else { return nil }
-        return self.ring[self.place(offset)]
+        return offset == 0 ? self.first : self.ring[self.place(offset - 1)]
     }
 
+    @inline(__always)
     mutating func append(_ message: Message) -> UInt64 {
-        if self.count == self.ring.count { self.grow() }
-        self.ring[self.place(self.count)] = message
-        defer { self.count += 1 }
-        return self.nextNumber
+        let number = self.nextNumber
+        if self.count == 0 { self.first = message } else { self.appendToRing(message) }
+        self.count &+= 1
+        return number
+    }
+
+    private mutating func appendToRing(_ message: Message) {
+        if self.count - 1 == self.ring.count { self.grow() }
+        self.ring[self.place(self.count - 1)] = message
+    }
+
+    /// Settles the only message there is, if it has this number.
+    @inline(__always)
+    mutating func acceptOnly(_ number: UInt64) -> Bool {
+        guard self.count == 1, number == self.firstNumber else { return false }
+        self.lastAcceptedIdentifier = self.first.identifier
+        self.firstNumber &+= 1
+        self.count = 0
+        return true
     }
 
     /// Notes that a message was accepted, and settles it with those behind it that were accepted before.
     mutating func accept(_ number: UInt64) {
         guard let offset = self.offset(of: number) else { return }
-        self.ring[self.place(offset)].isAccepted = true
-        while self.count > 0, self.ring[self.head].isAccepted {
-            self.lastAcceptedIdentifier = self.ring[self.head].identifier
-            self.head = self.place(1)
+        guard offset == 0 else {
+            self.ring[self.place(offset - 1)].isAccepted = true
+            return
+        }
+        self.first.isAccepted = true
+        while self.count > 0, self.first.isAccepted {
+            self.lastAcceptedIdentifier = self.first.identifier
             self.firstNumber += 1
             self.count -= 1
+            guard self.count > 0 else { return }
+            self.first = self.ring[self.head]
+            self.head = self.place(1)
         }
     }
 
@@ -71,7 +93,7 @@ struct GatewayWindow {
     private mutating func grow() {
         let old = self.ring
         var ring = ContiguousArray(repeating: Message(identifier: 0, isSimple: false), count: 2 * old.count)
-        for offset in 0..<self.count { ring[offset] = old[self.place(offset)] }
+        for offset in 0..<old.count { ring[offset] = old[self.place(offset)] }
         self.ring = ring
         self.head = 0
     }

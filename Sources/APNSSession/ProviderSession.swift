@@ -123,6 +123,12 @@ extension ProviderSession {
     /// Whether outcomes are waiting to be taken.
     public var hasSettlements: Bool { !self.settlements.isEmpty }
 
+    /// Whether there is neither a connection nor anything that needs one, so that only new notifications do.
+    public var isAtRest: Bool {
+        guard case .none = self.link else { return false }
+        return self.settled == self.taken && self.ending == nil
+    }
+
     /// How the session ends, once that is known.
     public var knownEnding: ProviderEnding? { self.ending }
 
@@ -328,21 +334,23 @@ extension ProviderSession {
     ///
     /// - Parameters:
     ///   - number: which one.
-    ///   - permanently: whether the gateway refused the handshake in a way that another try cannot mend, such as for
-    ///     an unknown certificate; then it has processed nothing of this connection.
+    ///   - permanently: whether it ended in a way that another try cannot mend; the session then stops.
+    ///   - isUnprocessed: whether it is proved that the gateway has processed nothing of this connection, because it
+    ///     refused the handshake. A gateway that ends a connection for good otherwise may have processed all.
     ///   - now: the time.
     ///   - jitter: a random number, 0 to 1, by which the next connection is delayed where that is due.
     public mutating func closed(
         _ number: ConnectionNumber,
         permanently: Bool = false,
+        isUnprocessed: Bool = false,
         now: Duration,
         jitter: Double
     ) {
         self.live.remove(number)
         self.closesDue.removeAll { $0 == number }
         if case .open(var open) = self.link, open.number == number {
-            if permanently { open.left = self.settled }
-            self.judge(permanently ? .silence : self.rules.end, nil, on: open, now: now, jitter: jitter)
+            if isUnprocessed { open.left = self.settled }
+            self.judge(isUnprocessed ? .silence : self.rules.end, nil, on: open, now: now, jitter: jitter)
         } else if case .connecting(number) = self.link {
             self.link = .none
             self.countFruitless(now: now, jitter: jitter)

@@ -24,6 +24,12 @@ public struct FrameLayout: Hashable, Sendable {
     /// Octets of the whole message.
     public var octetCount = 0
 
+    /// The layout of nothing, for a place that others are to take.
+    ///
+    /// - Parameter command: which format.
+    @inlinable
+    public init(command: Command) { self.command = command }
+
     /// Reads where the parts of a message lie, or `nil` until all its octets are there.
     ///
     /// - Parameters:
@@ -31,17 +37,38 @@ public struct FrameLayout: Hashable, Sendable {
     ///   - limits: what may be announced; checked before the announced octets arrive.
     /// - Throws: ``WireError`` for a length over its limit, an unknown command, or items that do not fit their frame.
     public init?(parsing octets: UnsafeRawBufferPointer, limits: borrowing FrameLimits) throws(WireError) {
-        guard let first = unsafe octets.first else { return nil }
+        self.init(command: .simple)
+        guard try unsafe self.read(octets, limits: limits) else { return nil }
+    }
+
+    /// Reads where the parts of another message lie, in place of those before.
+    ///
+    /// - Parameters:
+    ///   - octets: octets from a provider; the message begins with the first.
+    ///   - limits: what may be announced; checked before the announced octets arrive.
+    /// - Returns: whether all its octets are there; if not, the layout is of nothing.
+    /// - Throws: ``WireError`` for a length over its limit, an unknown command, or items that do not fit their frame.
+    public mutating func read(
+        _ octets: UnsafeRawBufferPointer,
+        limits: borrowing FrameLimits
+    ) throws(WireError) -> Bool {
+        guard let first = unsafe octets.first else { return false }
         guard let command = Command(rawValue: first) else { throw .unknownCommand(first) }
         self.command = command
+        self.priority = nil
         switch command {
-        case .simple: guard try unsafe self.readParts(of: octets, at: 1, limits: limits) else { return nil }
+        case .simple:
+            (self.identifier, self.expiry) = (nil, nil)
+            return try unsafe self.readParts(of: octets, at: 1, limits: limits)
         case .enhanced:
-            guard octets.count >= 9 else { return nil }
+            guard octets.count >= 9 else { return false }
             self.identifier = unsafe Self.integer(in: octets, at: 1)
             self.expiry = unsafe Self.integer(in: octets, at: 5)
-            guard try unsafe self.readParts(of: octets, at: 9, limits: limits) else { return nil }
-        case .items: guard try unsafe self.readItems(of: octets, limits: limits) else { return nil }
+            return try unsafe self.readParts(of: octets, at: 9, limits: limits)
+        case .items:
+            (self.expiry, self.tokenOctetCount, self.payloadOctetCount) = (nil, 0, 0)
+            (self.tokenOffset, self.payloadOffset) = (0, 0)
+            return try unsafe self.readItems(of: octets, limits: limits)
         }
     }
 

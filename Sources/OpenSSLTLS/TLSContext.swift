@@ -31,13 +31,11 @@ public final class TLSContext: @unchecked Sendable {
         self.pointer = pointer
         try self.setVersionsAndCiphers()
         shim_SSL_CTX_set_careful_options(pointer)
-        shim_SSL_CTX_set_mode(
-            pointer,
-            Int(
-                SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER
-                    | SSL_MODE_NO_AUTO_CHAIN
-            )
-        )
+        let mode = SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_NO_AUTO_CHAIN
+        // A server has many idle connections; a client has few busy ones, for which the buffers would be made and freed
+        // with every record.
+        let buffers = configuration.role == .server ? SSL_MODE_RELEASE_BUFFERS : 0
+        shim_SSL_CTX_set_mode(pointer, Int(mode | buffers))
         try self.setIdentity()
         try self.setTrust()
         self.setVerification()

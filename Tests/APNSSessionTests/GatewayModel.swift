@@ -15,6 +15,10 @@ struct GatewayModel {
         var isDead = false
         /// Whether the gateway closes without an answer for bad ones (command 0).
         var isSilentOnBad = false
+        /// Which connection is refused for good after its handshake, having read nothing; 0 for none.
+        var refusedConnection: UInt64 = 0
+        /// Whether a gateway of command 1 answers on connections that nothing was written to.
+        var answersUnasked = false
         /// Whether the answer to bad tokens may have identifier 0 or one that was never written.
         var hidesIdentifiers = false
     }
@@ -35,6 +39,8 @@ struct GatewayModel {
         var isOpen = false
         /// The gateway reads no more.
         var isOver = false
+        /// The gateway refused the certificate after the handshake, and has read nothing.
+        var isRefused = false
         /// What is on its way to the provider; then the end of the connection.
         var answer: ErrorResponse?
         var isEndDue = false
@@ -67,6 +73,19 @@ struct GatewayModel {
 
     /// Whether a connection that is being opened comes to be open.
     mutating func opens() -> Bool { !self.isFaulty(20) }
+
+    /// Takes a connection; it may be refused or answered at once, before anything is read.
+    mutating func open(_ name: ConnectionNumber) {
+        var connection = Connection(isOpen: true)
+        if name.rawValue == self.faults.refusedConnection {
+            connection.isRefused = true
+            connection.isOver = true
+            connection.isEndDue = true
+        } else if self.faults.answersUnasked, self.isFaulty(10) {
+            self.end(&connection, ErrorResponse(status: .shutdown, identifier: 0))
+        }
+        self.connections[name] = connection
+    }
 
     /// Moves octets on a connection forward by a random part, and lets the gateway read.
     mutating func move(_ name: ConnectionNumber) {

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSSession
 import APNSWire
 
-@testable import struct APNSSession.PlacementRules
-@testable import struct APNSSession.ProviderSession
+@testable import APNSSession
 
 /// A walk of a provider session beside a model of the gateway, in which chance decides what happens next.
 struct ProviderWalk {
@@ -19,6 +17,8 @@ struct ProviderWalk {
     private var mayComplete: Bool
     private var roundCount = 0
     private let abandonsAt: Int
+    /// What this walk came by.
+    private(set) var reached: Set<WalkMark> = []
 
     /// More rounds than any walk needs; one that takes more does not end.
     private static let roundCountMax = 400_000
@@ -34,12 +34,15 @@ struct ProviderWalk {
         limits.refusedConnectionCountMax = 40
         self.notificationCount = UInt64(random.below(random.chance(80) ? 40 : 300))
         var faults = GatewayModel.Faults()
-        faults.badPercent = random.chance(40) ? 0 : random.below(31)
+        faults.badPercent = random.chance(40) ? 0 : random.chance(10) ? 60 + random.below(41) : random.below(31)
         faults.budget = random.chance(20) ? 0 : random.below(20)
         faults.isDead = random.chance(2)
         faults.isSilentOnBad = limits.hasNoIdentifiers
         faults.hidesIdentifiers = random.chance(30)
-        self.mayComplete = !faults.isDead && limits.invalidTokenRunCountMax == 0
+        faults.answersUnasked = random.chance(10)
+        if random.chance(3) { faults.refusedConnection = UInt64(1 + random.below(4)) }
+        self.mayComplete =
+            !faults.isDead && limits.invalidTokenRunCountMax == 0 && faults.refusedConnection == 0
         self.model = GatewayModel(faults: faults, notificationCount: Int(self.notificationCount), random: random)
         self.session = ProviderSession(limits: limits, rules: rules)
         self.abandonsAt = random.chance(5) ? random.below(300) : -1
@@ -57,7 +60,10 @@ struct ProviderWalk {
     /// One round: the session's next step, or something that happens to it.
     private mutating func advance() -> ProviderEnding? {
         if self.random.chance(60) || (self.connecting.isEmpty && self.model.connections.isEmpty) {
-            switch self.session.step(now: self.now) {
+            let before = self.session
+            let step = self.session.step(now: self.now)
+            self.reached.formUnion(WalkMark.marks(of: step, from: before, now: self.now))
+            switch step {
             case .connect(let number): self.connecting.append(number)
             case .write(let number, let numbers, let first): self.write(number, numbers, first)
             case .probe(let number, let identifier):
@@ -118,9 +124,10 @@ struct ProviderWalk {
     private mutating func happen() {
         if let number = self.connecting.popLast() {
             if self.model.opens() {
-                self.model.connections[number] = GatewayModel.Connection(isOpen: true)
+                self.model.open(number)
                 self.session.connected(number, now: self.now)
             } else {
+                self.reached.insert(number == self.session.standbyNumber ? .standbyConnectFailed : .connectFailed)
                 self.session.connectFailed(number, now: self.now, jitter: 0.5)
             }
             return
@@ -136,10 +143,14 @@ struct ProviderWalk {
         guard connection.isEndDue, self.random.chance(50) else { return }
         if let answer = connection.answer {
             self.model.connections[number]?.answer = nil
+            self.reached.insert(WalkMark(answer, on: number, self.session))
             self.session.received(answer, on: number, now: self.now, jitter: 0.5)
+            if self.session.suspicion?.part == 1 { self.reached.insert(.suspectAlone) }
         } else {
             self.model.connections[number] = nil
-            self.session.closed(number, now: self.now, jitter: 0.5)
+            self.reached.insert(WalkMark(endOf: number, self.session, isRefused: connection.isRefused))
+            let isRefused = connection.isRefused
+            self.session.closed(number, permanently: isRefused, isUnprocessed: isRefused, now: self.now, jitter: 0.5)
         }
     }
 }

@@ -18,6 +18,18 @@ import Testing
         }
     }
 
+    @Test func `the walks come by everything that can happen, not only once`() {
+        var counts: [WalkMark: Int] = [:]
+        for seed in 0..<3000 as Range<UInt64> {
+            var walk = ProviderWalk(seed: seed)
+            _ = walk.run()
+            for mark in walk.reached { counts[mark, default: 0] += 1 }
+        }
+        for mark in WalkMark.allCases {
+            #expect(counts[mark, default: 0] >= 5, "\(mark): \(counts[mark, default: 0])")
+        }
+    }
+
     @Test(arguments: WrongRule.all)
     func `a rule that looks right and is wrong is found out`(rule: WrongRule) {
         let seed = (0..<6000 as Range<UInt64>).first { seed in

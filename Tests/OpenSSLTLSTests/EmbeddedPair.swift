@@ -94,10 +94,7 @@ final class EmbeddedPair {
         for end in [self.client, self.server] { end.channel.connect(to: address, promise: nil) }
     }
 
-    /// Carries octets to and fro until there are none.
-    ///
-    /// - Parameter octetCountMax: How many are delivered at a time.
-    /// - Throws: what the channels throw.
+    /// Carries octets to and fro until there are none, at most `octetCountMax` at a time.
     func exchange(octetCountMax: Int = .max) throws {
         var isQuiet = false
         while !isQuiet {

@@ -32,12 +32,14 @@ final class OpenSSLTool: Sendable {
         process.standardError = output
         self.process = process
         self.input = input
-        output.fileHandleForReading.readabilityHandler = { [self] handle in
-            let data = handle.availableData
-            if data.isEmpty { handle.readabilityHandler = nil }
-            self.take(String(decoding: data, as: UTF8.self), isEnd: data.isEmpty)
-        }
         try process.run()
+        try output.fileHandleForWriting.close()
+        Thread.detachNewThread { [self] in
+            while case let data = output.fileHandleForReading.availableData, !data.isEmpty {
+                self.take(String(decoding: data, as: UTF8.self), isEnd: false)
+            }
+            self.take("", isEnd: true)
+        }
     }
 
     var output: String { self.state.withLockedValue(\.output) }
@@ -68,9 +70,10 @@ final class OpenSSLTool: Sendable {
         try self.input.fileHandleForWriting.close()
     }
 
-    /// Stops it.
+    /// Stops it, in the way that it cannot refuse: it inherits the signals that the threads of the test run block,
+    /// SIGTERM among them.
     func stop() {
-        if self.process.isRunning { self.process.terminate() }
+        if self.process.isRunning { kill(self.process.processIdentifier, SIGKILL) }
         try? self.input.fileHandleForWriting.close()
     }
 

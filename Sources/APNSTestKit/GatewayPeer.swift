@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import Glibc
+import NIOCore
+import NIOTLS
+
+/// Acts out a script on one connection of a ``ScriptedGateway``.
+final class GatewayPeer: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    private let number: Int
+    private let script: GatewayScript
+    private let book: ScriptedGateway.Book
+    private var octets = ByteBuffer()
+    private var index = 0
+    private var hasSpoken = false
+
+    /// How long an ended connection is read on for the provider's sake.
+    private static let drainDuration = TimeAmount.seconds(5)
+
+    init(number: Int, script: GatewayScript, book: ScriptedGateway.Book) {
+        self.number = number
+        self.script = script
+        self.book = book
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case .handshakeCompleted = event as? TLSUserEvent {
+            self.book.change(self.number) { $0.isShaken = true }
+            switch self.script.opening {
+            case .closeAfterHandshake: self.end(context)
+            case .neverRead: context.channel.setOption(.autoRead, value: false).whenFailure { _ in }
+            case .serve, .closeBeforeHandshake, .neverShakeHands: break
+            }
+        } else if case .inputClosed = event as? ChannelEvent {
+            context.close(promise: nil)
+        }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard self.script.opening != .neverShakeHands else { return }
+        var arrived = self.unwrapInboundIn(data)
+        self.octets.writeBuffer(&arrived)
+        do {
+            while let frame = try NotificationFrame(parsing: &self.octets) { self.take(frame, context) }
+        } catch {
+            self.octets.clear()
+            guard !self.hasSpoken else { return }
+            self.book.change(self.number) { $0.isMalformed = true }
+            self.speak(nil, context)
+        }
+        self.octets.discardReadBytes()
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        context.close(promise: nil)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        self.book.change(self.number) { $0.isClosed = true }
+        context.fireChannelInactive()
+    }
+
+    private func take(_ frame: NotificationFrame, _ context: ChannelHandlerContext) {
+        guard !self.hasSpoken else {
+            self.book.change(self.number) { $0.discardedCount += 1 }
+            return
+        }
+        guard frame.token != nil else { return self.answerProbe(frame, context) }
+        let verdict = self.script.judge(frame, self.index)
+        self.index += 1
+        self.book.change(self.number) {
+            if verdict == .take { $0.taken.append(frame) } else { $0.refused = frame }
+        }
+        switch verdict {
+        case .take: break
+        case .refuse(let status):
+            self.speak(frame.identifier.map { ErrorResponse(status: status, identifier: $0).octets }, context)
+        case .answer(let response): self.speak(response.octets, context)
+        case .say(let octets): self.speak(octets, context)
+        case .leave: self.speak(nil, context)
+        }
+    }
+
+    private func answerProbe(_ probe: NotificationFrame, _ context: ChannelHandlerContext) {
+        let identifier = probe.identifier ?? 0
+        self.book.change(self.number) { $0.probes.append(identifier) }
+        switch self.script.probeReply {
+        case .identifier:
+            self.speak(ErrorResponse(status: .missingDeviceToken, identifier: identifier).octets, context)
+        case .zero: self.speak(ErrorResponse(status: .missingDeviceToken, identifier: 0).octets, context)
+        case .never: break
+        }
+    }
+
+    /// Says the last word after its delay, and ends.
+    private func speak(_ octets: [UInt8]?, _ context: ChannelHandlerContext) {
+        self.hasSpoken = true
+        let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+        let isSplit = self.script.splitsAnswer
+        context.eventLoop.scheduleTask(in: TimeAmount(self.script.answerDelay)) {
+            let (peer, context) = bound.value
+            for part in isSplit ? (octets ?? []).map({ [$0] }) : [octets ?? []] where !part.isEmpty {
+                context.writeAndFlush(peer.wrapOutboundOut(ByteBuffer(bytes: part)), promise: nil)
+            }
+            peer.end(context)
+        }
+    }
+
+    private func end(_ context: ChannelHandlerContext) {
+        self.hasSpoken = true
+        let channel = context.channel
+        switch self.script.cut {
+        case .orderly:
+            context.close(mode: .output, promise: nil)
+            context.eventLoop.scheduleTask(in: GatewayPeer.drainDuration) { channel.close(promise: nil) }
+        case .fin: channel.triggerUserOutboundEvent(LowCloser.Order.closeOutput, promise: nil)
+        case .reset:
+            let abort = linger(l_onoff: 1, l_linger: 0)
+            let set = (channel as? any SocketOptionProvider)?.setSoLinger(abort)
+            (set ?? context.eventLoop.makeSucceededVoidFuture()).whenComplete { _ in
+                channel.triggerUserOutboundEvent(LowCloser.Order.close, promise: nil)
+            }
+        case .never: break
+        }
+    }
+}
+
+extension ErrorResponse {
+    fileprivate var octets: [UInt8] {
+        var buffer = ByteBuffer()
+        self.write(into: &buffer)
+        return Array(buffer.readableBytesView)
+    }
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import NIOConcurrencyHelpers
+public import NIOCore
+public import NIOPosix
+public import OpenSSLTLS
+
+/// A push gateway on loopback that does what a script says, connection by connection, and records what it saw.
+///
+/// It shows how a provider bears faults. It judges nothing by itself: a script says which notification is refused.
+///
+/// ```swift
+/// let gateway = try await ScriptedGateway.start(tls: server) { connection in
+///     GatewayScript {
+///         $0.judge = { _, index in connection == 1 && index == 3 ? .refuse(.invalidToken) : .take }
+///         $0.answerDelay = .milliseconds(200)
+///         $0.cut = .reset
+///     }
+/// }
+/// // … let a provider send to 127.0.0.1, port gateway.port …
+/// let records = gateway.records
+/// try await gateway.stop()
+/// ```
+public final class ScriptedGateway: Sendable {
+    /// A condition was not met in time.
+    public struct DeadlineExceeded: Error, Sendable {
+        /// What was there instead.
+        public let records: [GatewayRecord]
+    }
+
+    /// The TCP port on which it listens.
+    public let port: Int
+
+    private let listener: any Channel
+    private let book: Book
+
+    private init(listener: any Channel, port: Int, book: Book) {
+        self.listener = listener
+        self.port = port
+        self.book = book
+    }
+
+    /// Starts a gateway.
+    ///
+    /// - Parameters:
+    ///   - tls: a server's TLS configuration, such as `TLSConfiguration.server(identity:)` with an identity of a
+    ///     ``ThrowawayAuthority``.
+    ///   - host: the address to listen on; loopback by default.
+    ///   - port: the TCP port; by default a free one.
+    ///   - eventLoopGroup: the threads that do it; NIO's own by default.
+    ///   - script: says what is done on a connection, by its number from 1; by default all is well.
+    /// - Returns: a gateway that listens, to be stopped with ``stop()``.
+    /// - Throws: errors of TLS and of the socket.
+    public static func start(
+        tls: TLSConfiguration,
+        host: String = "127.0.0.1",
+        port: Int = 0,
+        eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
+        script: @escaping @Sendable (_ connection: Int) -> GatewayScript = { _ in GatewayScript() }
+    ) async throws -> ScriptedGateway {
+        let context = try TLSContext(tls)
+        let book = Book()
+        let listener = try await ServerBootstrap(group: eventLoopGroup)
+            .serverChannelOption(.backlog, value: 64)
+            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+            .childChannelOption(.allowRemoteHalfClosure, value: true)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    let number = book.enter(channel)
+                    let script = script(number)
+                    if script.opening == .closeBeforeHandshake { throw ChannelError.eof }
+                    let sync = channel.pipeline.syncOperations
+                    try sync.addHandler(LowCloser())
+                    if script.opening != .neverShakeHands { try sync.addHandler(TLSHandler(serverContext: context)) }
+                    try sync.addHandler(GatewayPeer(number: number, script: script, book: book))
+                }
+            }
+            .bind(host: host, port: port).get()
+        return ScriptedGateway(listener: listener, port: listener.localAddress?.port ?? 0, book: book)
+    }
+
+    /// What happened on each connection so far, in the order of accepting.
+    public var records: [GatewayRecord] { self.book.state.withLockedValue(\.records) }
+
+    /// Waits until the records meet a condition.
+    ///
+    /// - Parameters:
+    ///   - limit: how long to wait at most; 20 seconds by default.
+    ///   - isMet: whether they do.
+    /// - Throws: ``DeadlineExceeded``.
+    public func wait(
+        within limit: TimeAmount = .seconds(20),
+        until isMet: @escaping @Sendable ([GatewayRecord]) -> Bool
+    ) async throws {
+        let promise = self.listener.eventLoop.makePromise(of: Void.self)
+        self.book.add(Book.Waiter(isMet: isMet, promise: promise))
+        let timer = self.listener.eventLoop.scheduleTask(in: limit) {
+            promise.fail(DeadlineExceeded(records: self.records))
+        }
+        defer { timer.cancel() }
+        try await promise.futureResult.get()
+    }
+
+    /// Stops to listen and closes every connection, and waits until that is done.
+    ///
+    /// - Throws: errors of the socket.
+    public func stop() async throws {
+        try await self.listener.close()
+        for channel in self.book.state.withLockedValue(\.channels) {
+            channel.triggerUserOutboundEvent(LowCloser.Order.close, promise: nil)
+            try? await channel.closeFuture.get()
+        }
+    }
+}
+
+extension ScriptedGateway {
+    /// The records, and those who wait for them.
+    final class Book: Sendable {
+        struct Waiter: Sendable {
+            var isMet: @Sendable ([GatewayRecord]) -> Bool
+            var promise: EventLoopPromise<Void>
+        }
+
+        struct State: Sendable {
+            var records: [GatewayRecord] = []
+            var channels: [any Channel] = []
+            var waiters: [Waiter] = []
+        }
+
+        let state = NIOLockedValueBox(State())
+
+        func enter(_ channel: any Channel) -> Int {
+            self.change { state in
+                state.channels.append(channel)
+                state.records.append(GatewayRecord(number: state.records.count + 1))
+                return state.records.count
+            }
+        }
+
+        func change(_ number: Int, _ change: (inout GatewayRecord) -> Void) {
+            self.change { change(&$0.records[number - 1]) }
+        }
+
+        func add(_ waiter: Waiter) {
+            self.change { $0.waiters.append(waiter) }
+        }
+
+        private func change<Value>(_ change: (inout State) -> Value) -> Value {
+            let (value, met) = self.state.withLockedValue { state -> (Value, [Waiter]) in
+                let value = change(&state)
+                guard !state.waiters.isEmpty else { return (value, []) }
+                let met = state.waiters.filter { $0.isMet(state.records) }
+                if !met.isEmpty { state.waiters.removeAll { $0.isMet(state.records) } }
+                return (value, met)
+            }
+            for waiter in met { waiter.promise.succeed(()) }
+            return value
+        }
+    }
+}
+
+/// Closes the channel below TLS, as when a process dies.
+final class LowCloser: ChannelOutboundHandler {
+    typealias OutboundIn = ByteBuffer
+
+    enum Order {
+        case close, closeOutput
+    }
+
+    func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
+        switch event as? Order {
+        case .close: context.close(promise: promise)
+        case .closeOutput: context.close(mode: .output, promise: promise)
+        case nil: context.triggerUserOutboundEvent(event, promise: promise)
+        }
+    }
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSProvider
+import APNSSession
+import APNSTestKit
+import APNSWire
+import NIOConcurrencyHelpers
+import OpenSSLTLS
+import Testing
+
+/// Goal: every notification ends in one outcome, and each outcome is true.
+///
+/// Method: real TLS on loopback, a scripted gateway that records what it took, and a comparison of the two.
+@Suite(.timeLimit(.minutes(3)))
+struct AccountingTests {
+    static let bad: Set<UInt64> = [0, 1, 3000, 3001, 5000, 9999]
+
+    struct Fault: CustomTestStringConvertible, Sendable {
+        var delay: Int
+        var cut: GatewayScript.Cut
+        var testDescription: String { "\(self.delay) ms, \(self.cut)" }
+    }
+
+    static let faults = [0, 50, 200, 1000].flatMap { delay in
+        [GatewayScript.Cut.orderly, .fin, .reset].map { Fault(delay: delay, cut: $0) }
+    }
+
+    /// Refuses the bad ones.
+    static func script(delay: Int, cut: GatewayScript.Cut) -> GatewayScript {
+        GatewayScript {
+            $0.judge = { frame, _ in
+                AccountingTests.bad.contains(Sending.number(frame)) ? .refuse(.invalidToken) : .take
+            }
+            $0.answerDelay = .milliseconds(delay)
+            $0.cut = cut
+        }
+    }
+
+    @Test(arguments: faults)
+    func `10,000 with six bad ones: 9,994 accepted, six rejected by number, none lost or doubled`(
+        fault: Fault
+    ) async throws {
+        try await Sending.withGateway(script: { _ in Self.script(delay: fault.delay, cut: fault.cut) }) { gateway in
+            let configuration = try Sending.configuration(port: gateway.port)
+            let outcomes = try await Sending.send(10_000, configuration)
+            #expect(outcomes.count { $0 == .accepted } == 9994)
+            let byNumber = outcomes.byNumber
+            #expect(byNumber.count == 10_000 && byNumber.values.allSatisfy { $0.count == 1 })
+            let rejected = byNumber.filter { $0.value.first?.outcome == .rejected(.invalidToken) }
+            #expect(Set(rejected.keys) == Self.bad)
+            #expect(outcomes.settlements.allSatisfy { !$0.possibleDuplicate })
+            let counts = gateway.takenCounts
+            #expect(counts.count == 9994 && counts.values.allSatisfy { $0 == 1 })
+            #expect(gateway.takenInOrder == gateway.takenInOrder.sorted())
+        }
+    }
+
+    @Test(arguments: [Command.enhanced, .items], [1, 3])
+    func `each command and several connections keep the books`(command: Command, connections: Int) async throws {
+        try await Sending.withGateway(script: { _ in Self.script(delay: 20, cut: .reset) }) { gateway in
+            let configuration = try Sending.configuration(port: gateway.port) {
+                $0.command = command
+                $0.connectionCount = connections
+                $0.limits.windowCount = 1000
+            }
+            let outcomes = try await Sending.send(10_000, configuration)
+            #expect(outcomes.count { $0 == .accepted } == 9994)
+            let rejected = outcomes.byNumber.filter { $0.value.first?.outcome == .rejected(.invalidToken) }
+            #expect(Set(rejected.keys) == Self.bad)
+            let counts = gateway.takenCounts
+            #expect(counts.count == 9994 && counts.values.allSatisfy { $0 == 1 })
+        }
+    }
+
+    @Test func `command 0 finds by halving what the gateway closes at without a word`() async throws {
+        try await Sending.withGateway(script: { _ in
+            GatewayScript {
+                $0.judge = { frame, _ in Sending.number(frame) == 300 ? .refuse(.invalidToken) : .take }
+                $0.cut = .fin
+            }
+        }) { gateway in
+            let configuration = try Sending.configuration(port: gateway.port) {
+                $0.command = .simple
+                $0.limits.checkpointIntervalMin = .zero
+            }
+            let outcomes = try await Sending.send(1000, configuration)
+            let byNumber = outcomes.byNumber
+            #expect(byNumber.count == 1000)
+            #expect(byNumber[300]?.map(\.outcome) == [.indeterminate])
+            #expect(outcomes.count { $0 == .accepted } == 999)
+            for (number, count) in gateway.takenCounts where count > 1 {
+                #expect(byNumber[number]?.first?.possibleDuplicate == true)
+            }
+        }
+    }
+
+    @Test(arguments: DeliveryPolicy.allCases, [GatewayScript.Cut.fin, .reset, .orderly])
+    func `a connection that dies mid-stream without a packet is settled by the policy`(
+        policy: DeliveryPolicy,
+        cut: GatewayScript.Cut
+    ) async throws {
+        try await Sending.withGateway(script: { connection in
+            GatewayScript {
+                $0.judge = { _, index in connection == 1 && index == 2000 ? .leave : .take }
+                $0.cut = cut
+            }
+        }) { gateway in
+            let configuration = try Sending.configuration(port: gateway.port) { $0.limits.policy = policy }
+            let outcomes = try await Sending.send(5000, configuration)
+            let byNumber = outcomes.byNumber
+            #expect(byNumber.count == 5000 && byNumber.values.allSatisfy { $0.count == 1 })
+            let counts = gateway.takenCounts
+            for (number, settlements) in byNumber {
+                let settlement = try #require(settlements.first)
+                let taken = counts[number, default: 0]
+                switch settlement.outcome {
+                case .accepted: #expect(taken == 1 || (taken == 2 && settlement.possibleDuplicate))
+                case .indeterminate: #expect(policy == .atMostOnce && taken <= 1)
+                default: Issue.record("\(number) is \(settlement.outcome)")
+                }
+            }
+            if policy == .atLeastOnce { #expect(outcomes.count { $0 == .accepted } == 5000) }
+            if policy == .atMostOnce { #expect(counts.values.allSatisfy { $0 == 1 }) }
+        }
+    }
+
+    @Test func `a split answer is an answer`() async throws {
+        try await Sending.withGateway(script: { _ in
+            GatewayScript {
+                $0.judge = { frame, _ in Sending.number(frame) == 5 ? .refuse(.invalidTokenSize) : .take }
+                $0.splitsAnswer = true
+            }
+        }) { gateway in
+            let outcomes = try await Sending.send(10, Sending.configuration(port: gateway.port))
+            #expect(outcomes.byNumber[5]?.map(\.outcome) == [.rejected(.invalidTokenSize)])
+            #expect(outcomes.count { $0 == .accepted } == 9)
+        }
+    }
+
+    @Test func `status 10 proves what it names, and the rest goes over the next connection`() async throws {
+        try await Sending.withGateway(script: { connection in
+            GatewayScript {
+                $0.judge = { _, index in
+                    connection == 1 && index == 600
+                        ? .answer(ErrorResponse(status: .shutdown, identifier: 600)) : .take
+                }
+                $0.cut = .reset
+            }
+        }) { gateway in
+            let outcomes = try await Sending.send(1000, Sending.configuration(port: gateway.port))
+            #expect(outcomes.count { $0 == .accepted } == 1000)
+            #expect(outcomes.settlements.allSatisfy { !$0.possibleDuplicate })
+            #expect(gateway.takenInOrder == Array(0..<1000))
+        }
+    }
+
+    @Test func `an answer with identifier 0 is traced to its notification`() async throws {
+        try await Sending.withGateway(script: { _ in
+            GatewayScript {
+                $0.judge = { frame, _ in
+                    Sending.number(frame) == 77 ? .answer(ErrorResponse(status: .invalidToken, identifier: 0)) : .take
+                }
+                $0.probeReply = .zero
+            }
+        }) { gateway in
+            let configuration = try Sending.configuration(port: gateway.port) {
+                $0.limits.checkpointIntervalMin = .zero
+            }
+            let outcomes = try await Sending.send(200, configuration)
+            #expect(outcomes.byNumber[77]?.map(\.outcome) == [.rejected(.invalidToken)])
+            #expect(outcomes.count { $0 == .accepted } == 199)
+        }
+    }
+
+    @Test func `a window of one proves each before the next`() async throws {
+        try await Sending.withGateway { gateway in
+            let configuration = try Sending.configuration(port: gateway.port) {
+                $0.limits.windowCount = 1
+                $0.limits.checkpointIntervalMin = .zero
+            }
+            let outcomes = try await Sending.send(20, configuration)
+            #expect(outcomes.count { $0 == .accepted } == 20)
+            #expect(gateway.records.allSatisfy { $0.taken.count <= 1 })
+        }
+    }
+
+    @Test func `an idle connection is probed after its delay, without an end in sight`() async throws {
+        try await Sending.withGateway { gateway in
+            let configuration = try Sending.configuration(port: gateway.port) {
+                $0.limits.idleCheckpointDelay = .milliseconds(20)
+            }
+            let settled = NIOLockedValueBox<UInt64>(0)
+            try await Provider.withProvider(
+                configuration,
+                onOutcome: { settlement in settled.withLockedValue { $0 = settlement.numbers.upperBound } },
+                { provider in
+                    for number in 0..<10 { try await provider.send(Sending.notification(number)) }
+                    try await gateway.wait { $0.contains { !$0.probes.isEmpty } && $0.count > 1 }
+                }
+            )
+            #expect(settled.withLockedValue { $0 } == 10)
+        }
+    }
+
+    @Test func `garbage stops the run, and claims nothing of what was written`() async throws {
+        try await Sending.withGateway(script: { _ in
+            GatewayScript { $0.judge = { _, index in index == 100 ? .say(Array("HTTP/1.1 400".utf8)) : .take } }
+        }) { gateway in
+            let outcomes = NIOLockedValueBox(Sending.Outcomes())
+            let error = await #expect(throws: ProviderError.self) {
+                try await Provider.withProvider(
+                    try Sending.configuration(port: gateway.port),
+                    onOutcome: { settlement in outcomes.withLockedValue { $0.settlements.append(settlement) } },
+                    { provider in
+                        for number in 0..<200 { try await provider.send(Sending.notification(number)) }
+                    }
+                )
+            }
+            let description = try #require(error).description
+            #expect(description.contains("is it a push gateway?"))
+            let counts = gateway.takenCounts
+            #expect(counts.count == 100)
+            let all = outcomes.withLockedValue { $0 }
+            let unsent = all.settlements.filter { $0.outcome == .unsent }.flatMap(\.numbers)
+            #expect(unsent.filter { counts[$0] != nil }.isEmpty)
+            #expect(all.count { $0 == .indeterminate } >= 100)
+        }
+    }
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSProvider
+import APNSSession
+import APNSTestKit
+import APNSWire
+import NIOConcurrencyHelpers
+import NIOCore
+import OpenSSLTLS
+
+/// A provider beside a scripted gateway, and what came of it.
+enum Sending {
+    /// What became of the notifications by their numbers.
+    struct Outcomes: Sendable {
+        var settlements: [Settlement] = []
+
+        func count(where isMeant: (Outcome) -> Bool) -> Int {
+            self.settlements.filter { isMeant($0.outcome) }.map(\.numbers.count).reduce(0, +)
+        }
+
+        /// The outcome of each, by number.
+        var byNumber: [UInt64: [Settlement]] {
+            var all: [UInt64: [Settlement]] = [:]
+            for settlement in self.settlements {
+                for number in settlement.numbers { all[number, default: []].append(settlement) }
+            }
+            return all
+        }
+    }
+
+    static func configuration(
+        port: Int,
+        host: String = "localhost",
+        _ change: (inout ProviderConfiguration) -> Void = { _ in }
+    ) throws -> ProviderConfiguration {
+        var configuration = ProviderConfiguration(
+            endpoint: Endpoint(host: host, port: port),
+            tls: try Certificates.provider()
+        )
+        configuration.limits.backOffFirst = .milliseconds(5)
+        configuration.limits.backOffMax = .milliseconds(50)
+        configuration.limits.answerDelayMax = .seconds(20)
+        change(&configuration)
+        return configuration
+    }
+
+    /// Starts a gateway, and stops it on every way out.
+    static func withGateway<Value>(
+        tls: TLSConfiguration? = nil,
+        script: @escaping @Sendable (Int) -> GatewayScript = { _ in GatewayScript() },
+        _ body: (ScriptedGateway) async throws -> Value
+    ) async throws -> Value {
+        let gateway = try await ScriptedGateway.start(tls: try tls ?? Certificates.gateway(), script: script)
+        let result: Result<Value, any Error>
+        do { result = .success(try await body(gateway)) } catch { result = .failure(error) }
+        try await gateway.stop()
+        return try result.get()
+    }
+
+    /// Sends so many notifications, numbered in their tokens, and collects what became of them.
+    static func send(_ count: Int, _ configuration: ProviderConfiguration) async throws -> Outcomes {
+        let outcomes = NIOLockedValueBox(Outcomes())
+        try await Provider.withProvider(
+            configuration,
+            onOutcome: { settlement in outcomes.withLockedValue { $0.settlements.append(settlement) } },
+            { provider in
+                for number in 0..<count { try await provider.send(self.notification(number)) }
+            }
+        )
+        return outcomes.withLockedValue { $0 }
+    }
+
+    /// A notification whose token says its number.
+    static func notification(_ number: Int, payload: String = #"{"aps":{"alert":"hello"}}"#) throws -> Notification {
+        try Notification(token: DeviceToken(octets: Sending.token(number)), payload: payload)
+    }
+
+    static func token(_ number: Int) -> [UInt8] {
+        var buffer = ByteBuffer(repeating: 0xA5, count: 24)
+        buffer.writeInteger(UInt64(number))
+        return Array(buffer.readableBytesView)
+    }
+
+    /// The number in a frame's token.
+    static func number(_ frame: NotificationFrame) -> UInt64 {
+        guard let token = frame.token else { return .max }
+        return ByteBuffer(bytes: token.octets).getInteger(at: 24) ?? .max
+    }
+}
+
+extension ScriptedGateway {
+    /// How often each notification was taken, by number.
+    var takenCounts: [UInt64: Int] {
+        var counts: [UInt64: Int] = [:]
+        for record in self.records {
+            for frame in record.taken { counts[Sending.number(frame), default: 0] += 1 }
+        }
+        return counts
+    }
+
+    /// The numbers as they were taken for the first time, on all connections in order.
+    var takenInOrder: [UInt64] { self.records.flatMap { $0.taken.map(Sending.number) } }
+}

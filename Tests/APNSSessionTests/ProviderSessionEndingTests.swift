@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSession
+import APNSWire
+import Testing
+
+/// Goal: rules 7 and 8 of docs/accounting.md, and every other way in which a session ends.
+///
+/// Method: one line per event and the step that follows it.
+@Suite struct ProviderSessionEndingTests {
+    // MARK: Rule 7
+
+    @Test(arguments: zip([0, 1, 2, 3, 4, 10, 11, 12, 1000], [0, 0, 100, 200, 400, 25_600, 30_000, 30_000, 30_000]))
+    func `the delay doubles up to its limit, and is spread over its second half`(failures: Int, milliseconds: Int) {
+        let limits = ProviderLimits()
+        let whole = Duration.milliseconds(milliseconds)
+        #expect(limits.backOff(failures: failures, jitter: 1) == whole)
+        #expect(limits.backOff(failures: failures, jitter: 0) == whole / 2)
+        #expect(limits.backOff(failures: failures, jitter: 7) == whole)
+        #expect(limits.backOff(failures: failures, jitter: -7) == whole / 2)
+    }
+
+    @Test func `connections that fail are tried again later each time, and given up in the end`() {
+        var session = ProviderSession(limits: ProviderLimits { $0.fruitlessConnectionCountMax = 5 })
+        var now = Duration.zero
+        for (failure, delay) in [0, 100, 200, 400].enumerated() {
+            let number = ConnectionNumber(rawValue: UInt64(failure) + 1)
+            #expect(session.step(now: now) == .connect(number))
+            session.connectFailed(number, now: now, jitter: 1)
+            if delay > 0 { #expect(session.step(now: now) == .wait(until: now + .milliseconds(delay))) }
+            now += .milliseconds(delay)
+        }
+        #expect(session.step(now: now) == .connect(5))
+        session.connectFailed(5, now: now, jitter: 1)
+        #expect(session.step(now: now) == .finish(.unavailable))
+    }
+
+    @Test func `a proof begins the count of failures anew`() {
+        var session = ProviderSession(limits: ProviderLimits { $0.fruitlessConnectionCountMax = 2 })
+        #expect(session.step(now: .zero) == .connect(1))
+        session.connectFailed(1, now: .zero, jitter: 1)
+        #expect(session.stepOnNextConnection(now: .zero) == .write(2, numbers: 0..<100_000, firstIdentifier: 1))
+        session.wrote(2, now: .zero)
+        session.receive(.invalidToken, 1, on: 2)
+        #expect(session.step(now: .zero) == .close(2))
+        #expect(session.step(now: .zero) == .connect(3))
+        session.connectFailed(3, now: .zero, jitter: 1)
+        #expect(session.step(now: .zero) == .connect(4))
+    }
+
+    @Test func `a permanent failure stops at once, and nothing was sent`() {
+        var session = ProviderSession()
+        #expect(session.step(now: .zero) == .connect(1))
+        session.connectFailed(1, permanently: true, now: .zero, jitter: 1)
+        #expect(session.step(now: .zero) == .finish(.notPermitted))
+        #expect(!session.hasSettlements)
+    }
+
+    @Test func `a permanent failure of the replacement stops, and what was written is indeterminate`() {
+        var session = ProviderSession(written: 3)
+        session.storeIsFull = true
+        #expect(session.step(now: .zero) == .connect(2))
+        session.connectFailed(2, permanently: true, now: .zero, jitter: 1)
+        #expect(session.takeSettlements() == [Settlement(0..<3, .indeterminate, attempts: 1)])
+        #expect(session.step(now: .zero) == .close(1))
+        session.die(1)
+        #expect(session.step(now: .zero) == .finish(.notPermitted))
+    }
+
+    @Test func `a certificate refused after the handshake leaves all unsent`() {
+        var session = ProviderSession(written: 3)
+        session.left(1, before: 3)
+        session.closed(1, permanently: true, isUnprocessed: true, now: .zero, jitter: 1)
+        #expect(session.takeSettlements() == [Settlement(0..<3, .unsent, attempts: 0)])
+        #expect(session.step(now: .zero) == .finish(.notPermitted))
+    }
+
+    @Test(arguments: DeliveryPolicy.allCases)
+    func `a connection that ends for good otherwise leaves what had left indeterminate`(policy: DeliveryPolicy) {
+        var session = ProviderSession(written: 5, limits: ProviderLimits { $0.policy = policy })
+        session.left(1, before: 3)
+        session.closed(1, permanently: true, now: .zero, jitter: 1)
+        #expect(session.takeSettlements().map(\.outcome) == [.indeterminate, .unsent])
+        #expect(session.settled == 5)
+        #expect(session.step(now: .zero) == .finish(.notPermitted))
+    }
+
+    @Test func `a session at rest has neither a connection nor anything to prove`() {
+        var session = ProviderSession()
+        #expect(session.isAtRest)
+        #expect(session.step(now: .zero) == .connect(1))
+        #expect(!session.isAtRest)
+        session.connected(1, now: .zero)
+        session.supply(.waiting)
+        session.die(1, now: .seconds(9))
+        #expect(session.isAtRest)
+        session.abandon()
+        #expect(!session.isAtRest)
+    }
+
+    @Test(arguments: [0, 3] as [UInt64])
+    func `first connections that are closed without a word mean refused`(count: UInt64) {
+        var session = ProviderSession(limits: ProviderLimits { $0.policy = .atMostOnce })
+        var now = Duration.zero
+        for number in 1...5 as ClosedRange<UInt64> {
+            let connection = ConnectionNumber(rawValue: number)
+            let base = session.settled
+            #expect(
+                session.stepOnNextConnection(now: now)
+                    == .write(connection, numbers: base..<(base + 100_000), firstIdentifier: 1)
+            )
+            session.wrote(count, now: now)
+            session.left(connection, before: base + count)
+            session.die(connection, now: now)
+            now += .seconds(30)
+        }
+        #expect(session.step(now: now) == .finish(.refused))
+    }
+
+    @Test func `an idle connection that is closed is no failure, and is opened again only when there is something`() {
+        var session = ProviderSession(limits: ProviderLimits { $0.refusedConnectionCountMax = 1 })
+        #expect(session.step(now: .zero) == .connect(1))
+        session.connected(1, now: .zero)
+        session.supply(.waiting)
+        #expect(session.step(now: .zero) == .wait(until: nil))
+        session.die(1, now: .seconds(5))
+        #expect(session.step(now: .seconds(5)) == .wait(until: nil))
+        session.supply(.available)
+        #expect(session.step(now: .seconds(5)) == .connect(2))
+    }
+
+    @Test func `a connection that is closed before its handshake is done is a failure`() {
+        var session = ProviderSession()
+        #expect(session.step(now: .zero) == .connect(1))
+        session.die(1)
+        #expect(session.step(now: .zero) == .connect(2))
+        session.die(2)
+        #expect(session.step(now: .zero) == .wait(until: .milliseconds(100)))
+    }
+
+    // MARK: Rule 8
+
+    @Test func `invalid tokens in a row, with none accepted, stop the run`() {
+        let limits = ProviderLimits { $0.invalidTokenRunCountMax = 3 }
+        var talk = Conversation(count: 10, limits: limits) { _, _ in .answer(ErrorResponse(.invalidToken, 1)) }
+        #expect(talk.run() == .tooManyInvalidTokens)
+        #expect(
+            talk.settlements == [
+                Settlement(0..<1, .rejected(.invalidToken), attempts: 1),
+                Settlement(1..<2, .rejected(.invalidToken), attempts: 2),
+                Settlement(2..<3, .rejected(.invalidToken), attempts: 3),
+                Settlement(3..<10, .unsent, attempts: 3),
+            ]
+        )
+    }
+
+    @Test func `an accepted one begins the count of invalid tokens anew`() {
+        let limits = ProviderLimits { $0.invalidTokenRunCountMax = 2 }
+        var talk = Conversation(count: 10, limits: limits) { written, probe in
+            if let index = written.firstIndex(where: { $0 % 2 == 1 }) {
+                return .answer(ErrorResponse(.invalidToken, UInt32(index + 1)))
+            }
+            return probe.map { .answer(ErrorResponse(.missingDeviceToken, $0)) } ?? .silence
+        }
+        #expect(talk.run() == .completed)
+        #expect(talk.settlements.filter { $0.outcome == .rejected(.invalidToken) }.count == 5)
+    }
+
+    @Test func `with no limit any number of invalid tokens goes through`() {
+        let limits = ProviderLimits { $0.invalidTokenRunCountMax = 0 }
+        var talk = Conversation(count: 200, limits: limits) { _, probe in
+            .answer(ErrorResponse(probe == nil ? .invalidToken : .missingDeviceToken, 1))
+        }
+        #expect(talk.run() == .completed)
+        #expect(talk.settlements.count == 200)
+    }
+
+    // MARK: Abandoned
+
+    @Test func `abandoned, what was written is indeterminate and the rest unsent`() {
+        var session = ProviderSession(written: 5)
+        session.left(1, before: 5)
+        session.receive(.shutdown, 1, on: 1)
+        _ = session.takeSettlements()
+        #expect(session.stepOnNextConnection(now: .zero) == .write(2, numbers: 1..<100_001, firstIdentifier: 1))
+        session.wrote(2, now: .zero)
+        session.abandon()
+        #expect(
+            session.takeSettlements() == [
+                Settlement(1..<3, .indeterminate, attempts: 2), Settlement(3..<5, .unsent, attempts: 1),
+            ]
+        )
+        #expect(session.step(now: .zero) == .close(2))
+        session.die(2)
+        #expect(session.step(now: .zero) == .finish(.abandoned))
+        session.abandon()
+        #expect(session.step(now: .zero) == .finish(.abandoned))
+    }
+
+    @Test func `abandoned, what died without a word stays indeterminate`() {
+        var session = ProviderSession(written: 5)
+        session.left(1, before: 3)
+        session.die(1)
+        session.abandon()
+        #expect(
+            session.takeSettlements() == [
+                Settlement(0..<3, .indeterminate, attempts: 1, isDuplicate: true),
+                Settlement(3..<5, .unsent, attempts: 0),
+            ]
+        )
+        #expect(session.step(now: .zero) == .finish(.abandoned))
+    }
+
+    @Test func `abandoned, every connection is closed before the end`() {
+        var session = ProviderSession(written: 3)
+        session.storeIsFull = true
+        #expect(session.step(now: .zero) == .connect(2))
+        session.abandon()
+        #expect(session.step(now: .zero) == .close(2))
+        #expect(session.step(now: .zero) == .close(1))
+        #expect(session.step(now: .zero) == .wait(until: nil))
+        session.connected(2, now: .zero)
+        session.die(1)
+        #expect(session.step(now: .zero) == .wait(until: nil))
+        session.connectFailed(2, now: .zero, jitter: 1)
+        #expect(session.step(now: .zero) == .finish(.abandoned))
+    }
+
+    @Test func `every outcome has a name`() {
+        let outcomes: [Outcome] = [
+            .accepted, .rejected(.invalidToken), .indeterminate, .unsent, .invalid(.payloadEmpty), .suppressed,
+        ]
+        #expect(
+            outcomes.map(\.name) == ["accepted", "rejected", "indeterminate", "unsent", "invalid", "suppressed"]
+        )
+    }
+
+    @Test func `connections are ordered by their numbers`() {
+        #expect(ConnectionNumber(rawValue: 1) < ConnectionNumber(rawValue: 2))
+    }
+
+    @Test func `a window of none is the caller's fault`() async {
+        await #expect(processExitsWith: .failure) {
+            _ = ProviderSession(limits: ProviderLimits { $0.windowCount = 0 })
+        }
+    }
+
+    @Test func `writing where nothing is to be written is the caller's fault`() async {
+        await #expect(processExitsWith: .failure) {
+            var session = ProviderSession()
+            session.wrote(1, now: .zero)
+        }
+    }
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import NIOConcurrencyHelpers
+
+/// Programs that tests run beside this one, each with a deadline.
+enum Program {
+    struct Failure: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    /// Runs a program to its end, and returns what it wrote to its standard output.
+    ///
+    /// Its standard input is `input`, and stays open behind it where `keepsInputOpen` is set.
+    static func run(
+        _ path: String,
+        _ arguments: [String],
+        input: Data = Data(),
+        keepsInputOpen: Bool = false,
+        deadlineSeconds: Int
+    ) async throws -> Data {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "apns-legacy-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        // Files never fill up and block the program, as pipes do.
+        let output = folder.appending(path: "output")
+        let errors = folder.appending(path: "errors")
+        for file in [output, errors] { try Data().write(to: file) }
+        let process = Process()
+        process.executableURL = URL(filePath: path)
+        process.arguments = arguments
+        let pipe = Pipe()
+        process.standardInput = pipe
+        process.standardOutput = try FileHandle(forWritingTo: output)
+        process.standardError = try FileHandle(forWritingTo: errors)
+        try await Self.end(process, within: deadlineSeconds) {
+            try pipe.fileHandleForWriting.write(contentsOf: input)
+            if !keepsInputOpen { try pipe.fileHandleForWriting.close() }
+        }
+        guard process.terminationReason == .exit, process.terminationStatus == 0 else {
+            let said = String(decoding: try Data(contentsOf: errors), as: UTF8.self)
+            throw Failure(description: "\(path) ended with \(process.terminationStatus): \(said)")
+        }
+        return try Data(contentsOf: output)
+    }
+
+    private static func end(_ process: Process, within seconds: Int, _ feed: () throws -> Void) async throws {
+        let (ended, continuation) = AsyncStream.makeStream(of: Void.self)
+        process.terminationHandler = { _ in continuation.finish() }
+        try process.run()
+        let identifier = process.processIdentifier
+        let overdue = Task {
+            try await Task.sleep(for: .seconds(seconds))
+            kill(identifier, SIGKILL)
+        }
+        defer { overdue.cancel() }
+        try feed()
+        for await _ in ended {}
+    }
+}
+
+/// A virtual environment with one package of PyPI, made once and kept for later runs.
+struct PythonEnvironment {
+    static let installSecondsMax = 240
+
+    let python: String
+
+    /// Makes or finds the environment of a package with its version, such as `pushjack==1.6.0`.
+    init(_ package: String) async throws {
+        let cache = FileManager.default.temporaryDirectory.appending(path: "apns-legacy-python-\(getuid())")
+        let folder = cache.appending(path: package.replacing("==", with: "-"))
+        let done = folder.appending(path: "done")
+        self.python = folder.appending(path: "bin/python").path
+        guard !FileManager.default.fileExists(atPath: done.path) else { return }
+        try? FileManager.default.removeItem(at: folder)
+        try FileManager.default.createDirectory(at: cache, withIntermediateDirectories: true)
+        let limit = Self.installSecondsMax
+        _ = try await Program.run(
+            "/usr/bin/env",
+            ["python3", "-m", "venv", folder.path],
+            deadlineSeconds: limit
+        )
+        let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", package]
+        _ = try await Program.run(self.python, install, deadlineSeconds: limit)
+        try Data().write(to: done)
+    }
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import NIOConcurrencyHelpers
+import NIOCore
+import NIOPosix
+
+/// A run of the built `apns-legacy` as a process of its own, which never outlives its deadline.
+final class Child: Sendable {
+    /// How it ended.
+    struct Ending: Sendable, CustomStringConvertible {
+        /// Its exit code; `nil` where a signal ended it.
+        var code: Int32?
+        /// The signal that ended it.
+        var signal: Int32?
+        /// Whether it was killed because its time was over.
+        var isOverdue: Bool
+        /// The most memory it had, in KiB.
+        var residentKiBMax: Int
+        var seconds: Double
+
+        var description: String {
+            let end = self.code.map { "exit \($0)" } ?? "signal \(self.signal ?? 0)"
+            return "\(end)\(self.isOverdue ? ", overdue" : "") after \(self.seconds) s"
+        }
+    }
+
+    struct Failure: Error, CustomStringConvertible {
+        var description: String
+    }
+
+    /// Where the streams of the process lead; `nil` for nowhere.
+    struct Streams {
+        var input: CInt?
+        var output: String?
+        var outputDescriptor: CInt?
+        var error: String?
+    }
+
+    let pid: pid_t
+    private let state = NIOLockedValueBox((isReaped: false, isOverdue: false))
+    private let ended: EventLoopFuture<Ending>
+
+    /// The program, which is built next to the tests.
+    static var program: String {
+        get throws {
+            let tests = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+            let path = URL(filePath: tests).deletingLastPathComponent().appending(path: "apns-legacy").path
+            guard FileManager.default.isExecutableFile(atPath: path) else {
+                throw Failure(description: "There is no program at \(path).")
+            }
+            return path
+        }
+    }
+
+    /// Starts the program.
+    ///
+    /// - Parameter deadline: after how many seconds it is killed.
+    init(_ arguments: [String], _ streams: Streams = Streams(), program: String? = nil, deadline: Int64 = 60) throws {
+        let program = try program ?? Child.program
+        self.pid = try Child.spawn(program, arguments, streams)
+        let eventLoop = MultiThreadedEventLoopGroup.singleton.next()
+        let promise = eventLoop.makePromise(of: Ending.self)
+        self.ended = promise.futureResult
+        let timer = eventLoop.scheduleTask(in: .seconds(deadline)) {
+            self.state.withLockedValue { $0.isOverdue = !$0.isReaped }
+            self.send(SIGKILL)
+        }
+        promise.futureResult.whenComplete { _ in timer.cancel() }
+        let start = ContinuousClock.now
+        Thread.detachNewThread { promise.succeed(self.reap(start)) }
+    }
+
+    /// Sends a signal, unless it has ended.
+    func send(_ signal: CInt) {
+        self.state.withLockedValue { if !$0.isReaped { kill(self.pid, signal) } }
+    }
+
+    /// Waits for its end.
+    func end() async throws -> Ending { try await self.ended.get() }
+
+    /// Whether it has ended.
+    var hasEnded: Bool { self.state.withLockedValue(\.isReaped) }
+
+    private func reap(_ start: ContinuousClock.Instant) -> Ending {
+        var information = siginfo_t()
+        // Leaves it a zombie, so that its number cannot be another process' while signals may be sent.
+        while waitid(P_PID, id_t(self.pid), &information, WEXITED | WNOWAIT) != 0, errno == EINTR {}
+        var (status, usage) = (CInt(0), rusage())
+        let isOverdue = self.state.withLockedValue { state in
+            while wait4(self.pid, &status, 0, &usage) < 0, errno == EINTR {}
+            state.isReaped = true
+            return state.isOverdue
+        }
+        let signal = status & 0x7F
+        return Ending(
+            code: signal == 0 ? status >> 8 & 0xFF : nil,
+            signal: signal == 0 ? nil : signal,
+            isOverdue: isOverdue,
+            residentKiBMax: usage.ru_maxrss,
+            seconds: (ContinuousClock.now - start) / .seconds(1)
+        )
+    }
+
+    private static func spawn(_ program: String, _ arguments: [String], _ streams: Streams) throws -> pid_t {
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        if let input = streams.input {
+            posix_spawn_file_actions_adddup2(&actions, input, 0)
+        } else {
+            posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        }
+        if let output = streams.outputDescriptor {
+            posix_spawn_file_actions_adddup2(&actions, output, 1)
+        } else {
+            let output = streams.output ?? "/dev/null"
+            posix_spawn_file_actions_addopen(&actions, 1, output, O_WRONLY | O_CREAT | O_TRUNC, 0o600)
+        }
+        let error = streams.error ?? "/dev/null"
+        posix_spawn_file_actions_addopen(&actions, 2, error, O_WRONLY | O_CREAT | O_TRUNC, 0o600)
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        // The tests ignore SIGPIPE, and a child would inherit that.
+        var signals = sigset_t()
+        sigemptyset(&signals)
+        posix_spawnattr_setsigmask(&attributes, &signals)
+        sigaddset(&signals, SIGPIPE)
+        posix_spawnattr_setsigdefault(&attributes, &signals)
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK))
+        var words: [UnsafeMutablePointer<CChar>?] = ([program] + arguments).map { strdup($0) }
+        defer { for word in words { free(word) } }
+        words.append(nil)
+        var pid: pid_t = 0
+        let code = posix_spawn(&pid, program, &actions, &attributes, words, environ)
+        guard code == 0 else { throw Failure(description: "\(program) does not start: error \(code).") }
+        return pid
+    }
+}

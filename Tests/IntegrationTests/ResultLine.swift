@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+
+/// One line of the results.
+struct ResultLine: Decodable, Sendable {
+    var line: Int
+    var token: String?
+    var outcome: String
+    var status: Int?
+    var attempts: Int
+    var possibleDuplicate: Bool?
+    var reason: String?
+
+    var isFlagged: Bool { self.possibleDuplicate ?? false }
+
+    static func parse(_ text: String) throws -> [ResultLine] {
+        let decoder = JSONDecoder()
+        return try text.split(separator: "\n").map { try decoder.decode(ResultLine.self, from: Data($0.utf8)) }
+    }
+}
+
+/// What `--summary json` prints.
+struct SummaryObject: Decodable, Sendable {
+    var accepted: Int
+    var rejected: Int
+    var indeterminate: Int
+    var unsent: Int
+    var invalid: Int
+    var suppressed: Int
+    var total: Int
+    var possibleDuplicates: Int
+    var rejectedByStatus: [String: Int]
+    var seconds: Double
+    var interrupted: Bool
+
+    /// Whether its counts come to its total.
+    var addsUp: Bool {
+        let sum = self.accepted + self.rejected + self.indeterminate + self.unsent + self.invalid + self.suppressed
+        return sum == self.total && self.rejectedByStatus.values.reduce(0, +) == self.rejected
+    }
+
+    /// The object in the last line of an output.
+    static func last(of output: String) throws -> SummaryObject {
+        let line = output.split(separator: "\n").last ?? ""
+        return try JSONDecoder().decode(SummaryObject.self, from: Data(line.utf8))
+    }
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSimulator
+import APNSWire
+import Foundation
+import Testing
+
+/// 10,000 notifications, six of them bad, held against what the gateway saw.
+@Suite(.timeLimit(.minutes(2))) struct SendAccountTests {
+    static let count = 10_000
+    static let bad: Set<Int> = [1, 2, 3001, 3002, 5001, 10_000]
+
+    /// How the gateway tells, and ends the connection.
+    struct Manner: CustomTestStringConvertible, Sendable {
+        var milliseconds: Int
+        var ending: FaultReport.Ending
+
+        var testDescription: String { "after \(self.milliseconds) ms, \(self.ending.rawValue)" }
+
+        static let all = [0, 50, 200, 1000].flatMap { milliseconds in
+            [FaultReport.Ending.orderly, .reset].map { Manner(milliseconds: milliseconds, ending: $0) }
+        }
+    }
+
+    static func device(_ line: Int) -> Int { Self.bad.contains(line) ? 1_000_000 + line : line }
+
+    static func batch() -> String { (1...Self.count).map { SendScene.line(Self.device($0)) }.joined() }
+
+    @Test(arguments: Manner.all)
+    func `six bad ones among 10,000 are named, and every other one is processed once`(_ manner: Manner) async throws {
+        let scene = try SendScene()
+        try scene.write("batch.jsonl", Self.batch())
+        let report = FaultReport(delayMilliseconds: manner.milliseconds, ending: manner.ending)
+        try await SendScene.withGateway(deviceCount: Self.count, faults: FaultPlan(report: report)) { simulator in
+            let run = try await scene.send(
+                [scene.path("batch.jsonl"), "--results", scene.path("results.jsonl"), "--summary", "json"],
+                port: simulator.gatewayPort
+            )
+            #expect(run.ending.code == 1, "\(run.ending) \(run.error)")
+            let summary = try SummaryObject.last(of: run.output)
+            #expect(summary.accepted == 9994 && summary.rejected == 6 && summary.total == Self.count && summary.addsUp)
+            #expect(summary.rejectedByStatus == ["8": 6] && summary.possibleDuplicates == 0)
+            let results = try scene.results()
+            #expect(results.map(\.line).sorted() == Array(1...Self.count))
+            for result in results {
+                let isBad = Self.bad.contains(result.line)
+                #expect(result.outcome == (isBad ? "rejected" : "accepted"))
+                #expect(result.token == SendScene.token(Self.device(result.line)) && !result.isFlagged)
+                #expect(try simulator.count(Self.device(result.line)) == (isBad ? 0 : 1))
+            }
+            #expect(simulator.statistics.processedCount == 9994)
+        }
+    }
+
+    static let resets = FaultPlan(
+        [300, 1500, 4000, 4001, 7777].map {
+            Fault(at: .messageOverall($0), .cut, report: FaultReport(isLost: true, ending: .reset))
+        }
+    )
+
+    @Test func `resets without a word lose nothing at least once, and all duplicates are flagged`() async throws {
+        let scene = try SendScene()
+        try scene.write("batch.jsonl", Self.batch())
+        try await SendScene.withGateway(deviceCount: Self.count, faults: Self.resets) { simulator in
+            let run = try await scene.send(
+                [scene.path("batch.jsonl"), "--results", scene.path("results.jsonl")],
+                port: simulator.gatewayPort
+            )
+            #expect(run.ending.code == 1, "\(run.ending) \(run.error)")
+            let results = try scene.results()
+            #expect(results.map(\.line).sorted() == Array(1...Self.count))
+            for result in results {
+                let count = try simulator.count(Self.device(result.line))
+                if Self.bad.contains(result.line) {
+                    #expect(result.outcome == "rejected" && count == 0)
+                } else {
+                    #expect(result.outcome == "accepted" && count >= 1)
+                    #expect(count == 1 || result.isFlagged, "line \(result.line) went \(count) times")
+                }
+            }
+            #expect(simulator.statistics.processedCount > 9994, "The resets must double something.")
+        }
+    }
+
+    @Test func `resets without a word double nothing at most once, and all doubtful ones are named`() async throws {
+        let scene = try SendScene()
+        try scene.write("batch.jsonl", Self.batch())
+        try await SendScene.withGateway(deviceCount: Self.count, faults: Self.resets) { simulator in
+            let run = try await scene.send(
+                [
+                    scene.path("batch.jsonl"), "--results", scene.path("results.jsonl"), "--delivery", "at-most-once",
+                ],
+                port: simulator.gatewayPort
+            )
+            #expect(run.ending.code == 75, "\(run.ending) \(run.error)")
+            let results = try scene.results()
+            #expect(results.map(\.line).sorted() == Array(1...Self.count))
+            var doubtfulCount = 0
+            for result in results {
+                let count = try simulator.count(Self.device(result.line))
+                #expect(count <= 1)
+                switch result.outcome {
+                case "accepted": #expect(count == 1)
+                case "rejected": #expect(count == 0 && Self.bad.contains(result.line))
+                case "indeterminate": doubtfulCount += 1
+                default: Issue.record("line \(result.line) is \(result.outcome)")
+                }
+            }
+            #expect(doubtfulCount > 0)
+        }
+    }
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSimulator
+import APNSTestKit
+import Foundation
+import NIOCore
+import NIOPosix
+import OpenSSLTLS
+import Testing
+
+/// Each exit code, and what is said with it.
+@Suite(.timeLimit(.minutes(2))) struct SendExitTests {
+    let scene: SendScene
+
+    init() throws {
+        self.scene = try SendScene()
+        try self.scene.write("good.jsonl", (1...3).map { SendScene.line($0) }.joined())
+    }
+
+    /// Runs with three good lines against a gateway, with these options behind the usual ones.
+    func send(
+        _ arguments: [String],
+        change: (inout SimulatorConfiguration) -> Void = { _ in }
+    ) async throws -> SendScene.Run {
+        let scene = self.scene
+        return try await SendScene.withGateway(change: change) { simulator in
+            try await scene.send([scene.path("good.jsonl")] + arguments, port: simulator.gatewayPort)
+        }
+    }
+
+    @Test func `0 says that all were accepted`() async throws {
+        let run = try await self.send([])
+        #expect(run.ending.code == 0 && run.output.isEmpty)
+        #expect(run.error.contains("3 notifications") && run.error.contains("3 accepted (proved)"))
+    }
+
+    @Test func `1 says that some were not accepted, and a bad line is named with its number and reason`() async throws {
+        let lines = [
+            SendScene.line(1), "{\"token\":\"zz\",\"payload\":{}}\n", SendScene.line(1_000_000), SendScene.line(2),
+            "no JSON\n", SendScene.line(1_000_000),
+        ]
+        let path = try self.scene.write("mixed.jsonl", lines.joined())
+        let scene = self.scene
+        try await SendScene.withGateway { simulator in
+            let run = try await scene.send([path, "--results", "-"], port: simulator.gatewayPort)
+            #expect(run.ending.code == 1)
+            let results = try run.lines.sorted { $0.line < $1.line }
+            #expect(results.map(\.line) == [1, 2, 3, 4, 5, 6])
+            #expect(results.map(\.outcome).prefix(5) == ["accepted", "invalid", "rejected", "accepted", "invalid"])
+            #expect(["rejected", "suppressed"].contains(results[5].outcome))
+            #expect(results[1].reason != nil && results[4].reason != nil && results[2].status == 8)
+            #expect(run.error.contains("mixed.jsonl, line 2") && run.error.contains("mixed.jsonl, line 5"))
+            #expect(try simulator.count(1) == 1 && simulator.count(2) == 1)
+        }
+    }
+
+    @Test(
+        arguments: [
+            ([], "INPUT"), (["-", "--tokens", "a"], "INPUT"), (["a", "--command", "3"], "--command"),
+            (["a", "--connections", "0"], "--connections"), (["a", "--window", "0"], "--window"),
+            (["a", "--payload", "b", "--alert", "c"], "--payload"), (["a", "--tls-min", "2"], "--tls-min"),
+            (["a", "--proxy", "ftp://a:1"], "--proxy"), (["a", "--environment", "sandbox"], "--environment"),
+            (["a", "--delivery", "maybe"], "--delivery"), (["--tokens", "a"], "--tokens"),
+            (["a", "--give-up-after", "0"], "--give-up-after"), (["a", "--unknown"], "--unknown"),
+        ]
+    )
+    func `64 says that the command line is wrong`(_ arguments: [String], _ text: String) async throws {
+        let run = try await self.scene.send(arguments, port: 1)
+        #expect(run.ending.code == 64 && run.error.contains(text), "\(run.ending) \(run.error)")
+    }
+
+    @Test func `64 keeps results and journal from the input`() async throws {
+        let input = self.scene.path("good.jsonl")
+        let before = self.scene.read("good.jsonl")
+        for option in ["--results", "--journal"] {
+            let run = try await self.send([option, input])
+            #expect(run.ending.code == 64 && run.error.contains("is the input"), "\(run.ending) \(run.error)")
+            #expect(self.scene.read("good.jsonl") == before)
+        }
+    }
+
+    @Test func `65 says that the input as a whole is wrong, and nothing is sent`() async throws {
+        let path = try self.scene.write("bad.csv", "tokens,load\n1,2\n")
+        let scene = self.scene
+        let run = try await SendScene.withGateway { try await scene.send([path], port: $0.gatewayPort) }
+        #expect(run.ending.code == 65 && run.error.contains("line 1"), "\(run.ending) \(run.error)")
+    }
+
+    @Test func `65 refuses a file that is no journal, and leaves it as it is`() async throws {
+        for text in ["one line without an end", "a line\nand another", "\n"] {
+            let path = try self.scene.write("diary.txt", text)
+            let run = try await self.send(["--journal", path])
+            #expect(run.ending.code == 65 && run.error.contains("no journal"), "\(run.ending) \(run.error)")
+            #expect(self.scene.read("diary.txt") == text)
+        }
+    }
+
+    @Test func `66 says that the input cannot be read`() async throws {
+        for path in [self.scene.path("absent.jsonl"), self.scene.folder] {
+            let run = try await self.scene.send([path], port: 1)
+            #expect(run.ending.code == 66 && run.error.contains("Cannot read"), "\(run.ending) \(run.error)")
+        }
+    }
+
+    @Test func `69 says in less than half a minute that nobody listens`() async throws {
+        let run = try await self.scene.send([self.scene.path("good.jsonl"), "--results", "-"], port: 1)
+        #expect(run.ending.code == 69 && run.ending.seconds < 30, "\(run.ending) \(run.error)")
+        // Nothing is read before there is a connection.
+        #expect(try run.lines.isEmpty && run.error.contains("Stopped before the input was read to its end."))
+        let quick = try await self.scene.send([self.scene.path("good.jsonl"), "--give-up-after", "2"], port: 1)
+        #expect(quick.ending.code == 69 && quick.ending.seconds < run.ending.seconds)
+    }
+
+    @Test func `73 says that an output file cannot be made`() async throws {
+        let run = try await self.send(["--results", self.scene.path("absent/results.jsonl")])
+        #expect(run.ending.code == 73 && run.error.contains("Cannot write"), "\(run.ending) \(run.error)")
+    }
+
+    @Test func `74 says that an output file cannot be written`() async throws {
+        let run = try await self.send(["--results", "/dev/full"])
+        #expect(run.ending.code == 74 && run.error.contains("/dev/full"), "\(run.ending) \(run.error)")
+        #expect(run.error.contains("3 accepted"), "The summary is told all the same.")
+    }
+
+    @Test func `74 says that the reader of the results went away`() async throws {
+        let ends = try Self.pipe()
+        close(ends.reading)
+        let scene = self.scene
+        let streams = Child.Streams(outputDescriptor: ends.writing, error: scene.path("err"))
+        try await SendScene.withGateway { simulator in
+            let arguments = ["send"] + scene.endpoint(simulator.gatewayPort)
+            let child = try Child(arguments + [scene.path("good.jsonl"), "--results", "-"], streams)
+            let ending = try await child.end()
+            #expect(ending.code == 74, "\(ending) \(scene.read("err"))")
+            #expect(scene.read("err").contains("3 notifications"))
+            let summary = try Child(arguments + [scene.path("good.jsonl"), "--summary", "json"], streams)
+            #expect(try await summary.end().code == 74)
+        }
+        close(ends.writing)
+    }
+
+    @Test func `75 says that the journal is held by another process`() async throws {
+        let path = try self.scene.write("journal", "")
+        let descriptor = open(path, O_RDWR)
+        defer { close(descriptor) }
+        try #require(flock(descriptor, LOCK_EX | LOCK_NB) == 0)
+        let run = try await self.send(["--journal", path])
+        #expect(run.ending.code == 75 && run.error.contains("in use"), "\(run.ending) \(run.error)")
+    }
+
+    @Test func `77 says why TLS does not permit it`() async throws {
+        let other = try ThrowawayAuthority(name: "Another")
+        let unknown = try self.scene.write("other.pem", other.certificatePEM)
+        let expired = try SendScene.authority.get().issueClient(topic: SendScene.topic, validity: .expired)
+        let expiredPath = try self.scene.write("expired.pem", expired.pem)
+        let stranger = try self.scene.write("stranger.pem", other.issueClient(topic: SendScene.topic).pem)
+        for arguments in [["--trust", unknown], ["--certificate", expiredPath], ["--certificate", stranger]] {
+            let run = try await self.send(arguments)
+            #expect(run.ending.code == 77 && run.ending.seconds < 20, "\(arguments[0]): \(run.ending) \(run.error)")
+            #expect(run.error.contains("ertificate"), "\(run.error)")
+        }
+        let scene = self.scene
+        try await SendScene.withGateway { simulator in
+            let run = try await scene.run([
+                "send", scene.path("good.jsonl"), "--host", "localhost", "--port", "\(simulator.gatewayPort)", "--trust",
+                scene.path("ca.pem"),
+            ])
+            #expect(run.ending.code == 77, "\(run.ending) \(run.error)")
+        }
+    }
+
+    @Test func `78 says what is wrong with the certificate, the key or the passphrase`() async throws {
+        let provider = try SendScene.provider.get()
+        let other = try SendScene.authority.get().issueClient(topic: SendScene.topic)
+        let certificate = try self.scene.write("certificate.pem", provider.certificatePEM)
+        let key = try self.scene.write("other.key", other.keyPEM)
+        let locked = try self.scene.write("locked.key", provider.encryptedKeyPEM(passphrase: "right"))
+        let passphrase = try self.scene.write("passphrase", "wrong\n")
+        for arguments in [
+            ["--certificate", certificate, "--key", key],
+            ["--certificate", certificate, "--key", locked, "--passphrase-file", passphrase],
+            ["--certificate", self.scene.path("absent.pem")], ["--trust", self.scene.path("absent.pem")],
+            ["--certificate", certificate],
+        ] {
+            let run = try await self.send(arguments)
+            #expect(run.ending.code == 78, "\(arguments): \(run.ending) \(run.error)")
+            #expect(!run.error.contains("wrong\n") && !run.error.isEmpty)
+        }
+        try self.scene.write("passphrase", "right\n")
+        let run = try await self.send(["--certificate", certificate, "--key", locked, "--passphrase-file", passphrase])
+        #expect(run.ending.code == 0, "\(run.error)")
+        let bundle = try self.scene.write("provider.p12", provider.pkcs12(passphrase: "right", isLegacy: true))
+        let legacy = try await self.send(["--certificate", bundle, "--passphrase-file", passphrase])
+        #expect(legacy.ending.code == 0, "\(legacy.error)")
+    }
+
+    static func pipe() throws -> (reading: CInt, writing: CInt) {
+        var ends: [CInt] = [0, 0]
+        // Not inherited by other children, which would keep it open.
+        guard Foundation.pipe(&ends) == 0 else { throw Child.Failure(description: "There is no pipe.") }
+        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        return (ends[0], ends[1])
+    }
+}

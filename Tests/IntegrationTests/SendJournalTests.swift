@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSGateway
+import APNSSimulator
+import APNSWire
+import Foundation
+import Testing
+
+/// The program killed again and again, and what its journal makes of that.
+@Suite(.timeLimit(.minutes(4))) struct SendJournalTests {
+    static let count = 3000
+
+    /// Lines that no gateway accepts.
+    static let bad: Set<Int> = [1, 2, 700, 1500, 1501, 2400, 3000]
+
+    static func device(_ line: Int) -> Int { Self.bad.contains(line) ? 1_000_000 + line : line }
+
+    static func batch() -> String { (1...Self.count).map { SendScene.line(Self.device($0), id: "\($0)") }.joined() }
+
+    /// Connections die without a word at times, and answers are late.
+    static let faults = FaultPlan(
+        (1...300).map {
+            Fault(at: .messageOverall(UInt64($0 * 1117)), .cut, report: FaultReport(isLost: true, ending: .reset))
+        },
+        report: FaultReport(delayMilliseconds: 60)
+    )
+
+    /// Runs a command again and again, and kills it at random instants, until it comes to its end.
+    ///
+    /// - Returns: how often it was killed, and its last run.
+    static func runKilling(
+        _ scene: SendScene,
+        _ arguments: [String],
+        port: Int,
+        killCountMax: Int,
+        random: inout SplitMix64
+    ) async throws -> (killCount: Int, last: SendScene.Run) {
+        var killCount = 0
+        while true {
+            let streams = Child.Streams(output: scene.path("out"), error: scene.path("err"))
+            let child = try Child(["send"] + scene.endpoint(port) + arguments, streams)
+            if killCount < killCountMax {
+                // Each fourth at once, before and while it reads; the others while it sends.
+                let range: ClosedRange<UInt64> = random.next() % 4 == 0 ? 0...40 : 20...350
+                try await Task.sleep(for: .milliseconds(range.lowerBound + random.next() % UInt64(range.count)))
+                child.send(SIGKILL)
+            }
+            let ending = try await child.end()
+            #expect(!ending.isOverdue)
+            if ending.signal == SIGKILL {
+                killCount += 1
+                continue
+            }
+            return (killCount, SendScene.Run(ending: ending, output: scene.read("out"), error: scene.read("err")))
+        }
+    }
+
+    @Test(arguments: [["at-least-once", "1"], ["at-least-once", "3"], ["at-most-once", "1"]])
+    func `killed at random instants, nothing is lost and nothing doubled without a flag`(
+        _ manner: [String]
+    ) async throws {
+        let isOnce = manner[0] == "at-most-once"
+        let killCountMin = 20
+        var random = SplitMix64(seed: UInt64(manner[1]).map { $0 + (isOnce ? 10 : 0) } ?? 0)
+        var killCount = 0
+        var round = 0
+        while killCount < killCountMin {
+            round += 1
+            let scene = try SendScene()
+            try scene.write("batch.jsonl", Self.batch())
+            let seed = random.next()
+            let count = try await SendScene.withGateway(deviceCount: Self.count, faults: Self.faults) { simulator in
+                var random = SplitMix64(seed: seed)
+                let (count, last) = try await Self.runKilling(
+                    scene,
+                    [
+                        scene.path("batch.jsonl"), "--results", scene.path("results.jsonl"), "--journal",
+                        scene.path("journal"), "--delivery", manner[0], "--connections", manner[1], "--window", "200",
+                        "--summary", "json",
+                    ],
+                    port: simulator.gatewayPort,
+                    killCountMax: killCountMin,
+                    random: &random
+                )
+                try Self.check(scene, simulator, last, isOnce: isOnce)
+                let doubled = try (1...Self.count).count { try simulator.count($0) > 1 }
+                print("\(doubled) lines went twice, \(try scene.results().count(where: \.isFlagged)) are flagged")
+                return count
+            }
+            killCount += count
+            try #require(round <= 20, "\(killCount) kills in \(round) rounds")
+        }
+        print("\(killCount) kills in \(round) batches, \(manner)")
+    }
+
+    static func check(_ scene: SendScene, _ simulator: Simulator, _ last: SendScene.Run, isOnce: Bool) throws {
+        #expect(last.ending.code == 1 || (isOnce && last.ending.code == 75), "\(last.ending) \(last.error)")
+        let summary = try SummaryObject.last(of: last.output)
+        let results = try scene.results()
+        #expect(results.map(\.line).sorted() == Array(1...Self.count))
+        #expect(summary.addsUp && summary.total == Self.count)
+        #expect(summary.accepted == results.count { $0.outcome == "accepted" })
+        #expect(summary.indeterminate == results.count { $0.outcome == "indeterminate" })
+        #expect(summary.possibleDuplicates == results.count { $0.isFlagged })
+        #expect(summary.unsent == 0)
+        for result in results {
+            let count = try simulator.count(Self.device(result.line))
+            if isOnce {
+                #expect(count <= 1, "line \(result.line) went \(count) times")
+                #expect(result.outcome != "accepted" || count == 1)
+                #expect(result.outcome != "rejected" || count == 0)
+            } else if Self.bad.contains(result.line) {
+                #expect(result.outcome == "rejected" && count == 0)
+            } else {
+                #expect(result.outcome == "accepted" && count >= 1, "line \(result.line) is lost")
+                #expect(count == 1 || result.isFlagged, "line \(result.line) went \(count) times, and is not flagged")
+            }
+        }
+    }
+
+    @Test func `a journal cut at any octet is gone on from, or refused where it is no longer one`() async throws {
+        let scene = try SendScene()
+        let count = 3
+        try scene.write("batch.jsonl", (1...count).map { SendScene.line($0 == 2 ? 1_000_000 : $0) }.joined())
+        try await SendScene.withGateway(deviceCount: 10) { simulator in
+            let arguments = [
+                scene.path("batch.jsonl"), "--results", scene.path("results.jsonl"), "--journal", scene.path("journal"),
+            ]
+            let first = try await scene.send(arguments, port: simulator.gatewayPort)
+            #expect(first.ending.code == 1, "\(first.error)")
+            let (journal, results) = (scene.read("journal"), scene.read("results.jsonl"))
+            let intent = try #require(journal.range(of: "intent [0-9]+\n", options: .regularExpression))
+            let intendedCount = journal.utf8.distance(from: journal.startIndex, to: intent.upperBound)
+            for length in 0..<journal.utf8.count {
+                try scene.write("journal", Array(journal.utf8.prefix(length)))
+                try scene.write("results.jsonl", results)
+                let before = try [1, 3].map { try simulator.count($0) }
+                let run = try await scene.send(arguments, port: simulator.gatewayPort)
+                #expect(run.ending.code == 1, "cut at \(length): \(run.ending) \(run.error)")
+                let lines = try scene.results().sorted { $0.line < $1.line }
+                #expect(lines.map(\.line) == [1, 2, 3], "cut at \(length)")
+                #expect(lines.map(\.outcome) == ["accepted", "rejected", "accepted"], "cut at \(length)")
+                // Without its intent, a line counts as one that was never sent.
+                guard length >= intendedCount else { continue }
+                for (line, count) in zip([1, 3], before) where try simulator.count(line) > count {
+                    #expect(lines[line - 1].isFlagged, "cut at \(length), line \(line)")
+                }
+            }
+        }
+    }
+
+    @Test func `a batch that is complete is not sent again`() async throws {
+        let scene = try SendScene()
+        try scene.write("batch.jsonl", (1...5).map { SendScene.line($0) }.joined())
+        try await SendScene.withGateway { simulator in
+            let arguments = [
+                scene.path("batch.jsonl"), "--results", scene.path("results.jsonl"), "--journal", scene.path("journal"),
+            ]
+            for _ in 0..<2 {
+                let run = try await scene.send(arguments, port: simulator.gatewayPort)
+                #expect(run.ending.code == 0, "\(run.error)")
+                #expect(try scene.results().map(\.line) == Array(1...5))
+            }
+            #expect(simulator.statistics.processedCount == 5)
+            try scene.write("batch.jsonl", (1...5).map { SendScene.line($0 + 1) }.joined())
+            let other = try await scene.send(arguments, port: simulator.gatewayPort)
+            #expect(other.ending.code == 65 && other.error.contains("another batch"))
+            #expect(simulator.statistics.processedCount == 5)
+        }
+    }
+
+    @Test func `what a stopped run had not sent is sent by the next one, at most once too`() async throws {
+        let scene = try SendScene()
+        let count = 500
+        try scene.write("batch.jsonl", (1...count).map { SendScene.line($0) }.joined())
+        let arguments = [
+            scene.path("batch.jsonl"), "--results", scene.path("results.jsonl"), "--journal", scene.path("journal"),
+            "--delivery", "at-most-once", "--give-up-after", "1",
+        ]
+        // Nobody listens there.
+        let first = try await scene.send(arguments, port: 1)
+        #expect(first.ending.code == 69, "\(first.error)")
+        #expect(try scene.results().isEmpty)
+        try await SendScene.withGateway(deviceCount: count) { simulator in
+            let second = try await scene.send(arguments, port: simulator.gatewayPort)
+            #expect(second.ending.code == 0, "\(second.error)")
+            let results = try scene.results()
+            #expect(results.map(\.line).sorted() == Array(1...count))
+            #expect(results.allSatisfy { $0.outcome == "accepted" && !$0.isFlagged })
+            #expect(simulator.statistics.processedCount == count)
+        }
+    }
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSimulator
+import APNSTestKit
+import APNSWire
+import Foundation
+import Logging
+import OpenSSLTLS
+
+/// A folder with certificates, where the program runs; removed with this object.
+final class SendScene: Sendable {
+    /// What a run of the program left.
+    struct Run: Sendable {
+        var ending: Child.Ending
+        var output: String
+        var error: String
+
+        var lines: [ResultLine] {
+            get throws { try ResultLine.parse(self.output) }
+        }
+    }
+
+    static let topic = "com.example.app"
+    static let authority = Result { try ThrowawayAuthority() }
+    static let gateway = Result { try SendScene.authority.get().issueServer() }
+    static let provider = Result { try SendScene.authority.get().issueClient(topic: SendScene.topic) }
+
+    let folder: String
+
+    init() throws {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "send-\(UUID().uuidString)").path
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        self.folder = folder
+        try self.write("ca.pem", SendScene.authority.get().certificatePEM)
+        try self.write("provider.pem", SendScene.provider.get().pem)
+    }
+
+    deinit {
+        try? FileManager.default.removeItem(atPath: self.folder)
+    }
+
+    func path(_ name: String) -> String { self.folder + "/" + name }
+
+    @discardableResult
+    func write(_ name: String, _ octets: [UInt8]) throws -> String {
+        try Data(octets).write(to: URL(filePath: self.path(name)))
+        return self.path(name)
+    }
+
+    @discardableResult
+    func write(_ name: String, _ text: String) throws -> String { try self.write(name, Array(text.utf8)) }
+
+    func read(_ name: String) -> String {
+        String(decoding: FileManager.default.contents(atPath: self.path(name)) ?? Data(), as: UTF8.self)
+    }
+
+    func results(_ name: String = "results.jsonl") throws -> [ResultLine] { try ResultLine.parse(self.read(name)) }
+
+    // MARK: The gateway
+
+    /// The token of a device; those from a million on are registered nowhere.
+    static func token(_ number: Int) -> String {
+        let digits = String(number, radix: 16)
+        return String(repeating: "c", count: 56) + String(repeating: "0", count: 8 - digits.count) + digits
+    }
+
+    static func isBad(_ number: Int) -> Bool { number >= 1_000_000 }
+
+    /// Runs a gateway that knows devices 1 to `deviceCount`.
+    static func withGateway<Value: Sendable>(
+        deviceCount: Int = 100,
+        faults: FaultPlan = FaultPlan(),
+        change: (inout SimulatorConfiguration) -> Void = { _ in },
+        _ body: @escaping @Sendable (Simulator) async throws -> Value
+    ) async throws -> Value {
+        let devices = try (1...deviceCount).map {
+            SimulatedDevice(token: try DeviceToken(Self.token($0)), topic: Self.topic)
+        }
+        var configuration = SimulatorConfiguration(
+            identity: try Self.gateway.get().identity,
+            clientTrust: .pem(try Self.authority.get().certificatePEM),
+            devices: devices
+        )
+        configuration.faults = faults
+        change(&configuration)
+        let logger = Logger(label: "tests", factory: { _ in SwiftLogNoOpLogHandler() })
+        return try await Simulator.withRunning(configuration, logger: logger, body)
+    }
+
+    // MARK: The program
+
+    /// The options that lead to a gateway.
+    func endpoint(_ port: Int) -> [String] {
+        [
+            "--host", "localhost", "--port", "\(port)", "--certificate", self.path("provider.pem"), "--trust",
+            self.path("ca.pem"),
+        ]
+    }
+
+    /// Runs `apns-legacy send` to its end.
+    func send(_ arguments: [String], port: Int, input: CInt? = nil, deadline: Int64 = 60) async throws -> Run {
+        try await self.run(["send"] + self.endpoint(port) + arguments, input: input, deadline: deadline)
+    }
+
+    /// Runs the program to its end.
+    func run(_ arguments: [String], input: CInt? = nil, deadline: Int64 = 60) async throws -> Run {
+        let name = UUID().uuidString
+        let streams = Child.Streams(input: input, output: self.path(name + ".out"), error: self.path(name + ".err"))
+        let ending = try await Child(arguments, streams, deadline: deadline).end()
+        return Run(ending: ending, output: self.read(name + ".out"), error: self.read(name + ".err"))
+    }
+
+    /// A line of JSON for a device.
+    static func line(_ device: Int, id: String? = nil, text: String = "hello") -> String {
+        let id = id.map { "\"id\":\($0)," } ?? ""
+        return "{\(id)\"token\":\"\(Self.token(device))\",\"payload\":{\"aps\":{\"alert\":\"\(text)\"}}}\n"
+    }
+}
+
+extension Simulator {
+    /// How many notifications the simulator took for a device.
+    func count(_ device: Int) throws -> Int { self.deliveryCount(of: try DeviceToken(SendScene.token(device))) }
+}

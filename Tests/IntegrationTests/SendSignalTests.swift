@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSGateway
+import APNSSimulator
+import Foundation
+import NIOConcurrencyHelpers
+import Testing
+
+/// What signals do, and the progress bar on a terminal.
+@Suite(.timeLimit(.minutes(2))) struct SendSignalTests {
+    let scene: SendScene
+
+    init() throws { self.scene = try SendScene() }
+
+    static let count = 20_000
+
+    /// A batch that takes much longer than any of these tests at a gateway that reads slowly.
+    func writeBatch() throws -> String {
+        try self.scene.write("a.jsonl", (1...Self.count).map { SendScene.line($0 % 100 + 1) }.joined())
+    }
+
+    /// Runs until the gateway has taken some, and then does something with the program.
+    func interrupt(
+        pace: ReadingPace?,
+        _ arguments: [String],
+        _ act: @escaping @Sendable (Child) async throws -> Void
+    ) async throws -> SendScene.Run {
+        let scene = self.scene
+        let arrivals = AsyncStream<Void>.makeStream()
+        let faults = FaultPlan(pace.map { [Fault(at: .anyConnection, .slow($0))] } ?? [])
+        return try await SendScene.withGateway(
+            faults: faults,
+            change: { $0.onDelivery = { _ in arrivals.continuation.yield() } }
+        ) { simulator in
+            let streams = Child.Streams(output: scene.path("out"), error: scene.path("err"))
+            let child = try Child(["send"] + scene.endpoint(simulator.gatewayPort) + arguments, streams)
+            var arrived = arrivals.stream.makeAsyncIterator()
+            _ = await arrived.next()
+            try await act(child)
+            let ending = try await child.end()
+            return SendScene.Run(ending: ending, output: scene.read("out"), error: scene.read("err"))
+        }
+    }
+
+    @Test(arguments: [SIGINT, SIGTERM])
+    func `the first signal sends and proves what was read, and says that input was left`(_ signal: CInt) async throws {
+        let path = try self.writeBatch()
+        let pace = ReadingPace(octetCount: 16_384, intervalMilliseconds: 10)
+        let start = NIOLockedValueBox(ContinuousClock.now)
+        let run = try await self.interrupt(
+            pace: pace,
+            [path, "--results", self.scene.path("results.jsonl"), "--window", "500", "--summary", "json"]
+        ) { child in
+            start.withLockedValue { $0 = .now }
+            child.send(signal)
+        }
+        #expect(ContinuousClock.now - start.withLockedValue { $0 } < .seconds(10))
+        #expect(run.ending.code == 75, "\(run.ending) \(run.error)")
+        #expect(run.error.contains("Stopped before the input was read to its end."))
+        let summary = try SummaryObject.last(of: run.output)
+        #expect(summary.interrupted && summary.addsUp && summary.accepted > 0 && summary.accepted < Self.count)
+        #expect(summary.accepted == summary.total, "All that was read is proved.")
+        #expect(try self.scene.results().map(\.line).sorted() == Array(1...summary.total))
+    }
+
+    @Test func `the second signal stops at once and still reports`() async throws {
+        let path = try self.writeBatch()
+        // So slow that a drain would take minutes.
+        let pace = ReadingPace(octetCount: 2048, intervalMilliseconds: 200)
+        let scene = self.scene
+        let start = NIOLockedValueBox(ContinuousClock.now)
+        let run = try await self.interrupt(
+            pace: pace,
+            [path, "--results", scene.path("results.jsonl"), "--summary", "json"]
+        ) { child in
+            start.withLockedValue { $0 = .now }
+            child.send(SIGINT)
+            for _ in 0..<500 where !scene.read("err").contains("Stopping") {
+                try await Task.sleep(for: .milliseconds(10))
+            }
+            #expect(!child.hasEnded)
+            child.send(SIGINT)
+        }
+        #expect(ContinuousClock.now - start.withLockedValue { $0 } < .seconds(8))
+        #expect(run.ending.code == 75, "\(run.ending) \(run.error)")
+        let summary = try SummaryObject.last(of: run.output)
+        #expect(summary.addsUp && summary.indeterminate > 0)
+        #expect(try scene.results().map(\.line).sorted() == Array(1...summary.total))
+    }
+
+    @Test func `a stopped batch goes on with its journal and sends nothing twice`() async throws {
+        let path = try self.writeBatch()
+        let arguments = [
+            path, "--results", self.scene.path("results.jsonl"), "--journal", self.scene.path("journal"), "--window",
+            "500", "--delivery", "at-most-once",
+        ]
+        let pace = ReadingPace(octetCount: 16_384, intervalMilliseconds: 10)
+        let first = try await self.interrupt(pace: pace, arguments) { $0.send(SIGTERM) }
+        #expect(first.ending.code == 75, "\(first.ending) \(first.error)")
+        let scene = self.scene
+        try await SendScene.withGateway { simulator in
+            let second = try await scene.send(arguments, port: simulator.gatewayPort)
+            #expect(second.ending.code == 0, "\(second.ending) \(second.error)")
+            let results = try scene.results()
+            #expect(results.map(\.line).sorted() == Array(1...Self.count))
+            #expect(results.allSatisfy { $0.outcome == "accepted" && !$0.isFlagged })
+            #expect(simulator.statistics.processedCount < Self.count)
+        }
+    }
+
+    @Test func `a signal ends waiting for standard input`() async throws {
+        let ends = try SendExitTests.pipe()
+        let scene = self.scene
+        let arrivals = AsyncStream<Void>.makeStream()
+        try await SendScene.withGateway(change: { $0.onDelivery = { _ in arrivals.continuation.yield() } }) { simulator in
+            let streams = Child.Streams(input: ends.reading, output: scene.path("out"), error: scene.path("err"))
+            let child = try Child(["send", "-"] + scene.endpoint(simulator.gatewayPort), streams, deadline: 30)
+            close(ends.reading)
+            let line = Array(SendScene.line(1).utf8)
+            #expect(line.withUnsafeBytes { write(ends.writing, $0.baseAddress, $0.count) } == line.count)
+            var arrived = arrivals.stream.makeAsyncIterator()
+            _ = await arrived.next()
+            child.send(SIGTERM)
+            let ending = try await child.end()
+            #expect(ending.code == 75 && ending.seconds < 15, "\(ending) \(scene.read("err"))")
+            #expect(scene.read("err").contains("1 accepted (proved)"), "\(scene.read("err"))")
+            close(ends.writing)
+        }
+    }
+
+    @Test func `a progress bar is shown on a terminal and wiped out`() async throws {
+        let path = try self.writeBatch()
+        var (main, other) = (CInt(0), CInt(0))
+        try #require(openpty(&main, &other, nil, nil, nil) == 0)
+        defer { close(main) }
+        var name = [CChar](repeating: 0, count: 128)
+        try #require(ttyname_r(other, &name, name.count) == 0)
+        let terminal = String(decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        let scene = self.scene
+        let reader = TerminalReader(main)
+        let faults = FaultPlan([
+            Fault(at: .anyConnection, .slow(ReadingPace(octetCount: 65_536, intervalMilliseconds: 20)))
+        ])
+        try await SendScene.withGateway(faults: faults) { simulator in
+            let streams = Child.Streams(output: scene.path("out"), error: terminal)
+            let child = try Child(["send", path] + scene.endpoint(simulator.gatewayPort), streams)
+            let ending = try await child.end()
+            #expect(ending.code == 0)
+        }
+        close(other)
+        let text = await reader.text()
+        let wipe = "\r\u{1B}[K"
+        #expect(text.contains(wipe + "[#") || text.contains(wipe + "[."), "\(text)")
+        #expect(text.contains("% read") && text.contains("/s"))
+        let last = try #require(text.range(of: wipe, options: .backwards))
+        #expect(text[last.upperBound...].hasPrefix("20,000 notifications"), "The summary takes the bar's place.")
+        #expect(!text[last.upperBound...].contains("% read"))
+    }
+}
+
+/// Reads what is written to a terminal, on a thread of its own.
+final class TerminalReader: Sendable {
+    private let stream: AsyncStream<[UInt8]>
+
+    init(_ descriptor: CInt) {
+        let (stream, continuation) = AsyncStream<[UInt8]>.makeStream()
+        self.stream = stream
+        Thread.detachNewThread {
+            var portion = [UInt8](repeating: 0, count: 4096)
+            while true {
+                // Fails when nobody has the other side open.
+                let count = read(descriptor, &portion, portion.count)
+                if count < 0, errno == EINTR { continue }
+                guard count > 0 else { break }
+                continuation.yield(Array(portion[..<count]))
+            }
+            continuation.finish()
+        }
+    }
+
+    /// All that was written, when the other side is closed.
+    func text() async -> String {
+        var octets: [UInt8] = []
+        for await portion in self.stream { octets += portion }
+        return String(decoding: octets, as: UTF8.self).replacing("\r\n", with: "\n")
+    }
+}
