@@ -55,7 +55,12 @@ final class Child: Sendable {
 
     /// Starts the program.
     ///
-    /// - Parameter deadline: after how many seconds it is killed.
+    /// - Parameters:
+    ///   - arguments: what stands behind its name.
+    ///   - streams: what it reads and writes.
+    ///   - program: which one; `apns-legacy` by default.
+    ///   - deadline: after how many seconds it is killed.
+    /// - Throws: what keeps it from starting.
     init(_ arguments: [String], _ streams: Streams = Streams(), program: String? = nil, deadline: Int64 = 60) throws {
         let program = try program ?? Child.program
         self.pid = try Child.spawn(program, arguments, streams)

@@ -162,7 +162,8 @@ import Testing
         let scene = self.scene
         try await SendScene.withGateway { simulator in
             let run = try await scene.run([
-                "send", scene.path("good.jsonl"), "--host", "localhost", "--port", "\(simulator.gatewayPort)", "--trust",
+                "send", scene.path("good.jsonl"), "--host", "localhost", "--port", "\(simulator.gatewayPort)",
+                "--trust",
                 scene.path("ca.pem"),
             ])
             #expect(run.ending.code == 77, "\(run.ending) \(run.error)")

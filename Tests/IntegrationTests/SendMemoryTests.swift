@@ -10,7 +10,8 @@ import Testing
         dlsym(nil, "__asan_init") != nil || dlsym(nil, "__tsan_init") != nil
     }
 
-    @Test(.enabled(if: !isSanitized)) func `300,000 lines take at most 64 MiB, with results and a journal`() async throws {
+    @Test(.enabled(if: !isSanitized))
+    func `300,000 lines take at most 64 MiB, with results and a journal`() async throws {
         let scene = try SendScene()
         let count = 300_000
         let line = Array((SendScene.token(1) + "\n").utf8)

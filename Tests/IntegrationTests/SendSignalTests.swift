@@ -112,7 +112,9 @@ import Testing
         let ends = try SendExitTests.pipe()
         let scene = self.scene
         let arrivals = AsyncStream<Void>.makeStream()
-        try await SendScene.withGateway(change: { $0.onDelivery = { _ in arrivals.continuation.yield() } }) { simulator in
+        try await SendScene.withGateway(
+            change: { $0.onDelivery = { _ in arrivals.continuation.yield() } }
+        ) { simulator in
             let streams = Child.Streams(input: ends.reading, output: scene.path("out"), error: scene.path("err"))
             let child = try Child(["send", "-"] + scene.endpoint(simulator.gatewayPort), streams, deadline: 30)
             close(ends.reading)
