@@ -205,7 +205,7 @@ let package = Package(
         .testTarget(
             name: "APNSLegacyCommandsTests",
             dependencies: [
-                "APNSLegacyCommands", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire",
+                "APNSLegacyCommands", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "OpenSSLTLS",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: settings

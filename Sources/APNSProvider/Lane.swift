@@ -72,7 +72,7 @@ final class Lane {
     func wake() {
         guard !self.isFinished else { return }
         // No connection is opened only to learn that nothing more comes.
-        self.session.supply(self.session.isAtRest ? self.askSource() : .available)
+        self.session.supply(self.source.isEnded ? .ended : self.session.isAtRest ? self.askSource() : .available)
         self.drive()
     }
 

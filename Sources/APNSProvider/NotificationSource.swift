@@ -26,11 +26,19 @@ public protocol NotificationSource: Sendable {
     /// - Parameter wake: may be called from anywhere, as often as one likes.
     func start(wake: @escaping @Sendable () -> Void)
 
+    /// Whether nothing more comes, so that no connection is opened to ask for it; `false` by default.
+    ///
+    /// It is looked at when the source wakes the connections.
+    var isEnded: Bool { get }
+
     /// Is told that no connection will take notifications any more.
     func stop()
 }
 
 extension NotificationSource {
+    /// Never, before ``fill(_:)`` has said so.
+    public var isEnded: Bool { false }
+
     /// Does nothing, for sources that never wait.
     public func start(wake: @escaping @Sendable () -> Void) {}
 

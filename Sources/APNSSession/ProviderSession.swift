@@ -180,6 +180,8 @@ extension ProviderSession {
             self.giveUp(open, now: now, jitter: 1)
             return self.step(now: now)
         }
+        // A replacement that was open already is not for storming through.
+        if open.written == open.base, now < self.connectNotBefore { return .wait(until: self.connectNotBefore) }
         let limit = self.writeLimit
         if open.written < limit, open.written < self.taken || self.supply == .available {
             if self.wantsReplacement(open, limit: limit) { return self.openStandby() }

@@ -11,7 +11,7 @@ import Testing
 /// Goal: every notification ends in one outcome, and each outcome is true.
 ///
 /// Method: real TLS on loopback, a scripted gateway that records what it took, and a comparison of the two.
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.serialized, .timeLimit(.minutes(3)))
 struct AccountingTests {
     static let bad: Set<UInt64> = [0, 1, 3000, 3001, 5000, 9999]
 

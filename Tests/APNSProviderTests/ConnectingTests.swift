@@ -14,7 +14,7 @@ import Testing
 /// Goal: a connection that cannot be opened ends or is tried again as documented, and the error says what to do.
 ///
 /// Method: throw-away certificates that are wrong in one way each, ports where nobody listens, hanging peers.
-@Suite(.timeLimit(.minutes(2)))
+@Suite(.serialized, .timeLimit(.minutes(2)))
 struct ConnectingTests {
     /// What is wrong with the certificates.
     enum Flaw: CaseIterable, Sendable {

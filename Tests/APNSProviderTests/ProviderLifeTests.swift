@@ -14,7 +14,7 @@ import Testing
 /// Goal: a provider begins, waits and ends as documented, whatever the gateway does.
 ///
 /// Method: scripted gateways on loopback; every wait has a deadline.
-@Suite(.timeLimit(.minutes(2)))
+@Suite(.serialized, .timeLimit(.minutes(2)))
 struct ProviderLifeTests {
     static let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 
@@ -123,6 +123,28 @@ struct ProviderLifeTests {
             }
             try ran.get()
             #expect(outcomes.count { $0 == .accepted } == 50)
+        }
+    }
+
+    @Test func `a sequence is sent with back-pressure, and its numbers come back`() async throws {
+        try await Sending.withGateway { gateway in
+            let (outcomes, ran) = try await Self.withRunning(Sending.configuration(port: gateway.port)) { provider in
+                let notifications = AsyncThrowingStream { continuation in
+                    for number in 0..<20_000 {
+                        do { continuation.yield(try Sending.notification(number)) } catch {
+                            continuation.finish(throwing: error)
+                        }
+                    }
+                    continuation.finish()
+                }
+                let numbers = try await provider.send(contentsOf: notifications)
+                #expect(numbers == 0..<20_000)
+                let none = try await provider.send(contentsOf: AsyncThrowingStream { $0.finish() })
+                #expect(none == nil)
+            }
+            try ran.get()
+            #expect(outcomes.count { $0 == .accepted } == 20_000)
+            #expect(gateway.takenInOrder == Array(0..<20_000))
         }
     }
 
@@ -276,7 +298,7 @@ struct ProviderLifeTests {
             }
             let provider = try Provider(configuration)
             let running = Task { try await provider.run() }
-            let timer = MultiThreadedEventLoopGroup.singleton.next().scheduleTask(in: .seconds(10)) { running.cancel() }
+            let timer = MultiThreadedEventLoopGroup.singleton.next().scheduleTask(in: .seconds(50)) { running.cancel() }
             let result = await running.result
             timer.cancel()
             let error = #expect(throws: ProviderError.self) { try result.get() }

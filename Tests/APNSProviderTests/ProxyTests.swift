@@ -12,7 +12,7 @@ import Testing
 /// Goal: TLS goes end to end through a proxy, and a proxy that does not open the way does not stop a run for long.
 ///
 /// Method: a scripted proxy for each answer, and pproxy, which is software that others wrote, where it is installed.
-@Suite(.timeLimit(.minutes(2)))
+@Suite(.serialized, .timeLimit(.minutes(2)))
 struct ProxyTests {
     static func configuration(
         _ kind: Proxy.Kind,
@@ -28,7 +28,7 @@ struct ProxyTests {
                 credentials: credentials
             )
             $0.limits.fruitlessConnectionCountMax = 2
-            $0.connectDurationMax = .seconds(5)
+            $0.connectDurationMax = .seconds(30)
         }
     }
 

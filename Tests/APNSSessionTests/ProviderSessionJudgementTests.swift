@@ -135,6 +135,17 @@ import Testing
         #expect(session.takeSettlements() == [Settlement(0..<1, .rejected(.processingError), attempts: 4)])
     }
 
+    @Test func `status 1 is tried again later, also over a replacement that waits`() {
+        var session = ProviderSession(written: 2, limits: ProviderLimits { $0.windowCount = 4 })
+        #expect(session.step(now: .zero) == .connect(2))
+        session.connected(2, now: .zero)
+        session.left(1, before: 2)
+        session.receive(.processingError, 1, on: 1)
+        #expect(session.step(now: .zero) == .close(1))
+        #expect(session.step(now: .zero) == .wait(until: .milliseconds(100)))
+        #expect(session.step(now: .milliseconds(100)) == .write(2, numbers: 0..<4, firstIdentifier: 1))
+    }
+
     @Test func `status 1 for one does not use up the tries of the next`() {
         let limits = ProviderLimits { $0.checkpointIntervalMin = .zero }
         var failures: [UInt64: Int] = [:]

@@ -34,11 +34,15 @@ struct ProviderWalk {
         limits.refusedConnectionCountMax = 40
         self.notificationCount = UInt64(random.below(random.chance(80) ? 40 : 300))
         var faults = GatewayModel.Faults()
-        faults.badPercent = random.chance(40) ? 0 : random.chance(10) ? 60 + random.below(41) : random.below(31)
+        faults.badPercent = random.chance(40) ? 0 : random.below(31)
         faults.budget = random.chance(20) ? 0 : random.below(20)
         faults.isDead = random.chance(2)
         faults.isSilentOnBad = limits.hasNoIdentifiers
         faults.hidesIdentifiers = random.chance(30)
+        if random.chance(8), !faults.isSilentOnBad, !faults.hidesIdentifiers {
+            // Where each bad one is named, any number of them does not stop a run.
+            faults.badPercent = 60 + random.below(41)
+        }
         faults.answersUnasked = random.chance(10)
         if random.chance(3) { faults.refusedConnection = UInt64(1 + random.below(4)) }
         self.mayComplete =

@@ -15,8 +15,6 @@ final class Child: Sendable {
         var signal: Int32?
         /// Whether it was killed because its time was over.
         var isOverdue: Bool
-        /// The most memory it had, in KiB.
-        var residentKiBMax: Int
         var seconds: Double
 
         var description: String {
@@ -55,12 +53,7 @@ final class Child: Sendable {
 
     /// Starts the program.
     ///
-    /// - Parameters:
-    ///   - arguments: what stands behind its name.
-    ///   - streams: what it reads and writes.
-    ///   - program: which one; `apns-legacy` by default.
-    ///   - deadline: after how many seconds it is killed.
-    /// - Throws: what keeps it from starting.
+    /// It is killed when so many seconds have passed as `deadline` says.
     init(_ arguments: [String], _ streams: Streams = Streams(), program: String? = nil, deadline: Int64 = 60) throws {
         let program = try program ?? Child.program
         self.pid = try Child.spawn(program, arguments, streams)
@@ -87,13 +80,22 @@ final class Child: Sendable {
     /// Whether it has ended.
     var hasEnded: Bool { self.state.withLockedValue(\.isReaped) }
 
+    /// The most memory it had so far, in KiB; `nil` when it has ended.
+    ///
+    /// What `wait4` says would not do: it counts the memory that was shared with the tests before the program began.
+    var residentKiBMax: Int? {
+        let status = try? String(contentsOfFile: "/proc/\(self.pid)/status", encoding: .utf8)
+        let line = status?.split(separator: "\n").first { $0.hasPrefix("VmHWM:") }
+        return line.flatMap { Int($0.filter(\.isNumber)) }
+    }
+
     private func reap(_ start: ContinuousClock.Instant) -> Ending {
         var information = siginfo_t()
         // Leaves it a zombie, so that its number cannot be another process' while signals may be sent.
         while waitid(P_PID, id_t(self.pid), &information, WEXITED | WNOWAIT) != 0, errno == EINTR {}
-        var (status, usage) = (CInt(0), rusage())
+        var status: CInt = 0
         let isOverdue = self.state.withLockedValue { state in
-            while wait4(self.pid, &status, 0, &usage) < 0, errno == EINTR {}
+            while waitpid(self.pid, &status, 0) < 0, errno == EINTR {}
             state.isReaped = true
             return state.isOverdue
         }
@@ -102,7 +104,6 @@ final class Child: Sendable {
             code: signal == 0 ? status >> 8 & 0xFF : nil,
             signal: signal == 0 ? nil : signal,
             isOverdue: isOverdue,
-            residentKiBMax: usage.ru_maxrss,
             seconds: (ContinuousClock.now - start) / .seconds(1)
         )
     }

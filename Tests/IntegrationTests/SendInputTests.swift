@@ -162,8 +162,10 @@ import Testing
     @Test func `a dry run sends nothing and needs no gateway`() async throws {
         let path = try self.scene.write("a.jsonl", SendScene.line(1) + "x\n" + SendScene.line(2))
         let run = try await self.scene.run(["send", path, "--dry-run"])
-        #expect(run.ending.code == 1)
-        #expect(run.error.contains("2 notifications could be sent; 1 bad line."), "\(run.error)")
+        #expect(
+            run.ending.code == 1 && run.error.contains("2 notifications could be sent; 1 bad line."),
+            "\(run.error)"
+        )
         let good = try self.scene.write("b.jsonl", SendScene.line(1))
         let journal = self.scene.path("journal")
         let clean = try await self.scene.run(["send", good, "--dry-run", "--journal", journal])

@@ -112,9 +112,8 @@ import Testing
         let ends = try SendExitTests.pipe()
         let scene = self.scene
         let arrivals = AsyncStream<Void>.makeStream()
-        try await SendScene.withGateway(
-            change: { $0.onDelivery = { _ in arrivals.continuation.yield() } }
-        ) { simulator in
+        try await SendScene.withGateway(change: { $0.onDelivery = { _ in arrivals.continuation.yield() } }) {
+            simulator in
             let streams = Child.Streams(input: ends.reading, output: scene.path("out"), error: scene.path("err"))
             let child = try Child(["send", "-"] + scene.endpoint(simulator.gatewayPort), streams, deadline: 30)
             close(ends.reading)
@@ -128,6 +127,21 @@ import Testing
             #expect(scene.read("err").contains("1 accepted (proved)"), "\(scene.read("err"))")
             close(ends.writing)
         }
+    }
+
+    @Test func `a signal ends waiting for a gateway that nobody runs`() async throws {
+        let path = try self.writeBatch()
+        let streams = Child.Streams(output: self.scene.path("out"), error: self.scene.path("err"))
+        // No port 1 on any machine of ours.
+        let arguments = ["send", path] + self.scene.endpoint(1) + ["--give-up-after", "1000"]
+        let child = try Child(arguments, streams, deadline: 30)
+        for _ in 0..<1000 where !self.scene.read("err").contains("A connection failed") {
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        child.send(SIGINT)
+        let ending = try await child.end()
+        #expect(ending.code == 75 && !ending.isOverdue, "\(ending) \(self.scene.read("err"))")
+        #expect(self.scene.read("err").contains("Stopped before the input was read to its end."))
     }
 
     @Test func `a progress bar is shown on a terminal and wiped out`() async throws {

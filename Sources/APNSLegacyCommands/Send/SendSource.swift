@@ -37,6 +37,8 @@ final class SendSource: NotificationSource, @unchecked Sendable {
         self.desk.settle(settled)
     }
 
+    var isEnded: Bool { self.lock.withLock { self.desk.isEnded } }
+
     /// Reads no more; what was read is sent and proved.
     func end() {
         self.input.abandon()

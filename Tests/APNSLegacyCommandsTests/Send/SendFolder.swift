@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import Foundation
+
+@testable import APNSLegacyCommands
+
+/// A folder for one test, removed with this object.
+final class SendFolder: Sendable {
+    let path: String
+
+    init() throws {
+        self.path = FileManager.default.temporaryDirectory.appending(path: "results-\(UUID().uuidString)").path
+        try FileManager.default.createDirectory(atPath: self.path, withIntermediateDirectories: true)
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: self.path) }
+
+    func file(_ name: String) -> String { self.path + "/" + name }
+
+    func write(_ name: String, _ text: String) throws { try Data(text.utf8).write(to: URL(filePath: self.file(name))) }
+
+    func read(_ name: String) -> String {
+        String(decoding: FileManager.default.contents(atPath: self.file(name)) ?? Data(), as: UTF8.self)
+    }
+
+    func journal(_ input: String = "batch") throws -> SendJournal {
+        try SendJournal(path: self.file("journal"), input: input)
+    }
+
+    /// The exit code and the sentence with which something fails; `nil` where it does not.
+    static func failure(_ body: () throws -> Void) -> CommandFailure? {
+        do {
+            try body()
+            return nil
+        } catch {
+            return CommandFailure(error)
+        }
+    }
+}
+
+extension SendResults {
+    /// Writes a line for a token that is the same for all.
+    mutating func put(_ line: UInt64, _ outcome: BatchOutcome, status: UInt8? = nil, isDuplicate: Bool = false) throws {
+        try self.write(
+            line: line,
+            id: UnsafeRawBufferPointer(start: nil, count: 0),
+            token: try DeviceToken(octets: [UInt8](repeating: 1, count: 32)),
+            outcome,
+            status: status,
+            attempts: 1,
+            isDuplicate: isDuplicate
+        )
+    }
+}

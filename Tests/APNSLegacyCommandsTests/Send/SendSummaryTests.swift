@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSession
+import APNSWire
+import Foundation
+import Testing
+
+@testable import APNSLegacyCommands
+
+@Suite struct SendSummaryTests {
+    static func tally(_ counts: [BatchOutcome: UInt64]) -> SendTally {
+        var tally = SendTally()
+        for (outcome, count) in counts { tally.add(outcome, status: outcome == .rejected ? 8 : nil, count: count) }
+        return tally
+    }
+
+    /// Counts, whether input was left, and the exit code.
+    struct Ending: Sendable {
+        var counts: [BatchOutcome: UInt64]
+        var isInterrupted = false
+        var code: Int32
+
+        static let all: [Ending] = [
+            Ending(counts: [.accepted: 3], code: 0), Ending(counts: [:], code: 0),
+            Ending(counts: [.accepted: 3], isInterrupted: true, code: 75),
+            Ending(counts: [.accepted: 1, .rejected: 1], code: 1), Ending(counts: [.invalid: 1], code: 1),
+            Ending(counts: [.suppressed: 1], code: 1), Ending(counts: [.rejected: 1, .unsent: 1], code: 75),
+            Ending(counts: [.accepted: 9, .indeterminate: 1], code: 75),
+        ]
+    }
+
+    @Test(arguments: Ending.all) func `the exit code follows from the counts`(_ ending: Ending) {
+        var summary = SendSummary(tally: Self.tally(ending.counts), seconds: 1)
+        summary.isInterrupted = ending.isInterrupted
+        #expect(summary.status.rawValue == ending.code)
+    }
+
+    @Test func `the summary for people and the one for programs say the same`() throws {
+        var tally = Self.tally([.accepted: 1_234_567, .rejected: 2])
+        tally.add(.rejected, status: 7, count: 1)
+        tally.add(.accepted, isDuplicate: true, count: 4)
+        let summary = SendSummary(tally: tally, seconds: 2.5)
+        #expect(summary.text.contains("1,234,574 notifications in 2.5 s"))
+        #expect(summary.text.contains("1,234,571 accepted (proved)"))
+        #expect(summary.text.contains("3 rejected (1 with status 7, 2 with status 8)"))
+        #expect(summary.text.contains("4 of these may have arrived twice"))
+        let object = try #require(try JSONSerialization.jsonObject(with: Data(summary.json.utf8)) as? [String: Any])
+        #expect(object["accepted"] as? Int == 1_234_571 && object["total"] as? Int == 1_234_574)
+        #expect(object["rejectedByStatus"] as? [String: Int] == ["7": 1, "8": 2])
+        #expect(object["possibleDuplicates"] as? Int == 4 && object["interrupted"] as? Bool == false)
+    }
+
+    @Test(arguments: [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] as [(UInt64, String)])
+    func `digits are grouped by three`(_ number: UInt64, _ text: String) {
+        #expect(SendSummary.grouped(number) == text)
+    }
+
+    @Test func `every outcome of a session has a name in the results`() {
+        #expect(BatchOutcome.of(.accepted) == (.accepted, nil))
+        #expect(BatchOutcome.of(.rejected(.invalidToken)) == (.rejected, 8))
+        #expect(BatchOutcome.of(.indeterminate) == (.indeterminate, nil))
+        #expect(BatchOutcome.of(.unsent) == (.unsent, nil))
+        #expect(BatchOutcome.of(.suppressed) == (.suppressed, nil))
+    }
+
+    @Test func `the bar says how far it is`() {
+        let progress = SendProgress(
+            readOctetCount: 50,
+            sentCount: 1500,
+            hasReadAll: false,
+            tally: Self.tally([.accepted: 990, .rejected: 10])
+        )
+        #expect(
+            SendBar(total: 100).text(progress, .seconds(2))
+                == "[############............] 50% read  1,500 taken, 1,000 settled, 10 not accepted, 500/s"
+        )
+        #expect(SendBar(total: nil).text(progress, .seconds(2)).hasPrefix("1,500 taken"))
+    }
+
+    @Test func `the hash is FNV-1a with a boundary behind each part`() {
+        var (parts, joined, empty) = (FowlerNollVo(), FowlerNollVo(), FowlerNollVo())
+        parts.add([1])
+        parts.add([2])
+        joined.add([1, 2])
+        empty.add([])
+        #expect(parts.value != joined.value)
+        // The published value of FNV-1a 64 for the single octet 0xFF.
+        #expect(empty.value == 0xAF64_724C_8602_EB6E)
+    }
+}
