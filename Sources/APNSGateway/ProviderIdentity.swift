@@ -5,7 +5,7 @@ public import OpenSSLTLS
 
 /// Who a provider is and what it may send for, by its certificate alone.
 ///
-/// - SeeAlso: ``/APNSWire/CertificateTopics``.
+/// - SeeAlso: `CertificateTopics` of `APNSWire`.
 public struct ProviderIdentity: Hashable, Sendable {
     /// The extensions of a push certificate.
     private enum ExtensionIdentifier {
