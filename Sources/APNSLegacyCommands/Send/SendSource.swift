@@ -12,10 +12,10 @@ import NIOConcurrencyHelpers
 final class SendSource: NotificationSource, @unchecked Sendable {
     // All that changes is in `desk`, which is used under the lock only.
     private let lock = NIOLock()
-    private let desk: SendDesk
+    private var desk: SendDesk
     private let input: SendInput
 
-    init(input: SendInput, desk: SendDesk) {
+    init(input: SendInput, desk: consuming SendDesk) {
         self.input = input
         self.desk = desk
     }
@@ -77,8 +77,8 @@ struct SendProgress: Sendable {
 
 /// What ``SendSource`` guards: the reader, the record that waits for room, and the books.
 ///
-/// Not thread-safe.
-final class SendDesk {
+/// A structure, so that a whole batch is one access to it: in a class each line would pay for a dozen checks.
+struct SendDesk: ~Copyable {
     private let input: SendInput
     private var reader: BatchReader
     private var record = BatchRecord()
@@ -133,7 +133,7 @@ final class SendDesk {
         case end
     }
 
-    func fill(_ batch: inout NotificationBatch) -> ProviderSupply {
+    mutating func fill(_ batch: inout NotificationBatch) -> ProviderSupply {
         while true {
             do {
                 switch try self.findRecord() {
@@ -165,7 +165,7 @@ final class SendDesk {
     /// Reads all there is without sending any.
     ///
     /// - Returns: whether more may come.
-    func skipRecords() -> Bool {
+    mutating func skipRecords() -> Bool {
         do {
             while true {
                 switch try self.findRecord() {
@@ -181,13 +181,13 @@ final class SendDesk {
         }
     }
 
-    private func fail(_ error: any Error) {
+    private mutating func fail(_ error: any Error) {
         self.failure = self.failure ?? CommandFailure(error)
         self.isEnded = true
     }
 
     /// Reads until there is a line to send.
-    private func findRecord() throws -> Search {
+    private mutating func findRecord() throws -> Search {
         if self.isEnded { return .end }
         if self.isRecordWaiting { return .found }
         while true {
@@ -209,10 +209,11 @@ final class SendDesk {
     }
 
     /// - Returns: whether octets came, or the end.
-    private func readMore() throws -> Bool {
+    private mutating func readMore() throws -> Bool {
         do {
+            let input = self.input
             let count = try self.reader.fill { memory in
-                switch try self.input.read(into: memory) {
+                switch try input.read(into: memory) {
                 case .octets(let count): return count
                 case .later: throw Later()
                 case .end: return 0
@@ -228,14 +229,14 @@ final class SendDesk {
     /// Nothing has come yet.
     private struct Later: Error {}
 
-    private func refuse(_ problem: BatchProblem) throws {
+    private mutating func refuse(_ problem: BatchProblem) throws {
         guard !self.results.isSettled(UInt64(problem.lineNumber)) else { return }
         self.onBadLine(problem)
         try self.results.write(problem)
     }
 
     /// Whether the record is to be sent; if not, it has its outcome.
-    private func isDue() throws -> Bool {
+    private mutating func isDue() throws -> Bool {
         let line = UInt64(self.record.lineNumber)
         if self.results.isSettled(line) { return false }
         if self.results.isInDoubt(line), self.policy == .atMostOnce {
@@ -249,7 +250,7 @@ final class SendDesk {
         return true
     }
 
-    private func settleHere(_ line: UInt64, _ outcome: BatchOutcome, attempts: Int) throws {
+    private mutating func settleHere(_ line: UInt64, _ outcome: BatchOutcome, attempts: Int) throws {
         try self.results.write(
             line: line,
             id: self.record.id,
@@ -263,7 +264,7 @@ final class SendDesk {
 
     // MARK: Taking
 
-    func settle(_ settled: borrowing SettledNotifications) {
+    mutating func settle(_ settled: borrowing SettledNotifications) {
         let (outcome, status) = BatchOutcome.of(settled.outcome)
         do {
             if self.suppressesRejectedTokens, settled.outcome == .rejected(.invalidToken) {
@@ -280,7 +281,7 @@ final class SendDesk {
         }
     }
 
-    private func settleAll(
+    private mutating func settleAll(
         _ settled: borrowing SettledNotifications,
         _ outcome: BatchOutcome,
         _ status: UInt8?
@@ -297,7 +298,7 @@ final class SendDesk {
         if let failure { throw failure }
     }
 
-    private func settleEach(
+    private mutating func settleEach(
         _ settled: borrowing SettledNotifications,
         _ outcome: BatchOutcome,
         _ status: UInt8?
@@ -323,7 +324,7 @@ final class SendDesk {
         if let failure { throw failure }
     }
 
-    func finish() -> CommandFailure? {
+    mutating func finish() -> CommandFailure? {
         let tally = self.results.tally
         // At least once, another run sends what is indeterminate again.
         let openCount = tally[.unsent] + (self.policy == .atLeastOnce ? tally[.indeterminate] : 0)
