@@ -28,6 +28,13 @@ final class Mailbox: NotificationSource {
         var waiters: [UInt64: CheckedContinuation<Void, Never>] = [:]
         var nextWaiter: UInt64 = 0
         var wake: @Sendable () -> Void = {}
+        /// An emptied block, to be used again.
+        var spare: FrameBlock?
+
+        mutating func takeSpare() -> FrameBlock {
+            defer { self.spare = nil }
+            return self.spare ?? FrameBlock()
+        }
     }
 
     private let command: Command
@@ -65,7 +72,7 @@ final class Mailbox: NotificationSource {
             if !state.open.append(notification, command: self.command, number: state.nextNumber) {
                 guard state.sealed.count < Mailbox.sealedCountMax else { return (.full, nil) }
                 state.sealed.append(state.open)
-                state.open = FrameBlock()
+                state.open = state.takeSpare()
                 guard state.open.append(notification, command: self.command, number: state.nextNumber) else {
                     return (.full, nil)
                 }
@@ -142,15 +149,16 @@ final class Mailbox: NotificationSource {
     }
 
     func fill(_ batch: inout NotificationBatch) -> ProviderSupply {
+        // Blocks are moved without the lock, so that those who put in do not wait for that.
+        while batch.countFree > 0, var block = self.takeBlock() {
+            let isEmptied = block.drain(into: &batch)
+            self.state.withLockedValue { state in
+                if isEmptied { state.spare = block } else { state.sealed.prepend(block) }
+            }
+            if !isEmptied { return .available }
+        }
         let (supply, waiters) = self.state.withLockedValue {
             state -> (ProviderSupply, [UInt64: CheckedContinuation<Void, Never>]) in
-            while batch.countFree > 0, var block = state.sealed.popFirst() {
-                if !block.drain(into: &batch) {
-                    state.sealed.prepend(block)
-                    return (.available, [:])
-                }
-            }
-            if state.sealed.isEmpty, batch.countFree > 0, !state.open.drain(into: &batch) { return (.available, [:]) }
             let waiters = state.waiters
             state.waiters = [:]
             guard state.sealed.isEmpty, state.open.isEmpty else { return (.available, waiters) }
@@ -160,6 +168,17 @@ final class Mailbox: NotificationSource {
         }
         for waiter in waiters.values { waiter.resume() }
         return supply
+    }
+
+    /// The block that is to go out next, where there is one.
+    private func takeBlock() -> FrameBlock? {
+        self.state.withLockedValue { state in
+            if let block = state.sealed.popFirst() { return block }
+            guard !state.open.isEmpty else { return nil }
+            let block = state.open
+            state.open = state.takeSpare()
+            return block
+        }
     }
 
     func settle(_ settled: borrowing SettledNotifications) {

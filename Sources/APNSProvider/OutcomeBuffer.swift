@@ -3,6 +3,7 @@
 import APNSSession
 import DequeModule
 import NIOConcurrencyHelpers
+import Synchronization
 
 /// Outcomes on their way from the connections to the one who reads them.
 final class OutcomeBuffer: Sendable {
@@ -14,12 +15,19 @@ final class OutcomeBuffer: Sendable {
     }
 
     private let state = NIOLockedValueBox(State())
+    private let isFullFlag = Atomic(false)
 
     /// So many may wait to be read; then no more notifications are taken.
     static let countMax = 10_000
 
     /// Whether so many wait that no more notifications should be taken.
-    var isFull: Bool { self.state.withLockedValue { $0.settlements.count >= OutcomeBuffer.countMax } }
+    ///
+    /// It is asked for each notification, so it costs no lock; it may be late by a moment.
+    var isFull: Bool { self.isFullFlag.load(ordering: .relaxed) }
+
+    private func updateIsFull(_ state: State) {
+        self.isFullFlag.store(state.settlements.count >= OutcomeBuffer.countMax, ordering: .relaxed)
+    }
 
     /// What to do when there is room again.
     func whenRoom(_ body: @escaping @Sendable () -> Void) {
@@ -37,6 +45,7 @@ final class OutcomeBuffer: Sendable {
                 state.settlements[state.settlements.count - 1] = joined
             } else {
                 state.settlements.append(settlement)
+                self.updateIsFull(state)
             }
             return nil
         }
@@ -60,6 +69,7 @@ final class OutcomeBuffer: Sendable {
                 let (ready, onRoom) = self.state.withLockedValue { state -> (Settlement??, (@Sendable () -> Void)?) in
                     let isFull = state.settlements.count == OutcomeBuffer.countMax
                     if let settlement = state.settlements.popFirst() {
+                        self.updateIsFull(state)
                         return (settlement, isFull ? state.onRoom : nil)
                     }
                     if state.isFinished || Task.isCancelled || state.reader != nil { return (.some(nil), nil) }
