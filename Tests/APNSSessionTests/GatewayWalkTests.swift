@@ -5,23 +5,6 @@ import APNSWire
 import NIOCore
 import Testing
 
-/// A small generator of random numbers with a seed, so that a failure can be run again.
-struct GatewayRandom: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(seed: UInt64) { self.state = seed }
-
-    mutating func next() -> UInt64 {
-        self.state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = self.state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
-    }
-
-    mutating func chance(_ parts: Int, of whole: Int) -> Bool { Int.random(in: 0..<whole, using: &self) < parts }
-}
-
 /// Goal: no order of messages, verdicts and ends breaks what the stream promises to a provider.
 ///
 /// Method: a walk from a seed over messages whose verdicts are decided beforehand; the contract is worked out from
@@ -36,7 +19,7 @@ struct GatewayRandom: RandomNumberGenerator {
         var identifier: UInt32?
         var verdict: Verdict
 
-        init(number: UInt32, failurePerThousand: Int, random: inout GatewayRandom) {
+        init(number: UInt32, failurePerThousand: Int, random: inout SplitMix64) {
             self.command = Command.allCases.randomElement(using: &random) ?? .enhanced
             let hasIdentifier = self.command == .enhanced || self.command == .items && random.chance(9, of: 10)
             self.identifier = hasIdentifier ? number &* 7 : nil
@@ -103,7 +86,7 @@ struct GatewayRandom: RandomNumberGenerator {
     /// A walk under way.
     struct Walk: ~Copyable {
         var session: GatewaySession
-        var random: GatewayRandom
+        var random: SplitMix64
         let inFlightCountMax: Int
         var received: [Step] = []
         var waiting: [UInt64] = []
@@ -115,7 +98,7 @@ struct GatewayRandom: RandomNumberGenerator {
         var isEnded: Bool { !self.endings.isEmpty }
 
         init(seed: UInt64) {
-            self.random = GatewayRandom(seed: seed)
+            self.random = SplitMix64(seed: seed)
             let windows = [1, 1, 2, 3, 5, 17, 64]
             self.inFlightCountMax = windows.randomElement(using: &self.random) ?? 1
             self.session = GatewaySession(inFlightCountMax: self.inFlightCountMax)
@@ -217,7 +200,7 @@ struct GatewayRandom: RandomNumberGenerator {
     @Test(arguments: 0..<200 as Range<UInt64>) func `a stream that drips ends as one that comes whole`(seed: UInt64)
         throws
     {
-        var random = GatewayRandom(seed: seed)
+        var random = SplitMix64(seed: seed)
         var stream = ByteBuffer()
         for number in 1...20 {
             let step = Step(number: UInt32(number), failurePerThousand: 60, random: &random)

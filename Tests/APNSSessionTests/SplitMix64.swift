@@ -17,5 +17,8 @@ struct SplitMix64: RandomNumberGenerator {
     /// Whether something happens that happens in so many of a hundred cases.
     mutating func chance(_ percent: Int) -> Bool { Int(self.next() % 100) < percent }
 
+    /// Whether something happens that happens in so many of a whole number of cases.
+    mutating func chance(_ parts: Int, of whole: Int) -> Bool { Int.random(in: 0..<whole, using: &self) < parts }
+
     mutating func below(_ bound: Int) -> Int { bound <= 1 ? 0 : Int(self.next() % UInt64(bound)) }
 }
