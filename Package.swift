@@ -65,10 +65,11 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
+        .target(name: "TestSupport", path: "Tests/TestSupport", swiftSettings: settings),
         .testTarget(
             name: "OpenSSLTLSTests",
             dependencies: [
-                "APNSTestKit", "OpenSSLTLS",
+                "APNSTestKit", "OpenSSLTLS", "TestSupport",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),
@@ -85,7 +86,7 @@ let package = Package(
         .testTarget(
             name: "APNSWireTests",
             dependencies: [
-                "APNSWire",
+                "APNSWire", "TestSupport",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOTestUtils", package: "swift-nio"),
             ],
@@ -95,7 +96,7 @@ let package = Package(
         .target(name: "APNSSession", dependencies: ["APNSWire"], swiftSettings: strict),
         .testTarget(
             name: "APNSSessionTests",
-            dependencies: ["APNSSession", "APNSWire", .product(name: "NIOCore", package: "swift-nio")],
+            dependencies: ["TestSupport", "APNSSession", "APNSWire", .product(name: "NIOCore", package: "swift-nio")],
             swiftSettings: settings
         ),
         .target(
@@ -121,7 +122,7 @@ let package = Package(
         .testTarget(
             name: "APNSProviderTests",
             dependencies: [
-                "APNSProvider", "APNSSession", "APNSTestKit", "APNSWire", "OpenSSLTLS",
+                "APNSProvider", "APNSSession", "APNSTestKit", "APNSWire", "OpenSSLTLS", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -169,7 +170,7 @@ let package = Package(
         .testTarget(
             name: "APNSSimulatorTests",
             dependencies: [
-                "APNSGateway", "APNSSession", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS",
+                "APNSGateway", "APNSSession", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -178,7 +179,7 @@ let package = Package(
         ),
         .testTarget(name: "TidyTests", swiftSettings: settings),
         .target(name: "APNSPayload", swiftSettings: strict),
-        .testTarget(name: "APNSPayloadTests", dependencies: ["APNSPayload"], swiftSettings: settings),
+        .testTarget(name: "APNSPayloadTests", dependencies: ["APNSPayload", "TestSupport"], swiftSettings: settings),
         .target(
             name: "APNSLegacyCommands",
             dependencies: [
@@ -206,6 +207,7 @@ let package = Package(
             name: "APNSLegacyCommandsTests",
             dependencies: [
                 "APNSLegacyCommands", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "OpenSSLTLS",
+                "TestSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: settings
@@ -213,7 +215,7 @@ let package = Package(
         .testTarget(
             name: "IntegrationTests",
             dependencies: [
-                "APNSGateway", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS", "apns-legacy",
+                "APNSGateway", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS", "apns-legacy", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
