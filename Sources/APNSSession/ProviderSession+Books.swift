@@ -69,6 +69,15 @@ extension ProviderSession {
         }
     }
 
+    /// No connection can be opened any more: what the present one has written is proved, then the session stops.
+    mutating func forbid() {
+        if case .open(let open) = self.link, open.written > self.settled {
+            self.isForbidden = true
+        } else {
+            self.stop(.notPermitted)
+        }
+    }
+
     /// Settles what is left and closes everything.
     mutating func stop(_ ending: ProviderEnding) {
         guard self.ending == nil else { return }

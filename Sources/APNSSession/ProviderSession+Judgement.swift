@@ -64,9 +64,9 @@ extension ProviderSession {
         guard count > 1 else {
             self.dismiss(open)
             self.settle(before: self.settled + 1, .rejected(status))
-            self.narrow()
-            self.countFruitless(now: now, jitter: jitter)
-            self.countInvalidToken(status)
+            self.prove()
+            // Whatever the status, many in a row mean that it is not the notifications.
+            self.countInvalidToken(.invalidToken)
             return
         }
         self.doubtful = max(self.doubtful, open.left)
@@ -87,6 +87,7 @@ extension ProviderSession {
         let wasIdle = open.written == self.settled && now - open.openedAt >= ProviderSession.quickCloseMax
         if count > 0 { self.attemptEnds.insertSorted(open.left) }
         self.dismiss(open)
+        let settledBefore = self.settled
         if count > 0 {
             switch self.limits.policy {
             case .atMostOnce: self.settle(before: open.left, .indeterminate)
@@ -95,9 +96,23 @@ extension ProviderSession {
         }
         guard !wasIdle else { return }
         self.silentCount += 1
-        if self.limits.hasNoIdentifiers && count > 1 && self.limits.policy == .atLeastOnce { return }
+        if self.limits.hasNoIdentifiers && count > 0 && self.limits.policy == .atLeastOnce {
+            // This is how the gateway rejects, so to close in on the one that it does not want leads somewhere.
+            guard count == 1 else { return }
+            guard self.settled == settledBefore else { return self.countGivenUp() }
+            return self.countFruitless(now: now, jitter: jitter)
+        }
         self.countFruitless(now: now, jitter: jitter)
         if !self.hasProof, self.silentCount >= self.limits.refusedConnectionCountMax { self.stop(.refused) }
+    }
+
+    /// A notification was given up that the gateway closed on each time: another failed connection is not held
+    /// against it, but many in a row mean that it is not the notifications.
+    mutating func countGivenUp() {
+        self.fruitlessCount = 0
+        self.givenUpRunCount += 1
+        if !self.hasProof, self.givenUpRunCount >= self.limits.refusedConnectionCountMax { return self.stop(.refused) }
+        if self.givenUpRunCount >= ProviderSession.givenUpRunCountMax { self.stop(.unavailable) }
     }
 
     /// Sends all before `end` again as possible duplicates, in smaller parts if that has happened before.
@@ -133,6 +148,7 @@ extension ProviderSession {
         self.hasProof = true
         self.fruitlessCount = 0
         self.silentCount = 0
+        self.givenUpRunCount = 0
         self.narrow()
     }
 

@@ -54,7 +54,10 @@ public struct ProviderSession: Sendable {
     var loneDeath: (number: UInt64, count: Int) = (0, 0)
     var fruitlessCount = 0
     var silentCount = 0
+    var givenUpRunCount = 0
     var hasProof = false
+    /// Whether no connection can be opened any more, so that what the present one has written is all that is left.
+    var isForbidden = false
     var invalidTokenRunCount = 0
     var connectNotBefore = Duration.zero
     var lastCheckpoint: Duration?
@@ -65,6 +68,10 @@ public struct ProviderSession: Sendable {
 
     /// By how much fewer are written after a connection died without a word for the second time in a row.
     static let silentDivisor: UInt64 = 16
+
+    /// How many notifications in a row may be given up, each after connections died of it alone, before the session
+    /// stops.
+    static let givenUpRunCountMax = 50
 
     /// Begins a session with nothing taken.
     ///
@@ -167,6 +174,10 @@ extension ProviderSession {
     }
 
     mutating func stepWithoutConnection(now: Duration) -> ProviderStep {
+        guard !self.isForbidden else {
+            self.stop(.notPermitted)
+            return self.step(now: now)
+        }
         guard self.settled < self.taken || self.supply == .available else { return .wait(until: nil) }
         guard now >= self.connectNotBefore else { return .wait(until: self.connectNotBefore) }
         let number = self.newConnection()
@@ -180,6 +191,7 @@ extension ProviderSession {
             self.giveUp(open, now: now, jitter: 1)
             return self.step(now: now)
         }
+        if self.isForbidden { return self.checkpoint(open, isFull: true, now: now) }
         // A replacement that was open already is not for storming through.
         if open.written == open.base, now < self.connectNotBefore { return .wait(until: self.connectNotBefore) }
         let limit = self.writeLimit
@@ -271,12 +283,13 @@ extension ProviderSession {
     ) {
         self.live.remove(number)
         self.closesDue.removeAll { $0 == number }
-        if case .connecting(number) = self.standby { self.standby = .failed }
         if case .connecting(number) = self.link {
             self.link = .none
             self.countFruitless(now: now, jitter: jitter)
+        } else {
+            self.dropStandby(number, isClosed: true)
         }
-        if permanently { self.stop(.notPermitted) }
+        if permanently { self.forbid() }
     }
 
     /// The notifications of a ``ProviderStep/write(_:numbers:firstIdentifier:)`` were handed to the connection: first
@@ -359,6 +372,6 @@ extension ProviderSession {
         } else {
             self.dropStandby(number, isClosed: true)
         }
-        if permanently { self.stop(.notPermitted) }
+        if permanently { self.forbid() }
     }
 }

@@ -56,15 +56,35 @@ import Testing
         #expect(!session.hasSettlements)
     }
 
-    @Test func `a permanent failure of the replacement stops, and what was written is indeterminate`() {
+    @Test(arguments: [true, false])
+    func `a permanent failure of the replacement stops when what was written is proved`(isClosed: Bool) {
         var session = ProviderSession(written: 3)
         session.storeIsFull = true
         #expect(session.step(now: .zero) == .connect(2))
-        session.connectFailed(2, permanently: true, now: .zero, jitter: 1)
-        #expect(session.takeSettlements() == [Settlement(0..<3, .indeterminate, attempts: 1)])
+        if isClosed {
+            session.connected(2, now: .zero)
+            session.closed(2, permanently: true, isUnprocessed: true, now: .zero, jitter: 1)
+        } else {
+            session.connectFailed(2, permanently: true, now: .zero, jitter: 1)
+        }
+        session.storeIsFull = false
+        #expect(session.step(now: .zero) == .probe(1, identifier: 4))
+        session.receive(.missingDeviceToken, 4, on: 1)
+        #expect(session.takeSettlements() == [Settlement(0..<3, .accepted, attempts: 1)])
         #expect(session.step(now: .zero) == .close(1))
         session.die(1)
         #expect(session.step(now: .zero) == .finish(.notPermitted))
+    }
+
+    @Test func `a permanent failure of the replacement stops when the present one dies, too`() {
+        var session = ProviderSession(written: 3)
+        session.left(1, before: 3)
+        session.storeIsFull = true
+        #expect(session.step(now: .zero) == .connect(2))
+        session.connectFailed(2, permanently: true, now: .zero, jitter: 1)
+        session.die(1)
+        #expect(session.step(now: .zero) == .finish(.notPermitted))
+        #expect(session.takeSettlements() == [Settlement(0..<3, .indeterminate, attempts: 1)])
     }
 
     @Test func `a certificate refused after the handshake leaves all unsent`() {

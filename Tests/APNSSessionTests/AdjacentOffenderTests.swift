@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSession
+import APNSWire
+import Testing
+
+/// Goal: bad notifications side by side, also the very first ones, never stop a run with the limits as shipped.
+///
+/// Method: a gateway that does not name what it refuses; then the outcome of each.
+@Suite struct AdjacentOffenderTests {
+    private static func limits(_ change: (inout ProviderLimits) -> Void = { _ in }) -> ProviderLimits {
+        ProviderLimits { limits in
+            limits.checkpointIntervalMin = .zero
+            limits.fruitlessConnectionCountMax = 9
+            change(&limits)
+        }
+    }
+
+    /// Command 0 against a gateway that closes without a word at the first bad one.
+    private static func silently(_ bad: Set<UInt64>, count: UInt64) -> Conversation {
+        Conversation(count: count, limits: Self.limits { $0.hasNoIdentifiers = true }) { written, probe in
+            if !bad.isDisjoint(with: written) { return .end }
+            return probe.map { .answer(ErrorResponse(.missingDeviceToken, $0)) } ?? .silence
+        }
+    }
+
+    private static func outcomes(_ talk: Conversation) -> [Outcome] {
+        talk.settlements.flatMap { settlement in settlement.numbers.map { _ in settlement.outcome } }
+    }
+
+    @Test(arguments: [[0], [3], [0, 1, 2], [10, 11, 12, 13], [31], [0, 1, 2, 3] + Array(20...25)] as [[UInt64]])
+    func `a gateway that only hangs up costs the bad ones alone`(bad: [UInt64]) {
+        var talk = Self.silently(Set(bad), count: 32)
+        #expect(talk.run() == .completed)
+        let outcomes = Self.outcomes(talk)
+        for number in 0..<32 as Range<UInt64> {
+            #expect(outcomes[Int(number)] == (bad.contains(number) ? .indeterminate : .accepted))
+        }
+    }
+
+    @Test func `a gateway that hangs up on everything is not tried with everything`() {
+        var talk = Self.silently(Set(0..<1000), count: 1000)
+        #expect(talk.run() == .refused)
+        #expect(Self.outcomes(talk).count == 1000)
+        #expect(talk.writes.count < 100)
+    }
+
+    @Test func `a gateway that begins to hang up on everything is given up`() {
+        var talk = Self.silently(Set(100..<1000), count: 1000)
+        #expect(talk.run() == .unavailable)
+        let outcomes = Self.outcomes(talk)
+        #expect(outcomes[..<100].allSatisfy { $0 == .accepted })
+        #expect(outcomes[100...].allSatisfy { $0 == .indeterminate })
+    }
+
+    @Test(arguments: [[0, 1, 2], Array(0...20), Array(40...60)] as [[UInt64]])
+    func `a gateway that names nothing costs the bad ones alone`(bad: [UInt64]) {
+        var talk = Conversation(count: 64, limits: Self.limits()) { written, probe in
+            if !Set(bad).isDisjoint(with: written) { return .answer(ErrorResponse(.invalidPayloadSize, 0)) }
+            return probe.map { .answer(ErrorResponse(.missingDeviceToken, $0)) } ?? .silence
+        }
+        #expect(talk.run() == .completed)
+        let outcomes = Self.outcomes(talk)
+        for number in 0..<64 as Range<UInt64> {
+            #expect(outcomes[Int(number)] == (bad.contains(number) ? .rejected(.invalidPayloadSize) : .accepted))
+        }
+    }
+
+    @Test func `a gateway that names nothing and refuses everything trips the breaker`() {
+        var talk = Conversation(count: 1000, limits: Self.limits()) { written, _ in
+            written.isEmpty ? .silence : .answer(ErrorResponse(.invalidPayloadSize, 0))
+        }
+        #expect(talk.run() == .tooManyInvalidTokens)
+        #expect(Self.outcomes(talk).filter { $0 == .rejected(.invalidPayloadSize) }.count == 50)
+    }
+}
