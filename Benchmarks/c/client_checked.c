@@ -8,6 +8,9 @@
 
 #include "gatherer.h"
 
+// The library's distance.
+enum { PREFETCH_OCTETS = 1024 };
+
 // Sends one window, whose identifiers begin with 1, and the probe behind it.
 static void send_window(const struct run *run, uint32_t count, uint8_t *kept) {
     for (uint32_t sent = 0; sent < count;) {
@@ -27,6 +30,7 @@ int main(int count, char **arguments) {
     run_open(&run, count, arguments);
     uint8_t *kept = malloc((size_t)run.window * FRAME_OCTETS);
     if (!kept) fail("No memory for the window.");
+    run.prefetch_octets = PREFETCH_OCTETS;
     gatherer_attach(&run.link);
     run_start(&run);
     for (uint32_t proved = 0; proved < run.count;) {

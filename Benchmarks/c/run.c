@@ -146,6 +146,12 @@ void run_start(struct run *run) {
 
 size_t run_encode(const struct run *run, uint32_t identifier, uint32_t frames, uint8_t *at) {
     for (uint32_t index = 0; index < frames; index++, identifier++) {
+        if (run->prefetch_octets != 0) {
+            const uint8_t *ahead = at + (size_t)index * FRAME_OCTETS + run->prefetch_octets;
+            __builtin_prefetch(ahead, 1);
+            __builtin_prefetch(ahead + 64, 1);
+            __builtin_prefetch(ahead + 128, 1);
+        }
         put_frame(at + (size_t)index * FRAME_OCTETS, identifier, run->expiry,
                   run->tokens[identifier % TOKEN_COUNT], run->payload);
     }

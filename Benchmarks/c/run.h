@@ -27,6 +27,8 @@ struct run {
     uint32_t count;
     // How many frames may be unproved, for the client that proves them.
     uint32_t window;
+    // How far ahead the memory for frames is asked for, where it is cold; 0 for not at all.
+    size_t prefetch_octets;
     SSL_CTX *context;
     struct link link;
     uint32_t expiry;
