@@ -43,6 +43,7 @@ let package = Package(
         .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.4.0"),
     ],
     targets: [
+        .systemLibrary(name: "CPrefetch"),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .target(
             name: "OpenSSLTLS",
@@ -80,7 +81,7 @@ let package = Package(
         ),
         .target(
             name: "APNSWire",
-            dependencies: [.product(name: "NIOCore", package: "swift-nio")],
+            dependencies: ["CPrefetch", .product(name: "NIOCore", package: "swift-nio")],
             swiftSettings: strict
         ),
         .testTarget(

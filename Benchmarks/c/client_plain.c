@@ -14,11 +14,13 @@ int main(int count, char **arguments) {
     for (uint32_t sent = 0; sent < run.count;) {
         uint32_t frames = run.count - sent < CHUNK_FRAMES ? run.count - sent : CHUNK_FRAMES;
         size_t octets = run_encode(&run, sent + 1, frames, chunk);
-        if (SSL_write(run.ssl, chunk, (int)octets) != (int)octets) fail("The connection ended while writing.");
+        if (SSL_write(run.link.ssl, chunk, (int)octets) != (int)octets) fail("The connection ended while writing.");
         sent += frames;
     }
     put_probe(chunk, run.count + 1);
-    if (SSL_write(run.ssl, chunk, PROBE_OCTETS) != PROBE_OCTETS) fail("The connection ended while writing.");
-    run_finish(&run);
+    if (SSL_write(run.link.ssl, chunk, PROBE_OCTETS) != PROBE_OCTETS) fail("The connection ended while writing.");
+    run_read_answer(&run.link, run.count + 1);
+    run_report(&run);
+    run_close(&run.link);
     return 0;
 }

@@ -15,6 +15,11 @@
 #include <time.h>
 #include <unistd.h>
 
+// The library's default.
+enum { WINDOW_FRAMES = 100000 };
+
+static SSL_SESSION *newest_session;
+
 _Noreturn void fail(const char *sentence) {
     unsigned long code = ERR_get_error();
     fprintf(stderr, "%s", sentence);
@@ -36,34 +41,37 @@ static double cpu_seconds(void) {
            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
+static uint32_t frame_count(const char *text) {
+    char *end = NULL;
+    unsigned long value = strtoul(text, &end, 10);
+    // The probe takes the identifier behind the last frame's.
+    if (*end != '\0' || value == 0 || value >= UINT32_MAX) fail("--count and --window want a number of frames.");
+    return (uint32_t)value;
+}
+
 static void read_options(struct run *run, int count, char **arguments) {
     static const struct option options[] = {
         {"host", required_argument, NULL, 'h'},        {"port", required_argument, NULL, 'p'},
         {"certificate", required_argument, NULL, 'c'}, {"key", required_argument, NULL, 'k'},
         {"trust", required_argument, NULL, 't'},       {"count", required_argument, NULL, 'n'},
-        {NULL, 0, NULL, 0},
+        {"window", required_argument, NULL, 'w'},      {NULL, 0, NULL, 0},
     };
     run->host = "127.0.0.1";
+    run->window = WINDOW_FRAMES;
     for (int option; (option = getopt_long(count, arguments, "", options, NULL)) != -1;) {
-        char *end = NULL;
         switch (option) {
         case 'h': run->host = optarg; break;
         case 'p': run->port = optarg; break;
         case 'c': run->certificate = optarg; break;
         case 'k': run->key = optarg; break;
         case 't': run->trust = optarg; break;
-        case 'n': {
-            unsigned long value = strtoul(optarg, &end, 10);
-            // The probe takes the identifier behind the last frame's.
-            if (*end != '\0' || value == 0 || value >= UINT32_MAX) fail("--count wants a number of frames.");
-            run->count = (uint32_t)value;
-            break;
-        }
+        case 'n': run->count = frame_count(optarg); break;
+        case 'w': run->window = frame_count(optarg); break;
         default: exit(64);
         }
     }
     if (!run->port || !run->certificate || !run->key || !run->trust || run->count == 0) {
-        fail("Wanted: --port N --certificate FILE --key FILE --trust FILE --count N [--host NAME]");
+        fail("Wanted: --port N --certificate FILE --key FILE --trust FILE --count N [--host NAME] [--window N]");
     }
 }
 
@@ -82,6 +90,13 @@ static int connect_socket(const char *host, const char *port) {
     fail("No address of the host accepts a connection.");
 }
 
+static int keep_session(SSL *ssl, SSL_SESSION *session) {
+    (void)ssl;
+    SSL_SESSION_free(newest_session);
+    newest_session = session;
+    return 1;
+}
+
 static SSL_CTX *make_context(const struct run *run) {
     SSL_CTX *context = SSL_CTX_new(TLS_client_method());
     if (!context || !SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION)) fail("No TLS context.");
@@ -89,6 +104,8 @@ static SSL_CTX *make_context(const struct run *run) {
     if (SSL_CTX_use_PrivateKey_file(context, run->key, SSL_FILETYPE_PEM) != 1) fail("The key is unreadable.");
     if (SSL_CTX_load_verify_locations(context, run->trust, NULL) != 1) fail("The trust file is unreadable.");
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+    SSL_CTX_sess_set_new_cb(context, keep_session);
     return context;
 }
 
@@ -109,13 +126,17 @@ void run_open(struct run *run, int count, char **arguments) {
     memcpy(run->payload + PAYLOAD_OCTETS - 3, "\"}}", 3);
     run->expiry = (uint32_t)time(NULL) + 3600;
 
-    SSL_CTX *context = make_context(run);
-    run->socket = connect_socket(run->host, run->port);
-    run->ssl = SSL_new(context);
-    SSL_CTX_free(context);
-    if (!run->ssl || SSL_set_fd(run->ssl, run->socket) != 1) fail("No TLS connection.");
-    expect_name(run->ssl, run->host);
-    if (SSL_connect(run->ssl) != 1) fail("The handshake failed.");
+    run->context = make_context(run);
+    run->link = run_connect(run);
+}
+
+struct link run_connect(const struct run *run) {
+    struct link link = {.socket = connect_socket(run->host, run->port), .ssl = SSL_new(run->context)};
+    if (!link.ssl || SSL_set_fd(link.ssl, link.socket) != 1) fail("No TLS connection.");
+    expect_name(link.ssl, run->host);
+    if (newest_session && SSL_set_session(link.ssl, newest_session) != 1) fail("The session is unusable.");
+    if (SSL_connect(link.ssl) != 1) fail("The handshake failed.");
+    return link;
 }
 
 void run_start(struct run *run) {
@@ -125,26 +146,38 @@ void run_start(struct run *run) {
 
 size_t run_encode(const struct run *run, uint32_t identifier, uint32_t frames, uint8_t *at) {
     for (uint32_t index = 0; index < frames; index++, identifier++) {
+        if (run->prefetch_octets != 0) {
+            const uint8_t *ahead = at + (size_t)index * FRAME_OCTETS + run->prefetch_octets;
+            __builtin_prefetch(ahead, 1);
+            __builtin_prefetch(ahead + 64, 1);
+            __builtin_prefetch(ahead + 128, 1);
+        }
         put_frame(at + (size_t)index * FRAME_OCTETS, identifier, run->expiry,
                   run->tokens[identifier % TOKEN_COUNT], run->payload);
     }
     return (size_t)frames * FRAME_OCTETS;
 }
 
-void run_finish(struct run *run) {
+void run_read_answer(const struct link *link, uint32_t identifier) {
     uint8_t answer[ANSWER_OCTETS];
     for (size_t have = 0; have < sizeof answer;) {
-        int got = SSL_read(run->ssl, answer + have, (int)(sizeof answer - have));
+        int got = SSL_read(link->ssl, answer + have, (int)(sizeof answer - have));
         if (got <= 0) fail("The connection ended without an answer to the probe.");
         have += (size_t)got;
     }
-    double wall = wall_seconds() - run->wall_at_start;
-    double cpu = cpu_seconds() - run->cpu_at_start;
-    if (answer[0] != 8 || answer[1] != 2 || get32(answer + 2) != run->count + 1) {
+    if (answer[0] != 8 || answer[1] != 2 || get32(answer + 2) != identifier) {
         fail("The answer is not the one to the probe.");
     }
+}
+
+void run_report(const struct run *run) {
+    double wall = wall_seconds() - run->wall_at_start;
+    double cpu = cpu_seconds() - run->cpu_at_start;
     printf("{\"frames\": %u, \"wall_seconds\": %.6f, \"cpu_seconds\": %.6f}\n", run->count, wall, cpu);
-    SSL_shutdown(run->ssl);
-    SSL_free(run->ssl);
-    close(run->socket);
+}
+
+void run_close(struct link *link) {
+    SSL_shutdown(link->ssl);
+    SSL_free(link->ssl);
+    close(link->socket);
 }

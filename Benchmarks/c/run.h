@@ -12,6 +12,12 @@
 
 enum { TOKEN_COUNT = 1024 };
 
+// One connection.
+struct link {
+    int socket;
+    SSL *ssl;
+};
+
 struct run {
     const char *host;
     const char *port;
@@ -19,8 +25,12 @@ struct run {
     const char *key;
     const char *trust;
     uint32_t count;
-    int socket;
-    SSL *ssl;
+    // How many frames may be unproved, for the client that proves them.
+    uint32_t window;
+    // How far ahead the memory for frames is asked for, where it is cold; 0 for not at all.
+    size_t prefetch_octets;
+    SSL_CTX *context;
+    struct link link;
     uint32_t expiry;
     // Tokens are read from a table, as a sender with a list of devices does.
     uint8_t tokens[TOKEN_COUNT][TOKEN_OCTETS];
@@ -32,7 +42,7 @@ struct run {
 // Ends the program with a sentence on standard error.
 _Noreturn void fail(const char *sentence);
 
-// Reads the options and connects; on return the handshake is done and the gateway's name checked.
+// Reads the options and opens `link`; on return the handshake is done and the gateway's name checked.
 void run_open(struct run *run, int count, char **arguments);
 
 // Starts the clocks.
@@ -41,7 +51,15 @@ void run_start(struct run *run);
 // Encodes up to `frames` frames, the first with `identifier`, to `at`; answers the octets written.
 size_t run_encode(const struct run *run, uint32_t identifier, uint32_t frames, uint8_t *at);
 
-// Reads the answer to the probe, stops the clocks, prints the report and closes.
-void run_finish(struct run *run);
+// Opens another connection; it resumes the newest session, if the gateway has offered one.
+struct link run_connect(const struct run *run);
+
+// Reads the answer to the probe with this identifier.
+void run_read_answer(const struct link *link, uint32_t identifier);
+
+// Stops the clocks and prints the report.
+void run_report(const struct run *run);
+
+void run_close(struct link *link);
 
 #endif

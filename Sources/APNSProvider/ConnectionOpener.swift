@@ -34,11 +34,11 @@ struct ConnectionOpener: Sendable {
         let target = self.configuration.proxy?.endpoint ?? self.configuration.endpoint
         let bound = NIOLoopBound(connection, eventLoop: eventLoop)
         let deadline = NIODeadline.now() + TimeAmount(self.configuration.connectDurationMax)
-        return self.bootstrap(eventLoop)
+        let bootstrap = self.bootstrap(eventLoop)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture { try bound.value.adopt(channel) }
             }
-            .connect(host: target.host, port: target.port)
+        return ConnectionOpener.connect(bootstrap, to: target)
             .flatMap { channel in
                 self.wayThroughProxy(channel, deadline: deadline).flatMapThrowing {
                     let tls = try TLSHandler(context: self.context, serverName: self.configuration.endpoint.host)
@@ -50,6 +50,14 @@ struct ConnectionOpener: Sendable {
                     throw error
                 }
             }
+    }
+
+    /// Names are looked up anew for each connection; an address needs no resolver, which costs threads.
+    private static func connect(_ bootstrap: ClientBootstrap, to target: Endpoint) -> EventLoopFuture<any Channel> {
+        guard let address = try? SocketAddress(ipAddress: target.host, port: target.port) else {
+            return bootstrap.connect(host: target.host, port: target.port)
+        }
+        return bootstrap.connect(to: address)
     }
 
     private func bootstrap(_ eventLoop: any EventLoop) -> ClientBootstrap {

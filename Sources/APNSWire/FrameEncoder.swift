@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import CPrefetch
+
 /// Writes frames one behind the other into memory that somebody else owns.
 ///
 /// This is the fast way to frame notifications: nothing is allocated, no reference is counted, and one comparison a
@@ -13,6 +15,9 @@ public struct FrameEncoder: ~Copyable {
     @usableFromInline var cursor: UnsafeMutableRawPointer
 
     @usableFromInline var storedFrameCount: Int
+
+    /// How far behind the cursor memory is asked for, in octets: some usual frames, which take longer than it does.
+    @inlinable static var prefetchDistance: Int { 1024 }
 
     /// The number of frames written.
     @inlinable public var frameCount: Int { self.storedFrameCount }
@@ -88,6 +93,7 @@ public struct FrameEncoder: ~Copyable {
         )
         precondition(payload.count <= UInt16.max, "A payload's length must fit its field of two octets.")
         guard count <= self.octetCountFree else { return false }
+        unsafe FrameEncoder.prefetch(behind: self.cursor)
         var target = unsafe self.cursor
         unsafe target.storeBytes(of: command.rawValue, as: UInt8.self)
         unsafe target += 1
@@ -114,6 +120,15 @@ public struct FrameEncoder: ~Copyable {
         unsafe self.cursor = target
         self.storedFrameCount &+= 1
         return true
+    }
+
+    /// Asks for the memory of a frame to come, three cache lines: where many frames are kept, it is cold.
+    @inlinable
+    static func prefetch(behind cursor: UnsafeMutableRawPointer) {
+        let ahead = unsafe cursor + FrameEncoder.prefetchDistance
+        unsafe prefetch_for_writing(ahead)
+        unsafe prefetch_for_writing(ahead + 64)
+        unsafe prefetch_for_writing(ahead + 128)
     }
 
     /// Copies frames that another encoder wrote, and numbers them anew.

@@ -23,7 +23,7 @@ enum ImportRule {
     static let commands = everything.union(["APNSTestKit"])
 
     static let allowances: [String: Allowance] = [
-        "APNSWire": Allowance(ours: [], others: .only(["NIOCore"])),
+        "APNSWire": Allowance(ours: ["CPrefetch"], others: .only(["NIOCore"])),
         "APNSSession": Allowance(ours: ["APNSWire"], others: .only([])),
         "APNSPayload": Allowance(ours: [], others: .only([])),
         "OpenSSLTLS": Allowance(ours: ["COpenSSL"], others: .any),
@@ -37,6 +37,9 @@ enum ImportRule {
         "apns-legacy": Allowance(ours: ["APNSLegacyCommands"], others: .only(["ArgumentParser"])),
         "APNSTestKit": Allowance(ours: everything, others: .any),
     ]
+
+    /// Modules of this package that are C headers and import nothing.
+    static let headers: Set<String> = ["COpenSSL", "CPrefetch"]
 
     /// There is one TLS stack.
     static let neverInSources: Set<String> = ["NIOSSL", "XCTest"]
@@ -62,7 +65,7 @@ enum ImportRule {
 
     private static func allows(_ allowance: Allowance, _ module: String) -> Bool {
         if Self.neverInSources.contains(module) { return false }
-        if module == "COpenSSL" || Self.allowances[module] != nil { return allowance.ours.contains(module) }
+        if Self.headers.contains(module) || Self.allowances[module] != nil { return allowance.ours.contains(module) }
         switch allowance.others {
         case .any: return true
         case .only(let modules): return modules.contains(module)

@@ -64,6 +64,7 @@ struct RuleTests {
             ("APNSFeedback", "import APNSProvider"), ("APNSHTTP2", "import APNSSession"),
             ("APNSGateway", "import APNSSimulator"), ("APNSSimulator", "import APNSLegacyCommands"),
             ("APNSProvider", "import NIOSSL"), ("apns-legacy", "import APNSWire"),
+            ("APNSSession", "import CPrefetch"), ("APNSProvider", "import CPrefetch"),
             ("APNSGateway", "import APNSTestKit"),
             ("APNSWire", "import NIOCore; import Foundation"),
         ] as [(String, String)]
@@ -75,6 +76,7 @@ struct RuleTests {
     @Test(
         arguments: [
             ("APNSWire", "public import NIOCore"), ("APNSSession", "public import APNSWire"),
+            ("APNSWire", "public import CPrefetch"),
             ("OpenSSLTLS", "import COpenSSL"), ("OpenSSLTLS", "import NIOTLS"), ("PurgeList", "import GRDB"),
             ("APNSProvider", "import APNSSession"), ("APNSSimulator", "import APNSGateway"),
             ("APNSWire", "// import Foundation"), ("APNSWire", "let x = \"import Foundation\""),

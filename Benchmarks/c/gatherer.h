@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Many records in one write(2): a BIO keeps what OpenSSL encrypts until it is sent.
+
+#ifndef GATHERER_H
+#define GATHERER_H
+
+#include "run.h"
+
+enum {
+    GATHERED_RECORD_OCTETS = 16384,
+    GATHERED_RECORD_COUNT = 4,
+    GATHERED_OCTETS_MAX = GATHERED_RECORD_COUNT * GATHERED_RECORD_OCTETS,
+    GATHERED_FRAMES_MAX = GATHERED_OCTETS_MAX / FRAME_OCTETS,
+};
+
+// Has a connection whose handshake is done write to the gatherer; it goes on reading from its socket.
+void gatherer_attach(const struct link *link);
+
+// Encrypts up to GATHERED_OCTETS_MAX octets, in records of 16 KiB.
+void gatherer_encrypt(const struct link *link, const uint8_t *octets, size_t count);
+
+// Writes all that was gathered to the socket of the link that gathered it.
+void gatherer_send(const struct link *link);
+
+#endif
