@@ -20,7 +20,7 @@ struct PurgeConcurrencyTests {
         }
     }
 
-    /// Runs what blocks on a thread of its own: on those of tasks, readers that wait would keep the writer from running.
+    /// Runs what blocks on a thread of its own: on those of tasks, readers would keep the writer from running.
     private static func onThread<Value: Sendable>(
         _ body: @escaping @Sendable () throws -> Value
     ) async throws -> Value {
