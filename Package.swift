@@ -29,6 +29,7 @@ let package = Package(
         .library(name: "APNSGateway", targets: ["APNSGateway"]),
         .library(name: "APNSSimulator", targets: ["APNSSimulator"]),
         .library(name: "APNSPayload", targets: ["APNSPayload"]),
+        .library(name: "PurgeList", targets: ["PurgeList"]),
         .library(name: "APNSLegacyCommands", targets: ["APNSLegacyCommands"]),
         .executable(name: "apns-legacy", targets: ["apns-legacy"]),
     ],
@@ -39,6 +40,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
         .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.4.0"),
     ],
@@ -182,8 +184,21 @@ let package = Package(
         .target(name: "APNSPayload", swiftSettings: strict),
         .testTarget(name: "APNSPayloadTests", dependencies: ["APNSPayload", "TestSupport"], swiftSettings: settings),
         .target(
+            name: "PurgeList",
+            dependencies: [
+                .product(name: "GRDB", package: "GRDB.swift"), .product(name: "GRDBSQLite", package: "GRDB.swift"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "PurgeListTests",
+            dependencies: ["PurgeList", .product(name: "GRDB", package: "GRDB.swift")],
+            swiftSettings: settings
+        ),
+        .target(
             name: "APNSLegacyCommands",
             dependencies: [
+                "APNSGateway",
                 "APNSPayload",
                 "APNSProvider",
                 "APNSSession",
@@ -191,6 +206,7 @@ let package = Package(
                 "APNSTestKit",
                 "APNSWire",
                 "OpenSSLTLS",
+                "PurgeList",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -208,7 +224,7 @@ let package = Package(
             name: "APNSLegacyCommandsTests",
             dependencies: [
                 "APNSLegacyCommands", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "OpenSSLTLS",
-                "TestSupport",
+                "PurgeList", "TestSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: settings
@@ -216,7 +232,8 @@ let package = Package(
         .testTarget(
             name: "IntegrationTests",
             dependencies: [
-                "APNSGateway", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS", "apns-legacy", "TestSupport",
+                "APNSGateway", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS", "PurgeList", "TestSupport",
+                "apns-legacy",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
