@@ -31,6 +31,8 @@ enum ExitStatus: Int32, Sendable {
     case notPermitted = 77
     /// 78: the configuration, a certificate or a key cannot be used.
     case configuration = 78
+    /// 79: more would be pruned than may go at once; nothing was changed.
+    case brake = 79
 
     var code: ExitCode { ExitCode(self.rawValue) }
 }

@@ -5,53 +5,45 @@ import GRDBSQLite
 
 /// The part of a purge list that is held against a table, as it is at one moment.
 struct DeadTokens {
-    private enum Matching {
-        /// Dead in all of these scopes.
-        case all([Int64])
-        /// Dead in the scope of the topic that the row names.
-        case topicOfRow([String: Int64])
-    }
-
     private let path: String
-    private let matching: Matching
-    private let filter: TokenFilter
+    private let rules: TokenTableRules
+    private let scopes: [(identifier: Int64, scope: PurgeScope)]
+    /// The scope of the topic that a row names.
+    private let scopesByTopic: [String: Int64]
+    private let filter: PurgeFilter
     private let lookUp: Statement
+    private let reading: PurgeStatement
+    private let details: Statement
+
+    /// How many entries there are.
+    let entryCount: Int
 
     /// Reads the list through once, for the filter.
     init(_ database: Database, path: String, _ rules: TokenTableRules) throws {
         self.path = path
-        let scopes = try Self.scopes(database, rules)
-        self.matching =
-            if case .column = rules.topic {
-                .topicOfRow(Dictionary(uniqueKeysWithValues: scopes.map { ($0.scope.topic, $0.identifier) }))
-            } else {
-                .all(scopes.map(\.identifier))
-            }
+        self.rules = rules
+        self.scopes = try Self.scopes(database, rules)
+        self.scopesByTopic = Dictionary(uniqueKeysWithValues: self.scopes.map { ($0.scope.topic, $0.identifier) })
         // A token that is dead in all of them is in each, so one is enough for the filter.
-        let filtered = rules.topic == .everyTopic ? scopes.prefix(1) : scopes[...]
+        let filtered = rules.topic == .everyTopic ? self.scopes.prefix(1) : self.scopes[...]
         let counts = try filtered.map { scope in
             let sql = "SELECT count(*) FROM dead WHERE scope = ?"
             return try Int.fetchOne(database, sql: sql, arguments: [scope.identifier]) ?? 0
         }
-        var filter = TokenFilter(entryCount: counts.reduce(0, +))
-        let reading = try database.makeStatement(sql: "SELECT token FROM dead WHERE scope = ?1")
-        let tokens = reading.sqliteStatement
+        self.entryCount = counts.reduce(0, +)
+        self.reading = try PurgeStatement(database, sql: "SELECT token FROM dead WHERE scope = ?1")
+        self.lookUp = try database.makeStatement(sql: "SELECT failed_at FROM dead WHERE scope = ?1 AND token = ?2")
+        self.details = try database.makeStatement(sql: "SELECT token, failed_at FROM dead WHERE scope = ?1")
+        var filter = PurgeFilter(tokenCount: self.entryCount)
         for scope in filtered {
-            sqlite3_reset(tokens)
-            sqlite3_bind_int64(tokens, 1, scope.identifier)
-            var code = sqlite3_step(tokens)
-            while code == SQLITE_ROW {
-                filter.insert(TokenTableRow(statement: tokens).octets(0))
-                code = sqlite3_step(tokens)
-            }
-            guard code == SQLITE_DONE else { throw DatabaseError(failureOf: reading.sqliteStatement) }
+            self.reading.bind(scope.identifier, at: 1)
+            try self.reading.forEachRow { filter.insert($0) }
         }
         self.filter = filter
-        self.lookUp = try database.makeStatement(sql: "SELECT failed_at FROM dead WHERE scope = ?1 AND token = ?2")
     }
 
     /// The topics of the rules that the list has entries for.
-    static func scopes(
+    private static func scopes(
         _ database: Database,
         _ rules: TokenTableRules
     ) throws -> [(identifier: Int64, scope: PurgeScope)] {
@@ -70,25 +62,24 @@ struct DeadTokens {
 
     /// When a token failed, as the rules see it; `nil` where it is not dead.
     ///
-    /// Of several topics it is the earliest failure: what registered after that is alive in that topic.
-    ///
     /// - Parameters:
     ///   - token: the octets.
     ///   - topic: gives the topic of the row; asked only where it matters.
     func failure(of token: UnsafeRawBufferPointer, topic: () -> String?) throws -> Int64? {
         guard self.filter.mayContain(token) else { return nil }
-        switch self.matching {
-        case .all(let scopes):
-            var earliest: Int64?
-            for scope in scopes {
-                guard let failedAt = try self.find(token, scope) else { return nil }
-                earliest = min(earliest ?? failedAt, failedAt)
-            }
-            return earliest
-        case .topicOfRow(let scopes):
-            guard let topic = topic(), let scope = scopes[topic] else { return nil }
-            return try self.find(token, scope)
+        guard case .column = self.rules.topic else { return try self.earliestFailure(of: token) }
+        guard let topic = topic(), let scope = self.scopesByTopic[topic] else { return nil }
+        return try self.find(token, scope)
+    }
+
+    /// Where a token is dead in every topic, when it was in the first; what registered after that is alive in one.
+    private func earliestFailure(of token: UnsafeRawBufferPointer) throws -> Int64? {
+        var earliest: Int64?
+        for scope in self.scopes {
+            guard let failedAt = try self.find(token, scope.identifier) else { return nil }
+            earliest = min(earliest ?? failedAt, failedAt)
         }
+        return earliest
     }
 
     private func find(_ token: UnsafeRawBufferPointer, _ scope: Int64) throws -> Int64? {
@@ -104,6 +95,27 @@ struct DeadTokens {
         if code == SQLITE_DONE { return nil }
         guard code == SQLITE_ROW else { throw PurgeListError(DatabaseError(failureOf: handle), path: self.path) }
         return sqlite3_column_int64(handle, 0)
+    }
+
+    /// Lends each token that is dead by the rules, ordered by topic and octets.
+    func forEach(_ body: (DeadToken) throws -> Void) throws {
+        let isEveryTopic = self.rules.topic == .everyTopic
+        let handle = self.details.sqliteStatement
+        for (identifier, scope) in isEveryTopic ? self.scopes.prefix(1) : self.scopes[...] {
+            sqlite3_reset(handle)
+            sqlite3_bind_int64(handle, 1, identifier)
+            var code = sqlite3_step(handle)
+            while code == SQLITE_ROW {
+                let row = TokenTableRow(statement: handle)
+                let octets = row.octets(0)
+                let failedAt = isEveryTopic ? try self.earliestFailure(of: octets) : sqlite3_column_int64(handle, 1)
+                if let failedAt {
+                    try body(DeadToken(scope: scope, octets: Array(octets), failedAt: failedAt))
+                }
+                code = sqlite3_step(handle)
+            }
+            guard code == SQLITE_DONE else { throw DatabaseError(failureOf: handle) }
+        }
     }
 }
 

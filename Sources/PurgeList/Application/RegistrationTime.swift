@@ -128,6 +128,26 @@ struct RegistrationTime: Equatable {
         return marchYear * 365 + leapDays + (marchMonth * 306 + 5) / 10 + day - 719_469
     }
 
+    /// A moment as `2026-01-05 10:00:00`, in UTC; of the years 1970 to 9999.
+    static func text(_ seconds: Int64) -> String {
+        let bounded = min(max(seconds, 0), PurgeLimits.times.upperBound)
+        let day = Int64((Double(bounded) / 86_400).rounded(.down))
+        // An average year is 365.2425 days; the estimate is off by one at most.
+        var year = Int64((Double(day) / 365.2425).rounded(.down)) + 1970
+        if self.dayNumber(year: year, month: 1, day: 1) > day { year -= 1 }
+        if self.dayNumber(year: year + 1, month: 1, day: 1) <= day { year += 1 }
+        var month: Int64 = 12
+        while self.dayNumber(year: year, month: month, day: 1) > day { month -= 1 }
+        let date = day - self.dayNumber(year: year, month: month, day: 1) + 1
+        let time = bounded - day * 86_400
+        func padded(_ number: Int64, _ digitCount: Int) -> String {
+            let text = String(number)
+            return String(repeating: "0", count: max(0, digitCount - text.count)) + text
+        }
+        return "\(padded(year, 4))-\(padded(month, 2))-\(padded(date, 2)) "
+            + "\(padded(time / 3600, 2)):\(padded(time / 60 % 60, 2)):\(padded(time % 60, 2))"
+    }
+
     private static func dayCount(month: Int64, year: Int64) -> Int64 {
         let isLeapYear = year.isMultiple(of: 4) && (!year.isMultiple(of: 100) || year.isMultiple(of: 400))
         if month == 2 { return isLeapYear ? 29 : 28 }
