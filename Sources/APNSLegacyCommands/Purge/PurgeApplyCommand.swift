@@ -47,7 +47,7 @@ public struct PurgeApplyCommand: AsyncParsableCommand, Sendable {
                     + "the failure would go. --created-column is the next best; --ignore-registration prunes blindly."
             )
         }
-        if self.target.ignoreRegistration, self.change.grace.secondCount > 0 {
+        if self.target.ignoreRegistration, self.change.grace != nil {
             throw ValidationError("--grace is counted from the registration, which --ignore-registration ignores.")
         }
         if self.elsewhere.sql != nil, self.change.batch ?? 1 > PruneScript.batchTokenCountMax {
@@ -94,7 +94,7 @@ public struct PurgeApplyCommand: AsyncParsableCommand, Sendable {
         application.fractionMax = self.change.maxFraction
         application.batchRowCountMax = self.change.batch ?? application.batchRowCountMax
         application.isDryRun = self.change.dryRun
-        application.lockWait = .seconds(self.change.lockWait.secondCount)
+        if let wait = self.change.lockWait { application.lockWait = .seconds(wait.seconds) }
         self.warn()
         let start = ContinuousClock.now
         let report = try application.run(list)
@@ -162,7 +162,7 @@ public struct PurgeApplyCommand: AsyncParsableCommand, Sendable {
     }
 
     private func hand(_ list: PurgeList, to command: String) throws -> ExitStatus {
-        var hook = PurgeHook(command, deadline: .seconds(self.elsewhere.execDeadline.secondCount))
+        var hook = PurgeHook(command, deadline: self.elsewhere.execDeadline.map { .seconds($0.seconds) })
         hook.batchTokenCount = self.change.batch ?? hook.batchTokenCount
         hook.isDryRun = self.change.dryRun
         do {
@@ -189,7 +189,7 @@ public struct PurgeApplyCommand: AsyncParsableCommand, Sendable {
         var rules = TokenTableRules(
             registration: self.registration ?? .ignored,
             environment: self.entries.environment,
-            graceSecondCount: self.change.grace.secondCount
+            graceSecondCount: self.change.grace?.seconds ?? 0
         )
         if let topic = self.entries.topic { rules.topic = .one(topic) }
         if let column = self.target.topicColumn { rules.topic = .column(column) }

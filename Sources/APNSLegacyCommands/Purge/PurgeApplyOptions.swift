@@ -65,6 +65,8 @@ struct PurgeActionOptions: ParsableArguments, Sendable {
         case deactivate
     }
 
+    private static let graceSecondCountMax: Int64 = 100 * 366 * 86_400
+
     @Option(help: ArgumentHelp("Delete rows, or set --active-column to 0.", valueName: "delete|deactivate"))
     var action = Action.delete
 
@@ -73,11 +75,11 @@ struct PurgeActionOptions: ParsableArguments, Sendable {
 
     @Option(
         help: ArgumentHelp(
-            "How much later than its registration a token must have failed: 90s, 30m, 12h, 1d, 2w.",
+            "How much later than its registration a token must have failed, such as 12h or 1d; by default at all.",
             valueName: "span"
         )
     )
-    var grace = PurgeSpan(secondCount: 0)
+    var grace: PurgeSpan?
 
     @Option(
         help: ArgumentHelp("Change nothing where more than this part of the rows would go; 0 to 1.", valueName: "part")
@@ -87,8 +89,8 @@ struct PurgeActionOptions: ParsableArguments, Sendable {
     @Option(help: ArgumentHelp("The most rows or tokens of a batch.", valueName: "number"))
     var batch: Int?
 
-    @Option(help: ArgumentHelp("How long to wait for a lock that the application holds.", valueName: "span"))
-    var lockWait = PurgeSpan(secondCount: 30)
+    @Option(help: ArgumentHelp("How long to wait for a lock of the application; by default 30s.", valueName: "span"))
+    var lockWait: PurgeSpan?
 
     @Flag(help: "Count what would go, and change nothing.")
     var dryRun = false
@@ -100,9 +102,12 @@ struct PurgeActionOptions: ParsableArguments, Sendable {
         guard (self.action == .deactivate) == (self.activeColumn != nil) else {
             throw ValidationError("--action deactivate and --active-column go together.")
         }
+        guard self.grace?.seconds ?? 0 <= Self.graceSecondCountMax else {
+            throw ValidationError("--grace is at most a hundred years.")
+        }
         guard (0...1).contains(self.maxFraction) else { throw ValidationError("--max-fraction is 0 to 1.") }
         guard (1...10_000).contains(self.batch ?? 1) else { throw ValidationError("--batch is 1 to 10000.") }
-        guard (0...86_400).contains(self.lockWait.secondCount) else {
+        guard (0...86_400).contains(self.lockWait?.seconds ?? 0) else {
             throw ValidationError("--lock-wait is at most a day.")
         }
     }
@@ -148,12 +153,12 @@ struct PurgeElsewhereOptions: ParsableArguments, Sendable {
     )
     var exec: String?
 
-    @Option(help: ArgumentHelp("How long a run of --exec may take.", valueName: "span"))
-    var execDeadline = PurgeSpan(secondCount: 600)
+    @Option(help: ArgumentHelp("How long a run of --exec may take; by default 10m.", valueName: "span"))
+    var execDeadline: PurgeSpan?
 
     func validate() throws {
         guard self.sql != nil || self.sqlFile == nil else { throw ValidationError("--sql-file needs --sql.") }
-        guard (1...604_800).contains(self.execDeadline.secondCount) else {
+        guard (1...604_800).contains(self.execDeadline?.seconds ?? 1) else {
             throw ValidationError("--exec-deadline is one second to one week.")
         }
     }

@@ -12,6 +12,8 @@ struct PurgeHook {
 
     /// Tokens of a batch, where nobody says otherwise.
     private static let batchTokenCountDefault = 1000
+    /// How long a batch may take, where nobody says otherwise.
+    private static let deadlineDefault = Duration.seconds(600)
 
     var batchTokenCount = PurgeHook.batchTokenCountDefault
     var isDryRun = false
@@ -22,9 +24,9 @@ struct PurgeHook {
     private(set) var tokenCount = 0
     private(set) var batchCount = 0
 
-    init(_ command: String, deadline: Duration) {
+    init(_ command: String, deadline: Duration?) {
         self.command = command
-        self.deadline = deadline
+        self.deadline = deadline ?? Self.deadlineDefault
     }
 
     /// What was handed over so far.
