@@ -196,6 +196,7 @@ let package = Package(
         .target(
             name: "APNSLegacyCommands",
             dependencies: [
+                "APNSGateway",
                 "APNSPayload",
                 "APNSProvider",
                 "APNSSession",
@@ -221,6 +222,7 @@ let package = Package(
             name: "APNSLegacyCommandsTests",
             dependencies: [
                 "APNSLegacyCommands", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "OpenSSLTLS",
+                "PurgeList",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: settings

@@ -56,7 +56,7 @@ extension PurgeEntry: CustomStringConvertible, CustomReflectable {
 
 extension PurgeEntry {
     /// What keeps the list from taking it, if anything.
-    func check() throws(PurgeListError) {
+    package func check() throws(PurgeListError) {
         guard (1...PurgeLimits.tokenOctetCountMax).contains(self.token.count) else {
             throw .tokenOctetCount(self.token.count)
         }

@@ -34,7 +34,11 @@ public final class PurgeList: Sendable {
             try queue.close()
             let pool = try DatabasePool(path: path, configuration: PurgeList.configuration)
             // The spool of feedback is given up on the word that the list has it, so its word must outlive the power.
-            try pool.writeWithoutTransaction { try $0.execute(sql: "PRAGMA synchronous = FULL") }
+            try pool.writeWithoutTransaction { database in
+                try database.execute(
+                    sql: "PRAGMA synchronous = FULL; PRAGMA cache_size = -\(PurgeLimits.cacheKibibyteCount)"
+                )
+            }
             return pool
         }
     }
@@ -53,12 +57,7 @@ public final class PurgeList: Sendable {
         configuration.label = "purge list"
         configuration.busyMode = .timeout(PurgeList.busyDuration / .seconds(1))
         configuration.prepareDatabase { database in
-            try database.execute(
-                sql: """
-                    PRAGMA cache_size = -\(PurgeLimits.cacheKibibyteCount);
-                    PRAGMA journal_size_limit = \(PurgeLimits.journalOctetCountMax);
-                    """
-            )
+            try database.execute(sql: "PRAGMA journal_size_limit = \(PurgeLimits.journalOctetCountMax)")
         }
         return configuration
     }

@@ -4,7 +4,7 @@ public import ArgumentParser
 import PurgeList
 
 /// `apns-legacy purge apply`: prunes a token table from the purge list.
-public struct PurgeApplyCommand: AsyncParsableCommand, Sendable {
+public struct PurgeApplyCommand: ParsableCommand, Sendable {
     /// Name, help text and manual.
     public static let configuration = CommandConfiguration(
         commandName: "apply",
@@ -62,17 +62,8 @@ public struct PurgeApplyCommand: AsyncParsableCommand, Sendable {
     }
 
     /// Prunes.
-    public func run() async throws {
-        do {
-            let status = try self.apply()
-            if status != .success { throw status.code }
-        } catch let code as ExitCode {
-            throw code
-        } catch {
-            let failure = CommandFailure(purging: error)
-            Talk.say("apns-legacy purge apply: \(failure)")
-            throw failure.status.code
-        }
+    public func run() throws {
+        try CommandFailure.ending("purge apply") { try self.apply() }
     }
 
     private func apply() throws -> ExitStatus {

@@ -164,7 +164,6 @@ struct PurgeElsewhereOptions: ParsableArguments, Sendable {
     }
 }
 
-extension PushEnvironment: ExpressibleByArgument {}
 extension SQLDialect: ExpressibleByArgument {}
 extension TokenLiteral: ExpressibleByArgument {}
 extension PruneScript.Clock: ExpressibleByArgument {}

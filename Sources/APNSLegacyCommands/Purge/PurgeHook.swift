@@ -113,7 +113,12 @@ struct PurgeHook {
         defer { posix_spawnattr_destroy(&attributes) }
         // A group of its own, so that what it starts ends with it when its time is over.
         posix_spawnattr_setpgroup(&attributes, 0)
-        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETPGROUP))
+        // This program ignores SIGPIPE, and the command would inherit that.
+        var signals = sigset_t()
+        sigemptyset(&signals)
+        sigaddset(&signals, SIGPIPE)
+        posix_spawnattr_setsigdefault(&attributes, &signals)
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF))
         var words: [UnsafeMutablePointer<CChar>?] = ["/bin/sh", "-c", self.command].map { (word: String) in strdup(word) }
         defer { for word in words { free(word) } }
         words.append(nil)
