@@ -12,8 +12,8 @@ struct PurgeElsewhereSummary {
         var text = "purge apply: \(SendSummary.counted(UInt64(self.tokenCount), "token")) \(self.verb) in "
         text += self.batchCount == 1 ? "1 batch" : "\(SendSummary.grouped(UInt64(self.batchCount))) batches"
         if self.skippedCount > 0 {
-            text += "; \(SendSummary.grouped(UInt64(self.skippedCount))) left out, since their topic has characters that "
-            text += "no bundle identifier has"
+            text += "; \(SendSummary.grouped(UInt64(self.skippedCount))) left out, since their topic has "
+            text += "characters that no bundle identifier has"
         }
         return text
     }

@@ -88,7 +88,9 @@ struct PurgeHook {
         _ = fcntl(file, F_SETFD, FD_CLOEXEC)
         var offset = 0
         while offset < self.lines.count {
-            let count = self.lines.withUnsafeBytes { write(file, $0.baseAddress.map { $0 + offset }, $0.count - offset) }
+            let count = self.lines.withUnsafeBytes {
+                write(file, $0.baseAddress.map { $0 + offset }, $0.count - offset)
+            }
             if count < 0, errno == EINTR { continue }
             guard count > 0 else {
                 let reason = String(cString: strerror(errno))
@@ -119,7 +121,8 @@ struct PurgeHook {
         sigaddset(&signals, SIGPIPE)
         posix_spawnattr_setsigdefault(&attributes, &signals)
         posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF))
-        var words: [UnsafeMutablePointer<CChar>?] = ["/bin/sh", "-c", self.command].map { (word: String) in strdup(word) }
+        var words: [UnsafeMutablePointer<CChar>?] = ["/bin/sh", "-c", self.command].map { (word: String) in strdup(word)
+        }
         defer { for word in words { free(word) } }
         words.append(nil)
         var pid: pid_t = 0

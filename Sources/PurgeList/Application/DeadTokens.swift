@@ -62,9 +62,7 @@ struct DeadTokens {
 
     /// When a token failed, as the rules see it; `nil` where it is not dead.
     ///
-    /// - Parameters:
-    ///   - token: the octets.
-    ///   - topic: gives the topic of the row; asked only where it matters.
+    /// It asks for the topic of the row only where that matters.
     func failure(of token: UnsafeRawBufferPointer, topic: () -> String?) throws -> Int64? {
         guard self.filter.mayContain(token) else { return nil }
         guard case .column = self.rules.topic else { return try self.earliestFailure(of: token) }

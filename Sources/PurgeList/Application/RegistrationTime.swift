@@ -120,7 +120,9 @@ struct RegistrationTime: Equatable {
 
     // MARK: The calendar
 
-    /// Days since 1970-01-01. Years begin in March here, so that the day that is sometimes there comes last.
+    /// Days since 1970-01-01.
+    ///
+    /// Years begin in March here, so that the day that is sometimes there comes last.
     private static func dayNumber(year: Int64, month: Int64, day: Int64) -> Int64 {
         let marchYear = month > 2 ? year : year - 1
         let marchMonth = (month + 9) % 12

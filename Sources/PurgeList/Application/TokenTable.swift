@@ -17,7 +17,8 @@ struct TokenTable {
     /// Looks at the table; nothing is changed.
     init(_ database: Database, table: String, tokenColumn: String, _ rules: TokenTableRules) throws {
         let name = try Self.name(of: table, database)
-        let rows = try Row.fetchAll(database, sql: "SELECT name, hidden, pk FROM pragma_table_xinfo(?)", arguments: [name])
+        let sql = "SELECT name, hidden, pk FROM pragma_table_xinfo(?)"
+        let rows = try Row.fetchAll(database, sql: sql, arguments: [name])
         let columns = rows.map { Column(name: $0[0], isGenerated: $0[1] as Int >= 2, keyPosition: $0[2]) }
         func quoted(_ column: String) throws -> String {
             guard let index = SQLName.index(of: column, in: columns.map(\.name)) else {
@@ -90,7 +91,8 @@ struct TokenTable {
     var registrationIndex: Int32? { self.registration.map { _ in self.tokenIndex + 1 } }
     var topicIndex: Int32? { self.topic.map { _ in self.tokenIndex + (self.registration == nil ? 1 : 2) } }
     var activeIndex: Int32? {
-        self.active.map { _ in Int32(self.keys.count + [self.token, self.registration, self.topic].count { $0 != nil }) }
+        let places = [self.token, self.registration, self.topic].count { $0 != nil }
+        return self.active.map { _ in self.tokenIndex + Int32(places) }
     }
 
     /// Reads rows in the order of their keys, behind the key that the arguments say.

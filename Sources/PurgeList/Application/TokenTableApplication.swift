@@ -20,7 +20,7 @@ public struct TokenTableApplication: Hashable, Sendable {
     public var rules: TokenTableRules
     /// The largest part of the rows that may go at once, 0 to 1; the default is 0.2.
     public var fractionMax = 0.2
-    /// The most rows of a transaction; fewer are taken where they take long. The default is 10,000.
+    /// The most rows of a transaction, of which fewer are taken where they take long; the default is 10,000.
     public var batchRowCountMax = TokenTableLimits.batchRowCountMax
     /// Whether rows are only counted; the default is `false`.
     public var isDryRun = false

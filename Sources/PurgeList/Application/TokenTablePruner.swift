@@ -78,7 +78,11 @@ struct TokenTablePruner {
         self.waitForLocks(self.lockWait)
         try self.database.beginTransaction(.immediate)
         let start = ContinuousClock.now
-        defer { self.freeSince = .now }
+        defer {
+            // The looks at the table in between wait for others as long as may be.
+            self.waitForLocks(self.lockWait)
+            self.freeSince = .now
+        }
         // Counted again from here where the transaction fails.
         var counts = (pruned: 0, changed: 0)
         var refused: [Int64] = []
@@ -92,7 +96,8 @@ struct TokenTablePruner {
                 case .refused: refused.append(self.number(index))
                 }
                 rowCount += 1
-                if rowCount.isMultiple(of: 16), ContinuousClock.now - start > TokenTableLimits.changeDurationMax { break }
+                let isLate = ContinuousClock.now - start > TokenTableLimits.changeDurationMax
+                if isLate { break }
             }
             self.waitForLocks(TokenTableLimits.commitWaitDuration)
             try self.database.commit()

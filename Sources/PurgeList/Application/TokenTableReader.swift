@@ -20,9 +20,7 @@ struct TokenTableReader {
         self.key = SQLiteValues()
     }
 
-    /// Lends rows until the time for a look is over, `take` says that it is enough, or the table ends.
-    ///
-    /// - Parameter take: is given each row; answers whether it takes more.
+    /// Lends rows to `take` until it wants no more, the time for a look is over, or the table ends.
     mutating func read(_ take: (TokenTableRow) throws -> Bool) throws {
         let statement = (self.isFirst ? self.first : self.next).sqliteStatement
         sqlite3_reset(statement)

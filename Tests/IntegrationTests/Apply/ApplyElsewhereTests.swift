@@ -104,7 +104,7 @@ import Testing
         #expect(objects.allSatisfy { $0["topic"] as? String == ApplyScene.topic })
     }
 
-    @Test func `a hook that fails in the middle stops with 75 and the batch, and runs again from the start`() async throws {
+    @Test func `a hook that fails in the middle stops with 75 and the batch, and runs again`() async throws {
         try self.scene.record(1...25)
         let count = self.scene.path("count")
         let hook = "cat > /dev/null; echo x >> '\(count)'; test $(wc -l < '\(count)') -ne 2"

@@ -101,7 +101,8 @@ import Testing
     @Test(
         arguments: [
             ([], "--database"), (["--sql", "ansi"], "--registered-column"), (["--sql", "oracle"], "--sql"),
-            (["--database", "x", "--sql", "ansi"], "--database"), (["--sql-file", "x", "--database", "y"], "--sql-file"),
+            (["--database", "x", "--sql", "ansi"], "--database"),
+            (["--sql-file", "x", "--database", "y"], "--sql-file"),
             (["--database", "x", "--registered-column", "a", "--created-column", "b"], "--created-column"),
             (["--database", "x", "--ignore-registration", "--grace", "1d"], "--grace"),
             (["--database", "x", "--registered-column", "a", "--max-fraction", "1.5"], "--max-fraction"),

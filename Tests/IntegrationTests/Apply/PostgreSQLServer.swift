@@ -57,8 +57,12 @@ final class PostgreSQLServer: Sendable {
         let name = self.folder + "/" + UUID().uuidString
         try Data(sql.utf8).write(to: URL(filePath: name + ".sql"))
         let streams = Child.Streams(output: name + ".out", error: name + ".err")
-        let options = ["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", self.folder, "-U", "tests", "-d", "postgres"]
-        let ending = try await Child(options + ["-f", name + ".sql"], streams, program: "/usr/bin/psql").end()
+        let options = ["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", self.folder, "-U", "tests"]
+        let ending = try await Child(
+            options + ["-d", "postgres", "-f", name + ".sql"],
+            streams,
+            program: "/usr/bin/psql"
+        ).end()
         guard ending.code == 0 else {
             let error = try String(contentsOfFile: name + ".err", encoding: .utf8)
             throw Child.Failure(description: "psql: \(ending) \(error)")

@@ -115,7 +115,8 @@ import Testing
             let quoted = "\"" + name.unicodeScalars.map { $0 == "\"" ? "\"\"" : String($0) }.joined() + "\""
             let registered = "\"r" + quoted.dropFirst()
             try database.execute(sql: "CREATE TABLE \(quoted) (\(quoted) TEXT, \(registered) INTEGER)")
-            try database.execute(sql: "INSERT INTO \(quoted) VALUES ('01010101', 5), ('01010101', 9999999999), ('02', 5)")
+            let rows = "('01010101', 5), ('01010101', 9999999999), ('02', 5)"
+            try database.execute(sql: "INSERT INTO \(quoted) VALUES \(rows)")
             try database.execute(sql: "CREATE TABLE users (id)")
             try database.execute(sql: self.text(script).text)
             #expect(try Int.fetchOne(database, sql: "SELECT count(*) FROM \(quoted)") == 2)
