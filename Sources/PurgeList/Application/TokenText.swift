@@ -4,6 +4,8 @@
 ///
 /// A table may mix spellings, so each value is judged by itself.
 enum TokenText {
+    /// The digits of the usual 32 octets.
+    private static var usualDigitCount: Int { 64 }
     /// The length of an unpadded base64 text of the usual 32 octets.
     private static var unpaddedCharacterCount: Int { 43 }
     /// So many letters that are no hexadecimal digits make a text without padding base64.
@@ -21,6 +23,9 @@ enum TokenText {
         text: UnsafeRawBufferPointer,
         into target: UnsafeMutableRawBufferPointer
     ) -> (octetCount: Int, spelling: TokenSpelling)? {
+        if text.count == self.usualDigitCount, let spelling = self.decodeUsual(text, into: target) {
+            return (self.usualDigitCount / 2, spelling)
+        }
         if let count = self.decodeDigits(text, into: target) { return (count, self.letterCase(text)) }
         let text = self.trimmed(text)
         if let found = self.decodeSpaced(text, into: target) { return found }
@@ -32,14 +37,46 @@ enum TokenText {
         blob: UnsafeRawBufferPointer,
         into target: UnsafeMutableRawBufferPointer
     ) -> (octetCount: Int, spelling: TokenSpelling)? {
-        // That 64 random octets are all digits does not happen.
-        if blob.count == 64, self.decodeDigits(blob, into: target) != nil { return (32, .textBlob) }
+        // That so many random octets are all digits does not happen.
+        if blob.count == self.usualDigitCount, self.decodeUsual(blob, into: target) != nil {
+            return (self.usualDigitCount / 2, .textBlob)
+        }
         guard (1...PurgeLimits.tokenOctetCountMax).contains(blob.count) else { return nil }
         target.copyMemory(from: blob)
         return (blob.count, .blob)
     }
 
     // MARK: Hexadecimal digits
+
+    /// The usual number of digits with nothing between them, eight at a time.
+    private static func decodeUsual(
+        _ text: UnsafeRawBufferPointer,
+        into target: UnsafeMutableRawBufferPointer
+    ) -> TokenSpelling? {
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        let highBits = ones &* 0x80
+        var areDigits = highBits
+        var lower: UInt64 = 0
+        var upper: UInt64 = 0
+        for index in 0..<self.usualDigitCount / 8 {
+            let characters = UInt64(littleEndian: text.loadUnaligned(fromByteOffset: 8 * index, as: UInt64.self))
+            // Below 0x80, adding the distance from a bound to 0x80 sets bit 7 from that bound on, and carries nowhere.
+            let plain = characters & ~highBits
+            let folded = plain | (ones &* 0x20)
+            let areDecimal = (plain &+ ones &* (0x80 - 0x30)) & ~(plain &+ ones &* (0x80 - 0x3A)) & highBits
+            let areLetters = (folded &+ ones &* (0x80 - 0x61)) & ~(folded &+ ones &* (0x80 - 0x67)) & highBits
+            areDigits &= (areDecimal | areLetters) & ~characters
+            lower |= areLetters & (characters << 2)
+            upper |= areLetters & ~(characters << 2)
+            let values = (plain & (ones &* 0x0F)) &+ (areLetters >> 7) &* 9
+            var pairs = (values << 4 | values >> 8) & 0x00FF_00FF_00FF_00FF
+            pairs = (pairs | pairs >> 8) & 0x0000_FFFF_0000_FFFF
+            let octets = UInt32(truncatingIfNeeded: pairs | pairs >> 16).littleEndian
+            target.storeBytes(of: octets, toByteOffset: 4 * index, as: UInt32.self)
+        }
+        guard areDigits == highBits else { return nil }
+        return upper == 0 ? .hexadecimal : lower == 0 ? .upperHexadecimal : .mixedHexadecimal
+    }
 
     /// Digits with nothing between them.
     private static func decodeDigits(

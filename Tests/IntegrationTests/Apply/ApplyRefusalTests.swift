@@ -87,13 +87,13 @@ import Testing
     @Test func `a locked table is waited for, then left for the next run`() async throws {
         let queue = try DatabaseQueue(path: self.scene.database)
         let scene = self.scene
-        try queue.writeWithoutTransaction { try $0.execute(sql: "BEGIN EXCLUSIVE") }
+        try await queue.writeWithoutTransaction { try $0.execute(sql: "BEGIN EXCLUSIVE") }
         try await self.refuse(["--lock-wait", "0s"], 75, ["holds the lock", "Run again"])
-        try queue.writeWithoutTransaction { try $0.execute(sql: "COMMIT; BEGIN IMMEDIATE") }
+        try await queue.writeWithoutTransaction { try $0.execute(sql: "COMMIT; BEGIN IMMEDIATE") }
         try await self.refuse(["--lock-wait", "1s"], 75, ["holds the lock"])
         // Once it is free, a waiting run goes on.
         async let run = scene.apply()
-        try queue.writeWithoutTransaction { try $0.execute(sql: "COMMIT") }
+        try await queue.writeWithoutTransaction { try $0.execute(sql: "COMMIT") }
         #expect(try await run.code == 0)
         #expect(try scene.left() == Array(4...10))
     }
