@@ -12,11 +12,7 @@ struct DeadTokens {
     private let scopesByTopic: [String: Int64]
     private let filter: PurgeFilter
     private let lookUp: Statement
-    private let reading: PurgeStatement
     private let details: Statement
-
-    /// How many entries there are.
-    let entryCount: Int
 
     /// Reads the list through once, for the filter.
     init(_ database: Database, path: String, _ rules: TokenTableRules) throws {
@@ -30,14 +26,13 @@ struct DeadTokens {
             let sql = "SELECT count(*) FROM dead WHERE scope = ?"
             return try Int.fetchOne(database, sql: sql, arguments: [scope.identifier]) ?? 0
         }
-        self.entryCount = counts.reduce(0, +)
-        self.reading = try PurgeStatement(database, sql: "SELECT token FROM dead WHERE scope = ?1")
+        let reading = try PurgeStatement(database, sql: "SELECT token FROM dead WHERE scope = ?1")
         self.lookUp = try database.makeStatement(sql: "SELECT failed_at FROM dead WHERE scope = ?1 AND token = ?2")
         self.details = try database.makeStatement(sql: "SELECT token, failed_at FROM dead WHERE scope = ?1")
-        var filter = PurgeFilter(tokenCount: self.entryCount)
+        var filter = PurgeFilter(tokenCount: counts.reduce(0, +))
         for scope in filtered {
-            self.reading.bind(scope.identifier, at: 1)
-            try self.reading.forEachRow { filter.insert($0) }
+            reading.bind(scope.identifier, at: 1)
+            try reading.forEachRow { filter.insert($0) }
         }
         self.filter = filter
     }

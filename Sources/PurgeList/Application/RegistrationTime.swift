@@ -65,8 +65,9 @@ struct RegistrationTime: Equatable {
             return
         }
         // 1970 is day 2440587.5. As seconds, such a number would be in January 1970.
+        guard (2_440_587.5..<2_500_000).contains(number) else { return nil }
         let seconds = ((number - 2_440_587.5) * 86_400).rounded(.up)
-        guard number > 0, Self.plausible.contains(Int64(seconds)) else { return nil }
+        guard Self.plausible.contains(Int64(seconds)) else { return nil }
         self.init(seconds: Int64(seconds), kind: .julianDay)
     }
 

@@ -49,9 +49,9 @@ public struct TokenTableApplication: Hashable, Sendable {
     ///   - list: the purge list.
     ///   - counted: is called between counting and pruning, with the counts.
     /// - Returns: what was found and done.
-    /// - Throws: ``TokenTableError`` and ``PurgeListError`` where nothing was changed.
+    /// - Throws: ``TokenTableError`` where nothing was changed, and ``PurgeListError``.
     public func run(_ list: PurgeList, counted: (TokenTableReport) -> Void = { _ in }) throws -> TokenTableReport {
-        guard access(self.path, F_OK) == 0 else { throw TokenTableError.missingFile(path: self.path) }
+        if access(self.path, F_OK) != 0, errno == ENOENT { throw TokenTableError.missingFile(path: self.path) }
         for name in self.names where !SQLName.isFit(name) { throw TokenTableError.name(name) }
         return try PurgeListError.translated(path: list.path) {
             try list.pool.read { listDatabase in
@@ -101,7 +101,7 @@ public struct TokenTableApplication: Hashable, Sendable {
         if readableCount == 0, report.unreadableTokenCount > 0 {
             throw TokenTableError.noTokens(column: self.tokenColumn, table: self.table, rowCount: report.rowCount)
         }
-        report.dueCountMax = Int((Double(report.rowCount) * self.fractionMax).rounded(.down))
+        report.dueCountMax = self.largestCount(of: report.rowCount)
         if report.dueCount > report.dueCountMax {
             report.ending = .brake
         } else if self.isDryRun {
@@ -110,6 +110,11 @@ public struct TokenTableApplication: Hashable, Sendable {
             try self.prune(database, table, dead, &report)
         }
         return report
+    }
+
+    /// The part of the rows that may go; 0.29 of 100 is 29, though not in binary fractions.
+    private func largestCount(of rowCount: Int) -> Int {
+        min(rowCount, Int((Double(rowCount) * self.fractionMax + 1e-6).rounded(.down)))
     }
 
     private func count(_ database: Database, _ table: TokenTable, _ dead: DeadTokens) throws -> TokenTableReport {

@@ -38,7 +38,7 @@ public enum TokenTableError: Error, Hashable, Sendable {
     /// The list has several topics, and nothing says which of them the table is for.
     case severalTopics([String], PushEnvironment)
     /// A foreign key or another constraint refused a whole batch when it was to be committed.
-    case constraint(table: String, detail: String)
+    case constraint(path: String, detail: String)
     /// Something else that SQLite says.
     case database(path: String, code: Int32, detail: String)
 }
@@ -76,9 +76,9 @@ extension TokenTableError: CustomStringConvertible {
         case .severalTopics(let topics, let environment):
             "The purge list has several topics for \(environment.rawValue): \(list(topics)). Say with --topic or "
                 + "--topic-column which of them a row is for, or --require-all-topics for what is dead in all of them."
-        case .constraint(let table, let detail):
-            "A constraint keeps rows of \(quoted(table)) from going (\(detail)). Prune what refers to them first, or "
-                + "use --action deactivate."
+        case .constraint(let path, let detail):
+            "A constraint of the database \(path) keeps rows from going (\(detail)). Prune what refers to them first, "
+                + "or use --action deactivate."
         case .database(let path, let code, let detail): "The database \(path): SQLite says \(detail) (\(code))."
         }
     }
@@ -95,6 +95,7 @@ extension TokenTableError {
         case .SQLITE_READONLY, .SQLITE_PERM: self = .readOnly(path: path)
         case .SQLITE_CORRUPT: self = .corrupt(path: path, detail: detail)
         case .SQLITE_FULL: self = .full(path: path)
+        case .SQLITE_CONSTRAINT: self = .constraint(path: path, detail: detail)
         case .SQLITE_BUSY, .SQLITE_LOCKED, .SQLITE_PROTOCOL: self = .busy(path: path)
         default: self = .database(path: path, code: error.extendedResultCode.rawValue, detail: detail)
         }

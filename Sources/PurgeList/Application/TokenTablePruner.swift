@@ -48,17 +48,15 @@ struct TokenTablePruner {
     /// Prunes the rows that wait.
     mutating func prune() throws {
         var first = 0
-        var deadline: ContinuousClock.Instant?
+        var deadline = ContinuousClock.now + self.lockWait
         while first < self.waitingCount {
             self.leaveOthersTime()
             do {
                 first += try self.pruneBatch(from: first)
-                deadline = nil
+                deadline = .now + self.lockWait
             } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
                 // A reader stood in the way of the commit. It may go on while this waits.
-                let now = ContinuousClock.now
-                deadline = deadline ?? now + self.lockWait
-                if let deadline, now >= deadline { throw error }
+                if ContinuousClock.now >= deadline { throw error }
                 self.batchRowCount = max(1, self.batchRowCount / 2)
             }
         }

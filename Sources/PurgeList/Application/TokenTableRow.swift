@@ -14,8 +14,11 @@ struct TokenTableRow {
 
     /// The octets of a text or BLOB.
     func octets(_ column: Int32) -> UnsafeRawBufferPointer {
-        // In this order: asking for the octets may change their number.
-        let start = sqlite3_column_blob(self.statement, column)
+        // In this order: asking for text in UTF-8 may change the number of octets, where the database keeps UTF-16.
+        let start =
+            self.type(column) == SQLITE_TEXT
+            ? UnsafeRawPointer(sqlite3_column_text(self.statement, column))
+            : sqlite3_column_blob(self.statement, column)
         return UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(self.statement, column)))
     }
 

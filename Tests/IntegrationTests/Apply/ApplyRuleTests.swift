@@ -213,6 +213,15 @@ import Testing
         #expect(left == 1)
     }
 
+    @Test func `a database that keeps UTF-16 is pruned alike`() async throws {
+        try self.scene.record(1...3)
+        try self.scene.withDatabase { try $0.execute(sql: "PRAGMA encoding = 'UTF-16le'; PRAGMA user_version = 1") }
+        try self.scene.makeTable(1...10)
+        let run = try await self.scene.apply(["--topic-column", "bundle_id"])
+        #expect(try run.code == 0 && run.count("pruned") == 3)
+        #expect(try self.scene.left() == Array(4...10))
+    }
+
     @Test func `a row that a foreign key holds stays, and the others go`() async throws {
         try self.scene.record(1...3)
         try self.scene.makeTable(1...10)

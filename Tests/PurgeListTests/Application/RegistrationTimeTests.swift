@@ -54,7 +54,7 @@ struct RegistrationTimeTests {
         for number in [0, 1, -1, 789_300_000, 2_461_046, 20_458, 1_767_608_430_000_000, .max, .min] as [Int64] {
             #expect(RegistrationTime(number) == nil, "\(number)")
         }
-        for number in [0, -1, 789_300_000.5, .nan, .infinity, -.infinity, 1e300, 1e-300] as [Double] {
+        for number in [0, -1, 789_300_000.5, .nan, .infinity, -.infinity, 1e300, 1e-300, 9e14, -9e14] as [Double] {
             #expect(RegistrationTime(number) == nil, "\(number)")
         }
     }
