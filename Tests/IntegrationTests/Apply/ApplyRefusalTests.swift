@@ -85,7 +85,7 @@ import Testing
     }
 
     @Test func `a locked table is waited for, then left for the next run`() async throws {
-        let queue = try DatabaseQueue(path: self.scene.database)
+        let queue = try self.scene.secondConnection()
         let scene = self.scene
         try await queue.writeWithoutTransaction { try $0.execute(sql: "BEGIN EXCLUSIVE") }
         try await self.refuse(["--lock-wait", "0s"], 75, ["holds the lock", "Run again"])

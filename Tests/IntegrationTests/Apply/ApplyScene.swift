@@ -87,6 +87,14 @@ final class ApplyScene: Sendable {
         return try queue.writeWithoutTransaction(body)
     }
 
+    /// A second connection of the application, which may stay in the middle of a transaction.
+    func secondConnection() throws -> DatabaseQueue {
+        var configuration = Configuration()
+        configuration.allowsUnsafeTransactions = true
+        configuration.busyMode = .timeout(10)
+        return try DatabaseQueue(path: self.database, configuration: configuration)
+    }
+
     /// Makes a table of devices; those of `numbers` registered `age` seconds before the failure.
     func makeTable(_ numbers: some Sequence<Int>, age: Int64 = 100) throws {
         try self.withDatabase { database in

@@ -101,12 +101,9 @@ import Testing
             _ = try String.fetchOne(database, sql: "PRAGMA journal_mode = \(journal)")
         }
         let waiting = NIOLockedValueBox((longest: Duration.zero, count: 0, isOver: false))
-        let path = self.scene.database
+        let queue = try self.scene.secondConnection()
         // A second connection of its own thread: locks of SQLite hold between connections as between processes.
         let writer = Task.detached {
-            var configuration = Configuration()
-            configuration.busyMode = .timeout(10)
-            let queue = try DatabaseQueue(path: path, configuration: configuration)
             while !waiting.withLockedValue(\.isOver) {
                 let wait = try await queue.writeWithoutTransaction { database in
                     let start = ContinuousClock.now
@@ -137,7 +134,7 @@ import Testing
         try self.scene.record(1...10)
         try self.scene.makeTable(1...100)
         // Without a write-ahead file, a reader keeps every commit waiting, and the commit all new readers.
-        let reader = try DatabaseQueue(path: self.scene.database)
+        let reader = try self.scene.secondConnection()
         try await reader.writeWithoutTransaction { database in
             try database.execute(sql: "BEGIN")
             _ = try Int.fetchOne(database, sql: "SELECT count(*) FROM devices")
