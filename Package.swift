@@ -234,6 +234,8 @@ let package = Package(
             dependencies: [
                 "APNSGateway", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS", "PurgeList", "TestSupport",
                 "apns-legacy",
+                "APNSGateway", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS", "PurgeList", "apns-legacy",
+                .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),

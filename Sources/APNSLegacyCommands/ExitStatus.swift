@@ -32,6 +32,8 @@ enum ExitStatus: Int32, Sendable {
     case notPermitted = 77
     /// 78: the configuration, a certificate or a key cannot be used.
     case configuration = 78
+    /// 79: more would be pruned than may go at once; nothing was changed.
+    case brake = 79
 
     var code: ExitCode { ExitCode(self.rawValue) }
 }
@@ -52,6 +54,7 @@ struct CommandFailure: Error, CustomStringConvertible {
         case let failure as CommandFailure: self = failure
         case let error as ProviderError: self.init(error)
         case let error as PurgeListError: self.init(error)
+        case let error as TokenTableError: self.init(error)
         case let error as TLSError: self.init(.configuration, "\(error)")
         default: self.init(.software, "\(error)")
         }

@@ -22,7 +22,7 @@ public struct PurgeCommand: ParsableCommand {
             """,
         subcommands: [
             PurgeListCommand.self, PurgeExportCommand.self, PurgeImportCommand.self, PurgeForgetCommand.self,
-            PurgeStatsCommand.self, PurgeCheckCommand.self, PurgeExpireCommand.self,
+            PurgeStatsCommand.self, PurgeApplyCommand.self, PurgeCheckCommand.self, PurgeExpireCommand.self,
         ]
     )
 

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import PurgeList
+
+extension CommandFailure {
+    /// Finds the exit code for a fault of a token table.
+    init(_ error: TokenTableError) {
+        let status: ExitStatus =
+            switch error {
+            case .missingFile, .cannotOpen: .noInput
+            case .notADatabase, .corrupt, .noTokens, .constraint: .dataError
+            case .readOnly, .full: .ioError
+            case .busy: .tryAgain
+            case .missingTable, .notATable, .missingColumn, .generatedColumn, .hiddenRowNumber, .name, .severalTopics:
+                .usage
+            case .database: .software
+            @unknown default: .software
+            }
+        self.init(status, "\(error)")
+    }
+}

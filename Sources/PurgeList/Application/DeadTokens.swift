@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import GRDB
+import GRDBSQLite
+
+/// The part of a purge list that is held against a table, as it is at one moment.
+struct DeadTokens {
+    private let path: String
+    private let rules: TokenTableRules
+    private let scopes: [(identifier: Int64, scope: PurgeScope)]
+    /// The scope of the topic that a row names.
+    private let scopesByTopic: [String: Int64]
+    private let filter: PurgeFilter
+    private let lookUp: Statement
+    private let details: Statement
+
+    /// Reads the list through once, for the filter.
+    init(_ database: Database, path: String, _ rules: TokenTableRules) throws {
+        self.path = path
+        self.rules = rules
+        self.scopes = try Self.scopes(database, rules)
+        self.scopesByTopic = Dictionary(uniqueKeysWithValues: self.scopes.map { ($0.scope.topic, $0.identifier) })
+        // A token that is dead in all of them is in each, so one is enough for the filter.
+        let filtered = rules.topic == .everyTopic ? self.scopes.prefix(1) : self.scopes[...]
+        let counts = try filtered.map { scope in
+            let sql = "SELECT count(*) FROM dead WHERE scope = ?"
+            return try Int.fetchOne(database, sql: sql, arguments: [scope.identifier]) ?? 0
+        }
+        let reading = try PurgeStatement(database, sql: "SELECT token FROM dead WHERE scope = ?1")
+        self.lookUp = try database.makeStatement(sql: "SELECT failed_at FROM dead WHERE scope = ?1 AND token = ?2")
+        self.details = try database.makeStatement(sql: "SELECT token, failed_at FROM dead WHERE scope = ?1")
+        var filter = PurgeFilter(tokenCount: counts.reduce(0, +))
+        for scope in filtered {
+            reading.bind(scope.identifier, at: 1)
+            try reading.forEachRow { filter.insert($0) }
+        }
+        self.filter = filter
+    }
+
+    /// The topics of the rules that the list has entries for.
+    private static func scopes(
+        _ database: Database,
+        _ rules: TokenTableRules
+    ) throws -> [(identifier: Int64, scope: PurgeScope)] {
+        var query = PurgeQuery()
+        query.environment = rules.environment
+        if case .one(let topic) = rules.topic { query.topic = topic }
+        let scopes = try PurgeList.scopes(database, matching: query).filter { scope in
+            let sql = "SELECT EXISTS (SELECT 1 FROM dead WHERE scope = ?)"
+            return try Bool.fetchOne(database, sql: sql, arguments: [scope.identifier]) ?? false
+        }
+        if rules.topic == .only, scopes.count > 1 {
+            throw TokenTableError.severalTopics(scopes.map(\.scope.topic), rules.environment)
+        }
+        return scopes
+    }
+
+    /// When a token failed, as the rules see it; `nil` where it is not dead.
+    ///
+    /// It asks for the topic of the row only where that matters.
+    func failure(of token: UnsafeRawBufferPointer, topic: () -> String?) throws -> Int64? {
+        guard self.filter.mayContain(token) else { return nil }
+        guard case .column = self.rules.topic else { return try self.earliestFailure(of: token) }
+        guard let topic = topic(), let scope = self.scopesByTopic[topic] else { return nil }
+        return try self.find(token, scope)
+    }
+
+    /// Where a token is dead in every topic, when it was in the first; what registered after that is alive in one.
+    private func earliestFailure(of token: UnsafeRawBufferPointer) throws -> Int64? {
+        var earliest: Int64?
+        for scope in self.scopes {
+            guard let failedAt = try self.find(token, scope.identifier) else { return nil }
+            earliest = min(earliest ?? failedAt, failedAt)
+        }
+        return earliest
+    }
+
+    private func find(_ token: UnsafeRawBufferPointer, _ scope: Int64) throws -> Int64? {
+        let handle = self.lookUp.sqliteStatement
+        sqlite3_bind_int64(handle, 1, scope)
+        sqlite3_bind_blob(handle, 2, token.baseAddress, Int32(token.count), nil)
+        defer {
+            sqlite3_reset(handle)
+            // The octets may be gone by the next look.
+            sqlite3_clear_bindings(handle)
+        }
+        let code = sqlite3_step(handle)
+        if code == SQLITE_DONE { return nil }
+        guard code == SQLITE_ROW else { throw PurgeListError(DatabaseError(failureOf: handle), path: self.path) }
+        return sqlite3_column_int64(handle, 0)
+    }
+
+    /// Lends each token that is dead by the rules, ordered by topic and octets.
+    func forEach(_ body: (DeadToken) throws -> Void) throws {
+        let isEveryTopic = self.rules.topic == .everyTopic
+        let handle = self.details.sqliteStatement
+        for (identifier, scope) in isEveryTopic ? self.scopes.prefix(1) : self.scopes[...] {
+            sqlite3_reset(handle)
+            sqlite3_bind_int64(handle, 1, identifier)
+            var code = sqlite3_step(handle)
+            while code == SQLITE_ROW {
+                let row = TokenTableRow(statement: handle)
+                let octets = row.octets(0)
+                let failedAt = isEveryTopic ? try self.earliestFailure(of: octets) : sqlite3_column_int64(handle, 1)
+                if let failedAt {
+                    try body(DeadToken(scope: scope, octets: Array(octets), failedAt: failedAt))
+                }
+                code = sqlite3_step(handle)
+            }
+            guard code == SQLITE_DONE else { throw DatabaseError(failureOf: handle) }
+        }
+    }
+}
+
+extension DatabaseError {
+    /// What SQLite says of a statement that failed; without its text and arguments, which hold tokens.
+    init(failureOf statement: SQLiteStatement) {
+        let connection = sqlite3_db_handle(statement)
+        self.init(
+            resultCode: ResultCode(rawValue: sqlite3_extended_errcode(connection)),
+            message: String(cString: sqlite3_errmsg(connection))
+        )
+    }
+}

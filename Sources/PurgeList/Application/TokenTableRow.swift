@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import GRDB
+import GRDBSQLite
+
+/// The row that a statement stands at; its octets are gone with the next step.
+struct TokenTableRow {
+    let statement: SQLiteStatement
+
+    /// The row number, which stands first where the table has any.
+    var number: Int64 { sqlite3_column_int64(self.statement, 0) }
+
+    func type(_ column: Int32) -> Int32 { sqlite3_column_type(self.statement, column) }
+
+    /// The octets of a text or BLOB.
+    func octets(_ column: Int32) -> UnsafeRawBufferPointer {
+        // In this order: asking for text in UTF-8 may change the number of octets, where the database keeps UTF-16.
+        let start =
+            self.type(column) == SQLITE_TEXT
+            ? UnsafeRawPointer(sqlite3_column_text(self.statement, column))
+            : sqlite3_column_blob(self.statement, column)
+        return UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(self.statement, column)))
+    }
+
+    /// The text of a text column; `nil` for any other value.
+    func text(_ column: Int32) -> String? {
+        guard self.type(column) == SQLITE_TEXT else { return nil }
+        return String(decoding: self.octets(column), as: UTF8.self)
+    }
+
+    /// Reads a token into a buffer; `nil` for what is none.
+    func token(
+        _ column: Int32,
+        into target: UnsafeMutableRawBufferPointer
+    ) -> (octetCount: Int, spelling: TokenSpelling)? {
+        switch self.type(column) {
+        case SQLITE_TEXT: TokenText.decode(text: self.octets(column), into: target)
+        case SQLITE_BLOB: TokenText.decode(blob: self.octets(column), into: target)
+        default: nil
+        }
+    }
+
+    /// Whether there is no token at all, as where a device never registered for push.
+    func isEmpty(_ column: Int32) -> Bool {
+        switch self.type(column) {
+        case SQLITE_NULL: true
+        case SQLITE_TEXT, SQLITE_BLOB: sqlite3_column_bytes(self.statement, column) == 0
+        default: false
+        }
+    }
+
+    /// Reads a time; `nil` for what is none.
+    func time(_ column: Int32) -> RegistrationTime? {
+        switch self.type(column) {
+        case SQLITE_INTEGER: RegistrationTime(sqlite3_column_int64(self.statement, column))
+        case SQLITE_FLOAT: RegistrationTime(sqlite3_column_double(self.statement, column))
+        case SQLITE_TEXT: RegistrationTime(text: self.octets(column))
+        default: nil
+        }
+    }
+
+    /// Whether the value says no: zero as a number or a text.
+    func isZero(_ column: Int32) -> Bool {
+        switch self.type(column) {
+        case SQLITE_NULL, SQLITE_BLOB: false
+        case SQLITE_TEXT: self.octets(column).elementsEqual("0".utf8)
+        default: sqlite3_column_double(self.statement, column) == 0
+        }
+    }
+}

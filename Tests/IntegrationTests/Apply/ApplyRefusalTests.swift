@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import GRDB
+import PurgeList
+import Testing
+
+/// Goal: what cannot be pruned is an error that says what to do, and nothing changes.
+@Suite(.timeLimit(.minutes(3))) struct ApplyRefusalTests {
+    let scene: ApplyScene
+
+    init() throws {
+        self.scene = try ApplyScene()
+        try self.scene.record(1...3)
+        try self.scene.makeTable(1...10)
+    }
+
+    private var octets: Data { get throws { try Data(contentsOf: URL(filePath: self.scene.database)) } }
+
+    /// Runs with options behind the usual ones, of which the last of a kind counts.
+    private func refuse(_ arguments: [String], _ code: Int32, _ texts: [String]) async throws {
+        let before = try self.octets
+        let run = try await self.scene.apply(arguments)
+        #expect(run.code == code, "\(run)")
+        for text in texts { #expect(run.error.contains(text), "\(run.error)") }
+        #expect(try self.octets == before)
+    }
+
+    @Test func `a missing table, column or file is named, with what there is`() async throws {
+        try await self.refuse(["--table", "device"], 64, ["\"device\"", "\"devices\""])
+        try await self.refuse(["--token-column", "tokn"], 64, ["\"tokn\"", "\"token\"", "\"updated_at\""])
+        try await self.refuse(["--registered-column", "seen"], 64, ["\"seen\"", "\"updated_at\""])
+        try await self.refuse(["--topic-column", "topic"], 64, ["\"topic\"", "\"bundle_id\""])
+        try await self.refuse(["--action", "deactivate", "--active-column", "on"], 64, ["\"on\"", "\"active\""])
+        try await self.refuse(["--database", self.scene.path("none.db")], 66, ["none.db"])
+        #expect(!FileManager.default.fileExists(atPath: self.scene.path("none.db")))
+        try await self.refuse(["--purge-list", self.scene.path("none.db")], 66, ["none.db"])
+        try await self.refuse(["--table", ""], 64, ["cannot be the name"])
+    }
+
+    @Test func `views, virtual tables and computed columns are refused`() async throws {
+        try self.scene.withDatabase { database in
+            try database.execute(sql: "CREATE VIEW alive AS SELECT * FROM devices")
+            try database.execute(sql: "CREATE VIRTUAL TABLE search USING fts5(token, updated_at)")
+            try database.execute(sql: "CREATE TABLE computed (token, updated_at, flags INTEGER, active AS (flags & 1))")
+        }
+        try await self.refuse(["--table", "alive"], 64, ["is a view"])
+        try await self.refuse(["--table", "search"], 64, ["is a virtual table"])
+        let computed = ["--table", "computed", "--action", "deactivate", "--active-column", "active"]
+        try await self.refuse(computed, 64, ["computed from others"])
+    }
+
+    @Test func `a table of nonsense is refused`() async throws {
+        try await self.refuse(["--token-column", "id"], 65, ["None of the 10 rows", "another column"])
+    }
+
+    @Test func `a file that is no database is refused`() async throws {
+        let path = self.scene.path("text.db")
+        try Data(repeating: 0x61, count: 5000).write(to: URL(filePath: path))
+        try await self.refuse(["--database", path], 65, ["not an SQLite database", "--sql"])
+    }
+
+    @Test func `a file that may not be written is refused`() async throws {
+        // The rights of files do not bind root, so root runs it as nobody.
+        let setpriv = "/usr/bin/setpriv"
+        let folder = self.scene.folder
+        chmod(folder, 0o755)
+        chmod(self.scene.database, 0o444)
+        for name in ["purge.db", "purge.db-wal", "purge.db-shm"] { chmod(self.scene.path(name), 0o666) }
+        let program = try Child.program
+        let arguments = ["purge", "apply", "--purge-list", self.scene.list.path] + self.scene.usual
+        let isRoot = geteuid() == 0
+        if isRoot, !FileManager.default.isExecutableFile(atPath: setpriv) { return }
+        let words = ["--reuid=65534", "--regid=65534", "--clear-groups", program]
+        let before = try self.octets
+        let streams = Child.Streams(error: self.scene.path("error"))
+        let ending = try await Child(
+            (isRoot ? words : []) + arguments + ["--registered-column", "updated_at"],
+            streams,
+            program: isRoot ? setpriv : program
+        ).end()
+        let error = self.scene.read("error")
+        #expect(ending.code == 74 && error.contains("read-only"), "\(ending) \(error)")
+        #expect(try self.octets == before)
+    }
+
+    @Test func `a locked table is waited for, then left for the next run`() async throws {
+        let queue = try self.scene.secondConnection()
+        let scene = self.scene
+        try await queue.writeWithoutTransaction { try $0.execute(sql: "BEGIN EXCLUSIVE") }
+        try await self.refuse(["--lock-wait", "0s"], 75, ["holds the lock", "Run again"])
+        try await queue.writeWithoutTransaction { try $0.execute(sql: "COMMIT; BEGIN IMMEDIATE") }
+        try await self.refuse(["--lock-wait", "1s"], 75, ["holds the lock"])
+        // Once it is free, a waiting run goes on.
+        async let run = scene.apply()
+        try await queue.writeWithoutTransaction { try $0.execute(sql: "COMMIT") }
+        #expect(try await run.code == 0)
+        #expect(try scene.left() == Array(4...10))
+    }
+
+    @Test(
+        arguments: [
+            ([], "--database"), (["--sql", "ansi"], "--registered-column"), (["--sql", "oracle"], "--sql"),
+            (["--database", "x", "--sql", "ansi"], "--database"),
+            (["--sql-file", "x", "--database", "y"], "--sql-file"),
+            (["--database", "x", "--registered-column", "a", "--created-column", "b"], "--created-column"),
+            (["--database", "x", "--ignore-registration", "--grace", "1d"], "--grace"),
+            (["--database", "x", "--registered-column", "a", "--max-fraction", "1.5"], "--max-fraction"),
+            (["--database", "x", "--registered-column", "a", "--max-fraction", "nan"], "--max-fraction"),
+            (["--database", "x", "--registered-column", "a", "--batch", "0"], "--batch"),
+            (["--database", "x", "--registered-column", "a", "--grace", "soon"], "--grace"),
+            (["--database", "x", "--registered-column", "a", "--action", "deactivate"], "--active-column"),
+            (["--database", "x", "--registered-column", "a", "--active-column", "b"], "--active-column"),
+            (["--database", "x", "--registered-column", "a", "--topic", "a", "--topic-column", "b"], "--topic"),
+            (["--sql", "ansi", "--ignore-registration", "--batch", "501"], "--batch"),
+            (["--exec", "true", "--registered-column", "a"], "--exec"),
+        ] as [([String], String)]
+    )
+    func `64 says that the command line is wrong`(_ arguments: [String], _ text: String) async throws {
+        let isHook = arguments.contains("--exec")
+        let table = isHook ? [] : ["--table", "devices", "--token-column", "token"]
+        let run = try await self.scene.run(table + arguments)
+        #expect(run.code == 64 && run.error.contains(text), "\(run)")
+    }
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import GRDB
+import PurgeList
+import Testing
+
+/// Goal: just the rows that are due go, whatever the table looks like.
+@Suite(.timeLimit(.minutes(3))) struct ApplyRuleTests {
+    let scene: ApplyScene
+
+    init() throws {
+        self.scene = try ApplyScene()
+    }
+
+    private func insert(_ id: Int, token: (any DatabaseValueConvertible)?, at: (any DatabaseValueConvertible)?) throws {
+        try self.scene.withDatabase {
+            try $0.execute(
+                sql: "INSERT INTO devices (id, token, updated_at) VALUES (?, ?, ?)",
+                arguments: [id, token, at]
+            )
+        }
+    }
+
+    @Test func `a row goes only where its token failed later than it registered`() async throws {
+        try self.scene.record(1...6)
+        try self.scene.makeTable([])
+        for (id, distance) in [(1, -100), (2, -1), (3, 0), (4, 1), (5, 100)] as [(Int, Int64)] {
+            try self.insert(id, token: ApplyScene.token(id), at: ApplyScene.failedAt + distance)
+        }
+        try self.insert(6, token: ApplyScene.token(6), at: nil)
+        try self.insert(7, token: ApplyScene.token(7), at: ApplyScene.failedAt - 100)
+        let run = try await self.scene.apply()
+        #expect(run.code == 0, "\(run)")
+        #expect(try self.scene.left() == [3, 4, 5, 6, 7])
+        #expect(try run.count("rows") == 7 && run.count("matched") == 6 && run.count("pruned") == 2)
+        #expect(try run.count("registeredLater") == 3 && run.count("unreadableTimes") == 1)
+        let again = try await self.scene.apply()
+        #expect(try again.code == 0 && again.count("pruned") == 0)
+    }
+
+    @Test func `all spellings of tokens in one table work, and nonsense stays and is named`() async throws {
+        try self.scene.record(1...20)
+        try self.scene.makeTable([])
+        func data(_ number: Int) -> Data { Data(ApplyScene.octets(number)) }
+        let before = ApplyScene.failedAt - 100
+        let spaced = stride(from: 0, to: 64, by: 8).map { ApplyScene.token(4).dropFirst($0).prefix(8) }
+        try self.insert(1, token: ApplyScene.token(1), at: before)
+        try self.insert(2, token: ApplyScene.token(2).uppercased(), at: before)
+        try self.insert(3, token: data(3), at: before)
+        try self.insert(4, token: spaced.joined(separator: " "), at: before)
+        try self.insert(5, token: "<\(ApplyScene.token(5))>", at: before)
+        try self.insert(6, token: data(6).base64EncodedString(), at: before)
+        try self.insert(7, token: Data(ApplyScene.token(7).utf8), at: before)
+        let nonsense: [(any DatabaseValueConvertible)?] = ["(null)", 17, 1.5, Data(count: 101), "x", "abc", nil, ""]
+        for (index, value) in nonsense.enumerated() { try self.insert(100 + index, token: value, at: before) }
+        let run = try await self.scene.apply()
+        #expect(try run.code == 0 && run.count("pruned") == 7 && run.count("unreadableTokens") == 6)
+        #expect(try run.count("withoutToken") == 2)
+        #expect(try run.report["unreadableTokenRows"] as? [Int] == [100, 101, 102, 103, 104])
+        let spellings = try run.report["spellings"] as? [String: Int]
+        let names = ["hex", "HEX", "BLOB", "spaced hex", "<hex>", "base64", "text in a BLOB"]
+        #expect(spellings == Dictionary(uniqueKeysWithValues: names.map { ($0, 1) }))
+        #expect(try self.scene.left() == Array(100...107))
+    }
+
+    @Test func `all kinds of times in one table work, and unreadable ones keep their rows`() async throws {
+        try self.scene.record(1...40)
+        try self.scene.makeTable([])
+        let due: [any DatabaseValueConvertible] = [
+            ApplyScene.failedAt - 1, (ApplyScene.failedAt - 1) * 1000, Double(ApplyScene.failedAt) - 0.5,
+            "2026-01-05 10:20:29", "2026-01-05T10:20:29Z", "2026-01-05T12:20:29.5+02:00", "2026-01-04", 2_461_045.5,
+        ]
+        let kept: [any DatabaseValueConvertible] = [
+            ApplyScene.failedAt, ApplyScene.failedAt * 1000, Double(ApplyScene.failedAt) + 0.5, "2026-01-05 10:20:30",
+            "2026-01-05T05:20:30-05:00", "2026-01-05", "2026-01-05 10:20", 2_461_046.5,
+        ]
+        let unreadable: [any DatabaseValueConvertible] = ["yesterday", 0, 2_461_045, Data([1]), "", "2026-02-30"]
+        for (index, time) in (due + kept + unreadable).enumerated() {
+            try self.insert(index + 1, token: ApplyScene.token(index + 1), at: time)
+        }
+        let run = try await self.scene.apply()
+        #expect(try run.code == 0 && run.count("pruned") == due.count && run.count("registeredLater") == kept.count)
+        #expect(try run.count("unreadableTimes") == unreadable.count)
+        #expect(try self.scene.left() == Array(due.count + 1...due.count + kept.count + unreadable.count))
+        #expect((try run.report["times"] as? [String: Int])?.count == 7)
+    }
+
+    @Test func `grace keeps what registered shortly before its failure`() async throws {
+        try self.scene.record(1...3)
+        try self.scene.makeTable([])
+        for (id, distance) in [(1, -86_401), (2, -86_400), (3, -1)] as [(Int, Int64)] {
+            try self.insert(id, token: ApplyScene.token(id), at: ApplyScene.failedAt + distance)
+        }
+        let run = try await self.scene.apply(["--grace", "1d"])
+        #expect(try run.code == 0 && run.count("pruned") == 1 && run.count("grace") == 2)
+        #expect(try self.scene.left() == [2, 3])
+    }
+
+    @Test func `topics are told apart by option or by column`() async throws {
+        try self.scene.record([1, 2], topic: "a")
+        try self.scene.record([2, 3], topic: "b")
+        try self.scene.record([5], topic: "a", environment: .sandbox)
+        try self.scene.makeTable(1...5)
+        let unsaid = try await self.scene.apply()
+        #expect(unsaid.code == 64 && unsaid.error.contains("--topic") && unsaid.error.contains("\"a\", \"b\""))
+        try self.scene.withDatabase { try $0.execute(sql: "UPDATE devices SET bundle_id = 'a'") }
+        let column = try await self.scene.apply(["--topic-column", "bundle_id", "--dry-run"])
+        #expect(try column.count("due") == 2)
+        #expect(try await self.scene.apply(["--topic", "b", "--dry-run"]).count("due") == 2)
+        #expect(try await self.scene.apply(["--topic", "c", "--dry-run"]).count("due") == 0)
+        #expect(try await self.scene.apply(["--environment", "sandbox", "--dry-run"]).count("due") == 1)
+        let all = try await self.scene.apply(["--require-all-topics"])
+        #expect(try all.code == 0 && all.count("pruned") == 1)
+        #expect(try self.scene.left() == [1, 3, 4, 5])
+    }
+
+    @Test func `deactivated rows stay, and are not deactivated twice`() async throws {
+        try self.scene.record(1...2)
+        try self.scene.makeTable(1...3)
+        let arguments = ["--action", "deactivate", "--active-column", "active"]
+        let run = try await self.scene.apply(arguments)
+        #expect(try run.code == 0 && run.count("pruned") == 2)
+        #expect(try self.scene.left("active = 0") == [1, 2] && self.scene.left() == [1, 2, 3])
+        let again = try await self.scene.apply(arguments)
+        #expect(try again.count("pruned") == 0 && again.count("inactiveAlready") == 2)
+    }
+
+    @Test func `created and ignored registrations warn`() async throws {
+        try self.scene.record([1, 2])
+        try self.scene.makeTable([1])
+        try self.insert(2, token: ApplyScene.token(2), at: ApplyScene.failedAt + 100)
+        let created = try await self.scene.run(self.scene.usual + ["--created-column", "updated_at"])
+        #expect(try created.code == 0 && created.error.contains("Warning") && created.count("pruned") == 1)
+        let ignored = try await self.scene.run(self.scene.usual + ["--ignore-registration"])
+        #expect(try ignored.code == 0 && ignored.error.contains("Warning") && ignored.count("pruned") == 1)
+        #expect(try self.scene.left().isEmpty)
+    }
+
+    @Test func `the brake trips above its fraction and changes nothing`() async throws {
+        try self.scene.record(1...3)
+        try self.scene.makeTable(1...10)
+        let before = try Data(contentsOf: URL(filePath: self.scene.database))
+        let run = try await self.scene.apply(["--max-fraction", "0.2"])
+        #expect(try run.code == 79 && run.count("due") == 3 && run.count("pruned") == 0)
+        #expect(run.error.contains("3 of 10 rows") && run.error.contains("--max-fraction"))
+        #expect(try Data(contentsOf: URL(filePath: self.scene.database)) == before)
+        #expect(try await self.scene.apply(["--max-fraction", "0.3"]).code == 0)
+        #expect(try self.scene.left() == Array(4...10))
+    }
+
+    @Test func `a dry run counts the same and changes no octet`() async throws {
+        try self.scene.record(1...3)
+        try self.scene.makeTable(1...10)
+        let before = try Data(contentsOf: URL(filePath: self.scene.database))
+        let dry = try await self.scene.apply(["--dry-run"])
+        #expect(try Data(contentsOf: URL(filePath: self.scene.database)) == before)
+        let wet = try await self.scene.apply()
+        #expect(dry.code == 0 && wet.code == 0)
+        for name in ["rows", "matched", "due", "registeredLater"] {
+            #expect(try dry.count(name) == wet.count(name), "\(name)")
+        }
+        #expect(try dry.count("pruned") == 0 && wet.count("pruned") == 3)
+    }
+
+    @Test func `the last line of the text is a summary for the mail`() async throws {
+        try self.scene.record(1...3)
+        try self.scene.makeTable(1...10)
+        let run = try await self.scene.apply(["--output", "text"])
+        let last = run.output.split(separator: "\n").last ?? ""
+        #expect(last.hasPrefix("purge apply: devices: 10 rows, 3 dead, 3 deleted, 0 of the dead kept, 0 unreadable"))
+        #expect(!run.output.contains(ApplyScene.token(1)) && !run.error.contains(ApplyScene.token(1)))
+    }
+
+    @Test func `tables without row numbers are pruned by their keys`() async throws {
+        try self.scene.record(1...30)
+        try self.scene.withDatabase { database in
+            try database.execute(
+                sql: """
+                    CREATE TABLE devices (id INTEGER, "we""ird" TEXT, token TEXT, updated_at INTEGER,
+                    PRIMARY KEY ("we""ird" DESC, id)) WITHOUT ROWID
+                    """
+            )
+            for number in 1...500 {
+                try database.execute(
+                    sql: "INSERT INTO devices VALUES (?, ?, ?, ?)",
+                    arguments: [number, "\(number % 7)", ApplyScene.token(number), ApplyScene.failedAt - 1]
+                )
+            }
+        }
+        let run = try await self.scene.apply(["--batch", "4"])
+        #expect(try run.code == 0 && run.count("pruned") == 30 && run.count("rows") == 500)
+        #expect(try self.scene.left() == Array(31...500))
+    }
+
+    @Test func `names with quotes, in other case and hidden row numbers work`() async throws {
+        try self.scene.record(1...2)
+        try self.scene.withDatabase { database in
+            try database.execute(sql: "CREATE TABLE \"a\"\"b; --\" (rowid TEXT, \"to\"\"ken\" TEXT, \"At ä\" INTEGER)")
+            for number in 1...3 {
+                try database.execute(
+                    sql: "INSERT INTO \"a\"\"b; --\" VALUES ('same', ?, ?)",
+                    arguments: [ApplyScene.token(number), ApplyScene.failedAt - 1]
+                )
+            }
+        }
+        let run = try await self.scene.run([
+            "--database", self.scene.database, "--table", "A\"B; --", "--token-column", "TO\"ken",
+            "--registered-column", "at ä", "--max-fraction", "1",
+        ])
+        #expect(run.code == 0, "\(run)")
+        let left = try self.scene.withDatabase { try Int.fetchOne($0, sql: "SELECT count(*) FROM \"a\"\"b; --\"") }
+        #expect(left == 1)
+    }
+
+    @Test func `a database that keeps UTF-16 is pruned alike`() async throws {
+        try self.scene.record(1...3)
+        try self.scene.withDatabase { try $0.execute(sql: "PRAGMA encoding = 'UTF-16le'; PRAGMA user_version = 1") }
+        try self.scene.makeTable(1...10)
+        let run = try await self.scene.apply(["--topic-column", "bundle_id"])
+        #expect(try run.code == 0 && run.count("pruned") == 3)
+        #expect(try self.scene.left() == Array(4...10))
+    }
+
+    @Test func `a row that a foreign key holds stays, and the others go`() async throws {
+        try self.scene.record(1...3)
+        try self.scene.makeTable(1...10)
+        try self.scene.withDatabase {
+            try $0.execute(sql: "CREATE TABLE logs (device INTEGER REFERENCES devices (id))")
+            try $0.execute(sql: "INSERT INTO logs VALUES (2)")
+        }
+        let run = try await self.scene.apply()
+        #expect(try run.code == 0 && run.count("pruned") == 2 && run.count("refused") == 1)
+        #expect(try run.report["refusedRows"] as? [Int] == [2] && self.scene.left() == [2] + Array(4...10))
+    }
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import GRDB
+import NIOConcurrencyHelpers
+import PurgeList
+import Testing
+
+/// Goal: the application goes on while its table is pruned, and what it registers meanwhile stays.
+@Suite(.timeLimit(.minutes(5))) struct ApplySharingTests {
+    let scene: ApplyScene
+
+    init() throws {
+        self.scene = try ApplyScene()
+    }
+
+    @Test func `a device that registers between count and batch stays`() throws {
+        try self.scene.record(1...100)
+        try self.scene.makeTable(1...300)
+        let rules = TokenTableRules(registration: .registered(column: "updated_at"))
+        var application = TokenTableApplication(
+            path: self.scene.database,
+            table: "devices",
+            tokenColumn: "token",
+            rules: rules
+        )
+        application.fractionMax = 1
+        let report = try application.run(self.scene.list) { counts in
+            #expect(counts.dueCount == 100)
+            // Registered again; another token in the same row; gone, and its number taken by another device.
+            try? self.scene.withDatabase { database in
+                let later = ApplyScene.failedAt + 1
+                try database.execute(sql: "UPDATE devices SET updated_at = \(later) WHERE id BETWEEN 1 AND 10")
+                try database.execute(sql: "UPDATE devices SET token = '\(ApplyScene.token(900))' WHERE id = 20")
+                try database.execute(sql: "DELETE FROM devices WHERE id = 30")
+                try database.execute(sql: "INSERT INTO devices (id, token) VALUES (30, '\(ApplyScene.token(901))')")
+            }
+        }
+        #expect(report.ending == .done && report.prunedCount == 88)
+        #expect(try self.scene.left("id <= 100") == Array(1...10) + [20, 30])
+        #expect(try self.scene.left().count == 212)
+    }
+
+    @Test func `a row that changes between look and transaction stays`() throws {
+        // The rows are read, and a trigger of the first one that goes registers all others anew in the same moment.
+        try self.scene.record(1...50)
+        try self.scene.makeTable(1...50)
+        try self.scene.withDatabase {
+            try $0.execute(
+                sql: """
+                    CREATE TRIGGER again AFTER DELETE ON devices WHEN old.id = 1 BEGIN
+                    UPDATE devices SET updated_at = \(ApplyScene.failedAt + 5); END
+                    """
+            )
+        }
+        let rules = TokenTableRules(registration: .registered(column: "updated_at"))
+        var application = TokenTableApplication(
+            path: self.scene.database,
+            table: "devices",
+            tokenColumn: "token",
+            rules: rules
+        )
+        application.fractionMax = 1
+        let report = try application.run(self.scene.list)
+        #expect(report.prunedCount == 1 && report.changedCount == 49)
+        #expect(try self.scene.left() == Array(2...50))
+    }
+
+    @Test func `what becomes due meanwhile does not pass the brake`() throws {
+        try self.scene.record(1...100)
+        try self.scene.makeTable(Array(1...10) + Array(200...289))
+        let rules = TokenTableRules(registration: .registered(column: "updated_at"))
+        var application = TokenTableApplication(
+            path: self.scene.database,
+            table: "devices",
+            tokenColumn: "token",
+            rules: rules
+        )
+        let report = try application.run(self.scene.list) { _ in
+            try? self.scene.withDatabase { database in
+                for number in 11...60 {
+                    try database.execute(
+                        sql: "INSERT INTO devices (id, token, updated_at) VALUES (?, ?, 1700000000)",
+                        arguments: [number, ApplyScene.token(number)]
+                    )
+                }
+            }
+        }
+        #expect(report.ending == .grown && report.prunedCount == 20)
+        application.fractionMax = 1
+        #expect(try application.run(self.scene.list).prunedCount == 40)
+    }
+
+    @Test(arguments: ["delete", "wal"])
+    func `nobody waits for the lock for longer than 200 ms`(_ journal: String) async throws {
+        let count = 60_000
+        try self.scene.record(1...count / 2)
+        try self.scene.makeTable(1...count)
+        try self.scene.withDatabase { database in
+            try database.execute(sql: "CREATE UNIQUE INDEX tokens ON devices (token)")
+            _ = try String.fetchOne(database, sql: "PRAGMA journal_mode = \(journal)")
+        }
+        let waiting = NIOLockedValueBox((longest: Duration.zero, count: 0, isOver: false))
+        let queue = try self.scene.secondConnection()
+        // A second connection of its own thread: locks of SQLite hold between connections as between processes.
+        let writer = Task.detached {
+            while !waiting.withLockedValue(\.isOver) {
+                let wait = try await queue.writeWithoutTransaction { database in
+                    let start = ContinuousClock.now
+                    try database.execute(sql: "BEGIN IMMEDIATE")
+                    let wait = ContinuousClock.now - start
+                    try database.execute(sql: "UPDATE devices SET active = 2 WHERE id = \(count); COMMIT")
+                    return wait
+                }
+                waiting.withLockedValue {
+                    $0.longest = max($0.longest, wait)
+                    $0.count += 1
+                }
+                await Task.yield()
+            }
+        }
+        let run = try await self.scene.apply(deadline: 200)
+        waiting.withLockedValue { $0.isOver = true }
+        try await writer.value
+        #expect(try run.code == 0 && run.count("pruned") == count / 2, "\(run)")
+        let (longest, writeCount, _) = waiting.withLockedValue { $0 }
+        #expect(longest <= .milliseconds(200), "\(longest) in \(writeCount) writes; \(run.output)")
+        #expect(writeCount > 10)
+        let mode = try self.scene.withDatabase { try String.fetchOne($0, sql: "PRAGMA journal_mode") }
+        #expect(mode == journal)
+    }
+
+    @Test func `a reader that stays does not make the program hold its lock`() async throws {
+        try self.scene.record(1...10)
+        try self.scene.makeTable(1...100)
+        // Without a write-ahead file, a reader keeps every commit waiting, and the commit all new readers.
+        let reader = try self.scene.secondConnection()
+        try await reader.writeWithoutTransaction { database in
+            try database.execute(sql: "BEGIN")
+            _ = try Int.fetchOne(database, sql: "SELECT count(*) FROM devices")
+        }
+        let run = try await self.scene.apply(["--lock-wait", "1s"])
+        #expect(run.code == 75 && run.error.contains("Run again"), "\(run)")
+        try await reader.writeWithoutTransaction { try $0.execute(sql: "COMMIT") }
+        #expect(try self.scene.left().count == 100)
+        #expect(try await self.scene.apply().code == 0)
+        #expect(try self.scene.left().count == 90)
+    }
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+
+/// A PostgreSQL server of its own, on a socket in a folder; it does not outlive its deadline.
+final class PostgreSQLServer: Sendable {
+    /// Where Debian keeps the programs of the newest version that is there.
+    private static let programs: String? = {
+        let root = "/usr/lib/postgresql"
+        let versions = (try? FileManager.default.contentsOfDirectory(atPath: root)) ?? []
+        return versions.compactMap(Int.init).max().map { "\(root)/\($0)/bin" }
+    }()
+
+    /// Whether there is one, and the means to run it as somebody who is not root.
+    static var isInstalled: Bool {
+        let names = [Self.programs.map { $0 + "/initdb" }, "/usr/bin/psql", "/usr/bin/setpriv"]
+        return names.allSatisfy { $0.map(FileManager.default.isExecutableFile) ?? false }
+    }
+
+    /// What makes a program run as somebody else where the tests run as root, which the server refuses.
+    private static let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups"]
+
+    private let folder: String
+    private let server: Child
+
+    init(in parent: String) async throws {
+        let folder = parent + "/postgresql"
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        chmod(parent, 0o755)
+        if geteuid() == 0 { chown(folder, 65534, 65534) }
+        self.folder = folder
+        let programs = Self.programs ?? ""
+        let data = folder + "/data"
+        let made = try await Self.start(
+            [programs + "/initdb", "-D", data, "-U", "tests", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]
+        ).end()
+        guard made.code == 0 else { throw Child.Failure(description: "initdb: \(made)") }
+        self.server = try Self.start([
+            programs + "/postgres", "-D", data, "-k", folder, "-c", "listen_addresses=", "-c", "fsync=off",
+        ])
+        // The server tells by nothing else than by answering.
+        let deadline = ContinuousClock.now + .seconds(30)
+        while ContinuousClock.now < deadline, !self.server.hasEnded {
+            if (try? await self.run("SELECT 1;")) != nil { return }
+        }
+        throw Child.Failure(description: "The server does not answer.")
+    }
+
+    private static func start(_ words: [String]) throws -> Child {
+        guard geteuid() == 0 else { return try Child(Array(words.dropFirst()), program: words[0], deadline: 120) }
+        return try Child(self.nobody + words, program: "/usr/bin/setpriv", deadline: 120)
+    }
+
+    /// Runs statements, and stops at the first that fails.
+    @discardableResult
+    func run(_ sql: String) async throws -> String {
+        let name = self.folder + "/" + UUID().uuidString
+        try Data(sql.utf8).write(to: URL(filePath: name + ".sql"))
+        let streams = Child.Streams(output: name + ".out", error: name + ".err")
+        let options = ["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", self.folder, "-U", "tests"]
+        let ending = try await Child(
+            options + ["-d", "postgres", "-f", name + ".sql"],
+            streams,
+            program: "/usr/bin/psql"
+        ).end()
+        guard ending.code == 0 else {
+            let error = try String(contentsOfFile: name + ".err", encoding: .utf8)
+            throw Child.Failure(description: "psql: \(ending) \(error)")
+        }
+        return try String(contentsOfFile: name + ".out", encoding: .utf8)
+    }
+
+    /// Ends it at once, and waits for that.
+    func stop() async {
+        // The others of its processes see that it is gone, and go.
+        self.server.send(SIGQUIT)
+        _ = try? await self.server.end()
+    }
+}

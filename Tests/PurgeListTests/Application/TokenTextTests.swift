@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import Testing
+
+@testable import PurgeList
+
+/// Goal: every spelling of a token is read as that token, and nothing else as any.
+struct TokenTextTests {
+    static let token: [UInt8] = (0..<32).map { UInt8($0 * 7 + 3) }
+    static let hexadecimal = TokenLiteral.hexadecimal(token)
+
+    private func decode(_ text: String) -> (octets: [UInt8], spelling: TokenSpelling)? {
+        self.decode(Array(text.utf8)) { TokenText.decode(text: $0, into: $1) }
+    }
+
+    private func decode(
+        _ octets: [UInt8],
+        _ decode: (UnsafeRawBufferPointer, UnsafeMutableRawBufferPointer) -> (octetCount: Int, spelling: TokenSpelling)?
+    ) -> (octets: [UInt8], spelling: TokenSpelling)? {
+        var target = [UInt8](repeating: 0xEE, count: PurgeLimits.tokenOctetCountMax)
+        let found = octets.withUnsafeBytes { octets in target.withUnsafeMutableBytes { decode(octets, $0) } }
+        return found.map { (Array(target[..<$0.octetCount]), $0.spelling) }
+    }
+
+    @Test func `each spelling is read, and named`() {
+        let pairs = stride(from: 0, to: 64, by: 8).map { Self.hexadecimal.dropFirst($0).prefix(8) }
+        let spaced = pairs.joined(separator: " ")
+        let mixed = Self.hexadecimal.prefix(32).uppercased() + Self.hexadecimal.suffix(32)
+        let base64 = Data(Self.token).base64EncodedString()
+        let urlBase64 = base64.replacing("+", with: "-").replacing("/", with: "_")
+        let spellings: [(String, TokenSpelling)] = [
+            (Self.hexadecimal, .hexadecimal), (Self.hexadecimal.uppercased(), .upperHexadecimal),
+            (mixed, .mixedHexadecimal), (spaced, .spaced), (spaced.uppercased(), .spaced), ("<\(spaced)>", .bracketed),
+            ("<\(Self.hexadecimal)>", .bracketed), (" \(Self.hexadecimal)\n", .hexadecimal), (base64, .base64),
+            (urlBase64, .base64), (String(base64.dropLast()), .base64), (base64 + "\n", .base64),
+        ]
+        for (text, spelling) in spellings {
+            let found = self.decode(text)
+            #expect(found?.octets == Self.token && found?.spelling == spelling, "\(spelling) \(text.count)")
+        }
+    }
+
+    @Test func `tokens of 1 to 100 octets are read in hexadecimal digits and in padded base64`() {
+        for count in 1...100 {
+            let token = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 91 &+ 17) }
+            #expect(self.decode(TokenLiteral.hexadecimal(token))?.octets == token)
+            let base64 = Data(token).base64EncodedString()
+            #expect(TokenLiteral.base64.text(token, .ansi) == "'\(base64)'")
+            if base64.hasSuffix("=") { #expect(self.decode(base64)?.octets == token, "\(count)") }
+        }
+    }
+
+    @Test(arguments: [
+        "", " ", "a", "abc", "zz", "<>", "<ab", "ab>", "<<ab>>", "token", "null", "hello world", "0x1234", "ab-cd",
+        String(repeating: "ab", count: 101), "====", "=", "ab==cd", "\u{0}", "ab\u{0}cd", "é",
+    ])
+    func `nonsense is no token`(_ text: String) {
+        #expect(self.decode(text) == nil)
+    }
+
+    @Test func `a hexadecimal token with a mistyped digit does not pass as base64`() {
+        for wrong in ["g", "O", "l", "/"] {
+            #expect(self.decode(wrong + Self.hexadecimal.dropFirst()) == nil)
+            #expect(self.decode(wrong + wrong + Self.hexadecimal.dropFirst(2)) == nil)
+        }
+        #expect(self.decode(String(Self.hexadecimal.dropLast())) == nil)
+    }
+
+    @Test func `base64 with bits that belong to no octet is another spelling, and none`() {
+        let base64 = Data(Self.token).base64EncodedString()
+        let last = base64.dropLast().last.map { $0 == "A" ? "B" : "B" } ?? ""
+        #expect(self.decode(base64.dropLast(2) + last + "=") == nil)
+    }
+
+    @Test func `a BLOB is the octets, or a text of 64 digits`() {
+        let blob = self.decode(Self.token) { TokenText.decode(blob: $0, into: $1) }
+        #expect(blob?.octets == Self.token && blob?.spelling == .blob)
+        let text = self.decode(Array(Self.hexadecimal.utf8)) { TokenText.decode(blob: $0, into: $1) }
+        #expect(text?.octets == Self.token && text?.spelling == .textBlob)
+        #expect(self.decode([]) { TokenText.decode(blob: $0, into: $1) } == nil)
+        #expect(self.decode([UInt8](repeating: 1, count: 101)) { TokenText.decode(blob: $0, into: $1) } == nil)
+    }
+}
