@@ -8,7 +8,21 @@ public struct PurgeChange: Hashable, Sendable {
     public var updatedCount = 0
     /// Entries that said nothing new.
     public var unchangedCount = 0
+    /// Failures of tokens that were forgotten for a registration after them; they stay forgotten.
+    public var supersededCount = 0
 
     /// No change.
     public init() {}
+
+    /// Adds the counts of another change.
+    ///
+    /// - Parameters:
+    ///   - change: is added to.
+    ///   - other: what is added.
+    public static func += (change: inout PurgeChange, other: PurgeChange) {
+        change.addedCount += other.addedCount
+        change.updatedCount += other.updatedCount
+        change.unchangedCount += other.unchangedCount
+        change.supersededCount += other.supersededCount
+    }
 }

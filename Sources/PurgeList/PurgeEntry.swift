@@ -56,17 +56,21 @@ extension PurgeEntry: CustomStringConvertible, CustomReflectable {
 
 extension PurgeEntry {
     /// What keeps the list from taking it, if anything.
-    func check() throws(PurgeListError) {
+    package func check() throws(PurgeListError) {
         guard (1...PurgeLimits.tokenOctetCountMax).contains(self.token.count) else {
             throw .tokenOctetCount(self.token.count)
         }
-        guard (1...PurgeLimits.nameOctetCountMax).contains(self.topic.utf8.count) else {
-            throw .nameOctetCount(field: "topic", self.topic.utf8.count)
-        }
-        guard (1...PurgeLimits.nameOctetCountMax).contains(self.source.utf8.count) else {
-            throw .nameOctetCount(field: "source", self.source.utf8.count)
-        }
+        try Self.check(self.topic, field: "topic")
+        try Self.check(self.source, field: "source")
         guard PurgeLimits.times.contains(self.failedAt) else { throw .time(field: "failedAt", self.failedAt) }
         guard PurgeLimits.times.contains(self.firstSeen) else { throw .time(field: "firstSeen", self.firstSeen) }
+    }
+
+    private static func check(_ name: String, field: String) throws(PurgeListError) {
+        guard (1...PurgeLimits.nameOctetCountMax).contains(name.utf8.count) else {
+            throw .nameOctetCount(field: field, name.utf8.count)
+        }
+        // An end of line in a name would break the lines of exports.
+        guard !name.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else { throw .controlCharacter(field: field) }
     }
 }

@@ -27,15 +27,29 @@ public final class PurgeList: Sendable {
         self.path = path
         self.pool = try PurgeListError.translated(path: path) {
             guard isMade || access(path, F_OK) == 0 || errno != ENOENT else { throw PurgeListError.missing(path: path) }
+            if isMade { PurgeList.make(path) }
             // Not yet the pool: it would switch to a write-ahead file what may be the database of another program.
             let queue = try DatabaseQueue(path: path, configuration: PurgeList.configuration)
             try PurgeSchema.migrate(queue, path: path)
             try queue.close()
             let pool = try DatabasePool(path: path, configuration: PurgeList.configuration)
             // The spool of feedback is given up on the word that the list has it, so its word must outlive the power.
-            try pool.writeWithoutTransaction { try $0.execute(sql: "PRAGMA synchronous = FULL") }
+            try pool.writeWithoutTransaction { database in
+                try database.execute(
+                    sql: "PRAGMA synchronous = FULL; PRAGMA cache_size = -\(PurgeLimits.cacheKibibyteCount)"
+                )
+            }
             return pool
         }
+    }
+
+    /// Makes an empty file that only its owner can read, since tokens are private data; SQLite makes those beside it alike.
+    ///
+    /// Where it cannot, SQLite will say so.
+    private static func make(_ path: String) {
+        // Never opens a file that is there: closing it would take away locks of other connections in this process.
+        let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        if descriptor >= 0 { close(descriptor) }
     }
 
     private static var configuration: Configuration {
@@ -43,12 +57,7 @@ public final class PurgeList: Sendable {
         configuration.label = "purge list"
         configuration.busyMode = .timeout(PurgeList.busyDuration / .seconds(1))
         configuration.prepareDatabase { database in
-            try database.execute(
-                sql: """
-                    PRAGMA cache_size = -\(PurgeLimits.cacheKibibyteCount);
-                    PRAGMA journal_size_limit = \(PurgeLimits.journalOctetCountMax);
-                    """
-            )
+            try database.execute(sql: "PRAGMA journal_size_limit = \(PurgeLimits.journalOctetCountMax)")
         }
         return configuration
     }

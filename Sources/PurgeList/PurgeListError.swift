@@ -29,6 +29,8 @@ public enum PurgeListError: Error, Hashable, Sendable {
     case tokenOctetCount(Int)
     /// An entry has a topic or source of so many octets.
     case nameOctetCount(field: String, Int)
+    /// An entry has a topic or source with a control character.
+    case controlCharacter(field: String)
     /// A time of an entry is out of range.
     case time(field: String, Int64)
 }
@@ -63,6 +65,7 @@ extension PurgeListError: CustomStringConvertible {
             "A token has \(count) octets; it must have 1 to \(PurgeLimits.tokenOctetCountMax)."
         case .nameOctetCount(let field, let count):
             "A \(field) has \(count) octets; it must have 1 to \(PurgeLimits.nameOctetCountMax)."
+        case .controlCharacter(let field): "A \(field) has a control character, such as an end of line."
         case .time(let field, let seconds):
             "\(field) is \(seconds); it must be seconds since 1970, from 0 to the end of the year 9999."
         }

@@ -28,7 +28,16 @@ enum PurgeSchema {
             source INTEGER NOT NULL REFERENCES source (id),
             PRIMARY KEY (scope, token)
         ) WITHOUT ROWID;
+        """,
+        // Without it, an old failure that is read again would bring back what registered since.
         """
+        CREATE TABLE registration (
+            scope INTEGER NOT NULL REFERENCES scope (id),
+            token BLOB NOT NULL CHECK (typeof(token) = 'blob' AND length(token) BETWEEN 1 AND 100),
+            registered_at INTEGER NOT NULL,
+            PRIMARY KEY (scope, token)
+        ) WITHOUT ROWID;
+        """,
     ]
 
     /// The version that this program makes.

@@ -40,6 +40,16 @@ struct PurgeStatement {
         return code == SQLITE_ROW
     }
 
+    /// Runs the statement, and lends the octets in the first column of each row.
+    func forEachRow(_ body: (UnsafeRawBufferPointer) -> Void) throws {
+        while true {
+            let code = sqlite3_step(self.handle)
+            guard code == SQLITE_ROW else { return try self.finish(code) }
+            let octets = sqlite3_column_blob(self.handle, 0)
+            body(UnsafeRawBufferPointer(start: octets, count: Int(sqlite3_column_bytes(self.handle, 0))))
+        }
+    }
+
     private func finish(_ code: Int32) throws {
         let message = code == SQLITE_ROW || code == SQLITE_DONE ? nil : String(cString: sqlite3_errmsg(self.connection))
         let extended = sqlite3_extended_errcode(self.connection)
