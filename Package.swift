@@ -234,6 +234,7 @@ let package = Package(
         .target(
             name: "APNSLegacyCommands",
             dependencies: [
+                "APNSFeedback",
                 "APNSGateway",
                 "APNSPayload",
                 "APNSProvider",

@@ -21,7 +21,7 @@ public struct FeedbackDrain: Sendable {
     private let group: any EventLoopGroup
     private let pool: NIOThreadPool
     private let logger: Logger
-    private let onEntry: (@Sendable (PurgeEntry) throws -> Void)?
+    private let sink: (any FeedbackSink)?
 
     /// Makes a drain.
     ///
@@ -32,8 +32,7 @@ public struct FeedbackDrain: Sendable {
     ///   - eventLoopGroup: by default NIO's own.
     ///   - threadPool: where calls block; by default NIO's own.
     ///   - logger: gets debug messages.
-    ///   - onEntry: is told of each tuple that is recorded, on a thread that may block, before the segment with it is
-    ///     given up. Where it throws, the drain fails and the segment stays, so it is told of the same ones again.
+    ///   - sink: is told of each tuple that is recorded; by default nobody is.
     public init(
         _ configuration: FeedbackConfiguration,
         spool: FeedbackSpool,
@@ -41,7 +40,7 @@ public struct FeedbackDrain: Sendable {
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
         threadPool: NIOThreadPool = .singleton,
         logger: Logger = .current,
-        onEntry: (@Sendable (PurgeEntry) throws -> Void)? = nil
+        sink: (any FeedbackSink)? = nil
     ) {
         self.configuration = configuration
         self.spool = spool
@@ -49,8 +48,11 @@ public struct FeedbackDrain: Sendable {
         self.group = eventLoopGroup
         self.pool = threadPool
         self.logger = logger
-        self.onEntry = onEntry
+        self.sink = sink
     }
+
+    /// The app and environment.
+    public var scope: PurgeScope { self.configuration.scope }
 
     /// Records what earlier drains left, then reads the service's list.
     ///
@@ -79,10 +81,10 @@ public struct FeedbackDrain: Sendable {
     }
 
     private func replay(_ outcome: inout FeedbackOutcome) async throws {
-        let (spool, list, onEntry, scope) = (self.spool, self.list, self.onEntry, self.configuration.scope)
+        let (spool, list, sink, scope) = (self.spool, self.list, self.sink, self.configuration.scope)
         let now = Int64(time(nil))
         let result = try await self.pool.runIfActive {
-            try SpoolImport.replay(scope, of: spool, into: list, now: now, onEntry: onEntry)
+            try SpoolImport.replay(scope, of: spool, into: list, now: now, sink: sink)
         }
         outcome.replayedTupleCount = result.tupleCount
         outcome.add(result)
@@ -94,7 +96,7 @@ public struct FeedbackDrain: Sendable {
             host: self.configuration.endpoint.host,
             startedAt: Int64(time(nil))
         )
-        let intake = SpoolIntake(self.spool, header, into: self.list, onEntry: self.onEntry)
+        let intake = SpoolIntake(self.spool, header, into: self.list, sink: self.sink)
         let ending = try await self.connect(intake)
         outcome.ending = ending.ending
         var failure = ending.spoolFailure ?? ending.importFailure

@@ -23,7 +23,7 @@ final class SpoolImport: Sendable {
     private let path: String
     private let list: PurgeList
     private let now: Int64
-    private let onEntry: (@Sendable (PurgeEntry) throws -> Void)?
+    private let sink: (any FeedbackSink)?
     private let state = NIOLockedValueBox(State())
 
     init(
@@ -31,13 +31,13 @@ final class SpoolImport: Sendable {
         of spool: FeedbackSpool,
         into list: PurgeList,
         now: Int64,
-        onEntry: (@Sendable (PurgeEntry) throws -> Void)?
+        sink: (any FeedbackSink)?
     ) {
         self.path = path
         self.spool = spool
         self.list = list
         self.now = now
-        self.onEntry = onEntry
+        self.sink = sink
     }
 
     var result: Result { self.state.withLockedValue(\.result) }
@@ -50,7 +50,7 @@ final class SpoolImport: Sendable {
                     // Its header is on the disk before anything is read, so without one there was nothing to lose.
                     return try self.spool.acknowledge(self.path)
                 }
-                state.cursor = SpoolCursor(reader, now: self.now, onEntry: self.onEntry)
+                state.cursor = SpoolCursor(reader, now: self.now, sink: self.sink)
             }
             state.cursor?.extend(to: octetCount)
             try self.record(&state)
@@ -62,6 +62,7 @@ final class SpoolImport: Sendable {
         try self.advance(to: octetCount)
         try self.state.withLockedValue { state in
             guard let cursor = state.cursor, let ending = cursor.ending else { return }
+            do { try self.sink?.flush() } catch { throw FeedbackError.output(error) }
             switch ending {
             case .drained:
                 let partial = cursor.partial
@@ -120,7 +121,7 @@ extension SpoolImport {
         of spool: FeedbackSpool,
         into list: PurgeList,
         now: Int64,
-        onEntry: (@Sendable (PurgeEntry) throws -> Void)?
+        sink: (any FeedbackSink)?
     ) throws -> Result {
         var sum = Result()
         for path in try spool.segments(scope) {
@@ -128,7 +129,7 @@ extension SpoolImport {
                 sum.leftovers.append(leftover)
                 continue
             }
-            let segment = SpoolImport(path, of: spool, into: list, now: now, onEntry: onEntry)
+            let segment = SpoolImport(path, of: spool, into: list, now: now, sink: sink)
             try segment.finish(at: try SpoolFile(path: path, O_RDONLY).octetCount(), isFromEarlier: true)
             let result = segment.result
             sum.tupleCount += result.tupleCount

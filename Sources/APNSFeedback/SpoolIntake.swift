@@ -21,19 +21,19 @@ final class SpoolIntake: Sendable {
     private let spool: FeedbackSpool
     private let header: SpoolHeader
     private let list: PurgeList
-    private let onEntry: (@Sendable (PurgeEntry) throws -> Void)?
+    private let sink: (any FeedbackSink)?
     private let state = NIOLockedValueBox(State())
 
     init(
         _ spool: FeedbackSpool,
         _ header: SpoolHeader,
         into list: PurgeList,
-        onEntry: (@Sendable (PurgeEntry) throws -> Void)?
+        sink: (any FeedbackSink)?
     ) {
         self.spool = spool
         self.header = header
         self.list = list
-        self.onEntry = onEntry
+        self.sink = sink
     }
 
     /// Appends octets and waits until they are on the disk; the first make the segment.
@@ -50,7 +50,7 @@ final class SpoolIntake: Sendable {
             of: self.spool,
             into: self.list,
             now: self.header.startedAt,
-            onEntry: self.onEntry
+            sink: self.sink
         )
         self.state.withLockedValue { state in
             state.segment = segment

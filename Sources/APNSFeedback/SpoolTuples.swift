@@ -22,7 +22,7 @@ struct SpoolCursor: Sendable {
 
     private var reader: SpoolReader
     private let now: Int64
-    private let onEntry: (@Sendable (PurgeEntry) throws -> Void)?
+    private let sink: (any FeedbackSink)?
     private var octets: [UInt8] = []
     private var index = 0
     private var offset: UInt64 = 0
@@ -32,11 +32,11 @@ struct SpoolCursor: Sendable {
 
     /// - Parameters:
     ///   - now: when the list first hears of these, in seconds since 1970.
-    ///   - onEntry: is told of each entry.
-    init(_ reader: SpoolReader, now: Int64, onEntry: (@Sendable (PurgeEntry) throws -> Void)?) {
+    ///   - sink: is told of each entry.
+    init(_ reader: SpoolReader, now: Int64, sink: (any FeedbackSink)?) {
         self.reader = reader
         self.now = now
-        self.onEntry = onEntry
+        self.sink = sink
     }
 
     /// Goes on behind where it was drained, as far as this.
@@ -75,7 +75,7 @@ struct SpoolCursor: Sendable {
             source: "feedback"
         )
         do {
-            try self.onEntry?(entry)
+            try self.sink?.take(entry)
         } catch {
             self.ending = .refused(error)
             return nil

@@ -144,11 +144,15 @@ import Testing
 
     @Test func `where the entries cannot be told, the segment stays and is told again`() async throws {
         struct Full: Error {}
+        struct FullSink: FeedbackSink {
+            func take(_ entry: PurgeEntry) {}
+            func flush() throws { throw Full() }
+        }
         let store = MemoryStore(try Fixture.tuples(10))
         let folder = self.folder
         try await FeedbackFront.withRunning(try Fixture.front(), store: store) { front in
             let port = try await front.boundAddress.port ?? 0
-            let outcome = try await folder.drain(port: port, onEntry: { _ in throw Full() })
+            let outcome = try await folder.drain(port: port, sink: FullSink())
             guard case .output(is Full) = outcome.failure else {
                 Issue.record("\(String(describing: outcome.failure))")
                 return

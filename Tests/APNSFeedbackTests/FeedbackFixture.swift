@@ -140,7 +140,7 @@ final class FeedbackFolder: Sendable {
     func drain(
         port: Int,
         tls: TLSConfiguration? = nil,
-        onEntry: (@Sendable (PurgeEntry) throws -> Void)? = nil,
+        sink: (any FeedbackSink)? = nil,
         _ change: (inout FeedbackConfiguration) -> Void = { _ in }
     ) async throws -> FeedbackOutcome {
         var configuration = FeedbackConfiguration(
@@ -152,7 +152,7 @@ final class FeedbackFolder: Sendable {
         configuration.deadline = .seconds(40)
         change(&configuration)
         let logger = Logger(label: "tests", factory: { _ in SwiftLogNoOpLogHandler() })
-        let drain = FeedbackDrain(configuration, spool: self.spool, list: self.list, logger: logger, onEntry: onEntry)
+        let drain = FeedbackDrain(configuration, spool: self.spool, list: self.list, logger: logger, sink: sink)
         return await drain.run()
     }
 

@@ -24,7 +24,7 @@ import Testing
     }
 
     func replay() throws -> SpoolImport.Result {
-        try SpoolImport.replay(Fixture.scope, of: self.folder.spool, into: self.folder.list, now: 5, onEntry: nil)
+        try SpoolImport.replay(Fixture.scope, of: self.folder.spool, into: self.folder.list, now: 5, sink: nil)
     }
 
     static func octets(_ range: Range<Int>) throws -> [UInt8] { try range.flatMap { try Fixture.tuple($0).octets } }
@@ -62,7 +62,7 @@ import Testing
                 of: folder.spool,
                 into: folder.list,
                 now: 5,
-                onEntry: nil
+                sink: nil
             )
             var expected = 0
             var end = headerOctetCount
@@ -89,7 +89,7 @@ import Testing
             let name = Fixture.scope.fileStem + ".1-1-0.spool"
             try changed.write(to: URL(filePath: folder.spool.folder + "/" + name))
             let run = Result {
-                try SpoolImport.replay(Fixture.scope, of: folder.spool, into: folder.list, now: 5, onEntry: nil)
+                try SpoolImport.replay(Fixture.scope, of: folder.spool, into: folder.list, now: 5, sink: nil)
             }
             let endMark = whole.count - SpoolFormat.recordHeaderOctetCount
             switch run {
