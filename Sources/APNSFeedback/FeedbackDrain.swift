@@ -80,10 +80,15 @@ public struct FeedbackDrain: Sendable {
         return outcome
     }
 
+    /// Does something that blocks, also when the task is cancelled: what was read is to be recorded then, too.
+    private func block<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
+        try await self.pool.runIfActive(eventLoop: self.group.any(), body).get()
+    }
+
     private func replay(_ outcome: inout FeedbackOutcome) async throws {
         let (spool, list, sink, scope) = (self.spool, self.list, self.sink, self.configuration.scope)
         let now = Int64(time(nil))
-        let result = try await self.pool.runIfActive {
+        let result = try await self.block {
             try SpoolImport.replay(scope, of: spool, into: list, now: now, sink: sink)
         }
         outcome.replayedTupleCount = result.tupleCount
@@ -101,7 +106,7 @@ public struct FeedbackDrain: Sendable {
         outcome.ending = ending.ending
         var failure = ending.spoolFailure ?? ending.importFailure
         do {
-            if ending.importFailure == nil { try await self.pool.runIfActive { try intake.finish() } }
+            if ending.importFailure == nil { try await self.block { try intake.finish() } }
         } catch {
             failure = failure ?? error
         }

@@ -8,8 +8,11 @@ public protocol FeedbackSink: Sendable {
     /// Takes an entry, which may not be on the list yet.
     ///
     /// - Parameter entry: the entry.
+    /// - Throws: that it cannot be taken.
     func take(_ entry: PurgeEntry) throws
 
     /// Brings what it took to where it belongs: what came with it is given up next.
+    ///
+    /// - Throws: that it cannot be brought there.
     func flush() throws
 }

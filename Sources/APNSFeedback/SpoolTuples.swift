@@ -31,6 +31,7 @@ struct SpoolCursor: Sendable {
     private(set) var tupleCount: UInt64 = 0
 
     /// - Parameters:
+    ///   - reader: the segment.
     ///   - now: when the list first hears of these, in seconds since 1970.
     ///   - sink: is told of each entry.
     init(_ reader: SpoolReader, now: Int64, sink: (any FeedbackSink)?) {

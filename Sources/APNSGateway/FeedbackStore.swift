@@ -13,7 +13,9 @@ public protocol FeedbackStore: Sendable {
     func open(_ provider: ProviderConnection) -> (any FeedbackList)?
 }
 
-/// What one connection is given of a list. Used on the event loop of the connection.
+/// What one connection is given of a list.
+///
+/// Used on the event loop of the connection.
 public protocol FeedbackList: AnyObject {
     /// How the list is delivered; by default as the service did.
     var manner: FeedbackManner { get }

@@ -24,9 +24,15 @@ package struct ConnectionOpener: Sendable {
     private static let keepaliveDelay = NIOBSDSocket.Option(rawValue: TCP_KEEPIDLE)
     private static let keepaliveInterval = NIOBSDSocket.Option(rawValue: TCP_KEEPINTVL)
 
+    /// Makes an opener.
+    ///
     /// - Parameters:
+    ///   - endpoint: where connections lead.
+    ///   - proxy: what they go through; `nil` for nothing.
+    ///   - tls: identity, trust and versions of TLS.
     ///   - connectDurationMax: how long opening a TCP connection may take, proxy included.
     ///   - keepaliveDelay: after how long without traffic TCP asks whether the other end is there; `nil` for never.
+    /// - Throws: `TLSError` for certificates and keys that cannot be used.
     package init(
         endpoint: Endpoint,
         proxy: Proxy?,
