@@ -114,6 +114,7 @@ public struct FeedbackDrain: Sendable {
         outcome.tupleCount = result.tupleCount
         outcome.add(result)
         if let failure { throw failure }
+        guard ending.ending != nil || !Task.isCancelled else { throw FeedbackError.stopped }
         switch ending.ending?.cause {
         case .failed, nil: throw ending.connectionFailure ?? ChannelError.eof
         case .closed, .silence, .deadline, .stopped, .malformed: break

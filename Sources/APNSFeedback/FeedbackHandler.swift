@@ -22,6 +22,10 @@ final class FeedbackHandler: ChannelDuplexHandler {
         var importFailure: (any Error)?
     }
 
+    private enum Close {
+        case orderly, abrupt
+    }
+
     /// So much may wait for the disk before nothing more is read, in octets.
     private static let pendingOctetCountMax = 1 << 20
 
@@ -38,7 +42,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
     private var isSpooling = false
     private var isImporting = false
     private var isReadHeld = false
-    private var isCloseDue = false
+    private var closeDue: Close?
     private var isInactive = false
     private var isStopped = false
     private var ending = Ending()
@@ -83,7 +87,10 @@ final class FeedbackHandler: ChannelDuplexHandler {
         case .spool(let time), .wait(let time): self.wake(at: time)
         case .spoolOnly, .ignore: break
         case .close:
-            self.isCloseDue = true
+            self.closeDue = .orderly
+            self.closeIfDurable()
+        case .abort:
+            self.closeDue = .abrupt
             self.closeIfDurable()
         case .finish(let ending): self.ending.ending = ending
         }
@@ -156,9 +163,12 @@ final class FeedbackHandler: ChannelDuplexHandler {
     }
 
     private func closeIfDurable() {
-        guard self.isCloseDue, !self.isSpooling, self.pending.readableBytes == 0 else { return }
-        self.isCloseDue = false
-        self.context?.close(promise: nil)
+        guard let close = self.closeDue, !self.isSpooling, self.pending.readableBytes == 0 else { return }
+        self.closeDue = nil
+        switch close {
+        case .orderly: self.context?.close(promise: nil)
+        case .abrupt: self.context?.triggerUserOutboundEvent(AbruptClose.Order(), promise: nil)
+        }
     }
 
     private func endIfIdle() {

@@ -58,8 +58,13 @@ final class SpoolSegment: Sendable {
     /// Says that nothing more comes, and waits until that is on the disk.
     func finish() throws(SpoolError) {
         let length = self.length.withLockedValue { $0 }
-        try self.write(UnsafeRawBufferPointer(start: nil, count: 0), at: length.content)
-        try self.file.synchronize()
+        do throws(SpoolError) {
+            try self.write(UnsafeRawBufferPointer(start: nil, count: 0), at: length.content)
+            try self.file.synchronize()
+        } catch {
+            try? self.file.truncate(to: length.file)
+            throw error
+        }
         self.length.withLockedValue { $0.file += SpoolFormat.recordHeaderOctetCount }
     }
 

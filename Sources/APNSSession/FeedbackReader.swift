@@ -131,7 +131,8 @@ public struct FeedbackReader: Sendable {
     private mutating func end(_ cause: FeedbackEnding.Cause) -> FeedbackStep {
         guard case .reading = self.state else { return .ignore }
         self.state = .closing(cause)
-        return .close
+        // There may be more on its way.
+        return cause == .deadline || cause == .stopped ? .abort : .close
     }
 
     private mutating func walk(_ octets: UnsafeRawBufferPointer) {

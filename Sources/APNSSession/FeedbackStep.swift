@@ -10,6 +10,8 @@ public enum FeedbackStep: Hashable, Sendable {
     case wait(wakeAt: Duration)
     /// Make durable all that came, then close; what still comes is spooled too.
     case close
+    /// Make durable all that came, then close without close_notify, which the service could take for "I have it all".
+    case abort
     /// All is said: nothing comes any more.
     case finish(FeedbackEnding)
     /// Nothing.

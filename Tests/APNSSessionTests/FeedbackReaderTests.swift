@@ -61,6 +61,7 @@ import Testing
         case (.finished, _): return .ignore
         case (.reading, .octets): return .spool(wakeAt: .seconds(6))
         case (.reading, .connectionClosed): return Self.ending(.failed)
+        case (.reading, .stop), (.reading, .time): return .abort
         case (.reading, _): return .close
         case (_, .octets): return .spoolOnly
         case (.closed, .connectionClosed): return Self.ending(.closed)
@@ -85,7 +86,7 @@ import Testing
         #expect(reader.received([1], now: .seconds(4)) == .spool(wakeAt: .seconds(9)))
         #expect(reader.timePassed(now: .seconds(5)) == .wait(wakeAt: .seconds(9)))
         #expect(reader.received([2], now: .seconds(58)) == .spool(wakeAt: .seconds(60)))
-        #expect(reader.timePassed(now: .seconds(60)) == .close)
+        #expect(reader.timePassed(now: .seconds(60)) == .abort)
         #expect(reader.connectionClosed() == Self.ending(.deadline, octets: 2, partial: 2))
     }
 
@@ -93,7 +94,7 @@ import Testing
         var reader = FeedbackReader(silence: nil, deadline: .seconds(60), now: .zero)
         #expect(reader.begin() == .wait(wakeAt: .seconds(60)))
         #expect(reader.timePassed(now: .seconds(59)) == .wait(wakeAt: .seconds(60)))
-        #expect(reader.timePassed(now: .seconds(60)) == .close)
+        #expect(reader.timePassed(now: .seconds(60)) == .abort)
     }
 
     @Test func `what comes while closing is counted and spooled`() {
