@@ -9,8 +9,8 @@ public import NIOPosix
 ///
 /// Reading empties the service's list. So what comes goes to the disk before anything else is done with it: into a
 /// segment of the ``FeedbackSpool``, which is given up when the purge list has it in a transaction of its own. What an
-/// earlier drain left there is recorded first. A process that ends at any instant loses nothing that it had spooled, and
-/// since a purge list keeps each token once, nothing is doubled when it runs again.
+/// earlier drain left there is recorded first. A process that ends at any instant loses nothing that it had spooled,
+/// and since a purge list keeps each token once, nothing is doubled when it runs again.
 public struct FeedbackDrain: Sendable {
     /// Octets that are read from the socket at a time.
     private static let readOctetCount = 262_144

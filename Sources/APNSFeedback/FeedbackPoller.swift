@@ -37,8 +37,8 @@ public final class FeedbackPoller: Service, Sendable {
     /// - Parameters:
     ///   - drains: the lists, in order.
     ///   - spool: keeps the times.
-    ///   - period: how long from a drain to the next of the same list, give or take a tenth; at least 1 s. `nil` for one
-    ///     drain of each, whenever the last one was.
+    ///   - period: how long from a drain to the next of the same list, give or take a tenth; at least 1 s. `nil` for
+    ///     one drain of each, whenever the last one was.
     ///   - logger: gets debug messages.
     ///   - onOutcome: is told of each drain.
     public init(

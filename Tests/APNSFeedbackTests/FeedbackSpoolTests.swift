@@ -77,8 +77,8 @@ import Testing
 
     /// Goal: a damaged segment purges nothing and is kept.
     ///
-    /// Method: change each octet of a finished segment in turn. Only a change of the length in its end mark looks like a
-    /// crash at the next record; nothing before that is changed then.
+    /// Method: change each octet of a finished segment in turn. Only a change of the length in its end mark looks like
+    /// a crash at the next record; nothing before that is changed then.
     @Test func `a change of any octet is found, and nothing of the segment is recorded`() throws {
         let path = try self.segment([try Self.octets(0..<2), try Self.octets(2..<3)])
         let whole = try #require(FileManager.default.contents(atPath: path))

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSFeedback
+import APNSTestKit
 import APNSWire
 import Foundation
 import Testing

@@ -12,8 +12,8 @@ import Testing
 
     /// Goal: what was in the spool or on the list at any instant is on the list in the end, once, and nothing else is.
     ///
-    /// Method: a service that forgets what it writes, so nothing comes twice; the program is killed at random times of a
-    /// drain, and after each kill the spool and the list are read by other code. What was on its way through sockets
+    /// Method: a service that forgets what it writes, so nothing comes twice; the program is killed at random times of
+    /// a drain, and after each kill the spool and the list are read by other code. What was on its way through sockets
     /// and memory is gone with such a service: so of each connection exactly a prefix may be there.
     @Test(arguments: [1]) func `kills at random times lose nothing that was spooled, and double nothing`(
         seed: UInt64

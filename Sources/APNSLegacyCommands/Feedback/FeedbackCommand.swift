@@ -11,18 +11,18 @@ public struct FeedbackCommand: AsyncParsableCommand, Sendable {
         commandName: "feedback",
         abstract: "Read the feedback service's lists of dead tokens into a purge list, losing none.",
         discussion: """
-            Reading empties the service's list. So what comes is on the disk, in the spool, before anything else is done \
-            with it, and leaves the spool when the purge list has it. What an earlier run left there comes first. Run it \
-            from cron, or with --every as a daemon; it may be killed at any moment.
+            Reading empties the service's list. So what comes is on the disk, in the spool, before anything else is \
+            done with it, and leaves the spool when the purge list has it. What an earlier run left there comes \
+            first. Run it from cron, or with --every as a daemon; it may be killed at any moment.
 
-            On standard output: with --output, the tokens that were read this time. On standard error: a line for each \
-            certificate.
+            On standard output: with --output, the tokens that were read this time. On standard error: a line for \
+            each certificate.
 
-            Exit codes: 0 done, also when there was nothing; 64 usage; 65 a tuple without its end, something that is no \
-            tuple, or a damaged file, each set aside in the spool; 66 a folder cannot be read; 69 the service does not \
-            serve; 70 a fault in this program; 73, 74 a file cannot be made or written; 75 another drain is at work, or \
-            the time was too short: run again; 77 TLS or the certificate does not permit it; 78 a certificate or key \
-            cannot be used. With several certificates, the worst.
+            Exit codes: 0 done, also when there was nothing; 64 usage; 65 a tuple without its end, something that is \
+            no tuple, or a damaged file, each set aside in the spool; 66 a folder cannot be read; 69 the service \
+            does not serve; 70 a fault in this program; 73, 74 a file cannot be made or written; 75 another drain is \
+            at work, or the time was too short: run again; 77 TLS or the certificate does not permit it; 78 a \
+            certificate or key cannot be used. With several certificates, the worst.
             """
     )
 
