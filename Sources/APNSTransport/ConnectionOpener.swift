@@ -45,7 +45,7 @@ package struct ConnectionOpener: Sendable {
         self.connectDurationMax = connectDurationMax
         self.keepaliveDelay = keepaliveDelay
         var tls = tls
-        // What the other end says after this end has closed does not matter, so its close_notify is not waited for long.
+        // What the other end says after this end has closed does not matter, so it is not waited for long.
         tls.shutdownTimeout = min(tls.shutdownTimeout, .seconds(1))
         self.context = try TLSContext(tls)
     }
