@@ -23,7 +23,9 @@ let package = Package(
     products: [
         .library(name: "APNSWire", targets: ["APNSWire"]),
         .library(name: "APNSSession", targets: ["APNSSession"]),
+        .library(name: "APNSTransport", targets: ["APNSTransport"]),
         .library(name: "APNSProvider", targets: ["APNSProvider"]),
+        .library(name: "APNSFeedback", targets: ["APNSFeedback"]),
         .library(name: "OpenSSLTLS", targets: ["OpenSSLTLS"]),
         .library(name: "APNSTestKit", targets: ["APNSTestKit"]),
         .library(name: "APNSGateway", targets: ["APNSGateway"]),
@@ -103,9 +105,48 @@ let package = Package(
             swiftSettings: settings
         ),
         .target(
+            name: "APNSTransport",
+            dependencies: [
+                "OpenSSLTLS",
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOExtras", package: "swift-nio-extras"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOSOCKS", package: "swift-nio-extras"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
+            name: "APNSFeedback",
+            dependencies: [
+                "APNSSession", "APNSTransport", "APNSWire", "COpenSSL", "OpenSSLTLS", "PurgeList",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOTLS", package: "swift-nio"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "APNSFeedbackTests",
+            dependencies: [
+                "APNSFeedback", "APNSGateway", "APNSSession", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS",
+                "PurgeList",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
             name: "APNSProvider",
             dependencies: [
                 "APNSSession",
+                "APNSTransport",
                 "APNSWire",
                 "OpenSSLTLS",
                 .product(name: "DequeModule", package: "swift-collections"),
@@ -113,10 +154,7 @@ let package = Package(
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOExtras", package: "swift-nio-extras"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "NIOSOCKS", package: "swift-nio-extras"),
                 .product(name: "NIOTLS", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
@@ -198,6 +236,7 @@ let package = Package(
         .target(
             name: "APNSLegacyCommands",
             dependencies: [
+                "APNSFeedback",
                 "APNSGateway",
                 "APNSPayload",
                 "APNSProvider",

@@ -17,6 +17,7 @@ let package = Package(
     products: [
         .executable(name: "bench-send", targets: ["bench-send"]),
         .executable(name: "bench-front", targets: ["bench-front"]),
+        .executable(name: "bench-feedback", targets: ["bench-feedback"]),
     ],
     dependencies: [
         .package(name: "apns-legacy", path: ".."),
@@ -47,6 +48,16 @@ let package = Package(
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        .executableTarget(
+            name: "bench-feedback",
+            dependencies: [
+                .product(name: "APNSGateway", package: "apns-legacy"),
+                .product(name: "APNSWire", package: "apns-legacy"),
+                .product(name: "OpenSSLTLS", package: "apns-legacy"),
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: settings
         ),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSFeedback
 import APNSProvider
 import APNSSession
 import ArgumentParser
@@ -53,6 +54,8 @@ struct CommandFailure: Error, CustomStringConvertible {
         switch error {
         case let failure as CommandFailure: self = failure
         case let error as ProviderError: self.init(error)
+        case let error as FeedbackError: self.init(error)
+        case let error as SpoolError: self.init(error)
         case let error as PurgeListError: self.init(error)
         case let error as TokenTableError: self.init(error)
         case let error as TLSError: self.init(.configuration, "\(error)")

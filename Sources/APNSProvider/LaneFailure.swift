@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import NIOCore
+import APNSTransport
 import OpenSSLTLS
 
 /// Tells failures that another try may mend from those that it cannot.
 enum LaneFailure {
     static func isPermanent(_ error: any Error) -> Bool {
         switch error {
-        case let error as TLSError: self.isPermanent(error)
+        case let error as TLSError: error.isPermanent
         case let error as ProviderError: self.isPermanent(error)
         default: false
         }
@@ -26,13 +26,6 @@ enum LaneFailure {
         switch error {
         case .configuration, .notAGateway, .proxyAuthenticationRequired: true
         case .stopped, .notRunning, .cancelled, .alreadyRan, .proxy, .stalled: false
-        }
-    }
-
-    private static func isPermanent(_ error: TLSError) -> Bool {
-        switch error {
-        case .handshakeTimedOut, .closedDuringHandshake, .truncated, .alert, .protocolFailure: false
-        default: true
         }
     }
 }

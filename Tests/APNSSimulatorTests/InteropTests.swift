@@ -109,4 +109,72 @@ struct InteropTests {
             #expect(simulator.statistics.processedCount == 20)
         }
     }
+
+    /// What a reader of feedback says.
+    struct Feedback: Decodable {
+        /// Token and seconds.
+        var feedback: [[Entry]]
+
+        enum Entry: Decodable, Hashable {
+            case token(String)
+            case seconds(Int)
+
+            init(from decoder: any Decoder) throws {
+                let container = try decoder.singleValueContainer()
+                if let seconds = try? container.decode(Int.self) {
+                    self = .seconds(seconds)
+                } else {
+                    self = .token(try container.decode(String.self))
+                }
+            }
+        }
+    }
+
+    @Test func `a feedback reader of another make reads the whole list, which is empty then`() async throws {
+        let environment = try await PythonEnvironment("apns-clerk==0.2.0")
+        let folder = FileManager.default.temporaryDirectory.appending(path: "apns-legacy-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let (identity, trust) = (folder.appending(path: "identity"), folder.appending(path: "trust"))
+        try Data(try Fixture.provider.get().pem).write(to: identity)
+        try Data(try Fixture.authority.get().certificatePEM).write(to: trust)
+        try await Simulator.withRunning(try Fixture.configuration()) { simulator in
+            var expected: Set<[Feedback.Entry]> = []
+            for number in 1...100 {
+                let token = try Fixture.token(number)
+                let time = Fixture.deadSince + UInt32(number)
+                simulator.uninstall(token, at: time)
+                expected.insert([.token(token.hexadecimal), .seconds(Int(time))])
+            }
+            let ending = try await ScriptedProvider.withConnection(
+                port: simulator.gatewayPort,
+                context: try Fixture.client()
+            ) { provider in
+                var octets = try Fixture.messages(100)
+                octets.writeImmutableBuffer(try Fixture.probe(101))
+                provider.push(octets)
+                return try await provider.end()
+            }
+            #expect(ending.octets == Fixture.response(2, 101))
+            let printed = try await Program.run(
+                environment.python,
+                [
+                    Self.script.path, "apns-clerk-feedback", "--port", "\(simulator.feedbackPort)",
+                    "--identity", identity.path, "--trust", trust.path,
+                ],
+                deadlineSeconds: 60
+            )
+            let said = try JSONDecoder().decode(Feedback.self, from: printed)
+            #expect(said.feedback.count == 100 && Set(said.feedback) == expected)
+            let again = try await Program.run(
+                environment.python,
+                [
+                    Self.script.path, "apns-clerk-feedback", "--port", "\(simulator.feedbackPort)",
+                    "--identity", identity.path, "--trust", trust.path,
+                ],
+                deadlineSeconds: 60
+            )
+            #expect(try JSONDecoder().decode(Feedback.self, from: again).feedback.isEmpty)
+        }
+    }
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Sends notifications with a Python client of another make, and prints as JSON what that client says became of them.
+"""Sends notifications with a Python client of another make, and prints as JSON what that client says became of them;
+or reads feedback with one, and prints the tokens and times.
 
 The clients are of the time of TLS 1.0 and of Apple's host names. What is replaced here, from outside, is only how
 they open their TLS connection; what they write and how they read the error response is theirs.
@@ -66,7 +67,24 @@ def send_with_apns_clerk(arguments, tokens):
     return {"succeeded": [token for token in tokens if token not in failed], "failed": failed, "rounds": rounds}
 
 
-CLIENTS = {"pushjack": send_with_pushjack, "apns-clerk": send_with_apns_clerk}
+def read_feedback_with_apns_clerk(arguments, _):
+    import OpenSSL
+
+    OpenSSL.SSL.TLSv1_METHOD = OpenSSL.SSL.TLS_CLIENT_METHOD
+    from apns_clerk import APNs, Session
+
+    session = Session(connect_timeout=None, read_timeout=None)
+    connection = session.new_connection(("127.0.0.1", arguments.port), cert_file=arguments.identity)
+    pairs = [(token if isinstance(token, str) else token.hex(), int(time.timestamp()))
+             for token, time in APNs(connection).feedback()]
+    return {"feedback": pairs}
+
+
+CLIENTS = {
+    "pushjack": send_with_pushjack,
+    "apns-clerk": send_with_apns_clerk,
+    "apns-clerk-feedback": read_feedback_with_apns_clerk,
+}
 
 
 def main():
@@ -75,7 +93,7 @@ def main():
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--identity", required=True, help="PEM file with certificate and key")
     parser.add_argument("--trust", required=True, help="PEM file with the authority")
-    parser.add_argument("--tokens", required=True, help="file with one token a line")
+    parser.add_argument("--tokens", default="/dev/null", help="file with one token a line")
     parser.add_argument("--wait", type=float, default=2, help="seconds the client waits for an error in the end")
     arguments = parser.parse_args()
     with open(arguments.tokens, encoding="ascii") as file:

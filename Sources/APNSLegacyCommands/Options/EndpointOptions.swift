@@ -100,43 +100,44 @@ public struct EndpointOptions: ParsableArguments, Sendable {
         return configuration
     }
 
-    private var tlsVersion: TLSVersion {
-        get throws {
-            switch self.tlsMin {
-            case "1.0": .tls1_0
-            case "1.1": .tls1_1
-            case "1.2": .tls1_2
-            case "1.3": .tls1_3
-            default: throw ValidationError("--tls-min is 1.0, 1.1, 1.2 or 1.3.")
-            }
+    private var tlsVersion: TLSVersion { get throws { try EndpointOptions.tlsVersion(self.tlsMin) } }
+
+    /// The version that `--tls-min` names.
+    static func tlsVersion(_ text: String) throws -> TLSVersion {
+        switch text {
+        case "1.0": .tls1_0
+        case "1.1": .tls1_1
+        case "1.2": .tls1_2
+        case "1.3": .tls1_3
+        default: throw ValidationError("--tls-min is 1.0, 1.1, 1.2 or 1.3.")
         }
     }
 
     /// The proxy, where one is named.
-    var proxyValue: Proxy? {
-        get throws {
-            guard let text = self.proxy else { return nil }
-            let wrong = ValidationError("--proxy is http://[user:password@]host:port or socks5://host:port.")
-            guard let separator = text.firstRange(of: "://"),
-                let kind = Proxy.Kind(rawValue: String(text[..<separator.lowerBound]))
-            else { throw wrong }
-            var rest = text[separator.upperBound...]
-            var credentials: Proxy.Credentials?
-            if let at = rest.lastIndex(of: "@") {
-                let parts = rest[..<at].split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
-                guard kind == .http, parts.count == 2 else { throw wrong }
-                credentials = .init(user: String(parts[0]), password: String(parts[1]))
-                rest = rest[rest.index(after: at)...]
-            }
-            if rest.last == "/" { rest = rest.dropLast() }
-            guard let colon = rest.lastIndex(of: ":"), let port = Int(rest[rest.index(after: colon)...]),
-                (1...65535).contains(port), colon > rest.startIndex
-            else { throw wrong }
-            return Proxy(
-                kind: kind,
-                endpoint: Endpoint(host: String(rest[..<colon]), port: port),
-                credentials: credentials
-            )
+    var proxyValue: Proxy? { get throws { try self.proxy.map(EndpointOptions.proxy) } }
+
+    /// The proxy that `--proxy` names.
+    static func proxy(_ text: String) throws -> Proxy {
+        let wrong = ValidationError("--proxy is http://[user:password@]host:port or socks5://host:port.")
+        guard let separator = text.firstRange(of: "://"),
+            let kind = Proxy.Kind(rawValue: String(text[..<separator.lowerBound]))
+        else { throw wrong }
+        var rest = text[separator.upperBound...]
+        var credentials: Proxy.Credentials?
+        if let at = rest.lastIndex(of: "@") {
+            let parts = rest[..<at].split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+            guard kind == .http, parts.count == 2 else { throw wrong }
+            credentials = .init(user: String(parts[0]), password: String(parts[1]))
+            rest = rest[rest.index(after: at)...]
         }
+        if rest.last == "/" { rest = rest.dropLast() }
+        guard let colon = rest.lastIndex(of: ":"), let port = Int(rest[rest.index(after: colon)...]),
+            (1...65535).contains(port), colon > rest.startIndex
+        else { throw wrong }
+        return Proxy(
+            kind: kind,
+            endpoint: Endpoint(host: String(rest[..<colon]), port: port),
+            credentials: credentials
+        )
     }
 }

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSGateway
+import APNSWire
+import ArgumentParser
+import Glibc
+import OpenSSLTLS
+
+/// A feedback front whose list is so many random tokens of 32 octets, the same in each run: prints its port, and serves
+/// until it is killed.
+@main
+struct BenchFeedback: AsyncParsableCommand {
+    @Option var certificate: String
+    @Option var key: String
+    @Option var trust: String
+    @Option(help: "How many tuples there are.") var count: Int
+
+    func run() async throws {
+        let identity = try TLSIdentity(contentsOf: self.certificate, key: self.key)
+        var configuration = FeedbackFrontConfiguration(identity: identity, clientTrust: .file(self.trust))
+        configuration.port = 0
+        try await FeedbackFront.withRunning(configuration, store: RandomStore(count: self.count)) { front in
+            print(try await front.boundAddress.port ?? 0)
+            fflush(nil)
+            try await Task.sleep(for: .seconds(3600))
+        }
+    }
+}
+
+struct RandomStore: FeedbackStore {
+    let count: Int
+
+    func open(_ provider: ProviderConnection) -> (any FeedbackList)? { RandomList(count: self.count) }
+}
+
+final class RandomList: FeedbackList {
+    private var left: Int
+    private var random: UInt64 = 1
+
+    init(count: Int) { self.left = count }
+
+    func next(_ countMax: Int) -> [FeedbackTuple] {
+        let count = min(countMax, self.left)
+        self.left -= count
+        return (0..<count).compactMap { _ in self.tuple() }
+    }
+
+    private func tuple() -> FeedbackTuple? {
+        let words = (0..<4).map { _ in self.word() }
+        let token = words.withUnsafeBytes { try? DeviceToken(octets: $0) }
+        return token.map { FeedbackTuple(failedAt: 1_700_000_000, token: $0) }
+    }
+
+    /// SplitMix64.
+    private func word() -> UInt64 {
+        self.random &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = self.random
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+
+    func acknowledge() {}
+}

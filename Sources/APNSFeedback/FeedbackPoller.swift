@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Glibc
+public import Logging
+import NIOConcurrencyHelpers
+import NIOCore
+import NIOPosix
+public import ServiceLifecycle
+
+/// Drains several lists, once or again and again.
+///
+/// Each list has a time of its own at which it is read next, with some chance in it so that many machines do not come
+/// at once. It is kept in the spool: a process that starts again waits for what is left of the time. One drain goes on
+/// at a time, and one that fails does not keep the others from their turn.
+public final class FeedbackPoller: Service, Sendable {
+    /// By how much of the period a time may be earlier or later.
+    private static let jitter = 0.1
+
+    /// The clock of the machine may be set, so it is looked at so often.
+    private static let waitSecondsMax: Int64 = 60
+
+    private let drains: [FeedbackDrain]
+    private let spool: FeedbackSpool
+    private let period: Duration?
+    private let logger: Logger
+    private let onOutcome: @Sendable (FeedbackOutcome) -> Void
+    private let state = NIOLockedValueBox(State())
+
+    private struct State {
+        var isStopped = false
+        /// Ends the wait that goes on.
+        var woken: EventLoopPromise<Void>?
+    }
+
+    /// Makes a poller.
+    ///
+    /// - Parameters:
+    ///   - drains: the lists, in order.
+    ///   - spool: keeps the times.
+    ///   - period: how long from a drain to the next of the same list, give or take a tenth; at least 1 s. `nil` for
+    ///     one drain of each, whenever the last one was.
+    ///   - logger: gets debug messages.
+    ///   - onOutcome: is told of each drain.
+    public init(
+        _ drains: [FeedbackDrain],
+        spool: FeedbackSpool,
+        every period: Duration?,
+        logger: Logger = .current,
+        onOutcome: @escaping @Sendable (FeedbackOutcome) -> Void
+    ) {
+        self.drains = drains
+        self.spool = spool
+        self.period = period.map { max($0, .seconds(1)) }
+        self.logger = logger
+        self.onOutcome = onOutcome
+    }
+
+    /// Ends ``run()`` when the drain that goes on is done.
+    public func finish() {
+        let woken = self.state.withLockedValue { state in
+            state.isStopped = true
+            return state.woken
+        }
+        woken?.succeed(())
+    }
+
+    private var isStopped: Bool { Task.isCancelled || self.state.withLockedValue(\.isStopped) }
+
+    /// Drains until all were, or for ever where there is a period; until graceful shutdown, ``finish()`` or
+    /// cancellation, which also ends the drain that goes on.
+    ///
+    /// - Throws: ``SpoolError`` where the times cannot be kept.
+    public func run() async throws {
+        try await withTaskCancellationHandler {
+            try await withGracefulShutdownHandler {
+                guard let period = self.period else { return await self.drainOnce() }
+                while !self.isStopped { try await self.drainDue(Int64(clamping: period.components.seconds)) }
+            } onGracefulShutdown: {
+                self.finish()
+            }
+        } onCancel: {
+            self.finish()
+        }
+    }
+
+    private func drainOnce() async {
+        for drain in self.drains where !self.isStopped { self.onOutcome(await drain.run()) }
+    }
+
+    /// Drains what is due, then waits for what is next.
+    private func drainDue(_ seconds: Int64) async throws {
+        let spread = Int64(Double(seconds) * FeedbackPoller.jitter)
+        var nextTime = Int64.max
+        for drain in self.drains where !self.isStopped {
+            let schedule = FeedbackSchedule(drain.scope, in: self.spool)
+            let now = Int64(time(nil))
+            var due = try schedule.next() ?? now
+            // Another period, or another clock, made that one.
+            if due > now + seconds + spread { due = now }
+            if due <= now {
+                self.onOutcome(await drain.run())
+                due = Int64(time(nil)) + seconds + Int64.random(in: -spread...spread)
+                try schedule.store(due)
+                self.logger.debug("next drain", metadata: ["push.feedback.next": "\(due)"])
+            }
+            nextTime = min(nextTime, due)
+        }
+        await self.wait(seconds: min(max(nextTime - Int64(time(nil)), 0), FeedbackPoller.waitSecondsMax))
+    }
+
+    private func wait(seconds: Int64) async {
+        guard seconds > 0, !self.isStopped else { return }
+        let woken = MultiThreadedEventLoopGroup.singleton.any().makePromise(of: Void.self)
+        let timer = woken.futureResult.eventLoop.scheduleTask(in: .seconds(seconds)) { woken.succeed(()) }
+        let isStopped = self.state.withLockedValue { state in
+            state.woken = woken
+            return state.isStopped
+        }
+        if isStopped { woken.succeed(()) }
+        try? await woken.futureResult.get()
+        self.state.withLockedValue { $0.woken = nil }
+        timer.cancel()
+    }
+}

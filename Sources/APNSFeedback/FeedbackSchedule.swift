@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Glibc
+
+/// When a topic's list is to be read next, kept in the spool so that it outlives the process.
+struct FeedbackSchedule {
+    private let path: String
+    private let folder: String
+
+    /// The most that is read of its file, in octets.
+    private static let contentOctetCountMax = 32
+
+    init(_ scope: PurgeScope, in spool: FeedbackSpool) {
+        self.path = spool.path(scope.fileStem + ".next")
+        self.folder = spool.folder
+    }
+
+    /// When, in seconds since 1970; `nil` where nothing is known.
+    func next() throws(SpoolError) -> Int64? {
+        guard access(self.path, F_OK) == 0 else { return nil }
+        let content = try SpoolFile(path: self.path, O_RDONLY).read(octetCount: Self.contentOctetCountMax, at: 0)
+        return Int64(String(decoding: content.prefix { $0 != 0x0A }, as: UTF8.self))
+    }
+
+    func store(_ time: Int64) throws(SpoolError) {
+        let new = self.path + "-new"
+        let file = try SpoolFile(path: new, O_WRONLY | O_CREAT | O_TRUNC)
+        try file.write(Array("\(time)\n".utf8))
+        try file.synchronize()
+        try SpoolNames.rename(new, to: self.path)
+        try SpoolNames.synchronize(folder: self.folder)
+    }
+}

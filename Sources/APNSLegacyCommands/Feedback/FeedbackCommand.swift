@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSFeedback
+public import ArgumentParser
+import PurgeList
+
+/// `apns-legacy feedback`: reads lists of dead tokens into a purge list.
+public struct FeedbackCommand: AsyncParsableCommand, Sendable {
+    /// Name, help text and epilogue.
+    public static let configuration = CommandConfiguration(
+        commandName: "feedback",
+        abstract: "Read the feedback service's lists of dead tokens into a purge list, losing none.",
+        discussion: """
+            Reading empties the service's list. So what comes is on the disk, in the spool, before anything else is \
+            done with it, and leaves the spool when the purge list has it. What an earlier run left there comes \
+            first. Run it from cron, or with --every as a daemon; it may be killed at any moment.
+
+            On standard output: with --output, the tokens that were read this time. On standard error: a line for \
+            each certificate.
+
+            Exit codes: 0 done, also when there was nothing; 64 usage; 65 a tuple without its end, something that is \
+            no tuple, or a damaged file, each set aside in the spool; 66 a folder cannot be read; 69 the service \
+            does not serve; 70 a fault in this program; 73, 74 a file cannot be made or written; 75 another drain is \
+            at work, or the time was too short: run again; 77 TLS or the certificate does not permit it; 78 a \
+            certificate or key cannot be used. With several certificates, the worst.
+            """
+    )
+
+    @OptionGroup(title: "Where and who")
+    var endpoint: FeedbackEndpointOptions
+
+    @Option(help: ArgumentHelp("The list of dead tokens; made where it is not there.", valueName: "file"))
+    var purgeList: String
+
+    @Option(
+        help: ArgumentHelp(
+            "The folder for what the list does not have yet; by default the list's path and .spool.",
+            valueName: "folder"
+        )
+    )
+    var spool: String?
+
+    @Option(help: ArgumentHelp("Print the tokens that were read.", valueName: "text|csv|jsonl"))
+    var output: PurgeExport.Format?
+
+    @Option(
+        help: ArgumentHelp("Go on, one drain of each list in so much time, give or take a tenth.", valueName: "1h")
+    )
+    var every: FeedbackSpan?
+
+    @Option(
+        help: ArgumentHelp("A service that has said nothing for so long has nothing more.", valueName: "5s")
+    )
+    var silence = FeedbackSpan(seconds: 5)
+
+    @Option(help: ArgumentHelp("How long reading one list may take.", valueName: "10m"))
+    var deadline = FeedbackSpan(seconds: 600)
+
+    @Flag(name: .shortAndLong, help: "Say nothing where all went well.")
+    var quiet = false
+
+    @Flag(name: .shortAndLong, help: "Log each connection.")
+    var verbose = false
+
+    /// Makes a command to be parsed.
+    public init() {}
+
+    /// Checks what can be checked before anything is read.
+    ///
+    /// - Throws: a sentence for people.
+    public func validate() throws {
+        guard self.output != .sql else { throw ValidationError("--output is text, csv or jsonl.") }
+        guard self.silence.duration > .zero, self.deadline.duration > .zero else {
+            throw ValidationError("--silence and --deadline are above 0.")
+        }
+        if let every = self.every, every.duration < .seconds(1) {
+            throw ValidationError("--every is at least 1s.")
+        }
+    }
+
+    /// Drains.
+    public func run() async throws {
+        do {
+            let status = try await FeedbackRun(self).run()
+            if status != .success { throw status.code }
+        } catch let code as ExitCode {
+            throw code
+        } catch {
+            let failure = CommandFailure(error)
+            Talk.say("apns-legacy feedback: \(failure)")
+            throw failure.status.code
+        }
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSFeedback
+import APNSGateway
+import APNSProvider
+import ArgumentParser
+import Glibc
+import OpenSSLTLS
+import PurgeList
+
+/// Where the feedback service is and who one is there; as of `send`, for any number of certificates.
+struct FeedbackEndpointOptions: ParsableArguments, Sendable {
+    @Option(
+        help: ArgumentHelp(
+            "Which of the two services the tokens are of; without --host also Apple's host names, for a service of "
+                + "your own that has taken their place. By default as the certificate says, or production.",
+            valueName: "production|sandbox"
+        )
+    )
+    var environment: PushEnvironment?
+
+    @Option(
+        help: ArgumentHelp(
+            "The service's host name, which its certificate must bear, or IP address.",
+            valueName: "name"
+        )
+    )
+    var host: String?
+
+    @Option(help: ArgumentHelp("The service's port.", valueName: "number"))
+    var port = Endpoint.feedbackPort
+
+    @Option(
+        help: ArgumentHelp(
+            "Your push certificate: PEM or PKCS#12 (.p12). Say it again for each app.",
+            valueName: "file"
+        )
+    )
+    var certificate: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "Its private key in PEM, where it is not in the certificate's file; as many and in the same order.",
+            valueName: "file"
+        )
+    )
+    var key: [String] = []
+
+    @Option(
+        help: ArgumentHelp("All .pem and .p12 files in a folder, each with its key inside.", valueName: "folder")
+    )
+    var certificates: String?
+
+    @Option(help: ArgumentHelp("A file with the passphrase of the keys in its first line.", valueName: "file"))
+    var passphraseFile: String?
+
+    @Option(
+        help: ArgumentHelp("The app, where the certificate does not say or there is a choice.", valueName: "bundle-id")
+    )
+    var topic: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The authorities that the service's certificate must lead to, in PEM; by default those of the system.",
+            valueName: "file"
+        )
+    )
+    var trust: String?
+
+    @Option(help: ArgumentHelp("The oldest version of TLS to speak: 1.0, 1.1, 1.2 or 1.3.", valueName: "version"))
+    var tlsMin = "1.2"
+
+    @Option(help: ArgumentHelp("A proxy: http://[user:password@]host:port or socks5://host:port.", valueName: "url"))
+    var proxy: String?
+
+    func validate() throws {
+        guard (1...65535).contains(self.port) else { throw ValidationError("--port is a number from 1 to 65535.") }
+        guard self.certificate.isEmpty == (self.certificates != nil) else {
+            throw ValidationError("Say --certificate FILE, once for each app, or --certificates FOLDER.")
+        }
+        guard self.key.isEmpty || self.key.count == self.certificate.count else {
+            throw ValidationError("--key goes with --certificate: as many, in the same order, or none.")
+        }
+        guard self.topic == nil || self.certificate.count == 1 else {
+            throw ValidationError("--topic is for one --certificate.")
+        }
+        guard self.host != nil || self.environment != nil else {
+            throw ValidationError(
+                "Where to read? Say --host NAME (and --port N), or --environment production|sandbox."
+            )
+        }
+        _ = try EndpointOptions.tlsVersion(self.tlsMin)
+        _ = try self.proxy.map(EndpointOptions.proxy)
+    }
+
+    /// The files of the certificates, with their keys.
+    func files() throws -> [(certificate: String, key: String?)] {
+        guard let folder = self.certificates else {
+            return self.certificate.enumerated().map { ($1, self.key.isEmpty ? nil : self.key[$0]) }
+        }
+        guard let stream = opendir(folder) else {
+            throw CommandFailure(.noInput, "Cannot read \(folder): \(String(cString: strerror(errno))).")
+        }
+        defer { closedir(stream) }
+        var names: [String] = []
+        while let entry = readdir(stream) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) { name in
+                name.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            if name.hasSuffix(".pem") || name.hasSuffix(".p12") { names.append(name) }
+        }
+        guard !names.isEmpty else { throw CommandFailure(.noInput, "There is no .pem or .p12 file in \(folder).") }
+        return names.sorted().map { (folder + "/" + $0, nil) }
+    }
+
+    /// How a certificate's list is read.
+    func configuration(certificate: String, key: String?) throws -> FeedbackConfiguration {
+        let passphrase = try self.passphraseFile.map { try TLSPassphrase(contentsOf: $0) }
+        let identity = try TLSIdentity(contentsOf: certificate, key: key, passphrase: passphrase)
+        let facts = ProviderIdentity(identity.certificate)
+        guard let topic = self.topic ?? facts.topic else {
+            throw CommandFailure(.configuration, "\(certificate) names no topic. Say --topic BUNDLE-ID.")
+        }
+        let isSandboxOnly = facts.isForSandbox && !facts.isForProduction
+        let environment = self.environment ?? (isSandboxOnly ? .sandbox : .production)
+        var tls = TLSConfiguration.client(identity: identity, trust: self.trust.map { .file($0) } ?? .system)
+        tls.minimumVersion = try EndpointOptions.tlsVersion(self.tlsMin)
+        let host = self.host ?? (environment == .sandbox ? Endpoint.sandboxFeedback : .productionFeedback).host
+        var configuration = FeedbackConfiguration(
+            endpoint: Endpoint(host: host, port: self.port),
+            tls: tls,
+            scope: PurgeScope(topic: topic, environment: environment)
+        )
+        configuration.proxy = try self.proxy.map(EndpointOptions.proxy)
+        return configuration
+    }
+}

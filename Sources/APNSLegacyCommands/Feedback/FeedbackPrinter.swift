@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSFeedback
+import NIOConcurrencyHelpers
+import PurgeList
+
+/// Prints what was read to standard output.
+final class FeedbackPrinter: FeedbackSink {
+    /// So much is gathered before it is written, in octets.
+    private static let blockOctetCount = 65_536
+
+    private let export: NIOLockedValueBox<PurgeExport>
+
+    init(_ format: PurgeExport.Format) { self.export = NIOLockedValueBox(PurgeExport(format)) }
+
+    func take(_ entry: PurgeEntry) throws {
+        try self.export.withLockedValue { export in
+            export.append(entry)
+            if export.octets.count >= FeedbackPrinter.blockOctetCount { try FeedbackPrinter.write(&export) }
+        }
+    }
+
+    func flush() throws { try self.export.withLockedValue { try FeedbackPrinter.write(&$0) } }
+
+    private static func write(_ export: inout PurgeExport) throws {
+        // What could not be written comes again, from the spool.
+        defer { export.removeAll() }
+        try export.octets.withUnsafeBytes { try OutputFile(path: "-").append($0) }
+    }
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSFeedback
+import Glibc
+import Logging
+import NIOConcurrencyHelpers
+import PurgeList
+import UnixSignals
+
+/// One run of `apns-legacy feedback`.
+struct FeedbackRun {
+    private let command: FeedbackCommand
+    private let logger: Logger
+
+    init(_ command: FeedbackCommand) {
+        self.command = command
+        var logger = Logger(label: "apns-legacy", factory: { StreamLogHandler.standardError(label: $0) })
+        logger.logLevel = command.verbose ? .debug : .warning
+        self.logger = logger
+    }
+
+    func run() async throws -> ExitStatus {
+        // A reader of the output that goes away is an error to report, not a reason to vanish.
+        signal(SIGPIPE, SIG_IGN)
+        let files = try self.command.endpoint.files()
+        var worst = ExitStatus.success
+        var configurations: [FeedbackConfiguration] = []
+        for (certificate, key) in files {
+            do {
+                var configuration = try self.command.endpoint.configuration(certificate: certificate, key: key)
+                configuration.silence = self.command.silence.duration
+                configuration.deadline = self.command.deadline.duration
+                configurations.append(configuration)
+            } catch {
+                let failure = CommandFailure(error)
+                Talk.say("apns-legacy feedback: \(certificate): \(failure)")
+                worst = worst.worse(failure.status)
+            }
+        }
+        guard !configurations.isEmpty else { return worst }
+        let list = try PurgeList(path: self.command.purgeList)
+        let spool = try FeedbackSpool(folder: self.command.spool ?? self.command.purgeList + ".spool")
+        let printer = self.command.output.map { FeedbackPrinter($0) }
+        let drains = configurations.map {
+            FeedbackDrain($0, spool: spool, list: list, logger: self.logger, sink: printer)
+        }
+        let status = try await self.poll(drains, spool)
+        // A header that stands alone is written too.
+        try printer?.flush()
+        return worst.worse(status)
+    }
+
+    private func poll(_ drains: [FeedbackDrain], _ spool: FeedbackSpool) async throws -> ExitStatus {
+        let worst = NIOLockedValueBox(ExitStatus.success)
+        let isDaemon = self.command.every != nil
+        let poller = FeedbackPoller(drains, spool: spool, every: self.command.every?.duration, logger: self.logger) {
+            self.report($0)
+            let status = ExitStatus($0)
+            // A daemon that is told to end has no drain to answer for.
+            if !isDaemon { worst.withLockedValue { $0 = $0.worse(status) } }
+        }
+        try await withThrowingTaskGroup(of: Bool.self) { group in
+            group.addTask {
+                try await poller.run()
+                return true
+            }
+            group.addTask {
+                var count = 0
+                for await _ in await UnixSignalsSequence(trapping: [.sigint, .sigterm]) {
+                    count += 1
+                    guard count == 1 else { return true }
+                    poller.finish()
+                }
+                return false
+            }
+            // The second signal ends the drain that goes on, too.
+            while let isOver = try await group.next(), !isOver {}
+            group.cancelAll()
+        }
+        return worst.withLockedValue { $0 }
+    }
+
+    // MARK: Telling
+
+    private func report(_ outcome: FeedbackOutcome) {
+        let name = "\(outcome.scope.topic) (\(outcome.scope.environment.rawValue))"
+        for leftover in outcome.leftovers { Talk.say("apns-legacy feedback: \(name): \(leftover)") }
+        if let failure = outcome.failure { Talk.say("apns-legacy feedback: \(name): \(failure)") }
+        let isWell = outcome.failure == nil && outcome.leftovers.isEmpty
+        guard !self.command.quiet || !isWell else { return }
+        guard outcome.failure == nil || outcome.tupleCount + outcome.replayedTupleCount > 0 else { return }
+        Talk.say("\(name): \(FeedbackRun.summary(outcome))")
+    }
+
+    /// What was read and what it changed, in one line.
+    static func summary(_ outcome: FeedbackOutcome) -> String {
+        let total = outcome.tupleCount + outcome.replayedTupleCount
+        var parts = [SendSummary.counted(total, "dead token")]
+        if outcome.replayedTupleCount > 0 {
+            parts.append("\(SendSummary.grouped(outcome.replayedTupleCount)) of them from the spool")
+        }
+        if total > 0 {
+            let change = outcome.change
+            parts.append("\(SendSummary.grouped(UInt64(change.addedCount))) new")
+            parts.append("\(SendSummary.grouped(UInt64(change.updatedCount))) with a newer time")
+            parts.append("\(SendSummary.grouped(UInt64(change.unchangedCount))) known")
+        }
+        switch outcome.ending?.cause {
+        case .closed, .malformed, .failed, nil: break
+        case .silence: parts.append("the service fell silent")
+        case .deadline: parts.append("the time was over, there may be more")
+        case .stopped: parts.append("stopped, there may be more")
+        }
+        return parts.joined(separator: ", ")
+    }
+}

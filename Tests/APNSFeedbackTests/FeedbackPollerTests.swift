@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSGateway
+import Foundation
+import Logging
+import NIOConcurrencyHelpers
+import NIOCore
+import ServiceLifecycle
+import Testing
+
+@testable import APNSFeedback
+
+/// When lists are read, and that one does not keep the others from their turn.
+@Suite(.timeLimit(.minutes(1))) struct FeedbackPollerTests {
+    typealias Fixture = FeedbackFixture
+
+    let folder: FeedbackFolder
+    let logger = Logger(label: "tests", factory: { _ in SwiftLogNoOpLogHandler() })
+
+    init() throws { self.folder = try FeedbackFolder() }
+
+    /// A drain that fails at once, for nobody listens.
+    func drain(_ topic: String) throws -> FeedbackDrain {
+        let configuration = FeedbackConfiguration(
+            endpoint: Endpoint(host: "localhost", port: 1),
+            tls: try Fixture.tls(),
+            scope: PurgeScope(topic: topic, environment: .sandbox)
+        )
+        return FeedbackDrain(configuration, spool: self.folder.spool, list: self.folder.list, logger: self.logger)
+    }
+
+    func schedule(_ topic: String) -> FeedbackSchedule {
+        FeedbackSchedule(PurgeScope(topic: topic, environment: .sandbox), in: self.folder.spool)
+    }
+
+    /// Runs a poller until so many drains are done; the topics in order.
+    func poll(_ topics: [String], every period: Duration?, until count: Int) async throws -> [String] {
+        let (outcomes, continuation) = AsyncStream.makeStream(of: String.self)
+        let poller = FeedbackPoller(
+            try topics.map { try self.drain($0) },
+            spool: self.folder.spool,
+            every: period,
+            logger: self.logger
+        ) { continuation.yield($0.scope.topic) }
+        return try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await poller.run() }
+            var done: [String] = []
+            for await topic in outcomes {
+                done.append(topic)
+                if done.count == count { break }
+            }
+            poller.finish()
+            try await group.waitForAll()
+            return done
+        }
+    }
+
+    @Test func `each list has its turn although the ones before it fail`() async throws {
+        #expect(try await self.poll(["a", "b", "c"], every: nil, until: 3) == ["a", "b", "c"])
+    }
+
+    @Test func `after a restart only those are read whose time has come`() async throws {
+        let now = Int64(Date().timeIntervalSince1970)
+        try self.schedule("waits").store(now + 3000)
+        try self.schedule("late").store(now - 10)
+        #expect(try await self.poll(["waits", "late", "new"], every: .seconds(3600), until: 2) == ["late", "new"])
+        #expect(try self.schedule("waits").next() == now + 3000)
+        for topic in ["late", "new"] {
+            let next = try #require(try self.schedule(topic).next())
+            #expect((now + 3240...now + 4000).contains(next))
+        }
+    }
+
+    @Test func `a time of another period or clock does not hold`() async throws {
+        try self.schedule("a").store(Int64(Date().timeIntervalSince1970) + 1_000_000)
+        #expect(try await self.poll(["a"], every: .seconds(3600), until: 1) == ["a"])
+    }
+
+    @Test func `it goes on when the time has come`() async throws {
+        #expect(try await self.poll(["a"], every: .seconds(1), until: 3) == ["a", "a", "a"])
+    }
+
+    @Test func `a graceful shutdown ends its wait`() async throws {
+        let (outcomes, continuation) = AsyncStream.makeStream(of: Void.self)
+        let poller = FeedbackPoller(
+            [try self.drain("a")],
+            spool: self.folder.spool,
+            every: .seconds(3600),
+            logger: self.logger
+        ) { _ in continuation.yield() }
+        let group = ServiceGroup(configuration: .init(services: [.init(service: poller)], logger: self.logger))
+        try await withThrowingTaskGroup(of: Void.self) { tasks in
+            tasks.addTask { try? await group.run() }
+            for await _ in outcomes { break }
+            await group.triggerGracefulShutdown()
+            try await tasks.waitForAll()
+        }
+    }
+}

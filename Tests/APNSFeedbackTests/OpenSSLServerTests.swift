@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSFeedback
+import APNSTestKit
+import APNSWire
+import Foundation
+import Testing
+
+/// Goal: the poller reads a service that is not ours.
+///
+/// Method: `openssl s_server` sends canned tuples in records of 512 octets, which cut them anywhere. It takes a portion
+/// that begins with one of some letters for an order, so no octet here is one of them.
+@Suite(.timeLimit(.minutes(1))) struct OpenSSLServerTests {
+    static func tuples() throws -> [FeedbackTuple] {
+        try (0..<3000).map { number in
+            var octets = [UInt8](repeating: 0xEE, count: 3 + number % 50)
+            octets[0] = 0x80 | UInt8(number >> 7)
+            octets[1] = 0x80 | UInt8(number & 127)
+            return FeedbackTuple(failedAt: 0x80A0_B0C0, token: try DeviceToken(octets: octets))
+        }
+    }
+
+    @Test func `a list from openssl s_server is read whole`() async throws {
+        let folder = try FeedbackFolder()
+        let (certificate, trust) = (folder.path + "/service.pem", folder.path + "/ca.pem")
+        try Data(FeedbackFixture.service.get().pem).write(to: URL(filePath: certificate))
+        try Data(FeedbackFixture.authority.get().certificatePEM).write(to: URL(filePath: trust))
+        let process = Process()
+        process.executableURL = URL(filePath: "/usr/bin/env")
+        process.arguments = [
+            "openssl", "s_server", "-accept", "127.0.0.1:0", "-cert", certificate, "-CAfile", trust, "-Verify", "2",
+            "-max_send_frag", "512", "-naccept", "1",
+        ]
+        let (input, output) = (Pipe(), Pipe())
+        process.standardInput = input
+        process.standardOutput = output
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        // The tests block SIGTERM, and a child inherits that.
+        defer { kill(process.processIdentifier, SIGKILL) }
+        var said = ""
+        while !said.contains("ACCEPT 127.0.0.1:") || said.last != "\n" {
+            let data = output.fileHandleForReading.availableData
+            guard !data.isEmpty else { break }
+            said += String(decoding: data, as: UTF8.self)
+        }
+        let port = Int(said.split(separator: "ACCEPT 127.0.0.1:").last?.prefix { $0.isNumber } ?? "") ?? 0
+        let tuples = try Self.tuples()
+        // It waits in the pipe until there is a connection.
+        Thread.detachNewThread {
+            for tuple in tuples { try? input.fileHandleForWriting.write(contentsOf: Data(tuple.octets)) }
+        }
+        Thread.detachNewThread { while !output.fileHandleForReading.availableData.isEmpty {} }
+        let outcome = try await folder.drain(port: port) { $0.silence = .seconds(2) }
+        #expect(outcome.failure == nil && outcome.ending?.cause == .silence && outcome.tupleCount == 3000)
+        #expect(outcome.ending?.partialOctetCount == 0)
+        #expect(try folder.tokens() == Set(tuples.map(\.token.octets)))
+    }
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSGateway
+import APNSSimulator
+import APNSTestKit
+import APNSWire
+import Foundation
+import NIOCore
+import Testing
+
+/// `apns-legacy feedback` as cron and people see it.
+@Suite(.timeLimit(.minutes(3))) struct FeedbackCommandTests {
+    let scene: SendScene
+
+    init() throws { self.scene = try SendScene() }
+
+    func store(_ count: Int, _ change: (inout FeedbackManner) -> Void = { _ in }) throws -> ForgetfulStore {
+        let store = ForgetfulStore(change)
+        store.add(try (0..<count).map { try SendScene.tuple($0) })
+        return store
+    }
+
+    @Test func `a drain says what it read in one line, and a second one that there was nothing`() async throws {
+        let (scene, store) = (self.scene, try self.store(120))
+        try await SendScene.withFeedback(store) { port in
+            let run = try await scene.run(scene.feedback(port))
+            #expect(run.ending.code == 0 && run.output.isEmpty)
+            #expect(
+                run.error == "com.example.app (production): 120 dead tokens, 120 new, 0 with a newer time, 0 known\n"
+            )
+            #expect(try scene.purged().count == 120)
+            let again = try await scene.run(scene.feedback(port))
+            #expect(again.ending.code == 0 && again.error == "com.example.app (production): 0 dead tokens\n")
+            let quiet = try await scene.run(scene.feedback(port, ["--quiet"]))
+            #expect(quiet.ending.code == 0 && quiet.error.isEmpty)
+        }
+    }
+
+    @Test(arguments: ["text", "csv", "jsonl"]) func `it prints what was read`(_ format: String) async throws {
+        let (scene, store) = (self.scene, try self.store(3))
+        try await SendScene.withFeedback(store) { port in
+            let run = try await scene.run(scene.feedback(port, ["--output", format]))
+            #expect(run.ending.code == 0)
+            let lines = run.output.split(whereSeparator: \.isNewline)
+            #expect(lines.count == (format == "csv" ? 4 : 3))
+            for number in 0..<3 { #expect(lines.contains { $0.contains(SendScene.token(number)) }) }
+            #expect(format == "text" || run.output.contains("1600000002"))
+        }
+    }
+
+    @Test func `a device that is uninstalled is in the purge list after the next notification`() async throws {
+        let scene = self.scene
+        try scene.write("batch.jsonl", (1...5).map { SendScene.line($0) }.joined())
+        try await SendScene.withGateway { simulator in
+            #expect(simulator.uninstall(try DeviceToken(SendScene.token(4)), at: 1_700_000_000))
+            let before = try await scene.run(scene.feedback(simulator.feedbackPort))
+            #expect(before.ending.code == 0 && before.error.contains(" 0 dead tokens"))
+            let sent = try await scene.send([scene.path("batch.jsonl")], port: simulator.gatewayPort)
+            #expect(sent.ending.code == 0)
+            let run = try await scene.run(scene.feedback(simulator.feedbackPort))
+            #expect(run.ending.code == 0 && run.error.contains(" 1 dead token, 1 new"))
+            #expect(try scene.purged() == [try DeviceToken(SendScene.token(4)).octets])
+            #expect(simulator.feedback(topic: SendScene.topic, environment: .sandbox).isEmpty)
+        }
+    }
+
+    @Test func `65 says that a tuple came without its end`() async throws {
+        let (scene, store) = (self.scene, try self.store(3) { $0.cutOctetCount = 100 })
+        try await SendScene.withFeedback(store) { port in
+            let run = try await scene.run(scene.feedback(port))
+            #expect(run.ending.code == 65 && run.error.contains("24 octets are kept in "), "\(run.error)")
+            #expect(try scene.purged().count == 2)
+            #expect(!run.error.contains(SendScene.token(0)))
+        }
+    }
+
+    @Test func `69 says that nobody serves`() async throws {
+        let run = try await self.scene.run(self.scene.feedback(1))
+        #expect(run.ending.code == 69 && run.error.contains("localhost:1"), "\(run.error)")
+    }
+
+    @Test func `77 says that the certificate of the service is another one's`() async throws {
+        let (scene, store) = (self.scene, try self.store(3))
+        let other = try SendScene.authority.get().issueServer(names: ["other.example"])
+        try await SendScene.withFeedback(store, { $0.identity = other.identity }) { port in
+            let run = try await scene.run(scene.feedback(port))
+            #expect(run.ending.code == 77 && run.error.contains("other.example"), "\(run.error)")
+        }
+    }
+
+    @Test func `one certificate that fails does not keep the others from their turn`() async throws {
+        let (scene, store) = (self.scene, try self.store(3))
+        try scene.write("broken.pem", "no certificate")
+        let other = try SendScene.authority.get().issueClient(topic: "com.example.other")
+        try scene.write("other.pem", other.pem)
+        try await SendScene.withFeedback(store) { port in
+            let arguments = [
+                "feedback", "--host", "localhost", "--port", "\(port)", "--trust", scene.path("ca.pem"),
+                "--purge-list", scene.purgeList, "--certificate", scene.path("broken.pem"),
+                "--certificate", scene.path("other.pem"), "--certificate", scene.path("provider.pem"),
+            ]
+            let run = try await scene.run(arguments)
+            #expect(run.ending.code == 78 && store.taken.count == 2, "\(run.error)")
+            #expect(run.error.contains("broken.pem") && run.error.contains("com.example.other (production): 3 dead"))
+            #expect(run.error.contains("com.example.app (production): 0 dead"))
+        }
+    }
+
+    @Test func `a folder of certificates is taken in order, and what is no certificate is left alone`() async throws {
+        let (scene, store) = (self.scene, try self.store(3))
+        let folder = scene.path("certificates")
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        for topic in ["b", "a"] {
+            try scene.write("certificates/\(topic).pem", try SendScene.authority.get().issueClient(topic: topic).pem)
+        }
+        try scene.write("certificates/README", "hello")
+        try await SendScene.withFeedback(store) { port in
+            let arguments = [
+                "feedback", "--host", "localhost", "--port", "\(port)", "--trust", scene.path("ca.pem"),
+                "--purge-list", scene.purgeList, "--certificates", folder,
+            ]
+            let run = try await scene.run(arguments)
+            #expect(run.ending.code == 0 && run.error.hasPrefix("a (production): 3 dead"), "\(run.error)")
+            #expect(run.error.contains("\nb (production): 0 dead"))
+        }
+    }
+
+    @Test func `75 names the process that drains already, and it goes on undisturbed`() async throws {
+        let (scene, store) = (self.scene, try self.store(3))
+        try await SendScene.withFeedback(store, { $0.closesBehindList = false }) { port in
+            let streams = Child.Streams(error: scene.path("first"))
+            let first = try Child(scene.feedback(port, ["--silence", "1h", "--deadline", "1h"]), streams)
+            for await _ in store.opened { break }
+            let second = try await scene.run(scene.feedback(port))
+            #expect(second.ending.code == 75 && second.error.contains("process \(first.pid) "), "\(second.error)")
+            #expect(!first.hasEnded && store.taken.count == 1)
+            // The first signal waits for the drain, the second ends it; what was read is kept.
+            first.send(SIGTERM)
+            first.send(SIGINT)
+            let ending = try await first.end()
+            #expect(ending.code == 75, "\(ending) \(scene.read("first"))")
+            #expect(try scene.purged().count == 3)
+        }
+    }
+
+    @Test func `a daemon drains, keeps the time of the next drain, and ends with 0 when told to`() async throws {
+        let (scene, store) = (self.scene, try self.store(3))
+        try await SendScene.withFeedback(store) { port in
+            let streams = Child.Streams(error: scene.path("daemon"))
+            let daemon = try Child(scene.feedback(port, ["--every", "1h"]), streams)
+            for await _ in store.opened { break }
+            daemon.send(SIGTERM)
+            let ending = try await daemon.end()
+            #expect(ending.code == 0 && scene.read("daemon").contains("3 dead tokens"), "\(scene.read("daemon"))")
+            let next = try String(contentsOfFile: scene.spool + "/com.example.app_production.next", encoding: .utf8)
+            let seconds = try #require(Double(next.dropLast())) - Date().timeIntervalSince1970
+            #expect((3200...4000).contains(seconds))
+        }
+    }
+
+    @Test func `SIGKILL of a daemon leaves no lock behind`() async throws {
+        let (scene, store) = (self.scene, try self.store(3))
+        try await SendScene.withFeedback(store, { $0.closesBehindList = false }) { port in
+            let first = try Child(scene.feedback(port, ["--silence", "1h"]), Child.Streams())
+            for await _ in store.opened { break }
+            first.send(SIGKILL)
+            _ = try await first.end()
+            let second = try await scene.run(scene.feedback(port, ["--silence", "100ms"]))
+            #expect(second.ending.code == 0, "\(second.error)")
+        }
+    }
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSGateway
+import APNSWire
+import Foundation
+import Testing
+
+/// `apns-legacy feedback` is killed again and again.
+@Suite(.timeLimit(.minutes(5))) struct FeedbackKillTests {
+    static let killCount = 60
+    static let tupleCount = 600
+
+    /// Goal: what was in the spool or on the list at any instant is on the list in the end, once, and nothing else is.
+    ///
+    /// Method: a service that forgets what it writes, so nothing comes twice; the program is killed at random times of
+    /// a drain, and after each kill the spool and the list are read by other code. What was on its way through sockets
+    /// and memory is gone with such a service: so of each connection exactly a prefix may be there.
+    @Test(arguments: [1]) func `kills at random times lose nothing that was spooled, and double nothing`(
+        seed: UInt64
+    ) async throws {
+        let scene = try SendScene()
+        let store = ForgetfulStore {
+            $0.dripOctetCount = 997
+            $0.dripMilliseconds = 2
+        }
+        try await SendScene.withFeedback(store) { port in
+            var random = SplitMix64(seed: seed)
+            var known: Set<[UInt8]> = []
+            var midstreamCount = 0
+            for round in 0..<Self.killCount {
+                let first = round * Self.tupleCount
+                store.add(try (first..<first + Self.tupleCount).map { try SendScene.tuple($0) })
+                let openedCount = store.taken.count
+                let child = try Child(scene.feedback(port), Child.Streams(error: scene.path("err")))
+                // A few while it starts and brings in what was left, most while it reads.
+                if random.next() % 4 > 0 { for await _ in store.opened where store.taken.count > openedCount { break } }
+                try await Task.sleep(for: .microseconds(Int64(random.next() % 60_000)))
+                child.send(SIGKILL)
+                let ending = try await child.end()
+                #expect(ending.signal == SIGKILL || ending.code == 0, "round \(round): \(scene.read("err"))")
+                let there = try scene.purged().union(scene.spooled())
+                #expect(
+                    known.isSubset(of: there),
+                    "round \(round), seed \(seed): \(known.subtracting(there).count) lost"
+                )
+                known = there
+                for taken in store.taken {
+                    let tokens = taken.map(\.token.octets)
+                    let count = tokens.prefix { there.contains($0) }.count
+                    let isPrefix = !tokens.dropFirst(count).contains { there.contains($0) }
+                    #expect(isPrefix, "round \(round), seed \(seed): a gap in what was kept")
+                }
+                let last = store.taken.last?.map(\.token.octets) ?? []
+                let keptCount = last.count { there.contains($0) }
+                if keptCount > 0, keptCount < Self.tupleCount { midstreamCount += 1 }
+            }
+            let run = try await scene.run(scene.feedback(port))
+            #expect(run.ending.code == 0, "\(run.error)")
+            let rest = store.taken.last?.map(\.token.octets) ?? []
+            #expect(try scene.purged() == known.union(rest), "seed \(seed)")
+            #expect(scene.spooled().isEmpty)
+            #expect(midstreamCount >= 10, "Only \(midstreamCount) kills came in mid-stream.")
+            print("\(Self.killCount) kills, \(midstreamCount) in mid-stream, \(known.count) tokens kept, none lost")
+        }
+    }
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSGateway
+import APNSTestKit
+import APNSWire
+import Foundation
+import Logging
+import NIOConcurrencyHelpers
+import NIOCore
+import OpenSSLTLS
+import PurgeList
+
+/// A feedback service that forgets each tuple as soon as it is taken to be written.
+final class ForgetfulStore: FeedbackStore {
+    private struct State {
+        var tuples: [FeedbackTuple] = []
+        /// What each connection took, in order.
+        var taken: [[FeedbackTuple]] = []
+        var acknowledgedCount = 0
+    }
+
+    private let state = NIOLockedValueBox(State())
+    private let manner: FeedbackManner
+    /// The connections, as they come.
+    let opened: AsyncStream<Void>
+    private let openedContinuation: AsyncStream<Void>.Continuation
+
+    init(_ change: (inout FeedbackManner) -> Void = { _ in }) {
+        var manner = FeedbackManner()
+        change(&manner)
+        self.manner = manner
+        (self.opened, self.openedContinuation) = AsyncStream.makeStream()
+    }
+
+    func add(_ tuples: [FeedbackTuple]) { self.state.withLockedValue { $0.tuples += tuples } }
+
+    var taken: [[FeedbackTuple]] { self.state.withLockedValue(\.taken) }
+
+    func open(_ provider: ProviderConnection) -> (any FeedbackList)? {
+        let index = self.state.withLockedValue { state in
+            state.taken.append([])
+            return state.taken.count - 1
+        }
+        self.openedContinuation.yield()
+        return List(self, index)
+    }
+
+    private final class List: FeedbackList {
+        private let store: ForgetfulStore
+        private let index: Int
+
+        init(_ store: ForgetfulStore, _ index: Int) {
+            self.store = store
+            self.index = index
+        }
+
+        var manner: FeedbackManner { self.store.manner }
+
+        func next(_ countMax: Int) -> [FeedbackTuple] {
+            self.store.state.withLockedValue { state in
+                let portion = Array(state.tuples.prefix(min(countMax, 20)))
+                state.tuples.removeFirst(portion.count)
+                state.taken[self.index] += portion
+                return portion
+            }
+        }
+
+        func acknowledge() { self.store.state.withLockedValue { $0.acknowledgedCount += 1 } }
+    }
+}
+
+extension SendScene {
+    static func tuple(_ number: Int) throws -> FeedbackTuple {
+        FeedbackTuple(failedAt: UInt32(1_600_000_000 + number), token: try DeviceToken(Self.token(number)))
+    }
+
+    var purgeList: String { self.path("dead.sqlite") }
+
+    var spool: String { self.purgeList + ".spool" }
+
+    /// The arguments of `apns-legacy feedback`.
+    func feedback(_ port: Int, _ more: [String] = []) -> [String] {
+        ["feedback"] + self.endpoint(port) + ["--purge-list", self.purgeList] + more
+    }
+
+    /// The tokens of the purge list, which are as many as its entries.
+    func purged() throws -> Set<[UInt8]> {
+        var tokens: Set<[UInt8]> = []
+        var count = 0
+        guard FileManager.default.fileExists(atPath: self.purgeList) else { return [] }
+        try PurgeList(path: self.purgeList).entries {
+            tokens.insert($0.token)
+            count += 1
+        }
+        guard count == tokens.count else { throw Child.Failure(description: "\(count - tokens.count) are doubled.") }
+        return tokens
+    }
+
+    /// The tokens in whole records of the spool, read by other code than the program's.
+    func spooled() -> [[UInt8]] {
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: self.spool)) ?? []
+        return names.sorted().filter { $0.hasSuffix(".spool") }.flatMap { name -> [[UInt8]] in
+            var octets = [UInt8](FileManager.default.contents(atPath: self.spool + "/" + name) ?? Data())[...]
+            func number(_ slice: ArraySlice<UInt8>) -> Int { slice.reduce(0) { $0 << 8 | Int($1) } }
+            guard octets.count >= 12 else { return [] }
+            octets = octets.dropFirst(12 + number(octets.dropFirst(8).prefix(4)) + 32)
+            var content: [UInt8] = []
+            while octets.count > 36, case let count = number(octets.prefix(4)), octets.count >= 36 + count {
+                content += octets.dropFirst(36).prefix(count)
+                octets = octets.dropFirst(36 + count)
+            }
+            var tokens: [[UInt8]] = []
+            var rest = content[...]
+            while rest.count >= 6, case let count = number(rest.dropFirst(4).prefix(2)), rest.count >= 6 + count {
+                tokens.append(Array(rest.dropFirst(6).prefix(count)))
+                rest = rest.dropFirst(6 + count)
+            }
+            return tokens
+        }
+    }
+
+    static func withFeedback<Value: Sendable>(
+        _ store: any FeedbackStore,
+        _ change: (inout FeedbackFrontConfiguration) -> Void = { _ in },
+        _ body: @escaping @Sendable (_ port: Int) async throws -> Value
+    ) async throws -> Value {
+        var configuration = FeedbackFrontConfiguration(
+            identity: try Self.gateway.get().identity,
+            clientTrust: .pem(try Self.authority.get().certificatePEM)
+        )
+        configuration.port = 0
+        configuration.closingPause = .milliseconds(1)
+        configuration.shutdownDuration = .zero
+        change(&configuration)
+        let logger = Logger(label: "tests", factory: { _ in SwiftLogNoOpLogHandler() })
+        return try await FeedbackFront.withRunning(configuration, store: store, logger: logger) { front in
+            try await body(try await front.boundAddress.port ?? 0)
+        }
+    }
+}
