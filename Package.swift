@@ -85,7 +85,10 @@ let package = Package(
         ),
         .target(
             name: "APNSWire",
-            dependencies: ["CPrefetch", .product(name: "NIOCore", package: "swift-nio")],
+            dependencies: [
+                "CPrefetch",
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
             swiftSettings: strict
         ),
         .testTarget(
@@ -101,7 +104,10 @@ let package = Package(
         .target(name: "APNSSession", dependencies: ["APNSWire"], swiftSettings: strict),
         .testTarget(
             name: "APNSSessionTests",
-            dependencies: ["TestSupport", "APNSSession", "APNSWire", .product(name: "NIOCore", package: "swift-nio")],
+            dependencies: [
+                "APNSSession", "APNSWire", "TestSupport",
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
             swiftSettings: settings
         ),
         .target(
@@ -145,10 +151,7 @@ let package = Package(
         .target(
             name: "APNSProvider",
             dependencies: [
-                "APNSSession",
-                "APNSTransport",
-                "APNSWire",
-                "OpenSSLTLS",
+                "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
@@ -224,28 +227,24 @@ let package = Package(
         .target(
             name: "PurgeList",
             dependencies: [
-                .product(name: "GRDB", package: "GRDB.swift"), .product(name: "GRDBSQLite", package: "GRDB.swift"),
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "GRDBSQLite", package: "GRDB.swift"),
             ],
             swiftSettings: settings
         ),
         .testTarget(
             name: "PurgeListTests",
-            dependencies: ["PurgeList", .product(name: "GRDB", package: "GRDB.swift")],
+            dependencies: [
+                "PurgeList", "TestSupport",
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ],
             swiftSettings: settings
         ),
         .target(
             name: "APNSLegacyCommands",
             dependencies: [
-                "APNSFeedback",
-                "APNSGateway",
-                "APNSPayload",
-                "APNSProvider",
-                "APNSSession",
-                "APNSSimulator",
-                "APNSTestKit",
-                "APNSWire",
-                "OpenSSLTLS",
-                "PurgeList",
+                "APNSFeedback", "APNSGateway", "APNSPayload", "APNSProvider", "APNSSession", "APNSSimulator",
+                "APNSTestKit", "APNSWire", "OpenSSLTLS", "PurgeList",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -256,7 +255,10 @@ let package = Package(
         ),
         .executableTarget(
             name: "apns-legacy",
-            dependencies: ["APNSLegacyCommands", .product(name: "ArgumentParser", package: "swift-argument-parser")],
+            dependencies: [
+                "APNSLegacyCommands",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
             swiftSettings: settings
         ),
         .testTarget(
@@ -273,7 +275,6 @@ let package = Package(
             dependencies: [
                 "APNSGateway", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS", "PurgeList", "TestSupport",
                 "apns-legacy",
-                "APNSGateway", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS", "PurgeList", "apns-legacy",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),

@@ -3,6 +3,7 @@
 import APNSGateway
 import APNSWire
 import Foundation
+import TestSupport
 import Testing
 
 /// `apns-legacy feedback` is killed again and again.

@@ -74,8 +74,6 @@ extension SendScene {
         FeedbackTuple(failedAt: UInt32(1_600_000_000 + number), token: try DeviceToken(Self.token(number)))
     }
 
-    var purgeList: String { self.path("dead.sqlite") }
-
     var spool: String { self.purgeList + ".spool" }
 
     /// The arguments of `apns-legacy feedback`.

@@ -3,6 +3,7 @@
 import Foundation
 import GRDB
 import PurgeList
+import TestSupport
 import Testing
 
 /// What becomes of files that are old, new, foreign, damaged or out of room.

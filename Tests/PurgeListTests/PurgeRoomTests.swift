@@ -3,6 +3,7 @@
 import Foundation
 import Glibc
 import PurgeList
+import TestSupport
 import Testing
 
 /// A small file system in memory, unmounted with this object.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import PurgeList
+import TestSupport
 import Testing
 
 /// Goal: no order of records, registrations and expiries makes the list differ from what the rules say.
