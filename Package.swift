@@ -246,6 +246,7 @@ let package = Package(
                 "APNSFeedback", "APNSGateway", "APNSPayload", "APNSProvider", "APNSSession", "APNSSimulator",
                 "APNSTestKit", "APNSWire", "OpenSSLTLS", "PurgeList",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),

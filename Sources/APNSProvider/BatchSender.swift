@@ -58,6 +58,8 @@ public struct BatchSender: Sendable {
     public func run(_ source: any NotificationSource) async throws {
         let endings = try await self.runLanes(source)
         source.stop()
+        // A lane that could not connect has done no harm where the others have sent everything.
+        if endings.contains(where: { $0.ending == .completed }), !endings.contains(where: \.hasLeftSomething) { return }
         guard
             let worst = endings.first(where: { $0.ending != .completed && $0.ending != .abandoned })
                 ?? endings.first(where: { $0.ending == .abandoned })
@@ -89,9 +91,13 @@ public struct BatchSender: Sendable {
         }
         source.start { lanes.forEachLane { $0.wake() } }
         for seat in lanes.seats {
-            // One that cannot go on stops the others, for which nothing is left to hope.
+            // What one was told for good stops the others, too. One that cannot connect says nothing about them: a
+            // gateway may take fewer connections than there are lanes.
             seat.finished.futureResult.whenSuccess { ending in
-                if ending.ending != .completed { lanes.forEachLane { $0.abandon() } }
+                switch ending.ending {
+                case .completed, .unavailable, .refused: break
+                case .notPermitted, .tooManyInvalidTokens, .abandoned: lanes.forEachLane { $0.abandon() }
+                }
             }
         }
         defer { lanes.clear() }

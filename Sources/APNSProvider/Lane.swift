@@ -236,7 +236,9 @@ final class Lane {
         self.isFinished = true
         self.timer?.cancel()
         self.deliver()
-        self.finished.succeed(LaneEnding(ending: ending, failure: self.lastFailure))
+        self.finished.succeed(
+            LaneEnding(ending: ending, failure: self.lastFailure, hasLeftSomething: self.session.hasLeftSomething)
+        )
     }
 }
 
@@ -244,6 +246,8 @@ final class Lane {
 struct LaneEnding: Sendable {
     var ending: ProviderEnding
     var failure: (any Error)?
+    /// Whether something that it had taken had no outcome when it stopped.
+    var hasLeftSomething: Bool
 }
 
 // MARK: - Connections

@@ -6,8 +6,8 @@ public import APNSWire
 ///
 /// Once it is full, further ones are not remembered; they are then rejected by the gateway again.
 public struct RejectedTokens: Sendable {
-    /// How many tokens are remembered at most; about 6 MiB of them.
-    public static let countMax = 50_000
+    /// How many tokens are remembered at most: what fits a table of 65,536 places, about 7 MiB.
+    public static let countMax = 49_152
 
     private var tokens: Set<DeviceToken> = []
 

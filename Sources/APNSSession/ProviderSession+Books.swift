@@ -82,6 +82,7 @@ extension ProviderSession {
     mutating func stop(_ ending: ProviderEnding) {
         guard self.ending == nil else { return }
         self.ending = ending
+        self.leftCount = self.taken - self.settled
         if case .open(let open) = self.link, open.written > self.settled {
             self.attemptEnds.insertSorted(open.written)
             self.settle(before: open.written, .indeterminate)

@@ -59,6 +59,7 @@ public struct ProviderSession: Sendable {
     /// Whether no connection can be opened any more, so that what the present one has written is all that is left.
     var isForbidden = false
     var invalidTokenRunCount = 0
+    var leftCount: UInt64 = 0
     var connectNotBefore = Duration.zero
     var lastCheckpoint: Duration?
     var lastIdleCheckpoint: Duration?
@@ -138,6 +139,9 @@ extension ProviderSession {
 
     /// How the session ends, once that is known.
     public var knownEnding: ProviderEnding? { self.ending }
+
+    /// Whether something that was taken had no outcome when the session stopped, and became indeterminate or unsent.
+    public var hasLeftSomething: Bool { self.leftCount > 0 }
 
     /// Says what is known of notifications to come.
     ///

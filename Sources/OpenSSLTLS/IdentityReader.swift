@@ -41,7 +41,9 @@ struct IdentityReader {
         guard !octets.isEmpty else { throw .identityMalformed(detail: "there are no octets") }
         if Self.isPEM(octets) {
             let parts = IdentityParts()
-            for certificate in Self.pemCertificates(octets) { parts.take(certificate: certificate) }
+            let (certificates, damage) = Self.pemCertificates(octets)
+            for certificate in certificates { parts.take(certificate: certificate) }
+            if let damage { throw .identityMalformed(detail: damage) }
             if includingKey, let key = try self.key(in: octets) { parts.replaceKey(with: key) }
             return parts
         }
@@ -53,19 +55,23 @@ struct IdentityReader {
         return try PKCS12Reader(passphrase: self.passphrase, legacyProvider: self.legacyProvider).read(octets)
     }
 
-    /// The certificates of a PEM text; the caller owns them.
-    static func pemCertificates(_ octets: [UInt8]) -> [OpaquePointer] {
+    /// The certificates of a PEM text, which the caller owns, and what is wrong with the one behind them, if anything.
+    static func pemCertificates(_ octets: [UInt8]) -> (certificates: [OpaquePointer], damage: String?) {
         ERR_clear_error()
-        defer { ERR_clear_error() }
-        return octets.withUnsafeBytes { bytes in
-            guard let memory = BIO_new_mem_buf(bytes.baseAddress, Int32(bytes.count)) else { return [] }
+        var certificates: [OpaquePointer] = []
+        octets.withUnsafeBytes { bytes in
+            guard let memory = BIO_new_mem_buf(bytes.baseAddress, Int32(bytes.count)) else { return }
             defer { BIO_free(memory) }
-            var certificates: [OpaquePointer] = []
             while let certificate = PEM_read_bio_X509_AUX(memory, nil, PassphraseRequest.refuse, nil) {
                 certificates.append(certificate)
             }
-            return certificates
         }
+        let queue = OpenSSLQueue.take()
+        // That no other one begins is how a text ends.
+        if queue.isEmpty || queue.contains(library: ERR_LIB_PEM, reason: PEM_R_NO_START_LINE) {
+            return (certificates, nil)
+        }
+        return (certificates, "certificate \(certificates.count + 1) is damaged: \(queue.text)")
     }
 
     private static func derCertificate(_ octets: [UInt8]) -> OpaquePointer? {

@@ -115,8 +115,9 @@ public final class TLSContext: @unchecked Sendable {
         case .file(let path): octets = try OctetFile.read(path)
         case .pem(let text): octets = text
         }
-        let certificates = IdentityReader.pemCertificates(octets)
+        let (certificates, damage) = IdentityReader.pemCertificates(octets)
         defer { for certificate in certificates { X509_free(certificate) } }
+        if let damage { throw .trustUnusable(detail: damage) }
         guard !certificates.isEmpty else { throw .trustUnusable(detail: "there is no PEM certificate in it") }
         let store = SSL_CTX_get_cert_store(self.pointer)
         for certificate in certificates {

@@ -84,7 +84,7 @@ import Testing
         session.connectFailed(2, permanently: true, now: .zero, jitter: 1)
         session.die(1)
         #expect(session.step(now: .zero) == .finish(.notPermitted))
-        #expect(session.takeSettlements() == [Settlement(0..<3, .indeterminate, attempts: 1)])
+        #expect(session.takeSettlements() == [Settlement(0..<3, .indeterminate, attempts: 1, isDuplicate: true)])
     }
 
     @Test func `a certificate refused after the handshake leaves all unsent`() {

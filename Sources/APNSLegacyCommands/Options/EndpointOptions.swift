@@ -127,16 +127,22 @@ public struct EndpointOptions: ParsableArguments, Sendable {
         if let at = rest.lastIndex(of: "@") {
             let parts = rest[..<at].split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
             guard kind == .http, parts.count == 2 else { throw wrong }
-            credentials = .init(user: String(parts[0]), password: String(parts[1]))
+            guard let user = parts[0].removingPercentEncoding, let password = parts[1].removingPercentEncoding else {
+                throw wrong
+            }
+            credentials = .init(user: user, password: password)
             rest = rest[rest.index(after: at)...]
         }
         if rest.last == "/" { rest = rest.dropLast() }
         guard let colon = rest.lastIndex(of: ":"), let port = Int(rest[rest.index(after: colon)...]),
             (1...65535).contains(port), colon > rest.startIndex
         else { throw wrong }
+        var host = rest[..<colon]
+        // In a URI, an IPv6 address stands in brackets.
+        if host.first == "[", host.last == "]" { host = host.dropFirst().dropLast() }
         return Proxy(
             kind: kind,
-            endpoint: Endpoint(host: String(rest[..<colon]), port: port),
+            endpoint: Endpoint(host: String(host), port: port),
             credentials: credentials
         )
     }

@@ -11,16 +11,26 @@ struct QuickstartBatch {
     /// How many devices have the app.
     static let deviceCount = 20
 
+    /// How long ago the app was deleted where it was, in seconds.
+    static let deadSecondCount: UInt32 = 3600
+
     /// What is special about a line of the batch.
     private enum Kind {
         case usual(Int)
         case foreignToken
         case sameForeignToken
         case deadDevice
+        case returnedDevice
         case badBadge
     }
 
     let devices: [SimulatedDevice]
+
+    /// The device that deleted the app.
+    let dead: DeviceToken
+
+    /// The device that deleted the app, and registered again since.
+    let returned: DeviceToken
 
     /// The lines of the batch in JSON, one for each notification.
     let lines: [String]
@@ -35,14 +45,22 @@ struct QuickstartBatch {
     init(now: UInt32) throws {
         let tokens = try (0..<QuickstartBatch.deviceCount).map { _ in try QuickstartBatch.token() }
         let foreign = try QuickstartBatch.token()
-        let dead = try QuickstartBatch.token()
+        let (dead, returned) = (try QuickstartBatch.token(), try QuickstartBatch.token())
+        (self.dead, self.returned) = (dead, returned)
         self.devices =
             tokens.map { SimulatedDevice(token: $0, topic: QuickstartBatch.topic) }
-            + [SimulatedDevice(token: dead, topic: QuickstartBatch.topic, deadSince: now - 3600)]
+            + [dead, returned].map {
+                SimulatedDevice(
+                    token: $0,
+                    topic: QuickstartBatch.topic,
+                    deadSince: now - QuickstartBatch.deadSecondCount
+                )
+            }
         var kinds = (0..<QuickstartBatch.deviceCount).map { Kind.usual($0) }
         kinds.insert(.foreignToken, at: 6)
         kinds.insert(.deadDevice, at: 10)
         kinds.insert(.badBadge, at: 13)
+        kinds.insert(.returnedDevice, at: 16)
         kinds.append(.sameForeignToken)
         var lines: [String] = []
         var remarks: [Int: String] = [:]
@@ -53,6 +71,7 @@ struct QuickstartBatch {
                 case .foreignToken: (foreign, "1", "a token of another app")
                 case .sameForeignToken: (foreign, "2", "the same token again")
                 case .deadDevice: (dead, "1", "the app was deleted there an hour ago")
+                case .returnedDevice: (returned, "1", "deleted there an hour ago, too, and registered again since")
                 case .badBadge: (tokens[0], "\"one\"", "a badge that is text")
                 }
             remarks[lines.count + 1] = remark

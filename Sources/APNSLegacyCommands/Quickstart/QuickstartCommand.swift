@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSFeedback
 import APNSProvider
 import APNSSession
 import APNSSimulator
@@ -8,6 +9,7 @@ public import ArgumentParser
 import Foundation
 import Logging
 import OpenSSLTLS
+import PurgeList
 
 /// `apns-legacy quickstart`: a batch through a gateway of its own, without configuration and network.
 public struct QuickstartCommand: AsyncParsableCommand, Sendable {
@@ -18,7 +20,7 @@ public struct QuickstartCommand: AsyncParsableCommand, Sendable {
         discussion: """
             Makes certificates that nobody else trusts, starts a local APNs on a free port of 127.0.0.1, sends a batch \
             to it over mutual TLS with the code that `apns-legacy send` uses, and holds the outcomes against what the \
-            gateway saw. Nothing leaves this machine, and the files that are made are removed.
+            gateway saw. Then it reads the feedback into a purge list, and prunes a sample token table. Nothing leaves this machine, and the files that are made are removed.
             """
     )
 
@@ -73,6 +75,12 @@ struct QuickstartRun {
             let tally = try await self.send(batch, ProviderConfiguration(endpoint: endpoint, tls: tls), logger)
             try self.show(batch)
             try self.compare(tally, simulator.statistics)
+            let feedback = FeedbackConfiguration(
+                endpoint: Endpoint(host: "localhost", port: simulator.feedbackPort),
+                tls: tls,
+                scope: PurgeScope(topic: QuickstartBatch.topic, environment: .sandbox)
+            )
+            try await QuickstartFeedback(folder: self.folder, batch: batch).run(feedback, logger)
         }
     }
 
@@ -117,7 +125,7 @@ struct QuickstartRun {
         print("A local APNs listens on 127.0.0.1:\(port): binary protocol, TLS 1.2, client certificate required.")
         print(
             "It knows \(QuickstartBatch.deviceCount) devices with the app \(QuickstartBatch.topic), "
-                + "and one that deleted it."
+                + "and two that deleted it."
         )
         print("\nSending a batch of \(batch.lines.count) notifications, of which the first is\n  \(batch.lines[0])\n")
     }
@@ -155,7 +163,7 @@ struct QuickstartRun {
         }
     }
 
-    private static func padded(_ text: String, _ width: Int) -> String {
+    static func padded(_ text: String, _ width: Int) -> String {
         text + String(repeating: " ", count: max(0, width - text.count))
     }
 

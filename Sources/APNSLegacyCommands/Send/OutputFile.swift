@@ -7,6 +7,8 @@ final class OutputFile {
     let name: String
     private let descriptor: CInt
     private let isOwned: Bool
+    /// Whether it is a file that can be shortened, not a terminal, a pipe or a device.
+    let isCut: Bool
 
     /// Octets in the file.
     private(set) var octetCount: UInt64 = 0
@@ -22,10 +24,14 @@ final class OutputFile {
         self.isOwned = path != "-"
         guard self.isOwned else {
             self.descriptor = 1
+            self.isCut = false
             return
         }
-        self.descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | (isKept ? 0 : O_TRUNC), 0o600)
-        guard self.descriptor >= 0 else {
+        let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | (isKept ? 0 : O_TRUNC), 0o600)
+        self.descriptor = descriptor
+        var status = stat()
+        self.isCut = descriptor >= 0 && fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
+        guard descriptor >= 0 else {
             throw CommandFailure(.cannotCreate, "Cannot write \(path): \(String(cString: strerror(errno))).")
         }
         self.octetCount = UInt64(max(0, lseek(self.descriptor, 0, SEEK_END)))
@@ -35,13 +41,18 @@ final class OutputFile {
         if self.isOwned { close(self.descriptor) }
     }
 
-    /// Appends octets.
+    /// Appends octets: all of them, or none where a file takes only a part, so that they may be appended again.
     func append(_ octets: UnsafeRawBufferPointer) throws {
+        let start = self.octetCount
         var rest = octets
         while !rest.isEmpty {
             let count = write(self.descriptor, rest.baseAddress, rest.count)
             if count < 0, errno == EINTR { continue }
-            guard count > 0 else { throw self.failure("write") }
+            guard count > 0 else {
+                let failure = self.failure("write")
+                if self.isCut { try? self.truncate(to: start) }
+                throw failure
+            }
             self.octetCount += UInt64(count)
             rest = UnsafeRawBufferPointer(rebasing: rest[count...])
         }
@@ -49,7 +60,7 @@ final class OutputFile {
 
     /// Forgets all behind so many octets.
     func truncate(to octetCount: UInt64) throws {
-        guard self.isOwned else { return }
+        guard self.isCut else { return }
         guard ftruncate(self.descriptor, off_t(octetCount)) == 0, lseek(self.descriptor, 0, SEEK_END) >= 0 else {
             throw self.failure("shorten")
         }

@@ -63,7 +63,7 @@ public struct SendCommand: AsyncParsableCommand, Sendable {
 
         Exit codes: 0 all accepted; 1 some rejected, invalid or suppressed; 64 usage; 65 the input as a whole is \
         wrong; 66 the input cannot be read; 69 the gateway does not serve; 70 a fault in this program; 73, 74 a file \
-        cannot be made or written; 75 something is indeterminate or unsent, run again; 77 TLS or the certificate does \
+        cannot be made or written; 75 something is indeterminate or unsent (with --journal, run again); 77 TLS or the certificate does \
         not permit it; 78 a certificate, a key or the configuration cannot be used.
         """
 }
@@ -113,7 +113,9 @@ struct SendBatchOptions: ParsableArguments, Sendable {
         guard Command(rawValue: UInt8(clamping: self.command)) != nil, self.command >= 0 else {
             throw ValidationError("--command is 0, 1 or 2.")
         }
-        guard (1...65535).contains(self.payloadMax) else { throw ValidationError("--payload-max is 1 to 65535.") }
+        guard (1...NotificationBatch.payloadOctetCountMax).contains(self.payloadMax) else {
+            throw ValidationError("--payload-max is 1 to \(NotificationBatch.payloadOctetCountMax).")
+        }
     }
 }
 

@@ -69,21 +69,27 @@ final class SendInput: Sendable {
         self.state.withLockedValue { $0.wake = wake }
     }
 
-    /// Reads the first octets of a file without taking them.
-    func peek(_ octetCount: Int) -> [UInt8] {
+    /// Reads octets of a file without taking them.
+    func peek(_ octetCount: Int, at offset: Int = 0) -> [UInt8] {
         guard !self.isStream else { return [] }
         return [UInt8](unsafeUninitializedCapacity: octetCount) { buffer, count in
-            count = max(0, pread(self.descriptor, buffer.baseAddress, octetCount, 0))
+            count = max(0, pread(self.descriptor, buffer.baseAddress, octetCount, offset))
         }
     }
 
     /// Puts the next octets into memory, and waits for them where they are not there yet.
-    func readNow(into memory: UnsafeMutableRawBufferPointer) throws -> Int { try self.readDescriptor(memory) }
+    func readNow(into memory: UnsafeMutableRawBufferPointer) throws -> Int {
+        do throws(ReadError) {
+            return try self.readDescriptor(memory)
+        } catch {
+            throw SendInput.failure(self.name, error.number)
+        }
+    }
 
     /// Puts the next octets into memory.
     func read(into memory: UnsafeMutableRawBufferPointer) throws -> Portion {
         guard self.isStream else {
-            let count = try self.readDescriptor(memory)
+            let count = try self.readNow(into: memory)
             return count == 0 ? .end : .octets(count)
         }
         let (portion, error) = self.state.withLockedValue { state -> (Portion, CInt?) in
@@ -105,17 +111,25 @@ final class SendInput: Sendable {
         return portion
     }
 
+    /// Whether no more is to be read.
+    var isAbandoned: Bool { self.state.withLockedValue { $0.isAbandoned } }
+
     /// Reads no more; the thread ends as soon as the stream lets it.
     func abandon() {
         self.state.withLockedValue { $0.isAbandoned = true }
         self.updateRoom()
     }
 
-    private func readDescriptor(_ memory: UnsafeMutableRawBufferPointer) throws -> Int {
+    /// The system's number of what went wrong.
+    private struct ReadError: Error {
+        var number: CInt
+    }
+
+    private func readDescriptor(_ memory: UnsafeMutableRawBufferPointer) throws(ReadError) -> Int {
         while true {
             let count = Glibc.read(self.descriptor, memory.baseAddress, memory.count)
             if count >= 0 { return count }
-            guard errno == EINTR else { throw SendInput.failure(self.name, errno) }
+            guard errno == EINTR else { throw ReadError(number: errno) }
         }
     }
 
@@ -133,14 +147,16 @@ final class SendInput: Sendable {
     private func readStream() {
         while true {
             var portion = [UInt8](repeating: 0, count: SendInput.portionOctetCountMax)
-            let result = Result { try portion.withUnsafeMutableBytes { try self.readDescriptor($0) } }
+            let result = portion.withUnsafeMutableBytes { memory in
+                Result { () throws(ReadError) in try self.readDescriptor(memory) }
+            }
             let (wake, isOver) = self.state.withLockedValue { state -> (@Sendable () -> Void, Bool) in
                 switch result {
                 case .success(let count) where count > 0:
                     portion.removeLast(portion.count - count)
                     state.portions.append(portion)
                 case .success: state.isEnded = true
-                case .failure: state.error = EIO
+                case .failure(let error): state.error = error.number
                 }
                 return (state.wake, state.isEnded || state.error != nil || state.isAbandoned)
             }

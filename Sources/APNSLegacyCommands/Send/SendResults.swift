@@ -49,7 +49,7 @@ struct SendResults: ~Copyable {
         if let path {
             let file = try OutputFile(path: path, isKept: journal != nil)
             if journal != nil {
-                guard file.octetCount >= past.resultOctetCount || path == "-" else {
+                guard file.octetCount >= past.resultOctetCount || !file.isCut else {
                     throw CommandFailure(
                         .dataError,
                         "\(path) is shorter than the journal says; restore it, or remove both to send everything."

@@ -4,6 +4,7 @@ import APNSPayload
 import APNSProvider
 import APNSSession
 import APNSWire
+import Foundation
 import Glibc
 import Logging
 import NIOConcurrencyHelpers
@@ -34,6 +35,8 @@ struct SendRun {
         let input = try SendInput(path: self.command.batch.tokens ?? self.command.batch.input ?? "-")
         try self.checkOutputs(input)
         let payload = try self.commonPayload()
+        // What cannot be used is found before any file is touched.
+        if let tls, !self.command.delivery.dryRun { _ = try self.sender(tls) }
         let journal = try self.openJournal(input, payload)
         let past = journal.map { $0.past } ?? SendJournal.Past()
         if past.isComplete { return try self.reportComplete(past) }
@@ -68,15 +71,32 @@ struct SendRun {
         return try self.report(summary, progress, failure ?? ending)
     }
 
-    /// Refuses to write over the input.
+    /// Refuses to write over a file that is read, or two things to one file.
     private func checkOutputs(_ input: SendInput) throws {
-        for path in [self.command.report.results, self.command.delivery.journal] where path != "-" {
-            guard let path, input.isSameFile(as: path) else { continue }
-            throw CommandFailure(.usage, "\(path) is the input; give --results and --journal files of their own.")
+        let (endpoint, batch) = (self.command.endpoint, self.command.batch)
+        let read = [
+            batch.input, batch.tokens, batch.payload, endpoint.certificate, endpoint.key, endpoint.passphraseFile,
+            endpoint.trust, self.command.purge.purgeList,
+        ]
+        let written = [("--results", self.command.report.results), ("--journal", self.command.delivery.journal)]
+        for (option, path) in written {
+            guard let path, path != "-" else { continue }
+            if input.isSameFile(as: path) || read.contains(where: { $0.map { SendRun.isSame($0, path) } ?? false }) {
+                throw CommandFailure(.usage, "\(path) is read from; give \(option) a file of its own.")
+            }
         }
-        if let results = self.command.report.results, let journal = self.command.delivery.journal, results == journal {
+        if let results = written[0].1, let journal = written[1].1, SendRun.isSame(results, journal) {
             throw CommandFailure(.usage, "--results and --journal cannot be the same file.")
         }
+    }
+
+    /// Whether two paths lead to one file, or will.
+    private static func isSame(_ path: String, _ other: String) -> Bool {
+        var (first, second) = (stat(), stat())
+        if stat(path, &first) == 0, stat(other, &second) == 0, first.st_mode & S_IFMT == S_IFREG {
+            return first.st_dev == second.st_dev && first.st_ino == second.st_ino
+        }
+        return path != "-" && URL(filePath: path).standardizedFileURL == URL(filePath: other).standardizedFileURL
     }
 
     // MARK: What to send
@@ -126,20 +146,29 @@ struct SendRun {
 
     private func openJournal(_ input: SendInput, _ payload: [UInt8]?) throws -> SendJournal? {
         guard let path = self.command.delivery.journal, !self.command.delivery.dryRun else { return nil }
+        guard let octetCount = input.octetCountTotal else {
+            throw CommandFailure(
+                .usage,
+                "--journal needs a batch in a file: two streams cannot be told apart. Save it to a file first."
+            )
+        }
         var hash = FowlerNollVo()
         hash.add(input.peek(SendRun.peekOctetCount))
+        hash.add(input.peek(SendRun.peekOctetCount, at: max(0, Int(octetCount) - SendRun.peekOctetCount)))
         hash.add(payload ?? [])
-        let size = input.octetCountTotal.map(String.init) ?? "stream"
-        return try SendJournal(path: path, input: "\(size)-\(String(hash.value, radix: 16))")
+        return try SendJournal(path: path, input: "\(octetCount)-\(String(hash.value, radix: 16))")
     }
 
-    /// So many first octets of the input tell it from another one in the journal.
+    /// So many first and last octets of the input tell it from another one in the journal.
     private static let peekOctetCount = 65_536
 
     private func results(_ journal: SendJournal?) throws -> SendResults {
         let report = self.command.report
+        let isDryRun = self.command.delivery.dryRun
+        // The journal vouches for what is in the results file, which a look at the batch leaves as it is.
+        let isLeft = isDryRun && self.command.delivery.journal != nil
         return try SendResults(
-            path: self.command.delivery.dryRun ? report.results : (report.results ?? "-"),
+            path: isLeft ? nil : isDryRun ? report.results : (report.results ?? "-"),
             isOnlyExceptions: report.resultsOnlyExceptions || report.results == nil,
             journal: journal,
             retriesIndeterminate: self.command.delivery.delivery == .atLeastOnce
@@ -178,7 +207,10 @@ struct SendRun {
                         count += 1
                         return count
                     }
-                    guard count == 1 else { throw CancellationError() }
+                    guard count == 1 else {
+                        SendRun.endSoon()
+                        throw CancellationError()
+                    }
                     self.say("Stopping: what was read is sent and proved. The next signal stops at once.")
                     source.end()
                 }
@@ -201,6 +233,18 @@ struct SendRun {
             return nil
         }
     }
+
+    /// Ends the process where nobody takes what it writes, so that it cannot come to its end by itself.
+    private static func endSoon() {
+        Thread.detachNewThread {
+            sleep(SendRun.endSecondCount)
+            Talk.say("apns-legacy send: what is written is not taken; stopped without a summary.")
+            _exit(ExitStatus.tryAgain.rawValue)
+        }
+    }
+
+    /// How long stopping at once may take, in seconds.
+    private static let endSecondCount: UInt32 = 10
 
     private func sender(_ tls: TLSConfiguration) throws -> BatchSender {
         var configuration = ProviderConfiguration(endpoint: try self.command.endpoint.endpoint(), tls: tls)
@@ -274,6 +318,7 @@ struct SendRun {
         self.say("The journal says that this batch is complete; nothing is sent. Remove it to send everything again.")
         self.say(summary.text)
         try self.printJSON(summary)
-        return summary.status
+        // Running again would change nothing.
+        return summary.status == .tryAgain ? .someRefused : summary.status
     }
 }

@@ -14,6 +14,8 @@ final class SendSource: NotificationSource, @unchecked Sendable {
     // All that changes is in `desk`, which is used under the lock only.
     private let lock = NIOLock()
     private var desk: SendDesk
+    /// Out of the lock, which is held while results are written: nobody may take them.
+    private let wakeUp = NIOLockedValueBox<@Sendable () -> Void>({})
     private let input: SendInput
 
     init(input: SendInput, desk: consuming SendDesk) {
@@ -23,7 +25,10 @@ final class SendSource: NotificationSource, @unchecked Sendable {
 
     func start(wake: @escaping @Sendable () -> Void) {
         self.input.whenReady(wake)
+        self.wakeUp.withLockedValue { $0 = wake }
         self.lock.withLock { self.desk.wake = wake }
+        // Something may have come before anyone could be woken.
+        wake()
     }
 
     func fill(_ batch: inout NotificationBatch) -> ProviderSupply {
@@ -38,16 +43,12 @@ final class SendSource: NotificationSource, @unchecked Sendable {
         self.desk.settle(settled)
     }
 
-    var isEnded: Bool { self.lock.withLock { self.desk.isEnded } }
+    var isEnded: Bool { self.input.isAbandoned || self.lock.withLock { self.desk.isEnded } }
 
     /// Reads no more; what was read is sent and proved.
     func end() {
         self.input.abandon()
-        let wake = self.lock.withLock {
-            self.desk.isEnded = true
-            return self.desk.wake
-        }
-        wake()
+        self.wakeUp.withLockedValue { $0 }()
     }
 
     /// Reads all without sending any.
@@ -148,6 +149,7 @@ struct SendDesk: ~Copyable {
     }
 
     mutating func fill(_ batch: inout NotificationBatch) -> ProviderSupply {
+        if self.input.isAbandoned { self.isEnded = true }
         while true {
             do {
                 switch try self.findRecord() {
@@ -197,7 +199,14 @@ struct SendDesk: ~Copyable {
 
     private mutating func fail(_ error: any Error) {
         self.failure = self.failure ?? CommandFailure(error)
+        self.end()
+    }
+
+    /// Nothing more comes, which all connections are to know.
+    private mutating func end() {
+        guard !self.isEnded else { return }
         self.isEnded = true
+        self.wake()
     }
 
     /// Reads until there is a line to send.
@@ -216,7 +225,7 @@ struct SendDesk: ~Copyable {
                 throw CommandFailure(.dataError, self.reader.problem.map { "\(self.input.name), \($0)" } ?? "")
             case .end:
                 self.hasReadAll = true
-                self.isEnded = true
+                self.end()
                 return .end
             }
         }

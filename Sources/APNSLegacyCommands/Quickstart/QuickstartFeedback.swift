@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSFeedback
+import APNSWire
+import Foundation
+import GRDB
+import Logging
+import PurgeList
+
+/// The second half of the quick start: dead tokens, from the feedback service to a pruned token table.
+struct QuickstartFeedback {
+    let folder: URL
+    let batch: QuickstartBatch
+
+    /// How long ago the device that came back registered, in seconds.
+    private static let returnedSecondCount: Int64 = 600
+
+    func run(_ configuration: FeedbackConfiguration, _ logger: Logger) async throws {
+        let list = try PurgeList(path: self.path("purge.db"))
+        try await self.drain(configuration, into: list, logger)
+        let now = Int64(Date().timeIntervalSince1970)
+        let table = try self.makeTable(now: now)
+        try self.prune(table, with: list, now: now)
+    }
+
+    private func path(_ name: String) -> String { self.folder.appending(path: name).path(percentEncoded: false) }
+
+    // MARK: Feedback
+
+    private func drain(_ configuration: FeedbackConfiguration, into list: PurgeList, _ logger: Logger) async throws {
+        print("\nReading the feedback of the local APNs on 127.0.0.1:\(configuration.endpoint.port) into a purge list:")
+        let spool = try FeedbackSpool(folder: self.path("spool"))
+        let outcome = await FeedbackDrain(configuration, spool: spool, list: list, logger: logger).run()
+        if let failure = outcome.failure { throw failure }
+        try list.entries { entry in
+            print("  \(QuickstartFeedback.short(entry.token)) failed at \(QuickstartFeedback.time(entry.failedAt))")
+        }
+        print("\(outcome.tupleCount) dead tokens, \(outcome.change.addedCount) new on the list.")
+        guard outcome.tupleCount == 2, outcome.change.addedCount == 2 else {
+            throw CommandFailure(.software, "Feedback has \(outcome.tupleCount) tokens, and two are dead.")
+        }
+    }
+
+    // MARK: Pruning
+
+    /// The token table of a provider: all its devices, of which one registered a few minutes ago.
+    private func makeTable(now: Int64) throws -> String {
+        let path = self.path("app.db")
+        let queue = try DatabaseQueue(path: path)
+        try queue.write { database in
+            try database.execute(sql: "CREATE TABLE devices (token TEXT PRIMARY KEY, registered_at INTEGER NOT NULL)")
+            for (index, device) in self.batch.devices.enumerated() {
+                let ago =
+                    device.token == self.batch.returned
+                    ? QuickstartFeedback.returnedSecondCount : 86_400 * Int64(index + 1)
+                try database.execute(
+                    sql: "INSERT INTO devices VALUES (?, ?)",
+                    arguments: [device.token.hexadecimal, now - ago]
+                )
+            }
+        }
+        try queue.close()
+        return path
+    }
+
+    private func prune(_ path: String, with list: PurgeList, now: Int64) throws {
+        print("\nPruning a sample token table, as `apns-legacy purge apply` does:")
+        let rules = TokenTableRules(
+            registration: .registered(column: "registered_at"),
+            environment: .sandbox,
+            topic: .one(QuickstartBatch.topic)
+        )
+        let application = TokenTableApplication(path: path, table: "devices", tokenColumn: "token", rules: rules)
+        let before = try self.tokens(path)
+        let report = try application.run(list)
+        let after = try self.tokens(path)
+        for (token, remark) in [
+            (self.batch.dead, "gone: nothing was heard of it since the failure"),
+            (self.batch.returned, "kept: it registered after the failure, 10 minutes ago"),
+        ] {
+            let isKept = after.contains(token.hexadecimal)
+            guard isKept == (token == self.batch.returned) else {
+                throw CommandFailure(.software, "The wrong rows were pruned.")
+            }
+            print("  \(token.hexadecimal.prefix(8))... \(remark)")
+        }
+        print(
+            "\(before.count) rows, \(report.matchedCount) of them dead, \(report.prunedCount) deleted; "
+                + "\(after.count) are left."
+        )
+        guard report.prunedCount == 1, after.count == before.count - 1 else {
+            throw CommandFailure(.software, "One row was to go, and \(before.count - after.count) went.")
+        }
+    }
+
+    private func tokens(_ path: String) throws -> Set<String> {
+        let queue = try DatabaseQueue(path: path)
+        defer { try? queue.close() }
+        return try queue.read { try String.fetchSet($0, sql: "SELECT token FROM devices") }
+    }
+
+    // MARK: Words
+
+    private static func short(_ token: [UInt8]) -> String {
+        token.prefix(4).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined() + "..."
+    }
+
+    private static func time(_ seconds: Int64) -> String {
+        Date(timeIntervalSince1970: TimeInterval(seconds)).formatted(.iso8601)
+    }
+}
