@@ -58,6 +58,7 @@ let package = Package(
                 .product(name: "APNSWire", package: "apns-legacy"),
                 .product(name: "OpenSSLTLS", package: "apns-legacy"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "NIOCore", package: "swift-nio"),
             ],
             swiftSettings: settings
         ),

@@ -4,12 +4,14 @@ import APNSFeedback
 import APNSTestKit
 import APNSWire
 import Foundation
+import OpenSSLTLS
 import Testing
 
 /// Goal: the poller reads a service that is not ours.
 ///
-/// Method: `openssl s_server` sends canned tuples in records of 512 octets, which cut them anywhere. It takes a portion
-/// that begins with one of some letters for an order, so no octet here is one of them.
+/// Method: `openssl s_server` sends canned tuples in records of 512 octets, which cut them anywhere, and then ends the
+/// connection without close_notify. It takes a portion that begins with one of some letters for an order, so no octet
+/// here is one of them.
 @Suite(.timeLimit(.minutes(1))) struct OpenSSLServerTests {
     static func tuples() throws -> [FeedbackTuple] {
         try (0..<3000).map { number in
@@ -20,7 +22,7 @@ import Testing
         }
     }
 
-    @Test func `a list from openssl s_server is read whole`() async throws {
+    @Test func `a list from openssl s_server is read whole, and its end is told`() async throws {
         let folder = try FeedbackFolder()
         let (certificate, trust) = (folder.path + "/service.pem", folder.path + "/ca.pem")
         try Data(FeedbackFixture.service.get().pem).write(to: URL(filePath: certificate))
@@ -31,8 +33,11 @@ import Testing
             "openssl", "s_server", "-accept", "127.0.0.1:0", "-cert", certificate, "-CAfile", trust, "-Verify", "2",
             "-max_send_frag", "512", "-naccept", "1",
         ]
-        let (input, output) = (Pipe(), Pipe())
-        process.standardInput = input
+        let tuples = try Self.tuples()
+        let canned = URL(filePath: folder.path + "/canned")
+        try Data(tuples.flatMap(\.octets)).write(to: canned)
+        process.standardInput = try FileHandle(forReadingFrom: canned)
+        let output = Pipe()
         process.standardOutput = output
         process.standardError = FileHandle.nullDevice
         try process.run()
@@ -45,15 +50,14 @@ import Testing
             said += String(decoding: data, as: UTF8.self)
         }
         let port = Int(said.split(separator: "ACCEPT 127.0.0.1:").last?.prefix { $0.isNumber } ?? "") ?? 0
-        let tuples = try Self.tuples()
-        // It waits in the pipe until there is a connection.
-        Thread.detachNewThread {
-            for tuple in tuples { try? input.fileHandleForWriting.write(contentsOf: Data(tuple.octets)) }
-        }
         Thread.detachNewThread { while !output.fileHandleForReading.availableData.isEmpty {} }
-        let outcome = try await folder.drain(port: port) { $0.silence = .seconds(2) }
-        #expect(outcome.failure == nil && outcome.ending?.cause == .silence && outcome.tupleCount == 3000)
-        #expect(outcome.ending?.partialOctetCount == 0)
+        let outcome = try await folder.drain(port: port)
+        guard case .unavailable(_, TLSError.truncated) = outcome.failure else {
+            Issue.record("\(outcome)")
+            return
+        }
+        #expect(outcome.tupleCount == 3000)
+        #expect(outcome.ending?.cause == .failed && outcome.ending?.partialOctetCount == 0)
         #expect(try folder.tokens() == Set(tuples.map(\.token.octets)))
     }
 }

@@ -4,6 +4,7 @@ import APNSGateway
 import APNSWire
 import ArgumentParser
 import Glibc
+import NIOCore
 import OpenSSLTLS
 
 /// A feedback front whose list is so many random tokens of 32 octets, the same in each run: prints its port, and serves
