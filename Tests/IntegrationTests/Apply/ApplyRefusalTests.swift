@@ -87,10 +87,16 @@ import Testing
     @Test func `a locked table is waited for, then left for the next run`() async throws {
         let queue = try self.scene.secondConnection()
         let scene = self.scene
+        // The octets of the file are not looked at meanwhile: closing it would let go of the locks of this process.
         try await queue.writeWithoutTransaction { try $0.execute(sql: "BEGIN EXCLUSIVE") }
-        try await self.refuse(["--lock-wait", "0s"], 75, ["holds the lock", "Run again"])
-        try await queue.writeWithoutTransaction { try $0.execute(sql: "COMMIT; BEGIN IMMEDIATE") }
-        try await self.refuse(["--lock-wait", "1s"], 75, ["holds the lock"])
+        for wait in ["0s", "1s"] {
+            let run = try await scene.apply(["--lock-wait", wait])
+            #expect(run.code == 75 && run.error.contains("holds the lock") && run.error.contains("Run again"), "\(run)")
+            try await queue.writeWithoutTransaction { try $0.execute(sql: "COMMIT; BEGIN IMMEDIATE") }
+        }
+        try await queue.writeWithoutTransaction { database in
+            #expect(try Int.fetchOne(database, sql: "SELECT count(*) FROM devices") == 10)
+        }
         // Once it is free, a waiting run goes on.
         async let run = scene.apply()
         try await queue.writeWithoutTransaction { try $0.execute(sql: "COMMIT") }
