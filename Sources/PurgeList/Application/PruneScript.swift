@@ -3,8 +3,8 @@
 /// Statements that prune a token table of another database, in transactions of a bounded number of tokens.
 ///
 /// Each token comes with its own time of failure, so that no row goes that registered after it. Nothing of the list can
-/// end a literal: tokens are digits and letters, times are numbers or digits with `-`, `:` and a space, and a topic that
-/// has anything but letters, digits, `.`, `-` and `_` is left out and counted.
+/// end a literal: tokens are digits and letters, times are numbers or digits with `-`, `:` and a space, and a topic
+/// that has anything but letters, digits, `.`, `-` and `_` is left out and counted.
 public struct PruneScript: Hashable, Sendable {
     /// How the column of registrations holds its times.
     public enum Clock: String, Hashable, Sendable, CaseIterable {

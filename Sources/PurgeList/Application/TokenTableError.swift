@@ -69,7 +69,7 @@ extension TokenTableError: CustomStringConvertible {
             "The column \(quoted(column)) of \(quoted(table)) is computed from others and cannot be set. Give the "
                 + "column that it is computed from as --active-column, or delete."
         case .hiddenRowNumber(let table):
-            "The table \(quoted(table)) has columns called rowid, _rowid_ and oid, which hide the row number. Use --sql."
+            "The columns rowid, _rowid_ and oid of \(quoted(table)) hide the row number. Use --sql."
         case .name(let name): "\(quoted(name)) cannot be the name of a table or column."
         case .noTokens(let column, let table, let rowCount):
             "None of the \(rowCount) rows of \(quoted(table)) has a token in \(quoted(column)). Is it another column?"

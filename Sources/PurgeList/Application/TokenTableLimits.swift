@@ -13,6 +13,10 @@ enum TokenTableLimits {
     static let commitWaitDuration = Duration.milliseconds(50)
     /// How long the lock is left to others between two batches.
     static let pauseDuration = Duration.milliseconds(30)
+    /// So long a lock makes those who wait try less often, as when the disk is slow to take a commit.
+    static let longLockDuration = Duration.milliseconds(100)
+    /// How long it is left to others then.
+    static let longPauseDuration = Duration.milliseconds(105)
     /// How long one look at the table takes at most: without a write-ahead file, nobody can commit meanwhile.
     static let readDurationMax = Duration.milliseconds(25)
     /// How many rows are read from one look at the clock to the next.

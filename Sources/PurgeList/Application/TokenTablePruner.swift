@@ -16,6 +16,7 @@ struct TokenTablePruner {
     private let batchRowCountMax: Int
     private var batchRowCount: Int
     private var freeSince: ContinuousClock.Instant?
+    private var lastLock = Duration.zero
 
     private(set) var prunedCount = 0
     private(set) var changedCount = 0
@@ -65,7 +66,9 @@ struct TokenTablePruner {
 
     private func leaveOthersTime() {
         guard let freeSince = self.freeSince else { return }
-        let rest = freeSince + TokenTableLimits.pauseDuration - ContinuousClock.now
+        let isLong = self.lastLock > TokenTableLimits.longLockDuration
+        let pause = isLong ? TokenTableLimits.longPauseDuration : TokenTableLimits.pauseDuration
+        let rest = freeSince + pause - ContinuousClock.now
         if rest > .zero { usleep(UInt32(rest / .microseconds(1))) }
     }
 
@@ -79,7 +82,9 @@ struct TokenTablePruner {
         defer {
             // The looks at the table in between wait for others as long as may be.
             self.waitForLocks(self.lockWait)
-            self.freeSince = .now
+            let now = ContinuousClock.now
+            self.freeSince = now
+            self.lastLock = now - start
         }
         // Counted again from here where the transaction fails.
         var counts = (pruned: 0, changed: 0)
