@@ -2,6 +2,7 @@
 
 import APNSProvider
 public import ArgumentParser
+import Foundation
 import OpenSSLTLS
 
 /// Where the gateway is and who one is there; the same for every command.

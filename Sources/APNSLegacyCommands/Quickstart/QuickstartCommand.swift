@@ -20,7 +20,8 @@ public struct QuickstartCommand: AsyncParsableCommand, Sendable {
         discussion: """
             Makes certificates that nobody else trusts, starts a local APNs on a free port of 127.0.0.1, sends a batch \
             to it over mutual TLS with the code that `apns-legacy send` uses, and holds the outcomes against what the \
-            gateway saw. Then it reads the feedback into a purge list, and prunes a sample token table. Nothing leaves this machine, and the files that are made are removed.
+            gateway saw. Then it reads the feedback into a purge list, and prunes a sample token table. Nothing leaves \
+            this machine, and the files that are made are removed.
             """
     )
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSFeedback
+import APNSSimulator
 import APNSWire
 import Foundation
 import GRDB

@@ -54,7 +54,7 @@ public struct SendCommand: AsyncParsableCommand, Sendable {
     private static let manual = """
         INPUT is JSON lines ({"token": ..., "payload": {...}, "expiry": "+1h", "priority": 10, "id": ...}), CSV with \
         those names in its first line, or - for standard input. With --tokens it is one token a line, all with one \
-        payload.
+        payload. An expiry goes over the wire with --command 1 and 2, a priority with 2 only.
 
         Results go to standard output, or to --results, as one JSON object a line: line, id, token, outcome, status, \
         attempts, possibleDuplicate, reason. Outcomes are accepted (proved), rejected (with the gateway's status), \
@@ -63,8 +63,8 @@ public struct SendCommand: AsyncParsableCommand, Sendable {
 
         Exit codes: 0 all accepted; 1 some rejected, invalid or suppressed; 64 usage; 65 the input as a whole is \
         wrong; 66 the input cannot be read; 69 the gateway does not serve; 70 a fault in this program; 73, 74 a file \
-        cannot be made or written; 75 something is indeterminate or unsent (with --journal, run again); 77 TLS or the certificate does \
-        not permit it; 78 a certificate, a key or the configuration cannot be used.
+        cannot be made or written; 75 something is indeterminate or unsent (with --journal, run again); 77 TLS or the \
+        certificate does not permit it; 78 a certificate, a key or the configuration cannot be used.
         """
 }
 

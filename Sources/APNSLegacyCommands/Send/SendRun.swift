@@ -49,6 +49,8 @@ struct SendRun {
             suppressesRejectedTokens: true,
             dead: purge?.dead,
             rejections: try purge?.rejections(),
+            command: Command(rawValue: UInt8(self.command.batch.command)) ?? .enhanced,
+            onDropped: self.say,
             onBadLine: self.badLines(input)
         )
         let source = SendSource(input: input, desk: desk)

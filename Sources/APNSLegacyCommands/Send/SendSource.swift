@@ -92,6 +92,8 @@ struct SendDesk: ~Copyable {
     private var results: SendResults
     private let policy: DeliveryPolicy
     private let onBadLine: @Sendable (BatchProblem) -> Void
+    private let command: Command
+    private let onDropped: @Sendable (String) -> Void
     private let suppressesRejectedTokens: Bool
     /// Where dead tokens are looked up.
     private let dead: PurgeLookup?
@@ -106,6 +108,7 @@ struct SendDesk: ~Copyable {
     private var lastGivenLine: UInt64 = 0
     private var failure: CommandFailure?
     private var hasReadAll = false
+    private var hasToldOfDropped = false
 
     var wake: @Sendable () -> Void = {}
     var isEnded = false
@@ -118,6 +121,8 @@ struct SendDesk: ~Copyable {
         suppressesRejectedTokens: Bool,
         dead: PurgeLookup? = nil,
         rejections: SendRejections? = nil,
+        command: Command = .items,
+        onDropped: @escaping @Sendable (String) -> Void = { _ in },
         onBadLine: @escaping @Sendable (BatchProblem) -> Void
     ) {
         self.input = input
@@ -127,6 +132,8 @@ struct SendDesk: ~Copyable {
         self.suppressesRejectedTokens = suppressesRejectedTokens
         self.dead = dead
         self.rejections = rejections
+        self.command = command
+        self.onDropped = onDropped
         self.onBadLine = onBadLine
     }
 
@@ -158,6 +165,7 @@ struct SendDesk: ~Copyable {
                 case .end: return .ended
                 }
                 let line = UInt64(self.record.lineNumber)
+                if !self.hasToldOfDropped { self.tellOfDropped(line) }
                 try self.results.intend(line)
                 let isAppended = batch.append(
                     token: self.record.token,
@@ -176,6 +184,23 @@ struct SendDesk: ~Copyable {
                 return .ended
             }
         }
+    }
+
+    /// Says once that the format has no place for something that a line has.
+    private mutating func tellOfDropped(_ line: UInt64) {
+        let (name, commands) =
+            switch self.command {
+            case .simple where self.record.expiry != nil: ("expiry", "1 or 2")
+            case .simple where self.record.priority != nil, .enhanced where self.record.priority != nil:
+                ("priority", "2")
+            default: ("", "")
+            }
+        guard !name.isEmpty else { return }
+        self.hasToldOfDropped = true
+        self.onDropped(
+            "\(self.input.name), line \(line): the \(name) is left out, here and from now on; only --command \(commands) "
+                + "has a place for it."
+        )
     }
 
     /// Reads all there is without sending any.
