@@ -198,8 +198,8 @@ struct SendDesk: ~Copyable {
         guard !name.isEmpty else { return }
         self.hasToldOfDropped = true
         self.onDropped(
-            "\(self.input.name), line \(line): the \(name) is left out, here and from now on; only --command \(commands) "
-                + "has a place for it."
+            "\(self.input.name), line \(line): the \(name) is left out, here and from now on; only --command "
+                + "\(commands) has a place for it."
         )
     }
 
