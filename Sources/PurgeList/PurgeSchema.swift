@@ -47,7 +47,8 @@ enum PurgeSchema {
     ///
     /// Nothing is written to a file that is none of ours, or newer.
     static func migrate(_ queue: DatabaseQueue, path: String) throws {
-        guard try queue.unsafeRead({ try self.check($0, path: path) }) < self.version else { return }
+        // In one transaction, since another process may be making the file.
+        guard try queue.read({ try self.check($0, path: path) }) < self.version else { return }
         // Checked again under the lock, since two processes may be here at a time.
         try queue.inDatabase { database in
             try database.inTransaction(.immediate) {

@@ -11,7 +11,7 @@ import Testing
 ///
 /// Method: `openssl s_server` sends canned tuples in records of 512 octets, which cut them anywhere, and then ends the
 /// connection without close_notify. It takes a portion that begins with one of some letters for an order, so no octet
-/// here is one of them.
+/// here is one of them. Without -nbio it may wait for octets of the poller for ever.
 @Suite(.timeLimit(.minutes(1))) struct OpenSSLServerTests {
     static func tuples() throws -> [FeedbackTuple] {
         try (0..<3000).map { number in
@@ -31,7 +31,7 @@ import Testing
         process.executableURL = URL(filePath: "/usr/bin/env")
         process.arguments = [
             "openssl", "s_server", "-accept", "127.0.0.1:0", "-cert", certificate, "-CAfile", trust, "-Verify", "2",
-            "-max_send_frag", "512", "-naccept", "1",
+            "-max_send_frag", "512", "-naccept", "1", "-nbio",
         ]
         let tuples = try Self.tuples()
         let canned = URL(filePath: folder.path + "/canned")

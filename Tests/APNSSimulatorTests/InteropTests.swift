@@ -165,7 +165,8 @@ struct InteropTests {
                 deadlineSeconds: 60
             )
             let said = try JSONDecoder().decode(Feedback.self, from: printed)
-            #expect(said.feedback.count == 100 && Set(said.feedback) == expected)
+            #expect(said.feedback.count == 100)
+            #expect(Set(said.feedback).symmetricDifference(expected) == [])
             let again = try await Program.run(
                 environment.python,
                 [

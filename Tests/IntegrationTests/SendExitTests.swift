@@ -74,7 +74,7 @@ import Testing
         let before = self.scene.read("good.jsonl")
         for option in ["--results", "--journal"] {
             let run = try await self.send([option, input])
-            #expect(run.ending.code == 64 && run.error.contains("is the input"), "\(run.ending) \(run.error)")
+            #expect(run.ending.code == 64 && run.error.contains("is read from"), "\(run.ending) \(run.error)")
             #expect(self.scene.read("good.jsonl") == before)
         }
     }
