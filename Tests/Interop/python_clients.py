@@ -75,7 +75,7 @@ def read_feedback_with_apns_clerk(arguments, _):
 
     session = Session(connect_timeout=None, read_timeout=None)
     connection = session.new_connection(("127.0.0.1", arguments.port), cert_file=arguments.identity)
-    pairs = [((token if isinstance(token, str) else token.hex()).lower(), int(time.timestamp()))
+    pairs = [(token.decode("ascii").lower(), int(time.timestamp()))
              for token, time in APNs(connection).feedback()]
     return {"feedback": pairs}
 
