@@ -5,7 +5,7 @@ import GRDB
 extension PurgeList {
     /// Takes tokens off the list that registered later than they failed, in one transaction.
     ///
-    /// When they registered is remembered, so that an older failure that is recorded afterwards does not bring them back.
+    /// When they registered is remembered, so that an older failure that is recorded later does not bring them back.
     ///
     /// - Parameters:
     ///   - registrations: the tokens; iterating must not use this list.

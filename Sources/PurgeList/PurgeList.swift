@@ -25,30 +25,44 @@ public final class PurgeList: Sendable {
     /// - Throws: ``PurgeListError``; a file that is no purge list, or of a newer version, is left as it is.
     public init(path: String, isMade: Bool = true) throws {
         self.path = path
-        self.pool = try PurgeListError.translated(path: path) {
-            guard isMade || access(path, F_OK) == 0 || errno != ENOENT else { throw PurgeListError.missing(path: path) }
-            if isMade { PurgeList.make(path) }
-            // Not yet the pool: it would switch to a write-ahead file what may be the database of another program.
-            let queue = try DatabaseQueue(path: path, configuration: PurgeList.configuration)
-            try PurgeSchema.migrate(queue, path: path)
-            try queue.close()
-            let pool = try DatabasePool(path: path, configuration: PurgeList.configuration)
-            // The spool of feedback is given up on the word that the list has it, so its word must outlive the power.
-            try pool.writeWithoutTransaction { database in
-                try database.execute(
-                    sql: "PRAGMA synchronous = FULL; PRAGMA cache_size = -\(PurgeLimits.cacheKibibyteCount)"
-                )
+        let start = ContinuousClock.now
+        while true {
+            do {
+                self.pool = try PurgeListError.translated(path: path) { try PurgeList.open(path, isMade: isMade) }
+                break
+            } catch PurgeListError.busy where ContinuousClock.now - start < PurgeList.busyDuration {
+                // SQLite does not wait for its own locks while it switches to the write-ahead file, so two that make
+                // one list, or open one that another closes, would be sent away at once.
+                usleep(PurgeList.openPauseMicroseconds)
             }
-            return pool
         }
     }
 
-    /// Makes an empty file that only its owner can read, since tokens are private data; SQLite makes those beside it alike.
+    private static let openPauseMicroseconds: UInt32 = 5000
+
+    private static func open(_ path: String, isMade: Bool) throws -> DatabasePool {
+        guard isMade || access(path, F_OK) == 0 || errno != ENOENT else { throw PurgeListError.missing(path: path) }
+        if isMade { PurgeList.make(path) }
+        // Not yet the pool: it would switch to a write-ahead file what may be the database of another program.
+        let queue = try DatabaseQueue(path: path, configuration: PurgeList.configuration)
+        try PurgeSchema.migrate(queue, path: path)
+        try queue.close()
+        let pool = try DatabasePool(path: path, configuration: PurgeList.configuration)
+        // The spool of feedback is given up on the word that the list has it, so its word must outlive the power.
+        try pool.writeWithoutTransaction { database in
+            try database.execute(
+                sql: "PRAGMA synchronous = FULL; PRAGMA cache_size = -\(PurgeLimits.cacheKibibyteCount)"
+            )
+        }
+        return pool
+    }
+
+    /// Makes an empty file that only its owner can read, since tokens are private data; those beside it become alike.
     ///
     /// Where it cannot, SQLite will say so.
     private static func make(_ path: String) {
         // Never opens a file that is there: closing it would take away locks of other connections in this process.
-        let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        let descriptor = Glibc.open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         if descriptor >= 0 { close(descriptor) }
     }
 

@@ -41,7 +41,7 @@ extension PurgeListError: CustomStringConvertible {
         switch self {
         case .missing(let path): "There is no purge list \(path)."
         case .cannotOpen(let path):
-            "Cannot open the purge list \(path): its folder must be there, and this user must be allowed to write in it."
+            "Cannot open the purge list \(path): its folder must be there, and this user be allowed to write in it."
         case .notAPurgeList(let path):
             "\(path) is not a purge list, and was left as it is. Give the path of a purge list, or of a new file."
         case .newerVersion(let path, let found, let known):

@@ -16,8 +16,8 @@ public struct PurgeCommand: ParsableCommand {
             said); options also take a span such as 30d for so long ago.
 
             Exit codes: 0 done, also when nothing was due; 1 some lines of the input were refused; 64 usage; 65 the \
-            list or the whole input is wrong; 66 no such list, or the input cannot be read; 70 a fault in this program; \
-            73, 74 a file cannot be made, read or written, also for want of room; 75 another process keeps the list \
+            list or the whole input is wrong; 66 no such list, or the input cannot be read; 70 a fault in here; 73, 74 \
+            a file cannot be made, read or written, also for want of room; 75 another process keeps the list \
             busy, run again.
             """,
         subcommands: [

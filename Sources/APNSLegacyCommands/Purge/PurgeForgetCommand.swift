@@ -9,8 +9,8 @@ struct PurgeForgetCommand: ParsableCommand {
         commandName: "forget",
         abstract: "Take tokens off the list that registered again.",
         discussion: """
-            With --registered-at, or a time behind the token and a comma in --tokens, only what failed before that time \
-            goes, and no older failure brings it back. Without a time, the token goes whenever it failed.
+            With --registered-at, or a time behind the token and a comma in --tokens, only what failed before that \
+            time goes, and no older failure brings it back. Without a time, the token goes whenever it failed.
             """
     )
 
@@ -75,7 +75,8 @@ struct PurgeForgetCommand: ParsableCommand {
             var output = PurgeOutput(try OutputFile(path: "-"))
             try output.append(
                 "\(SendSummary.counted(UInt64(result.forgottenCount), "entry", "entries")) forgotten, "
-                    + "\(SendSummary.grouped(UInt64(result.keptCount))) kept for a failure at or after the registration, "
+                    + "\(SendSummary.grouped(UInt64(result.keptCount))) kept for a failure at or after the "
+                    + "registration, "
                     + "\(SendSummary.counted(UInt64(result.unknownCount), "token")) not on the list\n"
             )
             try output.flush()

@@ -14,8 +14,8 @@ struct PurgeImportCommand: ParsableCommand {
             8601), firstSeen, source, and of answers of the HTTP/2 service reason and timestamp (milliseconds). Other \
             columns count for nothing. What a line does not say is taken from the options.
 
-            Of lines with a reason, Unregistered and ExpiredToken go in, BadDeviceToken only when asked for, and others \
-            are counted and left out. A bad line is named with its number, and the rest goes in.
+            Of lines with a reason, Unregistered and ExpiredToken go in, BadDeviceToken only when asked for, and \
+            others are counted and left out. A bad line is named with its number, and the rest goes in.
             """
     )
 

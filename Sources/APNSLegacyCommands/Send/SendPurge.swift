@@ -29,8 +29,8 @@ struct SendPurgeOptions: ParsableArguments, Sendable {
 
     @Flag(
         help: """
-            At the end, put the tokens that were rejected with status 8 on that list; not where nothing was accepted, or \
-            too many were rejected in a row.
+            At the end, put the tokens that were rejected with status 8 on that list; not where nothing was accepted, \
+            or too many were rejected in a row.
             """
     )
     var purgeRejected = false

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSPayload
+import PurgeList
+import Testing
+
+@testable import APNSLegacyCommands
+
+@Suite("Purge import", .timeLimit(.minutes(1)))
+struct PurgeImportTests {
+    private static let now: Int64 = 1_750_000_000
+
+    private func importing(_ format: BatchFormat? = nil, bad: Bool = false) -> PurgeImport {
+        PurgeImport(
+            format: format,
+            defaults: PurgeImport.Defaults(
+                topic: "a",
+                environment: .sandbox,
+                failedAt: 1000,
+                source: "import:x",
+                now: Self.now,
+                includesBadDeviceTokens: bad
+            )
+        )
+    }
+
+    private func entry(
+        topic: String = "a",
+        environment: PushEnvironment = .sandbox,
+        failedAt: Int64 = 1000,
+        firstSeen: Int64 = PurgeImportTests.now,
+        source: String = "import:x"
+    ) -> PurgeEntry {
+        PurgeEntry(
+            topic: topic,
+            environment: environment,
+            token: [0xAB],
+            failedAt: failedAt,
+            firstSeen: firstSeen,
+            source: source
+        )
+    }
+
+    private func read(_ lines: [String], _ importing: PurgeImport) throws -> PurgeImport.Outcome {
+        var importing = importing
+        var outcome = PurgeImport.Outcome.header
+        for line in lines { outcome = try importing.read(line) }
+        return outcome
+    }
+
+    @Test("A line says what differs from the options, in any of its formats")
+    func formats() throws {
+        let full = self.entry(topic: "b", environment: .production, failedAt: 5, firstSeen: 6, source: "s \"q\"")
+        for (lines, expected) in [
+            (["ab"], self.entry()), (["<AB>"], self.entry()), (["token", "ab"], self.entry()),
+            ([#"{"token":"ab"}"#], self.entry()), ([#"{"token":"ab","topic":null,"other":[1]}"#], self.entry()),
+            (["name,token", "x,ab"], self.entry()),
+            (
+                ["token,topic,environment,failed_at,first_seen,source", #"ab,b,production,5,6,"s ""q""""#],
+                full
+            ),
+            (
+                [
+                    #"{"token":"\u0061b","topic":"b","environment":"production","failedAt":5,"#
+                        + #""firstSeen":"1970-01-01T00:00:06Z","source":"s \"q\""}"#
+                ],
+                full
+            ),
+            (
+                [#"{"token":"ab","reason":"Unregistered","timestamp":1999}"#],
+                self.entry(failedAt: 1, source: "http2:Unregistered")
+            ),
+        ] {
+            guard case .entry(let entry) = try self.read(lines, self.importing()) else {
+                Issue.record("\(lines)")
+                continue
+            }
+            #expect(entry == expected, "\(lines)")
+        }
+    }
+
+    @Test("A reason that does not make a token dead leaves the line out")
+    func reasons() throws {
+        for (reason, isTaken, isTakenWithBad) in [
+            ("Unregistered", true, true), ("ExpiredToken", true, true), ("BadDeviceToken", false, true),
+            ("DeviceTokenNotForTopic", false, false), ("", false, false),
+        ] {
+            for bad in [false, true] {
+                let outcome = try self.read([#"{"token":"ab","reason":"\#(reason)"}"#], self.importing(bad: bad))
+                if case .entry = outcome {
+                    #expect(bad ? isTakenWithBad : isTaken, "\(reason)")
+                } else {
+                    #expect(!(bad ? isTakenWithBad : isTaken), "\(reason)")
+                }
+            }
+        }
+    }
+
+    @Test("A bad line says why")
+    func problems() throws {
+        for (lines, problem) in [
+            (["xy"], PurgeProblem.token), ([#"{"topic":"a"}"#], .noToken), (["[1]"], .notAnObject(.array)),
+            ([#"{"token":7}"#], .wrongKind(.token, found: .number)),
+            ([#"{"token":"ab","environment":"prod"}"#], .environment),
+            ([#"{"token":"ab","failedAt":"soon"}"#], .time("failedAt")),
+            ([#"{"token":"ab","failedAt":1.5}"#], .time("failedAt")),
+            ([#"{"token":"ab","failedAt":1750086401}"#], .future("failedAt")),
+            ([#"{"token":"ab","reason":"Unregistered","timestamp":"x"}"#], .time("timestamp")),
+            ([#"{"token":"ab","reason":"Unregistered","timestamp":-1}"#], .time("timestamp")),
+            (["token,topic", "ab"], .fieldCount(found: 1, expected: 2)),
+            (["token,topic", "a\"b,c"], .misplacedQuote),
+            ([#"{"token":"ab","source":"a\nb"}"#], .entry("\(PurgeListError.controlCharacter(field: "source"))")),
+        ] {
+            guard case .problem(let found) = try self.read(lines, self.importing()) else {
+                Issue.record("\(lines)")
+                continue
+            }
+            #expect(found == problem, "\(lines)")
+        }
+    }
+
+    @Test("Without defaults, a line needs its topic and environment")
+    func noDefaults() throws {
+        let defaults = PurgeImport.Defaults(failedAt: 1, source: "s", now: Self.now)
+        var importing = PurgeImport(format: .jsonLines, defaults: defaults)
+        guard case .problem(.noTopic) = try importing.read(#"{"token":"ab"}"#),
+            case .problem(.noEnvironment) = try importing.read(#"{"token":"ab","topic":"a"}"#)
+        else {
+            Issue.record("The line was taken.")
+            return
+        }
+    }
+
+    @Test("A header without tokens is found out")
+    func noTokens() throws {
+        var importing = self.importing(.csv)
+        _ = try importing.read("name,age")
+        #expect(importing.lacksTokens)
+    }
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import PurgeList
+import Testing
+
+/// What `apns-legacy purge` prints, and its exit codes.
+@Suite(.timeLimit(.minutes(2))) struct PurgeCommandTests {
+    let scene: SendScene
+
+    init() throws {
+        self.scene = try SendScene()
+    }
+
+    @Test func `List shows entries with tabs between, in order, of the moment that is asked for`() async throws {
+        try self.scene.bury([2, 1])
+        let line = "2023-11-14T22:13:20Z\tproduction\tcom.example.app\t\(SendScene.token(1))\tfeedback\n"
+        let all = try await self.scene.purge("list")
+        #expect(all.ending.code == 0 && all.output.hasPrefix(line) && all.output.split(separator: "\n").count == 2)
+        let one = try await self.scene.purge("list", ["--limit", "1"])
+        #expect(one.ending.code == 0 && one.output == line)
+        let count = try await self.scene.purge("list", ["--count", "--failed-since", "2023-11-14T22:13:21Z"])
+        #expect(count.ending.code == 0 && count.output == "0\n")
+        let token = try await self.scene.purge("list", ["--token", "<\(SendScene.token(1).uppercased())>", "--count"])
+        #expect(token.output == "1\n")
+    }
+
+    @Test func `What CSV, JSON lines and text export, import reads back`() async throws {
+        try self.scene.bury([1, 2])
+        try self.scene.bury([3], environment: .sandbox, topic: "org.example")
+        let before = try await self.scene.purge("export", ["--format", "csv"]).output
+        for format in ["csv", "jsonl"] {
+            let path = self.scene.path("list." + format)
+            let export = try await self.scene.purge("export", ["--format", format, "--output", path])
+            #expect(export.ending.code == 0 && export.output.isEmpty)
+            try FileManager.default.removeItem(atPath: self.scene.purgeList)
+            let run = try await self.scene.purge("import", [path])
+            #expect(run.ending.code == 0 && run.output == "3 tokens added, 0 updated, 0 known\n", "\(run)")
+            #expect(try await self.scene.purge("export", ["--format", "csv"]).output == before)
+        }
+        let text = try await self.scene.purge("export", ["--topic", "org.example"])
+        #expect(text.output == SendScene.token(3) + "\n")
+        let sql = try await self.scene.purge("export", ["--format", "sql", "--table", "dead"])
+        #expect(sql.output.contains("INSERT INTO dead") && sql.output.contains("'\(SendScene.token(3))','org.example'"))
+    }
+
+    @Test func `Reasons of the HTTP2 service say what goes in, and bad lines are named`() async throws {
+        let token = SendScene.token
+        let lines = [
+            #"{"token":"\#(token(1))","topic":"a","reason":"Unregistered","timestamp":1700000000999,"status":410}"#,
+            #"{"token":"\#(token(2))","topic":"a","reason":"ExpiredToken","timestamp":1700000000000}"#,
+            #"{"token":"\#(token(3))","topic":"a","reason":"BadDeviceToken"}"#,
+            #"{"token":"\#(token(4))","topic":"a","reason":"TooManyRequests"}"#,
+            "nonsense", #"{"token":"xyz","topic":"a"}"#, #"{"token":"\#(token(5))"}"#,
+            #"{"token":"\#(token(6))","topic":"a","failedAt":1700000000000}"#,
+        ]
+        let path = try self.scene.write("answers.jsonl", lines.joined(separator: "\n"))
+        let run = try await self.scene.purge("import", [path, "--environment", "production"])
+        #expect(run.ending.code == 1)
+        let expected = "2 tokens added, 0 updated, 0 known, 4 bad lines\n1 line left out: BadDeviceToken\n"
+        #expect(run.output == expected + "1 line left out: TooManyRequests\n")
+        for text in ["line 5: ", "line 6: its token", "line 7: it has no topic", "line 8: failedAt is neither"] {
+            #expect(run.error.contains(path + ", " + text), "\(run.error)")
+        }
+        #expect(!run.error.contains("xyz") && !run.error.contains("nonsense"))
+        let list = try await self.scene.purge("list")
+        #expect(list.output.contains("2023-11-14T22:13:20Z\tproduction\ta\t\(token(1))\thttp2:Unregistered\n"))
+        let all = try await self.scene.purge(
+            "import",
+            [path, "--environment", "production", "--include-bad-device-tokens", "--failed-at", "2024-01-01"]
+        )
+        #expect(all.output.hasPrefix("1 token added, 0 updated, 2 known, 4 bad lines\n"), "\(all.output)")
+        #expect(
+            try await self.scene.purge("list", ["--source", "http2:BadDeviceToken"]).output.hasPrefix("2024-01-01T")
+        )
+    }
+
+    @Test func `Tokens come from standard input with topic and environment of the options`() async throws {
+        let path = try self.scene.write("tokens", "# dead\n\(SendScene.token(1))\n\n\(SendScene.token(2))\r\n")
+        let input = open(path, O_RDONLY)
+        defer { close(input) }
+        let run = try await self.scene.purge(
+            "import",
+            ["-", "--topic", "a", "--environment", "sandbox"],
+            input: input
+        )
+        #expect(run.ending.code == 0 && run.output == "2 tokens added, 0 updated, 0 known\n", "\(run)")
+        #expect(try await self.scene.purge("list", ["--source", "import:stdin", "--count"]).output == "2\n")
+    }
+
+    @Test func `65 says that nothing could be read`() async throws {
+        for text in ["zz\nyy\n", "name,age\nx,1\n"] {
+            let path = try self.scene.write("bad", text)
+            let run = try await self.scene.purge("import", [path, "--topic", "a", "--environment", "sandbox"])
+            #expect(run.ending.code == 65, "\(run)")
+        }
+        try self.scene.write("purge.db", String(repeating: "no list\n", count: 100))
+        let run = try await self.scene.purge("list")
+        #expect(run.ending.code == 65 && run.error.contains("is not a purge list"))
+    }
+
+    @Test func `66 says that there is no list, and 64 that the command line is wrong`() async throws {
+        for command in ["list", "export", "stats", "check"] {
+            let run = try await self.scene.purge(command)
+            #expect(run.ending.code == 66 && run.error.contains("There is no purge list"), "\(run)")
+        }
+        for arguments in [
+            ["list"], ["import", "x"], ["forget", "--purge-list", "x"], ["list", "--purge-list", "x", "--limit", "0"],
+            ["list", "--purge-list", "x", "--token", "xyz"], ["export", "--purge-list", "x", "--table", "a;b"],
+            ["expire", "--purge-list", "x", "--older-than", "1"],
+        ] {
+            let run = try await self.scene.run(["purge"] + arguments)
+            #expect(run.ending.code == 64, "\(arguments) \(run)")
+        }
+        try self.scene.bury([1])
+        let run = try await self.scene.purge("export", ["--output", self.scene.purgeList])
+        #expect(run.ending.code == 64 && run.error.contains("is the list"))
+        #expect(try await self.scene.purge("check").output == "ok\n")
+    }
+
+    @Test func `Forget takes off what registered later, and no older failure brings it back`() async throws {
+        try self.scene.bury([1, 2, 3])
+        let path = try self.scene.write(
+            "registered",
+            "\(SendScene.token(1)),1700000001\n\(SendScene.token(2))\nzz\n\(SendScene.token(9)),2024-01-01\n"
+        )
+        let run = try await self.scene.purge("forget", ["--tokens", path, "--registered-at", "1700000000"])
+        #expect(run.ending.code == 1 && run.error.contains("line 3"))
+        let counts = "1 entry forgotten, 1 kept for a failure at or after the registration, 1 token not on the list\n"
+        #expect(run.output == counts)
+        let again = try self.scene.write("again.csv", "token,failed_at\n\(SendScene.token(1)),1700000000\n")
+        let imported = try await self.scene.purge(
+            "import",
+            [again, "--topic", SendScene.topic, "--environment", "production"]
+        )
+        #expect(imported.output == "0 tokens added, 0 updated, 0 known, 1 registered since\n")
+        let word = try await self.scene.purge("forget", ["--token", SendScene.token(3), "--topic", "other"])
+        #expect(word.ending.code == 0 && word.output.hasPrefix("0 entries forgotten"))
+        #expect(try await self.scene.purge("forget", ["--token", SendScene.token(3)]).output.hasPrefix("1 entry"))
+        #expect(try await self.scene.purge("list", ["--count"]).output == "1\n")
+    }
+
+    @Test func `Stats count by topic, environment and source, and expire takes off what is old`() async throws {
+        try self.scene.bury([1, 2])
+        let text = try await self.scene.purge("stats")
+        #expect(text.ending.code == 0 && text.output.hasPrefix("2 tokens\n"))
+        #expect(text.output.contains("2 com.example.app, production, from feedback, failed 2023-11-14T22:13:20Z"))
+        let json = try await self.scene.purge("stats", ["--output", "json"])
+        let object = try #require(try JSONSerialization.jsonObject(with: Data(json.output.utf8)) as? [String: Any])
+        #expect(object["count"] as? Int == 2 && (object["parts"] as? [[String: Any]])?.first?["count"] as? Int == 2)
+        #expect(try await self.scene.purge("expire", ["--older-than", "5000w"]).output == "0 tokens expired\n")
+        #expect(try await self.scene.purge("expire", ["--older-than", "1d"]).output == "2 tokens expired\n")
+    }
+
+    @Test func `Processes that write one list at a time lose nothing, while others read it`() async throws {
+        let count = 20_000
+        let files = try (0..<3).map { number in
+            let tokens = (0..<count).map { SendScene.token(number * count + $0) + "\n" }
+            return try self.scene.write("tokens\(number)", tokens.joined())
+        }
+        let scene = self.scene
+        try scene.bury([0])
+        try await withThrowingTaskGroup(of: SendScene.Run.self) { group in
+            for file in files {
+                group.addTask {
+                    try await scene.purge("import", [file, "--topic", SendScene.topic, "--environment", "production"])
+                }
+            }
+            for _ in 0..<5 { group.addTask { try await scene.purge("list", ["--count"]) } }
+            for try await run in group { #expect(run.ending.code == 0, "\(run)") }
+        }
+        #expect(try await scene.purge("list", ["--count"]).output == "\(3 * count)\n")
+        #expect(try await scene.purge("check").ending.code == 0)
+    }
+}

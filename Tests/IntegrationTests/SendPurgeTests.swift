@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSimulator
+import Foundation
+import PurgeList
+import Testing
+
+/// `send` with a list of dead tokens.
+@Suite(.timeLimit(.minutes(2))) struct SendPurgeTests {
+    let scene: SendScene
+
+    init() throws {
+        self.scene = try SendScene()
+    }
+
+    private var options: [String] { ["--purge-list", self.scene.purgeList, "--purge-environment", "production"] }
+
+    @Test func `Tokens on the list are not sent, and say so in results, summary and exit code`() async throws {
+        try self.scene.bury([2, 4])
+        try self.scene.bury([1], environment: .sandbox)
+        try self.scene.bury([3], topic: "org.example")
+        let path = try self.scene.write("batch.jsonl", (1...5).map { SendScene.line($0) }.joined())
+        let scene = self.scene
+        let arguments = [path, "--results", "-", "--summary", "json"] + self.options
+        try await SendScene.withGateway { simulator in
+            let run = try await scene.send(arguments, port: simulator.gatewayPort)
+            #expect(run.ending.code == 1)
+            #expect(run.error.contains("2 suppressed (the token is on the purge list, or was"), "\(run.error)")
+            let results = run.output.split(separator: "\n").filter { $0.contains("\"suppressed\",") }
+            #expect(results.count == 2 && results.allSatisfy { $0.contains("it is on the purge list") })
+            #expect(run.output.contains("\"suppressed\":2"))
+            for device in 1...5 { #expect(try simulator.count(device) == (device.isMultiple(of: 2) ? 0 : 1)) }
+        }
+    }
+
+    @Test func `The topic may be another than the certificate's, and a dry run counts what is dead`() async throws {
+        try self.scene.bury([2], topic: "org.example")
+        let path = try self.scene.write("batch.jsonl", (1...3).map { SendScene.line($0) }.joined())
+        let arguments = ["send", path, "--dry-run", "--topic", "org.example"] + self.options
+        let run = try await self.scene.run(arguments)
+        #expect(run.ending.code == 1)
+        #expect(run.error.contains("2 notifications could be sent; 0 bad lines; 1 token on the purge list"), "\(run)")
+    }
+
+    @Test func `Rejected tokens go on the list only when asked for`() async throws {
+        let lines = [1, 1_000_000, 2, 1_000_001].map { SendScene.line($0) }
+        let path = try self.scene.write("batch.jsonl", lines.joined())
+        let scene = self.scene
+        try scene.bury([])
+        let options = self.options
+        try await SendScene.withGateway { simulator in
+            let plain = try await scene.send([path] + options, port: simulator.gatewayPort)
+            #expect(plain.ending.code == 1)
+            #expect(try await scene.purge("list", ["--count"]).output == "0\n")
+            let purging = try await scene.send([path, "--purge-rejected"] + options, port: simulator.gatewayPort)
+            #expect(purging.ending.code == 1 && purging.error.contains("2 rejected tokens went on the purge list."))
+            let query = ["--source", "send", "--topic", SendScene.topic, "--environment", "production"]
+            let listed = try await scene.purge("export", query)
+            #expect(listed.output == SendScene.token(1_000_000) + "\n" + SendScene.token(1_000_001) + "\n")
+            let again = try await scene.send([path] + options, port: simulator.gatewayPort)
+            #expect(again.error.contains("2 suppressed") && !again.error.contains("rejected ("))
+        }
+    }
+
+    @Test(arguments: [3, 100]) func `Where all are rejected, none goes on the list`(breaker: Int) async throws {
+        let path = try self.scene.write("batch.jsonl", (0..<5).map { SendScene.line(1_000_000 + $0) }.joined())
+        let scene = self.scene
+        let arguments =
+            [path, "--purge-rejected", "--stop-after-invalid-tokens", "\(breaker)"] + self.options
+        try await SendScene.withGateway { simulator in
+            let run = try await scene.send(arguments, port: simulator.gatewayPort)
+            #expect(run.ending.code == (breaker == 3 ? 65 : 1))
+            #expect(run.error.contains("No rejected token goes on the purge list"), "\(run)")
+            #expect(try await scene.purge("list", ["--count"]).output == "0\n")
+        }
+    }
+
+    @Test func `The circuit breaker keeps the list as it was, also when some were accepted`() async throws {
+        let lines = [SendScene.line(1)] + (0..<5).map { SendScene.line(1_000_000 + $0) }
+        let path = try self.scene.write("batch.jsonl", lines.joined())
+        let scene = self.scene
+        let arguments = [path, "--purge-rejected", "--stop-after-invalid-tokens", "3"] + self.options
+        try await SendScene.withGateway { simulator in
+            let run = try await scene.send(arguments, port: simulator.gatewayPort)
+            #expect(run.ending.code == 65 && run.error.contains("too many in a row"), "\(run)")
+            #expect(try await scene.purge("list", ["--count"]).output == "0\n")
+        }
+    }
+
+    @Test func `64, 65 and 66 say what is wrong with the options or the list, before anything is sent`() async throws {
+        let path = try self.scene.write("batch.jsonl", SendScene.line(1))
+        for (arguments, code, text) in [
+            (["--topic", "a"], 64, "--topic needs --purge-list"), (["--purge-rejected"], 64, "needs --purge-list"),
+            (["--purge-list", self.scene.purgeList], 64, "--purge-environment"), (self.options, 66, "no purge list"),
+        ] as [([String], Int32, String)] {
+            let run = try await self.scene.send([path] + arguments, port: 1)
+            #expect(run.ending.code == code && run.error.contains(text), "\(arguments) \(run)")
+        }
+        try self.scene.write("purge.db", String(repeating: "no list\n", count: 100))
+        #expect(try await self.scene.send([path] + self.options, port: 1).ending.code == 65)
+    }
+
+    @Test(.enabled(if: !SendMemoryTests.isSanitized)) func `A long list takes little memory`() async throws {
+        try self.scene.bury([])
+        let list = try PurgeList(path: self.scene.purgeList)
+        let count = 300_000
+        try list.record(
+            (0..<count).lazy.map { number in
+                PurgeEntry(
+                    topic: SendScene.topic,
+                    environment: .production,
+                    token: [UInt8](repeating: 0xAB, count: 28) + withUnsafeBytes(of: UInt32(number), Array.init),
+                    failedAt: 1_700_000_000,
+                    firstSeen: 1_700_000_000,
+                    source: "feedback"
+                )
+            }
+        )
+        let line = Array((SendScene.token(1) + "\n").utf8)
+        let octets = (0..<count).flatMap { _ in line }
+        let path = try self.scene.write("tokens.txt", octets)
+        let scene = self.scene
+        let options = self.options
+        try await SendScene.withGateway { simulator in
+            let arguments = ["--tokens", path, "--alert", "hello"] + options
+            let streams = Child.Streams(output: scene.path("out"), error: scene.path("err"))
+            let child = try Child(["send"] + scene.endpoint(simulator.gatewayPort) + arguments, streams, deadline: 100)
+            var residentKiBMax = 0
+            while !child.hasEnded {
+                residentKiBMax = max(residentKiBMax, child.residentKiBMax ?? 0)
+                try await Task.sleep(for: .milliseconds(10))
+            }
+            let ending = try await child.end()
+            #expect(ending.code == 0, "\(ending) \(scene.read("err"))")
+            #expect(residentKiBMax > 0 && residentKiBMax <= 64 << 10)
+            print("300,000 lines beside a list of 300,000: \(residentKiBMax >> 10) MiB, \(ending.seconds) s")
+        }
+    }
+}
