@@ -13,7 +13,7 @@ public import NIOPosix
 /// and since a purge list keeps each token once, nothing is doubled when it runs again.
 public struct FeedbackDrain: Sendable {
     /// Octets that are read from the socket at a time.
-    private static let readOctetCount = 262_144
+    private static let readOctetCount = 65_536
 
     private let configuration: FeedbackConfiguration
     private let spool: FeedbackSpool

@@ -27,7 +27,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
     }
 
     /// So much may wait for the disk before nothing more is read, in octets.
-    private static let pendingOctetCountMax = 1 << 20
+    private static let pendingOctetCountMax = 262_144
 
     private let configuration: FeedbackConfiguration
     private let intake: SpoolIntake

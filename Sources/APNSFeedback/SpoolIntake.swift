@@ -15,8 +15,9 @@ final class SpoolIntake: Sendable {
         var importedOctetCount = 0
     }
 
-    /// So much waits on the disk before the list is told, in octets: a list writes many tokens at a time much faster.
-    private static let portionOctetCount = 5 << 20
+    /// So much waits on the disk before the list is told, in octets: one transaction of many tokens is much faster than
+    /// many transactions, each of which touches most pages of the list.
+    private static let portionOctetCount = 64 << 20
 
     private let spool: FeedbackSpool
     private let header: SpoolHeader
