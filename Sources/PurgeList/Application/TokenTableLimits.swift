@@ -6,7 +6,7 @@
 /// passed. So the lock is held for less than that, and then let go for longer than the longest pause between tries.
 enum TokenTableLimits {
     /// How long the lock of a batch is meant to be held, from its begin to the end of its commit.
-    static let lockDuration = Duration.milliseconds(90)
+    static let lockDuration = Duration.milliseconds(75)
     /// After so long, a batch takes no more rows; the rest of the lock's time is for the commit.
     static let changeDurationMax = Duration.milliseconds(60)
     /// How long a commit waits for readers, who then cannot begin anything new.
