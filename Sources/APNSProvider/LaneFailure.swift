@@ -7,7 +7,7 @@ import OpenSSLTLS
 enum LaneFailure {
     static func isPermanent(_ error: any Error) -> Bool {
         switch error {
-        case let error as TLSError: self.isPermanent(error)
+        case let error as TLSError: error.isPermanent
         case let error as ProviderError: self.isPermanent(error)
         default: false
         }
@@ -26,13 +26,6 @@ enum LaneFailure {
         switch error {
         case .configuration, .notAGateway, .proxyAuthenticationRequired: true
         case .stopped, .notRunning, .cancelled, .alreadyRan, .proxy, .stalled: false
-        }
-    }
-
-    private static func isPermanent(_ error: TLSError) -> Bool {
-        switch error {
-        case .handshakeTimedOut, .closedDuringHandshake, .truncated, .alert, .protocolFailure: false
-        default: true
         }
     }
 }
