@@ -23,13 +23,16 @@ let package = Package(
     products: [
         .library(name: "APNSWire", targets: ["APNSWire"]),
         .library(name: "APNSSession", targets: ["APNSSession"]),
+        .library(name: "APNSTransport", targets: ["APNSTransport"]),
         .library(name: "APNSProvider", targets: ["APNSProvider"]),
         .library(name: "APNSHTTP2", targets: ["APNSHTTP2"]),
+        .library(name: "APNSFeedback", targets: ["APNSFeedback"]),
         .library(name: "OpenSSLTLS", targets: ["OpenSSLTLS"]),
         .library(name: "APNSTestKit", targets: ["APNSTestKit"]),
         .library(name: "APNSGateway", targets: ["APNSGateway"]),
         .library(name: "APNSSimulator", targets: ["APNSSimulator"]),
         .library(name: "APNSPayload", targets: ["APNSPayload"]),
+        .library(name: "PurgeList", targets: ["PurgeList"]),
         .library(name: "APNSLegacyCommands", targets: ["APNSLegacyCommands"]),
         .executable(name: "apns-legacy", targets: ["apns-legacy"]),
     ],
@@ -41,6 +44,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
         .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.4.0"),
     ],
@@ -101,9 +105,48 @@ let package = Package(
             swiftSettings: settings
         ),
         .target(
+            name: "APNSTransport",
+            dependencies: [
+                "OpenSSLTLS",
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOExtras", package: "swift-nio-extras"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOSOCKS", package: "swift-nio-extras"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
+            name: "APNSFeedback",
+            dependencies: [
+                "APNSSession", "APNSTransport", "APNSWire", "COpenSSL", "OpenSSLTLS", "PurgeList",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOTLS", package: "swift-nio"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "APNSFeedbackTests",
+            dependencies: [
+                "APNSFeedback", "APNSGateway", "APNSSession", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS",
+                "PurgeList",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
             name: "APNSProvider",
             dependencies: [
                 "APNSSession",
+                "APNSTransport",
                 "APNSWire",
                 "OpenSSLTLS",
                 .product(name: "DequeModule", package: "swift-collections"),
@@ -111,10 +154,7 @@ let package = Package(
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOExtras", package: "swift-nio-extras"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "NIOSOCKS", package: "swift-nio-extras"),
                 .product(name: "NIOTLS", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
@@ -214,8 +254,21 @@ let package = Package(
         .target(name: "APNSPayload", swiftSettings: strict),
         .testTarget(name: "APNSPayloadTests", dependencies: ["APNSPayload"], swiftSettings: settings),
         .target(
+            name: "PurgeList",
+            dependencies: [
+                .product(name: "GRDB", package: "GRDB.swift"), .product(name: "GRDBSQLite", package: "GRDB.swift"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "PurgeListTests",
+            dependencies: ["PurgeList", .product(name: "GRDB", package: "GRDB.swift")],
+            swiftSettings: settings
+        ),
+        .target(
             name: "APNSLegacyCommands",
             dependencies: [
+                "APNSGateway",
                 "APNSPayload",
                 "APNSProvider",
                 "APNSSession",
@@ -223,6 +276,7 @@ let package = Package(
                 "APNSTestKit",
                 "APNSWire",
                 "OpenSSLTLS",
+                "PurgeList",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -240,6 +294,7 @@ let package = Package(
             name: "APNSLegacyCommandsTests",
             dependencies: [
                 "APNSLegacyCommands", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "OpenSSLTLS",
+                "PurgeList",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: settings
@@ -247,7 +302,7 @@ let package = Package(
         .testTarget(
             name: "IntegrationTests",
             dependencies: [
-                "APNSGateway", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS", "apns-legacy",
+                "APNSGateway", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS", "PurgeList", "apns-legacy",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),

@@ -4,6 +4,7 @@ import APNSProvider
 import APNSSession
 import ArgumentParser
 import OpenSSLTLS
+import PurgeList
 
 /// The exit codes of all commands, after sysexits.h.
 enum ExitStatus: Int32, Sendable {
@@ -50,6 +51,7 @@ struct CommandFailure: Error, CustomStringConvertible {
         switch error {
         case let failure as CommandFailure: self = failure
         case let error as ProviderError: self.init(error)
+        case let error as PurgeListError: self.init(error)
         case let error as TLSError: self.init(.configuration, "\(error)")
         default: self.init(.software, "\(error)")
         }

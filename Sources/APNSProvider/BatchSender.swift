@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSSession
+import APNSTransport
 public import Logging
 public import NIOCore
 public import NIOPosix
@@ -34,7 +35,13 @@ public struct BatchSender: Sendable {
     ) throws {
         try BatchSender.check(configuration)
         self.configuration = configuration
-        self.opener = try ConnectionOpener(configuration)
+        self.opener = try ConnectionOpener(
+            endpoint: configuration.endpoint,
+            proxy: configuration.proxy,
+            tls: configuration.tls,
+            connectDurationMax: configuration.connectDurationMax,
+            keepaliveDelay: configuration.keepaliveDelay
+        )
         self.group = eventLoopGroup
         self.logger = logger
         self.observer = ProviderObserver(onFailure: onFailure)

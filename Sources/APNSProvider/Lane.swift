@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSSession
+import APNSTransport
 import APNSWire
 import Logging
 import NIOCore
@@ -254,8 +255,16 @@ extension Lane {
         self.observer.connecting()
         self.logger.debug("connecting", metadata: [LogKey.connection: "\(number.rawValue)"])
         let bound = NIOLoopBound(connection, eventLoop: self.eventLoop)
-        self.opener.open(connection, on: self.eventLoop).assumeIsolated().whenFailure { error in
-            bound.value.fail(error)
+        self.opener.open(
+            on: self.eventLoop,
+            adopt: { try bound.value.adopt($0) },
+            finish: { channel, tls in
+                bound.value.tls = tls
+                try channel.pipeline.syncOperations.addHandlers(tls, bound.value)
+            }
+        )
+        .assumeIsolated().whenFailure { error in
+            bound.value.fail((error as? ProxyError).map(ProviderError.init) ?? error)
         }
     }
 

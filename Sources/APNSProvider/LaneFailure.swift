@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import NIOCore
+import APNSTransport
 import OpenSSLTLS
 
 /// Tells failures that another try may mend from those that it cannot.

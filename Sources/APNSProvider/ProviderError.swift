@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import APNSSession
+import APNSTransport
 
 /// Why sending as a whole did not go to its end.
 ///
@@ -57,6 +58,15 @@ extension ProviderError: CustomStringConvertible {
         case .tooManyInvalidTokens:
             "Too many tokens in a row were rejected as invalid, and none was accepted. "
                 + "Are they tokens of the other environment or of another app? Nothing was purged."
+        }
+    }
+}
+
+extension ProviderError {
+    init(_ error: ProxyError) {
+        switch error {
+        case .refused(let text): self = .proxy(text)
+        case .authenticationRequired: self = .proxyAuthenticationRequired
         }
     }
 }

@@ -107,4 +107,26 @@ final class DeviceLedger: Sendable {
             .compactMap { device in device.deadSince.map { FeedbackTuple(failedAt: $0, token: device.token) } }
             .sorted { ($0.failedAt, $0.token.hexadecimal) < ($1.failedAt, $1.token.hexadecimal) }
     }
+
+    /// Takes entries off the lists, unless they changed since.
+    func removeFeedback(_ tuples: some Sequence<FeedbackTuple>, environment: DeviceEnvironment) {
+        self.books.withLockedValue { books in
+            for tuple in tuples {
+                let key = Key(token: tuple.token, environment: environment)
+                if books.feedback[key]?.deadSince == tuple.failedAt { books.feedback[key] = nil }
+            }
+        }
+    }
+
+    /// Removes an app from its device.
+    ///
+    /// - Returns: whether it was there.
+    func uninstall(_ token: DeviceToken, environment: DeviceEnvironment, at time: UInt32) -> Bool {
+        self.books.withLockedValue { books in
+            let key = Key(token: token, environment: environment)
+            guard books.devices[key]?.deadSince == nil else { return false }
+            books.devices[key]?.deadSince = time
+            return books.devices[key] != nil
+        }
+    }
 }

@@ -13,10 +13,14 @@ public struct Simulator: Sendable {
     /// The port of the binary front.
     public let gatewayPort: Int
 
+    /// The port of the feedback front.
+    public let feedbackPort: Int
+
     /// The binary front.
     public let front: BinaryFront
 
     private let ledger: DeviceLedger
+    private let environment: DeviceEnvironment
 
     /// Runs a simulator while `body` runs, and ends it on every way out.
     ///
@@ -39,9 +43,22 @@ public struct Simulator: Sendable {
             environment: configuration.environment,
             onDelivery: configuration.onDelivery
         )
+        let store = SimulatorFeedbackStore(
+            ledger: ledger,
+            environment: configuration.environment,
+            manner: configuration.feedbackManner
+        )
         return try await BinaryFront.withRunning(configuration.front, backend: backend, logger: logger) { front in
-            let port = try await front.boundAddress.port ?? 0
-            return try await body(Simulator(gatewayPort: port, front: front, ledger: ledger))
+            try await FeedbackFront.withRunning(configuration.feedback, store: store, logger: logger) { feedback in
+                let simulator = Simulator(
+                    gatewayPort: try await front.boundAddress.port ?? 0,
+                    feedbackPort: try await feedback.boundAddress.port ?? 0,
+                    front: front,
+                    ledger: ledger,
+                    environment: configuration.environment
+                )
+                return try await body(simulator)
+            }
         }
     }
 
@@ -71,4 +88,15 @@ public struct Simulator: Sendable {
     ///
     /// - Parameter device: the device.
     public func register(_ device: SimulatedDevice) { self.ledger.register(device) }
+
+    /// Removes an app from its device; the next notification for it makes a tuple of feedback.
+    ///
+    /// - Parameters:
+    ///   - token: the token that the app had there.
+    ///   - time: when, in seconds since 1970 (UTC).
+    /// - Returns: whether it was there.
+    @discardableResult
+    public func uninstall(_ token: DeviceToken, at time: UInt32) -> Bool {
+        self.ledger.uninstall(token, environment: self.environment, at: time)
+    }
 }

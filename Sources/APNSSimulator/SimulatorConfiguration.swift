@@ -14,6 +14,14 @@ public struct SimulatorConfiguration: Sendable {
     /// The binary front; its port is 0 by default, for any that is free.
     public var front: BinaryFrontConfiguration
 
+    /// The feedback front; its port is 0 by default, for any that is free.
+    ///
+    /// Whether it closes behind the list is said here, and a wrong certificate is one that is set here.
+    public var feedback: FeedbackFrontConfiguration
+
+    /// How feedback is delivered; by default as the service did.
+    public var feedbackManner = FeedbackManner()
+
     /// Which service it plays; by default the sandbox.
     public var environment = DeviceEnvironment.sandbox
 
@@ -46,6 +54,8 @@ public struct SimulatorConfiguration: Sendable {
         self.front = BinaryFrontConfiguration(identity: identity, clientTrust: clientTrust)
         self.front.port = 0
         self.front.countsDiscarded = true
+        self.feedback = FeedbackFrontConfiguration(identity: identity, clientTrust: clientTrust)
+        self.feedback.port = 0
         self.devices = devices
     }
 }

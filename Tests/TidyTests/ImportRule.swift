@@ -15,7 +15,9 @@ enum ImportRule {
         let others: Others
     }
 
-    static let foundations: Set<String> = ["OpenSSLTLS", "COpenSSL", "APNSWire", "APNSPayload", "PurgeList"]
+    static let foundations: Set<String> = [
+        "OpenSSLTLS", "COpenSSL", "APNSWire", "APNSPayload", "APNSTransport", "PurgeList",
+    ]
     static let clients = foundations.union(["APNSSession", "APNSProvider", "APNSFeedback", "APNSHTTP2"])
     static let servers = clients.union(["APNSGateway"])
     static let everything = servers.union(["APNSSimulator"])
@@ -27,6 +29,7 @@ enum ImportRule {
         "APNSSession": Allowance(ours: ["APNSWire"], others: .only([])),
         "APNSPayload": Allowance(ours: [], others: .only([])),
         "OpenSSLTLS": Allowance(ours: ["COpenSSL"], others: .any),
+        "APNSTransport": Allowance(ours: ["OpenSSLTLS"], others: .any),
         "PurgeList": Allowance(ours: [], others: .anyBut(prefix: "NIO")),
         "APNSProvider": Allowance(ours: foundations.union(["APNSSession"]), others: .any),
         "APNSFeedback": Allowance(ours: foundations.union(["APNSSession"]), others: .any),

@@ -28,6 +28,9 @@ public struct SendCommand: AsyncParsableCommand, Sendable {
     @OptionGroup(title: "How to send")
     var delivery: SendDeliveryOptions
 
+    @OptionGroup(title: "Dead tokens")
+    var purge: SendPurgeOptions
+
     @OptionGroup(title: "What to report")
     var report: SendReportOptions
 
@@ -56,7 +59,7 @@ public struct SendCommand: AsyncParsableCommand, Sendable {
         Results go to standard output, or to --results, as one JSON object a line: line, id, token, outcome, status, \
         attempts, possibleDuplicate, reason. Outcomes are accepted (proved), rejected (with the gateway's status), \
         indeterminate (written, but the connection died without a word), unsent (safe to send again), invalid (refused \
-        before sending) and suppressed (the token was rejected earlier in this run).
+        before sending) and suppressed (the token is on the purge list, or was rejected earlier in this run).
 
         Exit codes: 0 all accepted; 1 some rejected, invalid or suppressed; 64 usage; 65 the input as a whole is \
         wrong; 66 the input cannot be read; 69 the gateway does not serve; 70 a fault in this program; 73, 74 a file \

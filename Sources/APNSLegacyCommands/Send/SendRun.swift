@@ -37,12 +37,15 @@ struct SendRun {
         let journal = try self.openJournal(input, payload)
         let past = journal.map { $0.past } ?? SendJournal.Past()
         if past.isComplete { return try self.reportComplete(past) }
+        let purge = try SendPurge(self.command.purge, self.command.endpoint, identity: tls?.identity)
         let desk = SendDesk(
             input: input,
             reader: try self.reader(payload),
             results: try self.results(journal),
             policy: self.command.delivery.delivery,
             suppressesRejectedTokens: true,
+            dead: purge?.dead,
+            rejections: try purge?.rejections(),
             onBadLine: self.badLines(input)
         )
         let source = SendSource(input: input, desk: desk)
@@ -51,10 +54,16 @@ struct SendRun {
         }
         let ending = self.command.delivery.dryRun ? nil : try await self.send(source, input, tls)
         if self.command.delivery.dryRun { source.readThrough() }
-        let failure = source.finish()
+        var failure = source.finish()
         let progress = source.progress
+        do {
+            if let text = try purge?.recordRejections(of: source, progress, ending) { self.say(text) }
+        } catch {
+            failure = failure ?? CommandFailure(error)
+        }
         var summary = SendSummary(tally: progress.tally, seconds: (ContinuousClock.now - start) / .seconds(1))
         summary.isResumed = past.settled.count > 0
+        summary.hasPurgeList = purge != nil
         summary.isInterrupted = !self.command.delivery.dryRun && !progress.hasReadAll
         return try self.report(summary, progress, failure ?? ending)
     }
@@ -239,8 +248,10 @@ struct SendRun {
         if self.command.delivery.dryRun {
             let count = SendSummary.counted(progress.sentCount, "notification")
             let bad = SendSummary.counted(summary.tally[.invalid], "bad line")
-            self.say("\(count) could be sent; \(bad). Nothing was sent.")
-            return failure?.status ?? (summary.tally[.invalid] == 0 ? .success : .someRefused)
+            let dead = summary.tally[.suppressed]
+            let remark = dead > 0 ? "; \(SendSummary.counted(dead, "token")) on the purge list" : ""
+            self.say("\(count) could be sent; \(bad)\(remark). Nothing was sent.")
+            return failure?.status ?? (summary.tally.total == 0 ? .success : .someRefused)
         }
         self.say(summary.text)
         guard let failure, failure.status != .tryAgain else {

@@ -5,6 +5,7 @@ import APNSSession
 import APNSWire
 import Glibc
 import NIOConcurrencyHelpers
+import PurgeList
 
 /// Gives the lines of a batch to the connections, and takes what became of them.
 ///
@@ -65,6 +66,11 @@ final class SendSource: NotificationSource, @unchecked Sendable {
     func finish() -> CommandFailure? {
         self.lock.withLock { self.desk.finish() }
     }
+
+    /// Gives what was rejected to a purge list.
+    func recordRejections(in list: PurgeList, _ scope: PurgeScope, failedAt: Int64) throws -> PurgeChange {
+        try self.lock.withLock { try self.desk.recordRejections(in: list, scope, failedAt: failedAt) }
+    }
 }
 
 /// How far a batch is.
@@ -86,6 +92,10 @@ struct SendDesk: ~Copyable {
     private let policy: DeliveryPolicy
     private let onBadLine: @Sendable (BatchProblem) -> Void
     private let suppressesRejectedTokens: Bool
+    /// Where dead tokens are looked up.
+    private let dead: PurgeLookup?
+    /// What the gateway rejects as invalid, for the purge list.
+    private let rejections: SendRejections?
 
     private var isRecordWaiting = false
     private var rejected = RejectedTokens()
@@ -105,6 +115,8 @@ struct SendDesk: ~Copyable {
         results: consuming SendResults,
         policy: DeliveryPolicy,
         suppressesRejectedTokens: Bool,
+        dead: PurgeLookup? = nil,
+        rejections: SendRejections? = nil,
         onBadLine: @escaping @Sendable (BatchProblem) -> Void
     ) {
         self.input = input
@@ -112,6 +124,8 @@ struct SendDesk: ~Copyable {
         self.results = results
         self.policy = policy
         self.suppressesRejectedTokens = suppressesRejectedTokens
+        self.dead = dead
+        self.rejections = rejections
         self.onBadLine = onBadLine
     }
 
@@ -247,10 +261,19 @@ struct SendDesk: ~Copyable {
             try self.settleHere(line, .suppressed, attempts: 0)
             return false
         }
+        if let dead = self.dead, try self.record.token.withUnsafeBytes({ try dead.contains($0) }) {
+            try self.settleHere(line, .suppressed, attempts: 0, reason: "it is on the purge list")
+            return false
+        }
         return true
     }
 
-    private mutating func settleHere(_ line: UInt64, _ outcome: BatchOutcome, attempts: Int) throws {
+    private mutating func settleHere(
+        _ line: UInt64,
+        _ outcome: BatchOutcome,
+        attempts: Int,
+        reason: String? = nil
+    ) throws {
         try self.results.write(
             line: line,
             id: self.record.id,
@@ -258,7 +281,8 @@ struct SendDesk: ~Copyable {
             outcome,
             status: nil,
             attempts: attempts,
-            isDuplicate: false
+            isDuplicate: false,
+            reason: reason
         )
     }
 
@@ -268,7 +292,10 @@ struct SendDesk: ~Copyable {
         let (outcome, status) = BatchOutcome.of(settled.outcome)
         do {
             if self.suppressesRejectedTokens, settled.outcome == .rejected(.invalidToken) {
-                settled.forEach { _, token, _ in self.rejected.insert(token) }
+                settled.forEach { _, token, _ in
+                    self.rejected.insert(token)
+                    self.rejections?.append(token)
+                }
             }
             if self.results.needsLines(outcome, isDuplicate: settled.possibleDuplicate) {
                 try self.settleEach(settled, outcome, status)
@@ -322,6 +349,11 @@ struct SendDesk: ~Copyable {
             }
         }
         if let failure { throw failure }
+    }
+
+    /// Gives what was rejected to a purge list.
+    func recordRejections(in list: PurgeList, _ scope: PurgeScope, failedAt: Int64) throws -> PurgeChange {
+        try self.rejections?.record(in: list, scope, failedAt: failedAt) ?? PurgeChange()
     }
 
     mutating func finish() -> CommandFailure? {

@@ -6,6 +6,8 @@ struct SendSummary {
     var seconds: Double
     var isResumed = false
     var isInterrupted = false
+    /// Whether the batch was held against a purge list.
+    var hasPurgeList = false
 
     /// The exit code for these counts.
     var status: ExitStatus {
@@ -46,7 +48,10 @@ struct SendSummary {
         case .indeterminate: return " (written, then the connection died without a word; they may have arrived)"
         case .unsent: return " (safe to send again)"
         case .invalid: return " (refused before sending)"
-        case .suppressed: return " (the token was rejected earlier in this run)"
+        case .suppressed:
+            return self.hasPurgeList
+                ? " (the token is on the purge list, or was rejected earlier in this run)"
+                : " (the token was rejected earlier in this run)"
         }
     }
 
@@ -62,8 +67,8 @@ struct SendSummary {
         return "{" + (counts + rest).joined(separator: ",") + "}"
     }
 
-    static func counted(_ count: UInt64, _ noun: String) -> String {
-        "\(self.grouped(count)) \(noun)\(count == 1 ? "" : "s")"
+    static func counted(_ count: UInt64, _ noun: String, _ plural: String? = nil) -> String {
+        "\(self.grouped(count)) \(count == 1 ? noun : plural ?? noun + "s")"
     }
 
     /// A number with a comma between each three digits.

@@ -2,16 +2,19 @@
 
 import FoundationEssentials
 import Glibc
-import NIOCore
+package import NIOCore
 import NIOExtras
 import NIOHTTP1
 import NIOPosix
 import NIOSOCKS
-import OpenSSLTLS
+package import OpenSSLTLS
 
-/// Opens TCP connections to the gateway, through a proxy where there is one, and puts TLS on them.
-struct ConnectionOpener: Sendable {
-    private let configuration: ProviderConfiguration
+/// Opens TCP connections to a service, through a proxy where there is one, and puts TLS on them.
+package struct ConnectionOpener: Sendable {
+    private let endpoint: Endpoint
+    private let proxy: Proxy?
+    private let connectDurationMax: Duration
+    private let keepaliveDelay: Duration?
     private let context: TLSContext
 
     /// The channel asks for more when less than this waits in it, and takes no more when this does, in octets.
@@ -21,29 +24,48 @@ struct ConnectionOpener: Sendable {
     private static let keepaliveDelay = NIOBSDSocket.Option(rawValue: TCP_KEEPIDLE)
     private static let keepaliveInterval = NIOBSDSocket.Option(rawValue: TCP_KEEPINTVL)
 
-    init(_ configuration: ProviderConfiguration) throws {
-        self.configuration = configuration
-        var tls = configuration.tls
-        // Nothing that the gateway says after this end has closed matters, so its close_notify is not waited for long.
+    /// - Parameters:
+    ///   - connectDurationMax: how long opening a TCP connection may take, proxy included.
+    ///   - keepaliveDelay: after how long without traffic TCP asks whether the other end is there; `nil` for never.
+    package init(
+        endpoint: Endpoint,
+        proxy: Proxy?,
+        tls: TLSConfiguration,
+        connectDurationMax: Duration,
+        keepaliveDelay: Duration?
+    ) throws {
+        self.endpoint = endpoint
+        self.proxy = proxy
+        self.connectDurationMax = connectDurationMax
+        self.keepaliveDelay = keepaliveDelay
+        var tls = tls
+        // Nothing that the other end says after this end has closed matters, so its close_notify is not waited for long.
         tls.shutdownTimeout = min(tls.shutdownTimeout, .seconds(1))
         self.context = try TLSContext(tls)
     }
 
     /// Opens a connection; the handshake goes on after that.
-    func open(_ connection: LaneConnection, on eventLoop: any EventLoop) -> EventLoopFuture<Void> {
-        let target = self.configuration.proxy?.endpoint ?? self.configuration.endpoint
-        let bound = NIOLoopBound(connection, eventLoop: eventLoop)
-        let deadline = NIODeadline.now() + TimeAmount(self.configuration.connectDurationMax)
+    ///
+    /// - Parameters:
+    ///   - eventLoop: where the connection and both closures live.
+    ///   - adopt: is given the channel before it is connected; throwing closes it.
+    ///   - finish: is given the channel, which has no handlers, and the TLS for it.
+    /// - Returns: succeeds when `finish` has returned.
+    package func open(
+        on eventLoop: any EventLoop,
+        adopt: @escaping @Sendable (any Channel) throws -> Void,
+        finish: @escaping @Sendable (any Channel, TLSHandler) throws -> Void
+    ) -> EventLoopFuture<Void> {
+        let target = self.proxy?.endpoint ?? self.endpoint
+        let deadline = NIODeadline.now() + TimeAmount(self.connectDurationMax)
         return self.bootstrap(eventLoop)
             .channelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture { try bound.value.adopt(channel) }
+                channel.eventLoop.makeCompletedFuture { try adopt(channel) }
             }
             .connect(host: target.host, port: target.port)
             .flatMap { channel in
                 self.wayThroughProxy(channel, deadline: deadline).flatMapThrowing {
-                    let tls = try TLSHandler(context: self.context, serverName: self.configuration.endpoint.host)
-                    bound.value.tls = tls
-                    try channel.pipeline.syncOperations.addHandlers(tls, bound.value)
+                    try finish(channel, TLSHandler(context: self.context, serverName: self.endpoint.host))
                 }
                 .flatMapErrorThrowing { error in
                     channel.close(promise: nil)
@@ -54,10 +76,10 @@ struct ConnectionOpener: Sendable {
 
     private func bootstrap(_ eventLoop: any EventLoop) -> ClientBootstrap {
         let bootstrap = ClientBootstrap(group: eventLoop)
-            .connectTimeout(TimeAmount(self.configuration.connectDurationMax))
+            .connectTimeout(TimeAmount(self.connectDurationMax))
             .channelOption(.socketOption(.tcp_nodelay), value: 1)
             .channelOption(.writeBufferWaterMark, value: ConnectionOpener.waterMark)
-        guard let delay = self.configuration.keepaliveDelay else { return bootstrap }
+        guard let delay = self.keepaliveDelay else { return bootstrap }
         let seconds = ChannelOptions.Types.SocketOption.Value(clamping: max(1, delay.components.seconds))
         return
             bootstrap
@@ -66,9 +88,9 @@ struct ConnectionOpener: Sendable {
             .channelOption(.tcpOption(ConnectionOpener.keepaliveInterval), value: max(1, seconds / 4))
     }
 
-    /// Asks the proxy for a way to the gateway, where there is a proxy.
+    /// Asks the proxy for a way to the service, where there is a proxy.
     private func wayThroughProxy(_ channel: any Channel, deadline: NIODeadline) -> EventLoopFuture<Void> {
-        guard let proxy = self.configuration.proxy else { return channel.eventLoop.makeSucceededVoidFuture() }
+        guard let proxy = self.proxy else { return channel.eventLoop.makeSucceededVoidFuture() }
         switch proxy.kind {
         case .http: return self.connectThroughHTTP(channel, proxy, deadline: deadline)
         case .socks5: return self.connectThroughSOCKS(channel, deadline: deadline)
@@ -80,7 +102,7 @@ struct ConnectionOpener: Sendable {
         _ proxy: Proxy,
         deadline: NIODeadline
     ) -> EventLoopFuture<Void> {
-        let target = self.configuration.endpoint
+        let target = self.endpoint
         // In a URI, an IPv6 address stands in brackets (RFC 3986, 3.2.2).
         let host = target.host.contains(":") ? "[\(target.host)]" : target.host
         var headers = HTTPHeaders([("Host", "\(host):\(target.port)")])
@@ -110,9 +132,9 @@ struct ConnectionOpener: Sendable {
                 }
                 .flatMapErrorThrowing { error in
                     guard error as? NIOHTTP1ProxyConnectHandler.Error == .proxyAuthenticationRequired() else {
-                        throw ProviderError.proxy("\(error)")
+                        throw ProxyError.refused("\(error)")
                     }
-                    throw ProviderError.proxyAuthenticationRequired
+                    throw ProxyError.authenticationRequired
                 }
         } catch {
             opened.fail(error)
@@ -121,7 +143,7 @@ struct ConnectionOpener: Sendable {
     }
 
     private func connectThroughSOCKS(_ channel: any Channel, deadline: NIODeadline) -> EventLoopFuture<Void> {
-        let target = self.configuration.endpoint
+        let target = self.endpoint
         let opened = channel.eventLoop.makePromise(of: Void.self)
         do {
             let address = try? SocketAddress(ipAddress: target.host, port: target.port)
@@ -133,7 +155,7 @@ struct ConnectionOpener: Sendable {
             let bound = NIOLoopBound(waiter, eventLoop: channel.eventLoop)
             return opened.futureResult
                 .flatMap { channel.pipeline.syncOperations.removeHandler(bound.value) }
-                .flatMapErrorThrowing { throw ProviderError.proxy("\($0)") }
+                .flatMapErrorThrowing { throw ProxyError.refused("\($0)") }
         } catch {
             opened.fail(error)
             return opened.futureResult

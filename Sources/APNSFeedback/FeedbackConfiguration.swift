@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import OpenSSLTLS
+
+/// Where one list of dead tokens is read, and how.
+public struct FeedbackConfiguration: Sendable {
+    /// Where the feedback service listens.
+    public var endpoint: Endpoint
+
+    /// Identity, trust and versions of TLS; made with `TLSConfiguration.client(...)`.
+    public var tls: TLSConfiguration
+
+    /// The app and environment whose dead tokens the service lists for this identity.
+    public var scope: PurgeScope
+
+    /// A proxy to go through; `nil` by default.
+    public var proxy: Proxy?
+
+    /// After how long without an octet there is nothing more, for services that keep the connection open; 5 s by
+    /// default, `nil` to wait for the service's close.
+    public var silence: Duration? = .seconds(5)
+
+    /// How long reading may take in all; 10 minutes by default.
+    public var deadline = Duration.seconds(600)
+
+    /// How long opening a TCP connection may take, proxy included; 10 s by default.
+    public var connectDurationMax = Duration.seconds(10)
+
+    /// Makes a configuration with the defaults.
+    ///
+    /// - Parameters:
+    ///   - endpoint: where the feedback service listens.
+    ///   - tls: identity, trust and versions of TLS.
+    ///   - scope: the app and environment that the identity is for.
+    public init(endpoint: Endpoint, tls: TLSConfiguration, scope: PurgeScope) {
+        self.endpoint = endpoint
+        self.tls = tls
+        self.scope = scope
+    }
+}
+
+extension Endpoint {
+    /// The port of the feedback service.
+    public static let feedbackPort = 2196
+
+    /// Where Apple's feedback service for production was until 2021, and where one of one's own may be in its place.
+    public static let productionFeedback = Endpoint(host: "feedback.push.apple.com", port: feedbackPort)
+
+    /// Where Apple's feedback service for the sandbox was until 2021, and where one of one's own may be in its place.
+    public static let sandboxFeedback = Endpoint(host: "feedback.sandbox.push.apple.com", port: feedbackPort)
+}

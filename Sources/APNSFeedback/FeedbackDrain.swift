@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Glibc
+public import Logging
+public import NIOCore
+public import NIOPosix
+
+/// Reads one list of dead tokens from the feedback service into a purge list.
+///
+/// Reading empties the service's list. So what comes goes to the disk before anything else is done with it: into a
+/// segment of the ``FeedbackSpool``, which is given up when the purge list has it in a transaction of its own. What an
+/// earlier drain left there is recorded first. A process that ends at any instant loses nothing that it had spooled, and
+/// since a purge list keeps each token once, nothing is doubled when it runs again.
+public struct FeedbackDrain: Sendable {
+    /// Octets that are read from the socket at a time.
+    private static let readOctetCount = 262_144
+
+    private let configuration: FeedbackConfiguration
+    private let spool: FeedbackSpool
+    private let list: PurgeList
+    private let group: any EventLoopGroup
+    private let pool: NIOThreadPool
+    private let logger: Logger
+    private let onEntry: (@Sendable (PurgeEntry) throws -> Void)?
+
+    /// Makes a drain.
+    ///
+    /// - Parameters:
+    ///   - configuration: where the list is read, and how.
+    ///   - spool: where octets wait until the list has them.
+    ///   - list: gets the tokens.
+    ///   - eventLoopGroup: by default NIO's own.
+    ///   - threadPool: where calls block; by default NIO's own.
+    ///   - logger: gets debug messages.
+    ///   - onEntry: is told of each tuple that is recorded, on a thread that may block, before the segment with it is
+    ///     given up. Where it throws, the drain fails and the segment stays, so it is told of the same ones again.
+    public init(
+        _ configuration: FeedbackConfiguration,
+        spool: FeedbackSpool,
+        list: PurgeList,
+        eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
+        threadPool: NIOThreadPool = .singleton,
+        logger: Logger = .current,
+        onEntry: (@Sendable (PurgeEntry) throws -> Void)? = nil
+    ) {
+        self.configuration = configuration
+        self.spool = spool
+        self.list = list
+        self.group = eventLoopGroup
+        self.pool = threadPool
+        self.logger = logger
+        self.onEntry = onEntry
+    }
+
+    /// Records what earlier drains left, then reads the service's list.
+    ///
+    /// When the task is cancelled, no more is read, and what was read is recorded.
+    ///
+    /// - Returns: what was done, also where it failed.
+    public func run() async -> FeedbackOutcome {
+        var outcome = FeedbackOutcome(scope: self.configuration.scope)
+        do {
+            let lock = try self.spool.lock(self.configuration.scope)
+            defer { withExtendedLifetime(lock) {} }
+            try await self.replay(&outcome)
+            guard !Task.isCancelled else { throw FeedbackError.stopped }
+            try await self.read(&outcome)
+        } catch {
+            outcome.failure = FeedbackError(error, self.configuration.endpoint)
+        }
+        self.logger.debug(
+            "feedback drained",
+            metadata: [
+                "push.topic": "\(outcome.scope.topic)", "push.feedback.tuples": "\(outcome.tupleCount)",
+                "push.feedback.replayed": "\(outcome.replayedTupleCount)",
+            ]
+        )
+        return outcome
+    }
+
+    private func replay(_ outcome: inout FeedbackOutcome) async throws {
+        let (spool, list, onEntry, scope) = (self.spool, self.list, self.onEntry, self.configuration.scope)
+        let now = Int64(time(nil))
+        let result = try await self.pool.runIfActive {
+            try SpoolImport.replay(scope, of: spool, into: list, now: now, onEntry: onEntry)
+        }
+        outcome.replayedTupleCount = result.tupleCount
+        outcome.add(result)
+    }
+
+    private func read(_ outcome: inout FeedbackOutcome) async throws {
+        let header = SpoolHeader(
+            scope: self.configuration.scope,
+            host: self.configuration.endpoint.host,
+            startedAt: Int64(time(nil))
+        )
+        let intake = SpoolIntake(self.spool, header, into: self.list, onEntry: self.onEntry)
+        let ending = try await self.connect(intake)
+        outcome.ending = ending.ending
+        var failure = ending.spoolFailure ?? ending.importFailure
+        do {
+            if ending.importFailure == nil { try await self.pool.runIfActive { try intake.finish() } }
+        } catch {
+            failure = failure ?? error
+        }
+        let result = intake.result
+        outcome.tupleCount = result.tupleCount
+        outcome.add(result)
+        if let failure { throw failure }
+        switch ending.ending?.cause {
+        case .failed, nil: throw ending.connectionFailure ?? ChannelError.eof
+        case .closed, .silence, .deadline, .stopped, .malformed: break
+        }
+    }
+
+    /// Connects and reads to the end.
+    private func connect(_ intake: SpoolIntake) async throws -> FeedbackHandler.Ending {
+        let opener = try ConnectionOpener(
+            endpoint: self.configuration.endpoint,
+            proxy: self.configuration.proxy,
+            tls: self.configuration.tls,
+            connectDurationMax: self.configuration.connectDurationMax,
+            keepaliveDelay: nil
+        )
+        let eventLoop = self.group.next()
+        let (configuration, pool) = (self.configuration, self.pool)
+        let opening = eventLoop.submit {
+            () -> (NIOLoopBound<FeedbackHandler>, EventLoopFuture<FeedbackHandler.Ending>) in
+            let ended = eventLoop.makePromise(of: FeedbackHandler.Ending.self)
+            let handler = FeedbackHandler(configuration, intake, pool: pool, ended: ended)
+            let bound = NIOLoopBound(handler, eventLoop: eventLoop)
+            opener.open(
+                on: eventLoop,
+                adopt: { channel in
+                    // The service's close is answered when what it sent is on the disk.
+                    try channel.syncOptions?.setOption(.allowRemoteHalfClosure, value: true)
+                    let allocator = FixedSizeRecvByteBufferAllocator(capacity: FeedbackDrain.readOctetCount)
+                    try channel.syncOptions?.setOption(.recvAllocator, value: allocator)
+                },
+                finish: { channel, tls in
+                    try channel.pipeline.syncOperations.addHandlers(AbruptClose(), tls, bound.value)
+                }
+            )
+            .assumeIsolated().whenFailure { bound.value.fail($0) }
+            return (bound, ended.futureResult)
+        }
+        let (bound, ended) = try await opening.get()
+        return try await withTaskCancellationHandler {
+            try await ended.get()
+        } onCancel: {
+            eventLoop.execute { bound.value.stop() }
+        }
+    }
+}
+
+extension FeedbackOutcome {
+    fileprivate mutating func add(_ result: SpoolImport.Result) {
+        self.change.addedCount += result.change.addedCount
+        self.change.updatedCount += result.change.updatedCount
+        self.change.unchangedCount += result.change.unchangedCount
+        self.leftovers += result.leftovers
+    }
+}

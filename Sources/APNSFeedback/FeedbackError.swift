@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import OpenSSLTLS
+
+/// Why a drain did not go to its end, or did not begin.
+///
+/// Whatever it is, what had been read is in the purge list or in the spool.
+@nonexhaustive
+public enum FeedbackError: Error {
+    /// The service cannot be reached, or the connection broke.
+    case unavailable(Endpoint, underlying: any Error)
+    /// TLS or the certificate does not permit it, and trying again would not help.
+    case notPermitted(Endpoint, underlying: any Error)
+    /// The spool cannot be used.
+    case spool(SpoolError)
+    /// The purge list cannot be used.
+    case purgeList(PurgeListError)
+    /// Who is told of the tuples could not take them.
+    case output(any Error)
+    /// A segment in the spool was made by a newer release.
+    case newerSpool(path: String, version: Int)
+    /// The certificate names no topic, and none was given.
+    case topicMissing
+    /// The drain was stopped before it connected.
+    case stopped
+
+    /// Finds the case for an error from below.
+    init(_ error: any Error, _ endpoint: Endpoint) {
+        switch error {
+        case let error as FeedbackError: self = error
+        case let error as SpoolError: self = .spool(error)
+        case let error as PurgeListError: self = .purgeList(error)
+        case let error as TLSError where error.isPermanent: self = .notPermitted(endpoint, underlying: error)
+        case ProxyError.authenticationRequired: self = .notPermitted(endpoint, underlying: error)
+        default: self = .unavailable(endpoint, underlying: error)
+        }
+    }
+}
+
+extension FeedbackError: CustomStringConvertible {
+    /// What happened, and what to do.
+    public var description: String {
+        switch self {
+        case .unavailable(let endpoint, let error):
+            "The feedback service \(endpoint) cannot be reached, or the connection broke: \(FeedbackError.text(error))"
+        case .notPermitted(let endpoint, let error):
+            "The connection to \(endpoint) is not permitted: \(FeedbackError.text(error))"
+        case .spool(let error): "\(error)"
+        case .purgeList(let error): "\(error)"
+        case .output(let error): "\(error)"
+        case .newerSpool(let path, let version):
+            "\(path) is of version \(version), which a newer release made. Run that release, and it empties the spool."
+        case .topicMissing: "The certificate names no topic. Say which app it is for."
+        case .stopped: "Stopped before the service was asked."
+        }
+    }
+
+    private static func text(_ error: any Error) -> String {
+        switch error {
+        case ProxyError.refused(let text): "the proxy did not open the way: \(text)"
+        case ProxyError.authenticationRequired: "the proxy wants a user name and a password, or others."
+        default: "\(error)"
+        }
+    }
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSession
+import NIOCore
+import NIOPosix
+import NIOTLS
+
+/// Carries out, for one connection, what its ``/APNSSession/FeedbackReader`` decides: the last handler of its channel.
+///
+/// What comes is gathered while the octets before it go to the disk, so the slower the disk the more goes at a time.
+final class FeedbackHandler: ChannelDuplexHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    /// How a connection ended, and what went wrong with it and behind it.
+    struct Ending: Sendable {
+        /// `nil` where there never was a connection.
+        var ending: FeedbackEnding?
+        var connectionFailure: (any Error)?
+        var spoolFailure: (any Error)?
+        var importFailure: (any Error)?
+    }
+
+    /// So much may wait for the disk before nothing more is read, in octets.
+    private static let pendingOctetCountMax = 1 << 20
+
+    private let configuration: FeedbackConfiguration
+    private let intake: SpoolIntake
+    private let pool: NIOThreadPool
+    private let ended: EventLoopPromise<Ending>
+    private let deadline: NIODeadline
+
+    private var context: ChannelHandlerContext?
+    private var reader: FeedbackReader?
+    private var timer: Scheduled<Void>?
+    private var pending = ByteBuffer()
+    private var isSpooling = false
+    private var isImporting = false
+    private var isReadHeld = false
+    private var isCloseDue = false
+    private var isInactive = false
+    private var isStopped = false
+    private var ending = Ending()
+
+    init(
+        _ configuration: FeedbackConfiguration,
+        _ intake: SpoolIntake,
+        pool: NIOThreadPool,
+        ended: EventLoopPromise<Ending>
+    ) {
+        self.configuration = configuration
+        self.intake = intake
+        self.pool = pool
+        self.ended = ended
+        self.deadline = .now() + TimeAmount(configuration.deadline)
+    }
+
+    private static func duration(_ time: NIODeadline) -> Duration { .nanoseconds(Int64(time.uptimeNanoseconds)) }
+
+    private var now: Duration { FeedbackHandler.duration(.now()) }
+
+    /// Reads no more.
+    func stop() {
+        self.isStopped = true
+        guard self.reader != nil else {
+            self.context?.channel.close(promise: nil)
+            return
+        }
+        self.run(self.reader?.stop() ?? .ignore)
+    }
+
+    /// There is no connection.
+    func fail(_ error: any Error) {
+        guard !self.isInactive else { return }
+        self.ending.connectionFailure = self.ending.connectionFailure ?? error
+        self.isInactive = true
+        self.endIfIdle()
+    }
+
+    private func run(_ step: FeedbackStep) {
+        switch step {
+        case .spool(let time), .wait(let time): self.wake(at: time)
+        case .spoolOnly, .ignore: break
+        case .close:
+            self.isCloseDue = true
+            self.closeIfDurable()
+        case .finish(let ending): self.ending.ending = ending
+        }
+    }
+
+    /// A timer that fires too early asks for the next one, so it need not be moved for all that comes.
+    private func wake(at time: Duration) {
+        guard self.timer == nil, let context = self.context else { return }
+        let delay = max(.zero, time - self.now)
+        self.timer = context.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(delay)) { [weak self] in
+            guard let self else { return }
+            self.timer = nil
+            self.run(self.isReadHeld ? .ignore : self.reader?.timePassed(now: self.now) ?? .ignore)
+        }
+    }
+
+    // MARK: The disk
+
+    private func spoolIfIdle() {
+        guard !self.isSpooling, self.pending.readableBytes > 0, let context = self.context else { return }
+        let octets = self.pending
+        self.pending = context.channel.allocator.buffer(capacity: 0)
+        self.isSpooling = true
+        let intake = self.intake
+        self.pool.runIfActive(eventLoop: context.eventLoop) { try intake.append(octets) }
+            .assumeIsolated().whenComplete { result in
+                self.isSpooling = false
+                switch result {
+                case .success: self.spooled()
+                case .failure(let error): self.spoolingFailed(error)
+                }
+            }
+    }
+
+    private func spooled() {
+        self.spoolIfIdle()
+        self.importIfDue()
+        if self.isReadHeld, self.pending.readableBytes < FeedbackHandler.pendingOctetCountMax {
+            self.isReadHeld = false
+            self.run(self.reader?.resumed(now: self.now) ?? .ignore)
+            self.context?.read()
+        }
+        self.closeIfDurable()
+        self.endIfIdle()
+    }
+
+    /// What cannot be kept is not read.
+    private func spoolingFailed(_ error: any Error) {
+        self.ending.spoolFailure = self.ending.spoolFailure ?? error
+        self.pending.clear()
+        _ = self.reader?.stop()
+        self.context?.triggerUserOutboundEvent(AbruptClose.Order(), promise: nil)
+        self.endIfIdle()
+    }
+
+    private func importIfDue() {
+        guard !self.isImporting, self.ending.importFailure == nil, self.intake.isImportDue,
+            let eventLoop = self.context?.eventLoop
+        else { return }
+        self.isImporting = true
+        let intake = self.intake
+        self.pool.runIfActive(eventLoop: eventLoop) { try intake.advance() }
+            .assumeIsolated().whenComplete { result in
+                self.isImporting = false
+                // Reading goes on: what comes is safe in the spool, and the list gets it the next time.
+                if case .failure(let error) = result { self.ending.importFailure = error }
+                self.importIfDue()
+                self.endIfIdle()
+            }
+    }
+
+    private func closeIfDurable() {
+        guard self.isCloseDue, !self.isSpooling, self.pending.readableBytes == 0 else { return }
+        self.isCloseDue = false
+        self.context?.close(promise: nil)
+    }
+
+    private func endIfIdle() {
+        guard self.isInactive, !self.isSpooling, !self.isImporting, self.pending.readableBytes == 0 else { return }
+        self.ended.succeed(self.ending)
+    }
+
+    // MARK: The connection
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        if self.isStopped { context.close(promise: nil) }
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        switch event {
+        case TLSUserEvent.handshakeCompleted:
+            let reader = FeedbackReader(
+                silence: self.configuration.silence,
+                deadline: FeedbackHandler.duration(self.deadline),
+                now: self.now
+            )
+            self.reader = reader
+            self.run(reader.begin())
+        case ChannelEvent.inputClosed: self.run(self.reader?.peerClosed() ?? .ignore)
+        default: break
+        }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        var octets = self.unwrapInboundIn(data)
+        guard self.ending.spoolFailure == nil else { return }
+        let now = self.now
+        let step = octets.withUnsafeReadableBytes { self.reader?.received($0, now: now) ?? .ignore }
+        guard step != .ignore else { return }
+        self.pending.writeBuffer(&octets)
+        self.run(step)
+        self.spoolIfIdle()
+    }
+
+    func read(context: ChannelHandlerContext) {
+        if self.pending.readableBytes >= FeedbackHandler.pendingOctetCountMax {
+            self.isReadHeld = true
+        } else {
+            context.read()
+        }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        self.ending.connectionFailure = self.ending.connectionFailure ?? error
+        _ = self.reader?.failed()
+        // TLS closes the channel after its errors; others may leave it open.
+        context.close(promise: nil)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        self.timer?.cancel()
+        self.run(self.reader?.connectionClosed() ?? .ignore)
+        self.isInactive = true
+        self.endIfIdle()
+        context.fireChannelInactive()
+    }
+}

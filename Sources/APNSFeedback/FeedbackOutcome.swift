@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// What one drain did.
+public struct FeedbackOutcome: Sendable {
+    /// The app and environment.
+    public var scope: PurgeScope
+
+    /// Tuples that were read from the service and recorded.
+    public var tupleCount: UInt64 = 0
+
+    /// Tuples that drains before this one had left in the spool, and that are recorded now.
+    public var replayedTupleCount: UInt64 = 0
+
+    /// What all these changed in the list.
+    public var change = PurgeChange()
+
+    /// How reading ended; `nil` where there was no connection.
+    public var ending: FeedbackEnding?
+
+    /// What could not be used, and was set aside in the spool.
+    public var leftovers: [SpoolLeftover] = []
+
+    /// Why the drain did not go to its end; `nil` where it did.
+    ///
+    /// Tuples that were recorded before that are counted all the same.
+    public var failure: FeedbackError?
+
+    /// Makes the outcome of a drain that has done nothing yet.
+    ///
+    /// - Parameter scope: the app and environment.
+    public init(scope: PurgeScope) { self.scope = scope }
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Glibc
+public import PurgeList
+
+/// A folder in which what was read from the feedback service waits until the purge list has it.
+///
+/// Files of a topic and environment begin with its ``PurgeList/PurgeScope/fileStem``: `.lock`, `.next`, and for each
+/// connection a segment, `.TIME-PROCESS-COUNT.spool`. What cannot be used is set aside under the same name with
+/// another ending, and is never read or removed again: `.partial`, `.torn`, `.malformed`, `.damaged`.
+public struct FeedbackSpool: Hashable, Sendable {
+    /// The folder.
+    public let folder: String
+
+    static let segmentEnding = ".spool"
+
+    /// Makes the folder where it is not there; what is above it must be.
+    ///
+    /// - Parameter folder: the folder.
+    /// - Throws: ``SpoolError``.
+    public init(folder: String) throws {
+        self.folder = folder
+        guard mkdir(folder, 0o700) != 0 else { return }
+        guard errno == EEXIST else { throw SpoolError.current("open", folder) }
+    }
+
+    /// Takes the lock of a topic and environment.
+    ///
+    /// - Parameter scope: the topic and environment.
+    /// - Returns: the lock, which ends with its last reference.
+    /// - Throws: ``SpoolError/held(path:holder:)``, and that it cannot be taken.
+    public func lock(_ scope: PurgeScope) throws -> SpoolLock {
+        try SpoolLock(path: self.path(scope.fileStem + ".lock"))
+    }
+
+    func path(_ name: String) -> String { self.folder + "/" + name }
+
+    /// The segments that earlier connections left, the oldest first.
+    func segments(_ scope: PurgeScope) throws(SpoolError) -> [String] {
+        let names = try SpoolNames.list(self.folder)
+        return names.filter { $0.hasPrefix(scope.fileStem + ".") && $0.hasSuffix(Self.segmentEnding) }
+            .filter {
+                !$0.dropFirst(scope.fileStem.utf8.count + 1).dropLast(Self.segmentEnding.utf8.count).contains(".")
+            }
+            .map(self.path)
+    }
+
+    /// Makes the segment of a connection.
+    func begin(_ header: SpoolHeader) throws(SpoolError) -> SpoolSegment {
+        var number = 0
+        while true {
+            let name = "\(header.scope.fileStem).\(header.startedAt)-\(getpid())-\(number)"
+            number += 1
+            let path = self.path(name + Self.segmentEnding)
+            // A name that was used and set aside is not used again either.
+            guard access(path, F_OK) != 0, try !self.isSetAside(name) else { continue }
+            let segment = try SpoolSegment(path: path, header)
+            try SpoolNames.synchronize(folder: self.folder)
+            return segment
+        }
+    }
+
+    private func isSetAside(_ name: String) throws(SpoolError) -> Bool {
+        try SpoolNames.list(self.folder).contains { $0.hasPrefix(name + ".") }
+    }
+
+    /// Forgets a segment, which the purge list has.
+    func acknowledge(_ path: String) throws(SpoolError) {
+        try SpoolNames.remove(path)
+        try SpoolNames.synchronize(folder: self.folder)
+    }
+
+    /// Renames a segment so that it is not read again.
+    ///
+    /// - Returns: its new path.
+    func setAside(_ path: String, as ending: SpoolLeftover.Kind) throws(SpoolError) -> String {
+        let aside = Self.aside(path, ending)
+        try SpoolNames.rename(path, to: aside)
+        try SpoolNames.synchronize(folder: self.folder)
+        return aside
+    }
+
+    /// Writes the octets of a tuple without its rest beside the segment.
+    ///
+    /// - Returns: the path of what was written.
+    func keepPartial(_ octets: [UInt8], of path: String) throws(SpoolError) -> String {
+        let aside = Self.aside(path, .partial)
+        let file = try SpoolFile(path: aside, O_WRONLY | O_CREAT | O_TRUNC)
+        try file.write(octets)
+        try file.synchronize()
+        try SpoolNames.synchronize(folder: self.folder)
+        return aside
+    }
+
+    private static func aside(_ path: String, _ kind: SpoolLeftover.Kind) -> String {
+        path.dropLast(Self.segmentEnding.utf8.count) + "." + kind.rawValue
+    }
+}
+
+/// Something in the spool that could not be used, and was set aside.
+public struct SpoolLeftover: Hashable, Sendable {
+    /// What is wrong with it; the raw value is the ending of the file's name.
+    public enum Kind: String, Hashable, Sendable {
+        /// The octets of one tuple whose rest did not come.
+        case partial
+        /// A segment whose last record was cut short by a crash; what was before it is on the list.
+        case torn
+        /// A segment in which there is no tuple where one should begin; what was before it is on the list.
+        case malformed
+        /// A segment that is damaged; nothing of it is on the list.
+        case damaged
+    }
+
+    /// What is wrong with it.
+    public var kind: Kind
+    /// Where it is now.
+    public var path: String
+    /// Whether a drain before this one left it.
+    public var isFromEarlier: Bool
+    /// What was found, for people.
+    public var detail: String
+}
+
+extension SpoolLeftover: CustomStringConvertible {
+    /// What happened, and what to do.
+    public var description: String {
+        switch self.kind {
+        case .partial:
+            "A tuple came without its end; its \(self.detail) octets are kept in \(self.path)."
+        case .torn:
+            "A crash cut the last record of a segment short. What was before it is on the list; the segment is kept "
+                + "as \(self.path)."
+        case .malformed:
+            "\(self.detail) Is the other end a feedback service? What was before is on the list; "
+                + "all that was read is kept as \(self.path)."
+        case .damaged:
+            "A segment of the spool is damaged (\(self.detail)). Nothing of it went to the list; it is kept as "
+                + "\(self.path). Look at the disk, and get the file back from a copy if there is one."
+        }
+    }
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Glibc
+
+/// Why the spool cannot be used.
+@nonexhaustive
+public enum SpoolError: Error, Hashable, Sendable {
+    /// Another process drains with this certificate's topic into this spool; its number where it is known.
+    case held(path: String, holder: Int32?)
+    /// The folder cannot be made, or a file in it not opened.
+    case cannotCreate(path: String, detail: String)
+    /// The disk is full, or a quota is reached.
+    case full(path: String)
+    /// A file cannot be read, written or renamed.
+    case inputOutput(path: String, action: String, detail: String)
+
+    /// The error of the system call that was made last.
+    static func current(_ action: String, _ path: String) -> SpoolError {
+        let code = errno
+        let detail = String(cString: strerror(code))
+        if code == ENOSPC || code == EDQUOT { return .full(path: path) }
+        return action == "open"
+            ? .cannotCreate(path: path, detail: detail)
+            : .inputOutput(path: path, action: action, detail: detail)
+    }
+}
+
+extension SpoolError: CustomStringConvertible {
+    /// What happened, and what to do.
+    public var description: String {
+        switch self {
+        case .held(let path, let holder):
+            "Another drain is at work\(holder.map { ": process \($0)" } ?? "") holds \(path). "
+                + "Two at a time would share the list between them; run again when it is done."
+        case .cannotCreate(let path, let detail):
+            "Cannot open \(path): \(detail). The folder of the spool must be there, and this user must be allowed to "
+                + "write in it."
+        case .full(let path):
+            "The disk with \(path) is full. What was spooled before is kept; make room, and run again."
+        case .inputOutput(let path, let action, let detail):
+            "Cannot \(action) \(path): \(detail). What was spooled before is kept; run again when that is mended."
+        }
+    }
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Glibc
+
+/// A file of the spool, closed with this object.
+final class SpoolFile: Sendable {
+    let path: String
+    let descriptor: CInt
+
+    /// Opens a file.
+    init(path: String, _ flags: CInt) throws(SpoolError) {
+        self.path = path
+        self.descriptor = open(path, flags | O_CLOEXEC, 0o600)
+        guard self.descriptor >= 0 else { throw SpoolError.current("open", path) }
+    }
+
+    deinit { close(self.descriptor) }
+
+    func octetCount() throws(SpoolError) -> Int {
+        var status = stat()
+        guard fstat(self.descriptor, &status) == 0 else { throw SpoolError.current("read", self.path) }
+        return Int(status.st_size)
+    }
+
+    /// Writes all octets at the file's position.
+    func write(_ octets: UnsafeRawBufferPointer) throws(SpoolError) {
+        var rest = octets
+        while !rest.isEmpty {
+            let count = Glibc.write(self.descriptor, rest.baseAddress, rest.count)
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { throw SpoolError.current("write", self.path) }
+            rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+        }
+    }
+
+    func write(_ octets: [UInt8]) throws(SpoolError) {
+        let result: Result<Void, SpoolError> = octets.withUnsafeBytes { raw in
+            do throws(SpoolError) { return .success(try self.write(raw)) } catch { return .failure(error) }
+        }
+        try result.get()
+    }
+
+    /// Waits until what was written is on the disk.
+    func synchronize() throws(SpoolError) {
+        guard fdatasync(self.descriptor) == 0 else { throw SpoolError.current("write", self.path) }
+    }
+
+    func truncate(to octetCount: Int) throws(SpoolError) {
+        guard ftruncate(self.descriptor, off_t(octetCount)) == 0,
+            lseek(self.descriptor, off_t(octetCount), SEEK_SET) >= 0
+        else { throw SpoolError.current("write", self.path) }
+    }
+
+    /// Reads octets at an offset; fewer only at the end of the file.
+    func read(octetCount: Int, at offset: Int) throws(SpoolError) -> [UInt8] {
+        var failure: SpoolError?
+        let octets = [UInt8](unsafeUninitializedCapacity: octetCount) { buffer, initializedCount in
+            while initializedCount < octetCount {
+                let place = buffer.baseAddress?.advanced(by: initializedCount)
+                let count = pread(
+                    self.descriptor,
+                    place,
+                    octetCount - initializedCount,
+                    off_t(offset + initializedCount)
+                )
+                if count < 0, errno == EINTR { continue }
+                if count < 0 { failure = SpoolError.current("read", self.path) }
+                if count <= 0 { return }
+                initializedCount += count
+            }
+        }
+        if let failure { throw failure }
+        return octets
+    }
+}
+
+/// What is done with names.
+enum SpoolNames {
+    /// Waits until what was made, renamed and removed in a folder is on the disk.
+    static func synchronize(folder: String) throws(SpoolError) {
+        let file = try SpoolFile(path: folder, O_RDONLY | O_DIRECTORY)
+        guard fsync(file.descriptor) == 0 else { throw SpoolError.current("write", folder) }
+    }
+
+    static func remove(_ path: String) throws(SpoolError) {
+        guard unlink(path) == 0 else { throw SpoolError.current("remove", path) }
+    }
+
+    static func rename(_ path: String, to other: String) throws(SpoolError) {
+        guard Glibc.rename(path, other) == 0 else { throw SpoolError.current("rename", path) }
+    }
+
+    /// The names in a folder, sorted.
+    static func list(_ folder: String) throws(SpoolError) -> [String] {
+        guard let stream = opendir(folder) else { throw SpoolError.current("read", folder) }
+        defer { closedir(stream) }
+        var names: [String] = []
+        while let entry = readdir(stream) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) { name in
+                name.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            names.append(name)
+        }
+        return names.sorted()
+    }
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Glibc
+import NIOConcurrencyHelpers
+import PurgeList
+
+/// Brings one segment into the purge list, and gives the segment up when the list has it.
+///
+/// Its calls block, so they belong on threads that may; one at a time.
+final class SpoolImport: Sendable {
+    struct Result: Sendable {
+        var tupleCount: UInt64 = 0
+        var change = PurgeChange()
+        var leftovers: [SpoolLeftover] = []
+    }
+
+    private struct State {
+        var cursor: SpoolCursor?
+        var result = Result()
+    }
+
+    private let spool: FeedbackSpool
+    private let path: String
+    private let list: PurgeList
+    private let now: Int64
+    private let onEntry: (@Sendable (PurgeEntry) throws -> Void)?
+    private let state = NIOLockedValueBox(State())
+
+    init(
+        _ path: String,
+        of spool: FeedbackSpool,
+        into list: PurgeList,
+        now: Int64,
+        onEntry: (@Sendable (PurgeEntry) throws -> Void)?
+    ) {
+        self.path = path
+        self.spool = spool
+        self.list = list
+        self.now = now
+        self.onEntry = onEntry
+    }
+
+    var result: Result { self.state.withLockedValue(\.result) }
+
+    /// Records what may be read so far of a segment that is being written.
+    func advance(to octetCount: Int) throws {
+        try self.state.withLockedValue { state in
+            if state.cursor == nil {
+                guard let reader = try SpoolReader.open(path: self.path).reader else {
+                    // Its header is on the disk before anything is read, so without one there was nothing to lose.
+                    return try self.spool.acknowledge(self.path)
+                }
+                state.cursor = SpoolCursor(reader, now: self.now, onEntry: self.onEntry)
+            }
+            state.cursor?.extend(to: octetCount)
+            try self.record(&state)
+        }
+    }
+
+    /// Records the rest, and gives up the segment or sets it aside.
+    func finish(at octetCount: Int, isFromEarlier: Bool = false) throws {
+        try self.advance(to: octetCount)
+        try self.state.withLockedValue { state in
+            guard let cursor = state.cursor, let ending = cursor.ending else { return }
+            switch ending {
+            case .drained:
+                let partial = cursor.partial
+                if !partial.isEmpty {
+                    let path = try self.spool.keepPartial(partial, of: self.path)
+                    state.result.leftovers.append(
+                        SpoolLeftover(
+                            kind: .partial,
+                            path: path,
+                            isFromEarlier: isFromEarlier,
+                            detail: "\(partial.count)"
+                        )
+                    )
+                }
+                try self.spool.acknowledge(self.path)
+            case .torn: try self.setAside(.torn, "", isFromEarlier, &state)
+            case .damaged(let offset): try self.setAside(.damaged, "at octet \(offset)", isFromEarlier, &state)
+            case .malformed(let offset, let count):
+                let detail =
+                    "At octet \(offset) of what the service sent there is no tuple: a token of \(count) octets."
+                try self.setAside(.malformed, detail, isFromEarlier, &state)
+            case .unreadable(let error): throw error
+            case .refused(let error): throw FeedbackError.output(error)
+            }
+        }
+    }
+
+    private func record(_ state: inout State) throws {
+        guard let cursor = state.cursor else { return }
+        let tuples = SpoolTuples(cursor)
+        let change = try self.list.record(tuples)
+        state.cursor = tuples.cursor
+        state.result.tupleCount = tuples.cursor.tupleCount
+        state.result.change.addedCount += change.addedCount
+        state.result.change.updatedCount += change.updatedCount
+        state.result.change.unchangedCount += change.unchangedCount
+    }
+
+    private func setAside(
+        _ kind: SpoolLeftover.Kind,
+        _ detail: String,
+        _ isFromEarlier: Bool,
+        _ state: inout State
+    ) throws {
+        let path = try self.spool.setAside(self.path, as: kind)
+        state.result.leftovers.append(
+            SpoolLeftover(kind: kind, path: path, isFromEarlier: isFromEarlier, detail: detail)
+        )
+    }
+}
+
+extension SpoolImport {
+    /// Brings what earlier drains left into the list.
+    static func replay(
+        _ scope: PurgeScope,
+        of spool: FeedbackSpool,
+        into list: PurgeList,
+        now: Int64,
+        onEntry: (@Sendable (PurgeEntry) throws -> Void)?
+    ) throws -> Result {
+        var sum = Result()
+        for path in try spool.segments(scope) {
+            if let leftover = try self.check(path, spool) {
+                sum.leftovers.append(leftover)
+                continue
+            }
+            let segment = SpoolImport(path, of: spool, into: list, now: now, onEntry: onEntry)
+            try segment.finish(at: try SpoolFile(path: path, O_RDONLY).octetCount(), isFromEarlier: true)
+            let result = segment.result
+            sum.tupleCount += result.tupleCount
+            sum.change.addedCount += result.change.addedCount
+            sum.change.updatedCount += result.change.updatedCount
+            sum.change.unchangedCount += result.change.unchangedCount
+            sum.leftovers += result.leftovers
+        }
+        return sum
+    }
+
+    /// Reads a segment through, so that nothing of a damaged one goes to the list.
+    private static func check(_ path: String, _ spool: FeedbackSpool) throws -> SpoolLeftover? {
+        let (opened, unreadable) = try SpoolReader.open(path: path)
+        func aside(_ detail: String) throws -> SpoolLeftover {
+            let path = try spool.setAside(path, as: .damaged)
+            return SpoolLeftover(kind: .damaged, path: path, isFromEarlier: true, detail: detail)
+        }
+        switch unreadable {
+        case .newerVersion(let version):
+            throw FeedbackError.newerSpool(path: path, version: version)
+        case .damaged: return try aside("its header")
+        case .empty, nil: break
+        }
+        guard var reader = opened else { return nil }
+        while true {
+            switch try reader.next() {
+            case .octets: continue
+            case .end, .torn: return nil
+            case .damaged(let offset): return try aside("at octet \(offset) of the file")
+            }
+        }
+    }
+}

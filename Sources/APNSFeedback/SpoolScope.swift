@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import PurgeList
+
+extension PurgeScope {
+    /// The name of this scope in file names: letters, digits, dots and hyphens stay, other octets become `%XX`.
+    public var fileStem: String {
+        let topic = self.topic.utf8.map { octet -> String in
+            switch octet {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "-"):
+                return String(UnicodeScalar(octet))
+            default:
+                let digits = String(octet, radix: 16, uppercase: true)
+                return "%" + (digits.count == 1 ? "0" : "") + digits
+            }
+        }
+        return topic.joined() + "_" + self.environment.rawValue
+    }
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import PurgeList
+
+/// The tuples of a segment as entries of a purge list, read bit by bit.
+struct SpoolCursor: Sendable {
+    /// Why there is no next tuple.
+    enum Ending: Sendable {
+        /// Nothing more may be read yet, or the segment is at its end.
+        case drained
+        case torn
+        case damaged(offset: Int)
+        /// At this offset, counted from 0 over all octets of the service, there is no tuple.
+        case malformed(offset: UInt64, tokenOctetCount: Int)
+        case unreadable(SpoolError)
+        /// Who is told of the entries does not want more.
+        case refused(any Error)
+    }
+
+    private static let headerOctetCount = 6
+
+    private var reader: SpoolReader
+    private let now: Int64
+    private let onEntry: (@Sendable (PurgeEntry) throws -> Void)?
+    private var octets: [UInt8] = []
+    private var index = 0
+    private var offset: UInt64 = 0
+
+    private(set) var ending: Ending?
+    private(set) var tupleCount: UInt64 = 0
+
+    /// - Parameters:
+    ///   - now: when the list first hears of these, in seconds since 1970.
+    ///   - onEntry: is told of each entry.
+    init(_ reader: SpoolReader, now: Int64, onEntry: (@Sendable (PurgeEntry) throws -> Void)?) {
+        self.reader = reader
+        self.now = now
+        self.onEntry = onEntry
+    }
+
+    /// Goes on behind where it was drained, as far as this.
+    mutating func extend(to octetCount: Int) {
+        self.reader.limit(to: octetCount)
+        if case .drained = self.ending { self.ending = nil }
+    }
+
+    /// The octets of a tuple whose rest is not there.
+    var partial: [UInt8] { Array(self.octets[self.index...]) }
+
+    mutating func next() -> PurgeEntry? {
+        guard self.ending == nil else { return nil }
+        while true {
+            let left = self.octets.count - self.index
+            if left >= Self.headerOctetCount {
+                let tokenOctetCount = Int(self.octets[self.index + 4]) << 8 | Int(self.octets[self.index + 5])
+                guard (1...WireLimits.tokenOctetCountMax).contains(tokenOctetCount) else {
+                    self.ending = .malformed(offset: self.offset, tokenOctetCount: tokenOctetCount)
+                    return nil
+                }
+                if left >= Self.headerOctetCount + tokenOctetCount { return self.take(tokenOctetCount) }
+            }
+            guard self.refill() else { return nil }
+        }
+    }
+
+    private mutating func take(_ tokenOctetCount: Int) -> PurgeEntry? {
+        let token = self.index + Self.headerOctetCount
+        let entry = PurgeEntry(
+            topic: self.reader.header.scope.topic,
+            environment: self.reader.header.scope.environment,
+            token: Array(self.octets[token..<token + tokenOctetCount]),
+            failedAt: Int64(SpoolFormat.number(self.octets[self.index...])),
+            firstSeen: self.now,
+            source: "feedback"
+        )
+        do {
+            try self.onEntry?(entry)
+        } catch {
+            self.ending = .refused(error)
+            return nil
+        }
+        self.index = token + tokenOctetCount
+        self.offset += UInt64(Self.headerOctetCount + tokenOctetCount)
+        self.tupleCount += 1
+        return entry
+    }
+
+    private mutating func refill() -> Bool {
+        do throws(SpoolError) {
+            switch try self.reader.next() {
+            case .octets(let octets):
+                self.octets = self.partial + octets
+                self.index = 0
+                return true
+            case .end: self.ending = .drained
+            case .torn: self.ending = .torn
+            case .damaged(let offset): self.ending = .damaged(offset: offset)
+            }
+        } catch {
+            self.ending = .unreadable(error)
+        }
+        return false
+    }
+}
+
+/// A cursor that is moved by being iterated over.
+final class SpoolTuples: Sequence, IteratorProtocol {
+    private(set) var cursor: SpoolCursor
+
+    init(_ cursor: SpoolCursor) { self.cursor = cursor }
+
+    func next() -> PurgeEntry? { self.cursor.next() }
+}

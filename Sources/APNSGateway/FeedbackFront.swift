@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import Logging
+import NIOConcurrencyHelpers
+public import NIOCore
+public import NIOPosix
+import OpenSSLTLS
+public import ServiceLifecycle
+
+/// The feedback service: gives each provider the list of its topic's dead tokens over mutual TLS.
+///
+/// Entries leave the ``FeedbackStore`` only when all of a list was written and the provider has closed in order; what
+/// was cut short is delivered again. It listens from ``run()`` on, and ends on graceful shutdown, ``stop()`` or
+/// cancellation.
+public final class FeedbackFront: Service, Sendable {
+    private let configuration: FeedbackFrontConfiguration
+    private let store: any FeedbackStore
+    private let group: any EventLoopGroup
+    private let logger: Logger
+    private let registry: ConnectionRegistry
+    private let bound: EventLoopPromise<SocketAddress>
+    private let stopped: EventLoopPromise<Void>
+    private let hasRun = NIOLockedValueBox(false)
+
+    /// Makes a front that does not listen yet.
+    ///
+    /// - Parameters:
+    ///   - configuration: where it listens, whom it lets in, and how it delivers.
+    ///   - store: where the tuples are from.
+    ///   - eventLoopGroup: by default NIO's own.
+    ///   - logger: is told of connections, at debug level.
+    public init(
+        configuration: FeedbackFrontConfiguration,
+        store: any FeedbackStore,
+        eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
+        logger: Logger = .current
+    ) {
+        self.configuration = configuration
+        self.store = store
+        self.group = eventLoopGroup
+        self.logger = logger
+        self.registry = ConnectionRegistry(countMax: configuration.connectionCountMax)
+        self.bound = eventLoopGroup.any().makePromise()
+        self.stopped = eventLoopGroup.any().makePromise()
+    }
+
+    deinit {
+        self.bound.fail(GatewayError.notListening)
+        self.stopped.succeed(())
+    }
+
+    /// The address it listens on, as soon as it does.
+    ///
+    /// - Throws: ``GatewayError`` where it never does.
+    public var boundAddress: SocketAddress {
+        get async throws { try await self.bound.futureResult.get() }
+    }
+
+    /// How many connections are open, in or after their handshake.
+    public var connectionCount: Int { self.registry.count }
+
+    /// Ends ``run()`` as a graceful shutdown does.
+    public func stop() { self.stopped.succeed(()) }
+
+    /// Listens until graceful shutdown, ``stop()`` or cancellation.
+    ///
+    /// - Throws: ``GatewayError``.
+    public func run() async throws {
+        let isFirst = self.hasRun.withLockedValue { hasRun in
+            defer { hasRun = true }
+            return !hasRun
+        }
+        guard isFirst else { throw GatewayError.ranAlready }
+        let listener: any Channel
+        do {
+            listener = try await self.listen()
+        } catch {
+            self.bound.fail(error)
+            throw error
+        }
+        await withTaskCancellationHandler {
+            await withGracefulShutdownHandler {
+                try? await self.stopped.futureResult.get()
+            } onGracefulShutdown: {
+                self.stopped.succeed(())
+            }
+        } onCancel: {
+            self.stopped.succeed(())
+        }
+        try? await listener.close()
+        await self.endConnections(within: Task.isCancelled ? .zero : self.configuration.shutdownDuration)
+    }
+
+    private func listen() async throws -> any Channel {
+        let tls = try self.configuration.tlsContext()
+        let bootstrap = ServerBootstrap(group: self.group)
+            .serverChannelOption(.backlog, value: 256)
+            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+            .childChannelOption(.allowRemoteHalfClosure, value: true)
+            .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
+            .childChannelInitializer { [configuration, store, registry, logger] channel in
+                channel.eventLoop.makeCompletedFuture {
+                    guard let number = registry.add(channel) else { throw ChannelError.operationUnsupported }
+                    let tls = try TLSHandler(serverContext: tls)
+                    let handler = FeedbackFrontHandler(
+                        number: number,
+                        configuration: configuration,
+                        store: store,
+                        tls: tls,
+                        logger: logger
+                    )
+                    try channel.pipeline.syncOperations.addHandlers(SocketFloor(), tls, handler)
+                }
+            }
+        let (host, port) = (self.configuration.host, self.configuration.port)
+        do {
+            let listener = try await bootstrap.bind(host: host, port: port).get()
+            guard let address = listener.localAddress else { throw GatewayError.notListening }
+            self.logger.debug("feedback front listens", metadata: [LogKey.address: "\(address)"])
+            self.bound.succeed(address)
+            return listener
+        } catch let error as GatewayError {
+            throw error
+        } catch {
+            throw GatewayError.listen(host: host, port: port, detail: "\(error)")
+        }
+    }
+
+    private func endConnections(within duration: Duration) async {
+        let eventLoop = self.group.any()
+        let emptied = eventLoop.makePromise(of: Void.self)
+        self.registry.close(emptied)
+        if duration > .zero { self.registry.send(FeedbackFrontHandler.Shutdown()) }
+        let cut = eventLoop.scheduleTask(in: TimeAmount(duration)) { [registry] in
+            registry.send(SocketFloor.Cut(isReset: false))
+        }
+        try? await emptied.futureResult.get()
+        cut.cancel()
+    }
+}
+
+extension FeedbackFront {
+    /// Lends a running front to `body`, and ends it on every way out.
+    ///
+    /// - Parameters:
+    ///   - configuration: where it listens, whom it lets in, and how it delivers.
+    ///   - store: where the tuples are from.
+    ///   - eventLoopGroup: by default NIO's own.
+    ///   - logger: is told of connections, at debug level.
+    ///   - body: is called when the front listens.
+    /// - Returns: what `body` returns.
+    /// - Throws: what `body` throws, or ``GatewayError`` where the front cannot listen.
+    public static func withRunning<Value: Sendable>(
+        _ configuration: FeedbackFrontConfiguration,
+        store: any FeedbackStore,
+        eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
+        logger: Logger = .current,
+        _ body: @escaping @Sendable (FeedbackFront) async throws -> Value
+    ) async throws -> Value {
+        let front = FeedbackFront(
+            configuration: configuration,
+            store: store,
+            eventLoopGroup: eventLoopGroup,
+            logger: logger
+        )
+        return try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await front.run() }
+            let result: Result<Value, any Error>
+            do {
+                _ = try await front.boundAddress
+                result = .success(try await body(front))
+            } catch {
+                result = .failure(error)
+            }
+            front.stop()
+            try await group.waitForAll()
+            return try result.get()
+        }
+    }
+}

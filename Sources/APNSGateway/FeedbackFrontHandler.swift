@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import Logging
+import NIOCore
+import NIOTLS
+import OpenSSLTLS
+
+/// Delivers a list on one connection.
+final class FeedbackFrontHandler: ChannelDuplexHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    /// Asks a connection that only waits for its provider to end.
+    struct Shutdown {}
+
+    private enum Phase {
+        case handshaking
+        case delivering
+        /// All of the list was written, though it may not have left yet.
+        case written
+        /// All of the list was taken by the kernel.
+        case delivered
+        case closed
+    }
+
+    /// Tuples that are taken from the list at a time.
+    private static let portionCount = 1000
+
+    private let number: UInt64
+    private let configuration: FeedbackFrontConfiguration
+    private let store: any FeedbackStore
+    private let tls: TLSHandler
+    private var logger: Logger
+
+    private var context: ChannelHandlerContext?
+    private var phase = Phase.handshaking
+    private var list: (any FeedbackList)?
+    private var manner = FeedbackManner()
+    private var timer: Scheduled<Void>?
+    private var dripTimer: Scheduled<Void>?
+    private var pauseTimer: Scheduled<Void>?
+    /// What was taken from the list and not written.
+    private var octets = ByteBuffer()
+    private var isListRead = false
+    private var isDripping = false
+    private var writtenOctetCount = 0
+
+    init(
+        number: UInt64,
+        configuration: FeedbackFrontConfiguration,
+        store: any FeedbackStore,
+        tls: TLSHandler,
+        logger: Logger
+    ) {
+        self.number = number
+        self.configuration = configuration
+        self.store = store
+        self.tls = tls
+        self.logger = logger
+        self.logger[metadataKey: LogKey.connection] = "\(number)"
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) { self.context = context }
+
+    func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
+
+    private func after(
+        _ duration: Duration,
+        _ body: @escaping (FeedbackFrontHandler, ChannelHandlerContext) -> Void
+    ) -> Scheduled<Void>? {
+        self.context?.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(duration)) { [weak self] in
+            guard let self, let context = self.context else { return }
+            body(self, context)
+        }
+    }
+
+    // MARK: Events
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        switch event {
+        case TLSUserEvent.handshakeCompleted: self.admit(context)
+        case ChannelEvent.inputClosed, TLSUserEvent.shutdownCompleted: self.inputClosed(context)
+        default: break
+        }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    /// A provider says nothing; what it says all the same is thrown away.
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {}
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        if context.channel.isWritable { self.deliver(context) }
+        context.fireChannelWritabilityChanged()
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        self.logger.debug("feedback connection failed", metadata: [LogKey.failure: "\(error)"])
+        if error as? TLSError == .truncated, !self.configuration.requiresCloseNotify { self.acknowledge() }
+        self.phase = .closed
+        // TLS closes by itself; anything else has to be closed here.
+        if !(error is TLSError) { context.close(promise: nil) }
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        self.phase = .closed
+        for timer in [self.timer, self.dripTimer, self.pauseTimer] { timer?.cancel() }
+        context.fireChannelInactive()
+    }
+
+    func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
+        guard event is Shutdown else {
+            context.triggerUserOutboundEvent(event, promise: promise)
+            return
+        }
+        promise?.succeed(())
+        switch self.phase {
+        case .handshaking, .delivered: context.close(mode: .all, promise: nil)
+        case .delivering, .written, .closed: break
+        }
+    }
+
+    private func admit(_ context: ChannelHandlerContext) {
+        guard case .handshaking = self.phase, let certificate = self.tls.peerCertificate else {
+            context.close(promise: nil)
+            return
+        }
+        let address = context.channel.remoteAddress.map { "\($0.ipAddress ?? "?"):\($0.port ?? 0)" } ?? "?"
+        let identity = ProviderIdentity(certificate)
+        let provider = ProviderConnection(number: self.number, identity: identity, remoteAddress: address)
+        let metadata: Logger.Metadata = [LogKey.remoteAddress: "\(address)", LogKey.topic: "\(identity.topic ?? "")"]
+        guard let list = self.store.open(provider) else {
+            self.phase = .closed
+            self.logger.debug("feedback refused", metadata: metadata)
+            context.close(promise: nil)
+            return
+        }
+        self.logger.debug("feedback asked for", metadata: metadata)
+        self.list = list
+        self.manner = list.manner
+        self.phase = .delivering
+        self.timer = self.after(self.configuration.connectionDurationMax) { $0.cut($1, isReset: false) }
+        self.deliver(context)
+    }
+
+    // MARK: Delivering
+
+    private func deliver(_ context: ChannelHandlerContext) {
+        guard case .delivering = self.phase, !self.isDripping else { return }
+        var isFlushDue = false
+        while case .delivering = self.phase, context.channel.isWritable, !self.isDripping {
+            self.refill()
+            guard self.octets.readableBytes > 0 else {
+                self.phase = .written
+                break
+            }
+            self.writePortion(context)
+            isFlushDue = true
+        }
+        if case .written = self.phase {
+            let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
+            // An empty write succeeds when all before it has left.
+            context.writeAndFlush(self.wrapOutboundOut(ByteBuffer())).whenSuccess { bound.value.delivered() }
+        } else if isFlushDue {
+            context.flush()
+        }
+    }
+
+    private func refill() {
+        let drip = self.manner.dripOctetCount ?? 1
+        while !self.isListRead, self.octets.readableBytes < drip {
+            self.octets.discardReadBytes()
+            let tuples = self.list?.next(FeedbackFrontHandler.portionCount) ?? []
+            for tuple in tuples { tuple.write(into: &self.octets) }
+            self.isListRead = tuples.isEmpty
+        }
+    }
+
+    private func writePortion(_ context: ChannelHandlerContext) {
+        let left = self.manner.cutOctetCount.map { max(0, $0 - self.writtenOctetCount) } ?? .max
+        let count = min(self.octets.readableBytes, self.manner.dripOctetCount ?? .max, left)
+        if let portion = self.octets.readSlice(length: count), count > 0 {
+            self.writtenOctetCount += count
+            context.write(self.wrapOutboundOut(portion), promise: nil)
+        }
+        if count == left {
+            context.flush()
+            self.phase = .closed
+            switch self.manner.cut {
+            case .orderly: context.close(promise: nil)
+            case .abrupt: self.cut(context, isReset: false)
+            case .reset: self.cut(context, isReset: true)
+            }
+        } else if self.manner.dripOctetCount != nil {
+            self.isDripping = true
+            self.dripTimer = self.after(.milliseconds(self.manner.dripMilliseconds)) { handler, context in
+                handler.isDripping = false
+                handler.deliver(context)
+            }
+        }
+    }
+
+    private func delivered() {
+        guard case .written = self.phase else { return }
+        self.phase = .delivered
+        guard self.configuration.closesBehindList else { return }
+        self.pauseTimer = self.after(self.configuration.closingPause) { _, context in
+            context.close(mode: .output, promise: nil)
+        }
+    }
+
+    // MARK: The end
+
+    private func inputClosed(_ context: ChannelHandlerContext) {
+        self.acknowledge()
+        self.phase = .closed
+        context.close(promise: nil)
+    }
+
+    private func acknowledge() {
+        guard case .delivered = self.phase else { return }
+        self.phase = .closed
+        self.list?.acknowledge()
+        self.logger.debug("feedback delivered", metadata: [LogKey.count: "\(self.writtenOctetCount)"])
+    }
+
+    private func cut(_ context: ChannelHandlerContext, isReset: Bool) {
+        context.triggerUserOutboundEvent(SocketFloor.Cut(isReset: isReset), promise: nil)
+    }
+}

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import ArgumentParser
+public import PurgeList
+
+extension PushEnvironment: ExpressibleByArgument {}
+
+extension PurgeExport.Format: ExpressibleByArgument {}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+import PurgeList
+
+/// `apns-legacy purge export`: writes entries for other programs.
+struct PurgeExportCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "export",
+        abstract: "Write entries as text, CSV, JSON lines or SQL.",
+        discussion: """
+            text is one token a line. CSV and JSON lines have token, topic, environment, the newest failure, when the \
+            list first heard of it, and source; times are seconds since 1970. import reads all three. SQL makes a table \
+            of the list in SQLite, PostgreSQL or MySQL; in topics and sources, what is not a letter, digit, space or \
+            one of ._:/@+=- is percent-encoded there.
+            """
+    )
+
+    @OptionGroup var file: PurgeFileOptions
+    @OptionGroup(title: "Which entries") var selection: PurgeSelectionOptions
+
+    @Option(help: ArgumentHelp("What to write.", valueName: "text|csv|jsonl|sql"))
+    var format = PurgeExport.Format.text
+
+    @Option(help: ArgumentHelp("Write there; by default to standard output.", valueName: "file"))
+    var output = "-"
+
+    @Option(help: ArgumentHelp("The table in SQL.", valueName: "name"))
+    var table = "purge_list"
+
+    func validate() throws {
+        guard PurgeExport.isTableName(self.table) else {
+            throw ValidationError(
+                "--table is letters, digits and _, with a schema's name and a point before it or not."
+            )
+        }
+    }
+
+    func run() throws {
+        try CommandFailure.ending("purge export") {
+            let list = try self.file.open()
+            guard self.output == "-" || !self.file.isSameFile(as: self.output) else {
+                throw CommandFailure(.usage, "\(self.output) is the list; give --output a file of its own.")
+            }
+            let output = try OutputFile(path: self.output)
+            var export = PurgeExport(self.format, table: self.table)
+            func flush() throws {
+                try export.octets.withUnsafeBytes { try output.append($0) }
+                export.removeAll()
+            }
+            try list.entries(matching: self.selection.query) { entry in
+                export.append(entry)
+                if export.octets.count >= PurgeOutput.blockOctetCount { try flush() }
+            }
+            export.finish()
+            try flush()
+            return .success
+        }
+    }
+}

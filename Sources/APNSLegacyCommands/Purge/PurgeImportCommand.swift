@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+import Glibc
+import PurgeList
+
+/// `apns-legacy purge import`: puts on the list what others know.
+struct PurgeImportCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "import",
+        abstract: "Put tokens on the list from CSV, JSON lines or a file of tokens.",
+        discussion: """
+            CSV and JSON lines may have token, topic, environment, failedAt (or failed_at; seconds since 1970 or ISO \
+            8601), firstSeen, source, and of answers of the HTTP/2 service reason and timestamp (milliseconds). Other \
+            columns count for nothing. What a line does not say is taken from the options.
+
+            Of lines with a reason, Unregistered and ExpiredToken go in, BadDeviceToken only when asked for, and others \
+            are counted and left out. A bad line is named with its number, and the rest goes in.
+            """
+    )
+
+    @OptionGroup var file: PurgeFileOptions
+
+    @Argument(help: ArgumentHelp("A file, or - for standard input.", valueName: "input"))
+    var input: String
+
+    @Option(help: ArgumentHelp("The format, where name and first line do not tell.", valueName: "jsonl|csv|tokens"))
+    var format: BatchFormat?
+
+    @Option(help: ArgumentHelp("The topic of lines that have none.", valueName: "bundle-id"))
+    var topic: String?
+
+    @Option(help: ArgumentHelp("The environment of lines that have none.", valueName: "production|sandbox"))
+    var environment: PushEnvironment?
+
+    @Option(help: ArgumentHelp("When tokens failed of which nothing is said; by default now.", valueName: "time"))
+    var failedAt: PurgeMoment?
+
+    @Flag(help: "Take BadDeviceToken for dead too. Tokens of the wrong environment are all bad, and alive.")
+    var includeBadDeviceTokens = false
+
+    /// So many entries are recorded in one transaction.
+    private static let portionCount = 65_536
+    /// So many reasons are counted one by one.
+    private static let reasonCountMax = 32
+
+    func run() throws {
+        try CommandFailure.ending("purge import") { try self.importAll() }
+    }
+
+    private func importAll() throws -> ExitStatus {
+        let input = try SendInput(path: self.input)
+        guard !input.isSameFile(as: self.file.purgeList) else {
+            throw CommandFailure(.usage, "\(self.input) is the list itself.")
+        }
+        let list = try self.file.open(isMade: true)
+        var reader = PurgeLineReader(input)
+        let name = reader.name
+        var importing = PurgeImport(format: self.format ?? BatchFormat(fileName: self.input), defaults: self.defaults)
+        var problems = PurgeProblems(name: name)
+        var change = PurgeChange()
+        var skipped: [String: UInt64] = [:]
+        var portion: [PurgeEntry] = []
+        try reader.forEachLine(onProblem: { problems.add($0, line: $1) }) { text, line in
+            switch try importing.read(text) {
+            case .entry(let entry): portion.append(entry)
+            case .skipped(let reason):
+                let isListed = skipped[reason] != nil || skipped.count < Self.reasonCountMax
+                skipped[isListed ? reason : "other reasons", default: 0] += 1
+            case .header:
+                guard !importing.lacksTokens else {
+                    throw CommandFailure(.dataError, "\(name), line \(line): the header has no column token")
+                }
+            case .problem(let problem): problems.add(problem, line: line)
+            }
+            guard portion.count >= Self.portionCount else { return }
+            change += try list.record(portion)
+            portion.removeAll(keepingCapacity: true)
+        }
+        change += try list.record(portion)
+        return try self.report(change, skipped, problems)
+    }
+
+    private var defaults: PurgeImport.Defaults {
+        let now = Int64(time(nil))
+        let name = self.input.split(separator: "/").last.map(String.init) ?? self.input
+        return PurgeImport.Defaults(
+            topic: self.topic,
+            environment: self.environment,
+            failedAt: self.failedAt?.seconds ?? now,
+            source: "import:\(self.input == "-" ? "stdin" : name)",
+            now: now,
+            includesBadDeviceTokens: self.includeBadDeviceTokens
+        )
+    }
+
+    private func report(
+        _ change: PurgeChange,
+        _ skipped: [String: UInt64],
+        _ problems: PurgeProblems
+    ) throws -> ExitStatus {
+        var output = PurgeOutput(try OutputFile(path: "-"))
+        let superseded = change.supersededCount
+        try output.append(
+            "\(SendSummary.counted(UInt64(change.addedCount), "token")) added, "
+                + "\(SendSummary.grouped(UInt64(change.updatedCount))) updated, "
+                + "\(SendSummary.grouped(UInt64(change.unchangedCount))) known"
+                + (superseded > 0 ? ", \(SendSummary.grouped(UInt64(superseded))) registered since" : "")
+                + (problems.count > 0 ? ", \(SendSummary.counted(problems.count, "bad line"))" : "") + "\n"
+        )
+        for (reason, count) in skipped.sorted(by: { $0.key < $1.key }) {
+            let name = PurgeImportCommand.isPlain(reason) ? reason : "other reasons"
+            try output.append("\(SendSummary.counted(count, "line")) left out: \(name)\n")
+        }
+        try output.flush()
+        guard problems.count > 0 else { return .success }
+        let isNothing = change == PurgeChange() && skipped.isEmpty
+        return isNothing ? .dataError : .someRefused
+    }
+
+    /// Whether a reason looks like one, and not like a token or what breaks a terminal.
+    private static func isPlain(_ reason: String) -> Bool {
+        (1...32).contains(reason.utf8.count) && reason.allSatisfy { $0.isASCII && ($0.isLetter || $0 == " ") }
+    }
+}

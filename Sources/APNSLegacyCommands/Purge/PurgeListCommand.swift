@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+import PurgeList
+
+/// `apns-legacy purge list`: shows entries to people.
+struct PurgeListCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list",
+        abstract: "Show entries, ordered by topic, environment and token.",
+        discussion: """
+            A line an entry, with tabs between: the newest failure, environment, topic, token and source. For other \
+            programs there is export.
+            """
+    )
+
+    @OptionGroup var file: PurgeFileOptions
+    @OptionGroup(title: "Which entries") var selection: PurgeSelectionOptions
+
+    @Option(help: ArgumentHelp("Show so many at most.", valueName: "number"))
+    var limit: Int?
+
+    @Flag(help: "Print only how many there are.")
+    var count = false
+
+    func validate() throws {
+        guard self.limit ?? 1 > 0 else { throw ValidationError("--limit is 1 or more.") }
+        guard self.limit == nil || !self.count else { throw ValidationError("Say --limit or --count, not both.") }
+    }
+
+    /// So many were asked for.
+    private struct Enough: Error {}
+
+    func run() throws {
+        try CommandFailure.ending("purge list") {
+            let list = try self.file.open()
+            var output = PurgeOutput(try OutputFile(path: "-"))
+            var count = 0
+            do {
+                try list.entries(matching: self.selection.query) { entry in
+                    count += 1
+                    guard !self.count else { return }
+                    try output.append(PurgeListCommand.line(entry))
+                    if count == self.limit { throw Enough() }
+                }
+            } catch is Enough {}
+            if self.count { try output.append("\(count)\n") }
+            try output.flush()
+            return .success
+        }
+    }
+
+    private static func line(_ entry: PurgeEntry) -> String {
+        let fields = [
+            PurgeMoment(seconds: entry.failedAt).text, entry.environment.rawValue, entry.topic,
+            PurgeOutput.hexadecimal(entry.token), entry.source,
+        ]
+        return fields.joined(separator: "\t") + "\n"
+    }
+}
+
+/// Lines on their way out, a block at a time.
+struct PurgeOutput {
+    private let file: OutputFile
+    private var octets: [UInt8] = []
+
+    /// So many octets go out at a time.
+    static let blockOctetCount = 65_536
+
+    init(_ file: OutputFile) { self.file = file }
+
+    mutating func append(_ text: String) throws {
+        self.octets.append(contentsOf: text.utf8)
+        if self.octets.count >= Self.blockOctetCount { try self.flush() }
+    }
+
+    mutating func flush() throws {
+        try self.octets.withUnsafeBytes { try self.file.append($0) }
+        self.octets.removeAll(keepingCapacity: true)
+    }
+
+    /// Lower-case digits.
+    static func hexadecimal(_ octets: [UInt8]) -> String {
+        String(decoding: octets.flatMap { [JSONText.digit($0 >> 4), JSONText.digit($0 & 15)] }, as: UTF8.self)
+    }
+}

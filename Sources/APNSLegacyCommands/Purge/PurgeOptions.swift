@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import ArgumentParser
+import Glibc
+import PurgeList
+
+/// The list that a command is about.
+struct PurgeFileOptions: ParsableArguments {
+    @Option(help: ArgumentHelp("The list of dead tokens.", valueName: "file"))
+    var purgeList: String
+
+    /// Opens the list, which must be there unless it is made.
+    func open(isMade: Bool = false) throws -> PurgeList { try PurgeList(path: self.purgeList, isMade: isMade) }
+
+    /// Whether a path leads to the list.
+    func isSameFile(as path: String) -> Bool {
+        var (mine, other) = (stat(), stat())
+        guard stat(self.purgeList, &mine) == 0, stat(path, &other) == 0 else { return false }
+        return mine.st_dev == other.st_dev && mine.st_ino == other.st_ino
+    }
+}
+
+/// Which entries of the list are meant.
+struct PurgeSelectionOptions: ParsableArguments {
+    @Option(help: ArgumentHelp("Only this topic.", valueName: "bundle-id"))
+    var topic: String?
+
+    @Option(help: ArgumentHelp("Only this environment.", valueName: "production|sandbox"))
+    var environment: PushEnvironment?
+
+    @Option(help: ArgumentHelp("Only this token.", valueName: "token"))
+    var token: PurgeToken?
+
+    @Option(help: ArgumentHelp("Only what failed then or later.", valueName: "time"))
+    var failedSince: PurgeMoment?
+
+    @Option(help: ArgumentHelp("Only what failed before then.", valueName: "time"))
+    var failedBefore: PurgeMoment?
+
+    @Option(help: ArgumentHelp("Only from this source, such as feedback or http2:Unregistered.", valueName: "name"))
+    var source: String?
+
+    var query: PurgeQuery {
+        var query = PurgeQuery()
+        query.topic = self.topic
+        query.environment = self.environment
+        query.token = self.token?.octets
+        query.failedSince = self.failedSince?.seconds
+        query.failedBefore = self.failedBefore?.seconds
+        query.source = self.source
+        return query
+    }
+}
+
+/// A token on the command line, in any of its spellings.
+struct PurgeToken: ExpressibleByArgument {
+    var octets: [UInt8]
+
+    init?(argument: String) {
+        guard let token = PurgeToken.parse(argument) else { return nil }
+        self.octets = token
+    }
+
+    /// Reads a token; `nil` for what is none.
+    static func parse(_ text: String) -> [UInt8]? {
+        Array(text.utf8).withUnsafeBytes { text in
+            var record = BatchRecord()
+            return BatchToken.parse(text, into: &record.token) ? record.token.octets : nil
+        }
+    }
+}
+
+extension CommandFailure {
+    /// Runs a command, and ends it with its exit code and, where it failed, a sentence for people.
+    static func ending(_ name: String, _ body: () throws -> ExitStatus) throws {
+        // A reader of the results that goes away is an error to report, not a reason to vanish.
+        signal(SIGPIPE, SIG_IGN)
+        do {
+            let status = try body()
+            if status != .success { throw status.code }
+        } catch let code as ExitCode {
+            throw code
+        } catch {
+            let failure = CommandFailure(error)
+            Talk.say("apns-legacy \(name): \(failure)")
+            throw failure.status.code
+        }
+    }
+
+    /// Finds the exit code for a fault of a purge list.
+    init(_ error: PurgeListError) {
+        let status: ExitStatus =
+            switch error {
+            case .missing: .noInput
+            case .cannotOpen, .readOnly: .cannotCreate
+            case .notAPurgeList, .newerVersion, .corrupt, .tokenOctetCount, .nameOctetCount, .controlCharacter, .time:
+                .dataError
+            case .full, .inputOutput: .ioError
+            case .busy: .tryAgain
+            case .database: .software
+            @unknown default: .software
+            }
+        self.init(status, "\(error)")
+    }
+}

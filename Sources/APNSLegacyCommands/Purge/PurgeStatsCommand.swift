@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+import PurgeList
+
+/// `apns-legacy purge stats`: counts.
+struct PurgeStatsCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "stats",
+        abstract: "Count tokens by topic, environment and source."
+    )
+
+    /// The formats of the counts.
+    enum Format: String, ExpressibleByArgument, CaseIterable {
+        case text
+        case json
+    }
+
+    @OptionGroup var file: PurgeFileOptions
+
+    @Option(help: ArgumentHelp("How to print them.", valueName: "text|json"))
+    var output = Format.text
+
+    func run() throws {
+        try CommandFailure.ending("purge stats") {
+            let statistics = try self.file.open().statistics()
+            var output = PurgeOutput(try OutputFile(path: "-"))
+            try output.append(
+                self.output == .json ? PurgeStatsCommand.json(statistics) : PurgeStatsCommand.text(statistics)
+            )
+            try output.flush()
+            return .success
+        }
+    }
+
+    static func text(_ statistics: PurgeStatistics) -> String {
+        var lines = [SendSummary.counted(UInt64(statistics.count), "token")]
+        for part in statistics.parts {
+            let count = SendSummary.grouped(UInt64(part.count))
+            lines.append(
+                "  \(String(repeating: " ", count: max(0, 11 - count.count)))\(count) \(part.scope.topic), "
+                    + "\(part.scope.environment.rawValue), from \(part.source), failed "
+                    + "\(PurgeMoment(seconds: part.oldestFailure).text) to "
+                    + PurgeMoment(seconds: part.newestFailure).text
+            )
+        }
+        return lines.joined(separator: "\n") + "\n"
+    }
+
+    static func json(_ statistics: PurgeStatistics) -> String {
+        let parts = statistics.parts.map { part in
+            "{\"topic\":\(self.quoted(part.scope.topic)),\"environment\":\"\(part.scope.environment.rawValue)\","
+                + "\"source\":\(self.quoted(part.source)),\"count\":\(part.count),"
+                + "\"oldestFailure\":\(part.oldestFailure),\"newestFailure\":\(part.newestFailure)}"
+        }
+        return "{\"count\":\(statistics.count),\"parts\":[\(parts.joined(separator: ","))]}\n"
+    }
+
+    private static func quoted(_ text: String) -> String {
+        let octetCount = text.utf8.count
+        return withUnsafeTemporaryAllocation(
+            byteCount: JSONText.escapeOctetCountMax * octetCount + 2,
+            alignment: 1
+        ) { memory in
+            var json = JSONText(memory)
+            json.append(UInt8(ascii: "\""))
+            for octet in text.utf8 { json.appendEscaped(octet) }
+            json.append(UInt8(ascii: "\""))
+            return String(decoding: json.octets, as: UTF8.self)
+        }
+    }
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSGateway
+import ArgumentParser
+import Glibc
+import OpenSSLTLS
+import PurgeList
+
+/// Which dead tokens are left out.
+struct SendPurgeOptions: ParsableArguments, Sendable {
+    @Option(help: ArgumentHelp("Leave out the tokens of this list of dead tokens.", valueName: "file"))
+    var purgeList: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The topic that the tokens are of in that list; by default those of the certificate.",
+            valueName: "bundle-id"
+        )
+    )
+    var topic: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The environment that the tokens are of in that list, where --environment does not say.",
+            valueName: "production|sandbox"
+        )
+    )
+    var purgeEnvironment: PushEnvironment?
+
+    @Flag(
+        help: """
+            At the end, put the tokens that were rejected with status 8 on that list; not where nothing was accepted, or \
+            too many were rejected in a row.
+            """
+    )
+    var purgeRejected = false
+
+    func validate() throws {
+        guard self.purgeList == nil else { return }
+        for (name, isSaid) in [
+            ("--topic", self.topic != nil), ("--purge-environment", self.purgeEnvironment != nil),
+            ("--purge-rejected", self.purgeRejected),
+        ] where isSaid {
+            throw ValidationError("\(name) needs --purge-list FILE.")
+        }
+    }
+}
+
+/// The list of dead tokens that a batch is held against.
+struct SendPurge {
+    let dead: PurgeLookup
+    private let list: PurgeList
+    /// Where rejected tokens go; `nil` where they go nowhere.
+    private let target: PurgeScope?
+    private let startedAt: Int64
+
+    /// Opens the list; `nil` where none is named.
+    init?(_ options: SendPurgeOptions, _ endpoint: EndpointOptions, identity: TLSIdentity?) throws {
+        guard let path = options.purgeList else { return nil }
+        let known = endpoint.environment.flatMap { PushEnvironment(rawValue: $0.rawValue) }
+        guard let environment = known ?? options.purgeEnvironment else {
+            throw CommandFailure(.usage, "--purge-list needs --purge-environment production|sandbox.")
+        }
+        guard options.purgeEnvironment ?? environment == environment else {
+            throw CommandFailure(.usage, "--environment and --purge-environment differ.")
+        }
+        let topics = options.topic.map { [$0] } ?? identity.map { ProviderIdentity($0.certificate).topics } ?? []
+        guard let first = topics.first else {
+            throw CommandFailure(.usage, "The certificate names no topic; --purge-list needs --topic BUNDLE-ID.")
+        }
+        self.list = try PurgeList(path: path, isMade: options.purgeRejected)
+        self.dead = try PurgeLookup(
+            self.list,
+            in: topics.map { PurgeScope(topic: $0, environment: environment) }
+        )
+        self.target = options.purgeRejected ? PurgeScope(topic: first, environment: environment) : nil
+        self.startedAt = Int64(time(nil))
+    }
+
+    /// A place for rejected tokens until the end; `nil` where they go nowhere.
+    func rejections() throws -> SendRejections? {
+        self.target == nil ? nil : try SendRejections(beside: self.list.path)
+    }
+
+    /// Puts what was rejected on the list, unless the gateway's word is in doubt.
+    ///
+    /// - Returns: what to say about it.
+    func recordRejections(
+        of source: SendSource,
+        _ progress: SendProgress,
+        _ ending: CommandFailure?
+    ) throws -> String? {
+        guard let target, progress.tally.statuses[8, default: 0] > 0 else { return nil }
+        // Of what ends the sending, only the circuit breaker has this status.
+        let isBroken = ending?.status == .dataError
+        guard !isBroken, progress.tally[.accepted] > 0 else {
+            let reason = isBroken ? "too many in a row were" : "nothing was accepted"
+            return "No rejected token goes on the purge list: \(reason), so they may be of another environment or app."
+        }
+        // A device that registered while the batch ran did so after this failure, as far as anyone knows.
+        let change = try source.recordRejections(in: self.list, target, failedAt: self.startedAt)
+        let count = UInt64(change.addedCount + change.updatedCount)
+        return "\(SendSummary.counted(count, "rejected token")) went on the purge list."
+    }
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Glibc
+import PurgeList
+
+/// The tokens that were rejected in a run, in a file without a name, since there may be more than memory is for.
+final class SendRejections {
+    private let descriptor: CInt
+    private let folder: String
+    private var octets: [UInt8] = []
+    private var error: CInt?
+
+    /// So many octets are written at a time.
+    private static let blockOctetCount = 65_536
+    /// So many tokens are recorded in one transaction.
+    private static let portionCount = 65_536
+
+    /// Makes the file in the folder of another one.
+    init(beside path: String) throws {
+        self.folder =
+            path.contains("/")
+            ? path.split(separator: "/", omittingEmptySubsequences: false)
+                .dropLast().joined(separator: "/") + "/" : "./"
+        var name = Array((self.folder + ".apns-legacy-XXXXXX").utf8CString)
+        self.descriptor = mkstemp(&name)
+        guard self.descriptor >= 0 else {
+            throw CommandFailure(.cannotCreate, "Cannot write in \(self.folder): \(String(cString: strerror(errno))).")
+        }
+        unlink(name)
+        _ = fcntl(self.descriptor, F_SETFD, FD_CLOEXEC)
+    }
+
+    deinit { close(self.descriptor) }
+
+    /// Takes a token; that the disk is full is told at the end.
+    func append(_ token: UnsafeRawBufferPointer) {
+        self.octets.append(UInt8(truncatingIfNeeded: token.count))
+        self.octets.append(contentsOf: token)
+        if self.octets.count >= Self.blockOctetCount { self.flush() }
+    }
+
+    /// Puts all tokens on a list.
+    func record(in list: PurgeList, _ scope: PurgeScope, failedAt: Int64) throws -> PurgeChange {
+        self.flush()
+        var change = PurgeChange()
+        var portion: [PurgeEntry] = []
+        try self.forEachToken { token in
+            portion.append(
+                PurgeEntry(
+                    topic: scope.topic,
+                    environment: scope.environment,
+                    token: token,
+                    failedAt: failedAt,
+                    firstSeen: failedAt,
+                    source: "send"
+                )
+            )
+            guard portion.count == Self.portionCount else { return }
+            change += try list.record(portion)
+            portion.removeAll(keepingCapacity: true)
+        }
+        change += try list.record(portion)
+        return change
+    }
+
+    private func flush() {
+        self.octets.withUnsafeBytes { octets in
+            var rest = octets
+            while !rest.isEmpty, self.error == nil {
+                let count = write(self.descriptor, rest.baseAddress, rest.count)
+                if count < 0, errno == EINTR { continue }
+                guard count > 0 else {
+                    self.error = errno
+                    return
+                }
+                rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+            }
+        }
+        self.octets.removeAll(keepingCapacity: true)
+    }
+
+    private func forEachToken(_ body: ([UInt8]) throws -> Void) throws {
+        var offset: off_t = 0
+        var block = [UInt8](repeating: 0, count: Self.blockOctetCount)
+        while true {
+            let count = self.error == nil ? pread(self.descriptor, &block, block.count, offset) : -1
+            guard count >= 0 else {
+                let reason = String(cString: strerror(self.error ?? errno))
+                throw CommandFailure(.ioError, "Cannot keep the rejected tokens in \(self.folder): \(reason).")
+            }
+            var first = 0
+            // A token that the block cuts off begins the next one.
+            while first < count, first + 1 + Int(block[first]) <= count {
+                let next = first + 1 + Int(block[first])
+                try body(Array(block[(first + 1)..<next]))
+                first = next
+            }
+            guard first > 0 else { return }
+            offset += off_t(first)
+        }
+    }
+}

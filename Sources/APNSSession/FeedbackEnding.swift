@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// How reading the feedback service came to its end, and how much was read by then.
+public struct FeedbackEnding: Hashable, Sendable {
+    /// Why nothing more is read.
+    public enum Cause: Hashable, Sendable {
+        /// The service said that there is no more: an orderly close.
+        case closed
+        /// The service kept the connection open and said nothing for as long as it may.
+        case silence
+        /// The time for the whole was over.
+        case deadline
+        /// The owner wanted no more.
+        case stopped
+        /// The connection broke: a reset, or an end without close_notify.
+        case failed
+        /// At this offset in octets from 0 there is no tuple: a token of so many octets is announced.
+        case malformed(offset: UInt64, tokenOctetCount: Int)
+    }
+
+    /// Why nothing more is read.
+    public var cause: Cause
+
+    /// Whole tuples that were read.
+    public var tupleCount: UInt64
+
+    /// All octets that were read.
+    public var octetCount: UInt64
+
+    /// Octets of a tuple whose rest did not come; 0 where reading ended between two tuples.
+    public var partialOctetCount: Int
+
+    /// Makes an ending.
+    ///
+    /// - Parameters:
+    ///   - cause: why nothing more is read.
+    ///   - tupleCount: whole tuples that were read.
+    ///   - octetCount: all octets that were read.
+    ///   - partialOctetCount: octets of a tuple whose rest did not come.
+    public init(cause: Cause, tupleCount: UInt64, octetCount: UInt64, partialOctetCount: Int) {
+        self.cause = cause
+        self.tupleCount = tupleCount
+        self.octetCount = octetCount
+        self.partialOctetCount = partialOctetCount
+    }
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+
+/// Decides how one connection to the feedback service is read.
+///
+/// Reading empties the service's list, so what came is to be made durable before anything else is done with it, and
+/// before the connection is closed by this end. A service may close behind the last tuple or keep the connection open
+/// for ever; both end the reading.
+///
+/// Times are durations since a moment of the owner's choice. Nothing that the service sends can make it fail but
+/// as an ending.
+///
+/// - SeeAlso: Binary Provider API, "The Feedback Service".
+public struct FeedbackReader: Sendable {
+    private enum State: Hashable, Sendable {
+        case reading(silentSince: Duration)
+        /// The end is decided, but octets may still come.
+        case closing(FeedbackEnding.Cause)
+        case finished
+    }
+
+    private let silence: Duration?
+    private let deadline: Duration
+    private var state: State
+    private var walker = FeedbackWalker()
+
+    /// Makes a reader for a connection whose handshake is done.
+    ///
+    /// - Parameters:
+    ///   - silence: after how long without an octet there is nothing more; `nil` to wait for the service's close.
+    ///   - deadline: when reading ends in any case.
+    ///   - now: the time.
+    public init(silence: Duration?, deadline: Duration, now: Duration) {
+        self.silence = silence
+        self.deadline = deadline
+        self.state = .reading(silentSince: now)
+    }
+
+    /// Whole tuples so far.
+    public var tupleCount: UInt64 { self.walker.tupleCount }
+
+    /// What to do first.
+    ///
+    /// - Returns: a step to wait.
+    public func begin() -> FeedbackStep {
+        guard case .reading(let since) = self.state else { return .ignore }
+        return .wait(wakeAt: self.wakeTime(since))
+    }
+
+    /// Octets came.
+    ///
+    /// - Parameters:
+    ///   - octets: split anywhere.
+    ///   - now: the time.
+    /// - Returns: what to do with them.
+    public mutating func received(_ octets: UnsafeRawBufferPointer, now: Duration) -> FeedbackStep {
+        switch self.state {
+        case .finished: return .ignore
+        case .closing(.malformed):
+            // Nothing can be told apart any more, but it is kept for those who look.
+            self.walker.skip(octetCount: octets.count)
+            return .spoolOnly
+        case .closing:
+            unsafe self.walk(octets)
+            return .spoolOnly
+        case .reading:
+            self.state = .reading(silentSince: now)
+            unsafe self.walk(octets)
+            if case .closing = self.state { return .close }
+            return .spool(wakeAt: self.wakeTime(now))
+        }
+    }
+
+    /// The owner reads again after it had no room for octets; what was not read meanwhile is no silence.
+    ///
+    /// - Parameter now: the time.
+    /// - Returns: a step to wait.
+    public mutating func resumed(now: Duration) -> FeedbackStep {
+        if case .reading = self.state { self.state = .reading(silentSince: now) }
+        return self.begin()
+    }
+
+    /// The service said that nothing more comes.
+    ///
+    /// - Returns: what to do.
+    public mutating func peerClosed() -> FeedbackStep { self.end(.closed) }
+
+    /// The connection broke; what it delivered before has been received.
+    ///
+    /// - Returns: what to do.
+    public mutating func failed() -> FeedbackStep { self.end(.failed) }
+
+    /// The owner wants no more.
+    ///
+    /// - Returns: what to do.
+    public mutating func stop() -> FeedbackStep { self.end(.stopped) }
+
+    /// Time passed.
+    ///
+    /// - Parameter now: the time.
+    /// - Returns: what to do.
+    public mutating func timePassed(now: Duration) -> FeedbackStep {
+        guard case .reading(let since) = self.state else { return .ignore }
+        if now >= self.deadline { return self.end(.deadline) }
+        if let silence = self.silence, now >= since + silence { return self.end(.silence) }
+        return .wait(wakeAt: self.wakeTime(since))
+    }
+
+    /// The connection is closed, and nothing can come any more.
+    ///
+    /// - Returns: the ending.
+    public mutating func connectionClosed() -> FeedbackStep {
+        let cause: FeedbackEnding.Cause
+        switch self.state {
+        case .finished: return .ignore
+        case .reading: cause = .failed
+        case .closing(let decided): cause = decided
+        }
+        self.state = .finished
+        return .finish(
+            FeedbackEnding(
+                cause: cause,
+                tupleCount: self.walker.tupleCount,
+                octetCount: self.walker.octetCount,
+                partialOctetCount: self.walker.partialOctetCount
+            )
+        )
+    }
+
+    private mutating func end(_ cause: FeedbackEnding.Cause) -> FeedbackStep {
+        guard case .reading = self.state else { return .ignore }
+        self.state = .closing(cause)
+        return .close
+    }
+
+    private mutating func walk(_ octets: UnsafeRawBufferPointer) {
+        let countBefore = self.walker.octetCount
+        guard let tokenOctetCount = unsafe self.walker.walk(octets) else { return }
+        self.state = .closing(.malformed(offset: self.walker.tupleOffset, tokenOctetCount: tokenOctetCount))
+        self.walker.skip(octetCount: octets.count - Int(self.walker.octetCount - countBefore))
+    }
+
+    private func wakeTime(_ since: Duration) -> Duration {
+        guard let silence = self.silence else { return self.deadline }
+        return min(self.deadline, since + silence)
+    }
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// What the owner of a ``FeedbackReader`` has to do about an event.
+public enum FeedbackStep: Hashable, Sendable {
+    /// Make the octets that came durable, and say so with ``FeedbackReader/timePassed(now:)`` when this time has come.
+    case spool(wakeAt: Duration)
+    /// Make the octets that came durable; nothing else.
+    case spoolOnly
+    /// Say ``FeedbackReader/timePassed(now:)`` when this time has come.
+    case wait(wakeAt: Duration)
+    /// Make durable all that came, then close; what still comes is spooled too.
+    case close
+    /// All is said: nothing comes any more.
+    case finish(FeedbackEnding)
+    /// Nothing.
+    case ignore
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Says quickly, and in memory of a bounded size, that a token is surely not on a list.
+///
+/// A Bloom filter with four bits a token. Tokens are random octets nearly always, but they are mixed all the same, since
+/// those of tests are not.
+struct PurgeFilter {
+    private var words: [UInt64]
+    private let mask: UInt64
+
+    /// Sixteen bits a token make about one wrong answer in 400; beyond half a million tokens a MiB there are more.
+    private static let bitCountPerToken = 16
+    /// 8 MiB, for four million tokens without loss.
+    private static let wordCountMax = 1 << 20
+    private static let wordCountMin = 16
+    private static let probeCount = 4
+
+    init(tokenCount: Int) {
+        var wordCount = Self.wordCountMin
+        while wordCount < Self.wordCountMax, wordCount * 64 / Self.bitCountPerToken < tokenCount { wordCount *= 2 }
+        self.words = Array(repeating: 0, count: wordCount)
+        self.mask = UInt64(wordCount * 64 - 1)
+    }
+
+    mutating func insert(_ token: UnsafeRawBufferPointer) {
+        var (bit, step) = Self.hash(token)
+        for _ in 0..<Self.probeCount {
+            let index = bit & self.mask
+            self.words[Int(index / 64)] |= 1 << (index % 64)
+            bit &+= step
+        }
+    }
+
+    /// Whether a token may have been inserted; `false` is certain.
+    func mayContain(_ token: UnsafeRawBufferPointer) -> Bool {
+        var (bit, step) = Self.hash(token)
+        for _ in 0..<Self.probeCount {
+            let index = bit & self.mask
+            guard self.words[Int(index / 64)] & 1 << (index % 64) != 0 else { return false }
+            bit &+= step
+        }
+        return true
+    }
+
+    private static func hash(_ token: UnsafeRawBufferPointer) -> (UInt64, UInt64) {
+        var state = UInt64(token.count)
+        var index = 0
+        while index + 8 <= token.count {
+            state = self.mix(state ^ token.loadUnaligned(fromByteOffset: index, as: UInt64.self))
+            index += 8
+        }
+        var rest: UInt64 = 0
+        while index < token.count {
+            rest = rest << 8 | UInt64(token[index])
+            index += 1
+        }
+        state = self.mix(state ^ rest)
+        return (state, self.mix(state) | 1)
+    }
+
+    /// The finalizer of SplitMix64.
+    private static func mix(_ value: UInt64) -> UInt64 {
+        var value = value &+ 0x9E37_79B9_7F4A_7C15
+        value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
+        return value ^ (value >> 31)
+    }
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// What forgetting did to a list.
+public struct PurgeForgetting: Hashable, Sendable {
+    /// Entries that went.
+    public var forgottenCount = 0
+    /// Entries that stay, since they failed at the time of the registration or later.
+    public var keptCount = 0
+    /// Tokens that were not on the list.
+    public var unknownCount = 0
+
+    /// Nothing.
+    public init() {}
+}

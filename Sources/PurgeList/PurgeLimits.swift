@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// The bounds of what a purge list holds and takes at a time.
+public enum PurgeLimits {
+    /// The longest token in octets, as in the binary protocol.
+    public static let tokenOctetCountMax = 100
+    /// The longest topic or source in octets of UTF-8.
+    public static let nameOctetCountMax = 255
+    /// The times that a list holds, in seconds since 1970: to the end of the year 9999, the last that ISO 8601 writes
+    /// with four digits.
+    public static let times: ClosedRange<Int64> = 0...253_402_300_799
+    /// How many entries are sorted and written at a time; about 11 MiB of them with tokens of 32 octets.
+    static let batchEntryCount = 131_072
+    /// The page cache of the connection that writes, in KiB.
+    static let cacheKibibyteCount = 16_384
+    /// How far the write-ahead file is cut back after a large transaction, in octets.
+    static let journalOctetCountMax = 16_777_216
+}

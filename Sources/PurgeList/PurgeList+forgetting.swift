@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import GRDB
+
+extension PurgeList {
+    /// Takes tokens off the list that registered later than they failed, in one transaction.
+    ///
+    /// When they registered is remembered, so that an older failure that is recorded afterwards does not bring them back.
+    ///
+    /// - Parameters:
+    ///   - registrations: the tokens; iterating must not use this list.
+    ///   - topic: the topic that they registered for; `nil` for all.
+    ///   - environment: the environment; `nil` for both.
+    /// - Returns: what became of them.
+    /// - Throws: ``PurgeListError``; then nothing is forgotten.
+    @discardableResult
+    public func forget(
+        _ registrations: some Sequence<PurgeRegistration>,
+        topic: String? = nil,
+        environment: PushEnvironment? = nil
+    ) throws -> PurgeForgetting {
+        try PurgeListError.translated(path: self.path) {
+            try self.pool.write { database in
+                var query = PurgeQuery()
+                query.topic = topic
+                query.environment = environment
+                let scopes = try PurgeList.scopes(database, matching: query).map(\.identifier)
+                let forgetting = try PurgeForgetter(database)
+                var result = PurgeForgetting()
+                for registration in registrations { try forgetting.forget(registration, in: scopes, &result) }
+                return result
+            }
+        }
+    }
+}
+
+/// The statements of one transaction that forgets.
+private struct PurgeForgetter {
+    private let delete: PurgeStatement
+    private let find: PurgeStatement
+    private let remember: PurgeStatement
+    private let renew: PurgeStatement
+
+    init(_ database: Database) throws {
+        self.delete = try PurgeStatement(
+            database,
+            sql: "DELETE FROM dead WHERE scope = ?1 AND token = ?2 AND failed_at < ?3"
+        )
+        self.find = try PurgeStatement(database, sql: "SELECT 1 FROM dead WHERE scope = ?1 AND token = ?2")
+        // Only what took an entry off the list is remembered: all registrations would be as many as there are devices.
+        self.remember = try PurgeStatement(
+            database,
+            sql: """
+                INSERT INTO registration (scope, token, registered_at) VALUES (?1, ?2, ?3)
+                ON CONFLICT (scope, token) DO UPDATE SET registered_at = max(registered_at, ?3)
+                """
+        )
+        self.renew = try PurgeStatement(
+            database,
+            sql: "UPDATE registration SET registered_at = max(registered_at, ?3) WHERE scope = ?1 AND token = ?2"
+        )
+    }
+
+    func forget(_ registration: PurgeRegistration, in scopes: [Int64], _ result: inout PurgeForgetting) throws {
+        if let time = registration.registeredAt, !PurgeLimits.times.contains(time) {
+            throw PurgeListError.time(field: "registeredAt", time)
+        }
+        try registration.token.withUnsafeBytes { token in
+            var isKnown = false
+            for scope in scopes {
+                let count = try self.run(self.delete, scope, token, registration.registeredAt ?? .max)
+                if let time = registration.registeredAt {
+                    _ = try self.run(count > 0 ? self.remember : self.renew, scope, token, time)
+                }
+                self.find.bind(scope, at: 1)
+                self.find.bind(token, at: 2)
+                let isKept = try count == 0 && self.find.hasRow()
+                result.forgottenCount += count
+                if isKept { result.keptCount += 1 }
+                isKnown = isKnown || isKept || count > 0
+            }
+            if !isKnown { result.unknownCount += 1 }
+        }
+    }
+
+    private func run(
+        _ statement: PurgeStatement,
+        _ scope: Int64,
+        _ token: UnsafeRawBufferPointer,
+        _ time: Int64
+    ) throws -> Int {
+        statement.bind(scope, at: 1)
+        statement.bind(token, at: 2)
+        statement.bind(time, at: 3)
+        return try statement.run()
+    }
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import FoundationEssentials
+import GRDB
+import Glibc
+
+/// A durable list of dead tokens: one SQLite file, with its write-ahead file beside it.
+///
+/// The key is topic, environment and token. Each call is one transaction, which is on the disk when the call returns.
+/// Any number of processes may use one file; readers and the one that writes do not wait for each other.
+/// Calls block, so they belong on threads that may.
+public final class PurgeList: Sendable {
+    /// The file.
+    public let path: String
+    let pool: DatabasePool
+
+    /// How long a call waits for other processes that write.
+    public static let busyDuration = Duration.seconds(10)
+
+    /// Opens a list, and brings a file of an older version to this one.
+    ///
+    /// - Parameters:
+    ///   - path: the file.
+    ///   - isMade: whether the file is made where it is not there; the default is `true`.
+    /// - Throws: ``PurgeListError``; a file that is no purge list, or of a newer version, is left as it is.
+    public init(path: String, isMade: Bool = true) throws {
+        self.path = path
+        self.pool = try PurgeListError.translated(path: path) {
+            guard isMade || access(path, F_OK) == 0 || errno != ENOENT else { throw PurgeListError.missing(path: path) }
+            if isMade { PurgeList.make(path) }
+            // Not yet the pool: it would switch to a write-ahead file what may be the database of another program.
+            let queue = try DatabaseQueue(path: path, configuration: PurgeList.configuration)
+            try PurgeSchema.migrate(queue, path: path)
+            try queue.close()
+            let pool = try DatabasePool(path: path, configuration: PurgeList.configuration)
+            // The spool of feedback is given up on the word that the list has it, so its word must outlive the power.
+            try pool.writeWithoutTransaction { database in
+                try database.execute(
+                    sql: "PRAGMA synchronous = FULL; PRAGMA cache_size = -\(PurgeLimits.cacheKibibyteCount)"
+                )
+            }
+            return pool
+        }
+    }
+
+    /// Makes an empty file that only its owner can read, since tokens are private data; SQLite makes those beside it alike.
+    ///
+    /// Where it cannot, SQLite will say so.
+    private static func make(_ path: String) {
+        // Never opens a file that is there: closing it would take away locks of other connections in this process.
+        let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        if descriptor >= 0 { close(descriptor) }
+    }
+
+    private static var configuration: Configuration {
+        var configuration = Configuration()
+        configuration.label = "purge list"
+        configuration.busyMode = .timeout(PurgeList.busyDuration / .seconds(1))
+        configuration.prepareDatabase { database in
+            try database.execute(sql: "PRAGMA journal_size_limit = \(PurgeLimits.journalOctetCountMax)")
+        }
+        return configuration
+    }
+
+    /// Whether a token is on the list.
+    ///
+    /// - Parameters:
+    ///   - token: the octets of the token.
+    ///   - topic: the app's bundle identifier.
+    ///   - environment: where the token is from.
+    /// - Returns: whether it is.
+    /// - Throws: ``PurgeListError``.
+    public func contains(token: [UInt8], topic: String, environment: PushEnvironment) throws -> Bool {
+        try PurgeListError.translated(path: self.path) {
+            try self.pool.read { database in
+                try Bool.fetchOne(
+                    database,
+                    sql: """
+                        SELECT EXISTS (SELECT 1 FROM dead JOIN scope ON scope.id = dead.scope
+                        WHERE topic = ? AND environment = ? AND token = ?)
+                        """,
+                    arguments: [topic, environment.rawValue, Data(token)]
+                ) ?? false
+            }
+        }
+    }
+}

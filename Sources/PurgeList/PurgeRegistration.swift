@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// A token that an app registered again.
+public struct PurgeRegistration: Hashable, Sendable {
+    /// The token, 1 to 100 octets.
+    public var token: [UInt8]
+    /// When, in seconds since 1970; `nil` for a person's word, which holds whenever the token failed.
+    public var registeredAt: Int64?
+
+    /// Makes a registration.
+    ///
+    /// - Parameters:
+    ///   - token: 1 to 100 octets.
+    ///   - registeredAt: when, in seconds since 1970; `nil` where it holds whenever the token failed.
+    public init(token: [UInt8], registeredAt: Int64?) {
+        self.token = token
+        self.registeredAt = registeredAt
+    }
+}

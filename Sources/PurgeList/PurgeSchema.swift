@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import GRDB
+
+/// The tables of the file, by version.
+///
+/// `application_id` tells a purge list from other databases, and `user_version` is its version.
+enum PurgeSchema {
+    /// "APNP".
+    static let applicationIdentifier: Int32 = 0x4150_4E50
+
+    /// What leads from each version to the next, from version 0, an empty file, on.
+    static let steps = [
+        // A row of `dead` is its key, so that a token costs one tree and about 45 octets.
+        """
+        CREATE TABLE scope (
+            id INTEGER PRIMARY KEY,
+            topic TEXT NOT NULL,
+            environment TEXT NOT NULL CHECK (environment IN ('production', 'sandbox')),
+            UNIQUE (topic, environment)
+        );
+        CREATE TABLE source (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+        CREATE TABLE dead (
+            scope INTEGER NOT NULL REFERENCES scope (id),
+            token BLOB NOT NULL CHECK (typeof(token) = 'blob' AND length(token) BETWEEN 1 AND 100),
+            failed_at INTEGER NOT NULL,
+            first_seen INTEGER NOT NULL,
+            source INTEGER NOT NULL REFERENCES source (id),
+            PRIMARY KEY (scope, token)
+        ) WITHOUT ROWID;
+        """,
+        // Without it, an old failure that is read again would bring back what registered since.
+        """
+        CREATE TABLE registration (
+            scope INTEGER NOT NULL REFERENCES scope (id),
+            token BLOB NOT NULL CHECK (typeof(token) = 'blob' AND length(token) BETWEEN 1 AND 100),
+            registered_at INTEGER NOT NULL,
+            PRIMARY KEY (scope, token)
+        ) WITHOUT ROWID;
+        """,
+    ]
+
+    /// The version that this program makes.
+    static var version: Int { self.steps.count }
+
+    /// Brings a file to the version of this program.
+    ///
+    /// Nothing is written to a file that is none of ours, or newer.
+    static func migrate(_ queue: DatabaseQueue, path: String) throws {
+        guard try queue.unsafeRead({ try self.check($0, path: path) }) < self.version else { return }
+        // Checked again under the lock, since two processes may be here at a time.
+        try queue.inDatabase { database in
+            try database.inTransaction(.immediate) {
+                for step in self.steps[try self.check(database, path: path)...] { try database.execute(sql: step) }
+                try database.execute(sql: "PRAGMA application_id = \(self.applicationIdentifier)")
+                try database.execute(sql: "PRAGMA user_version = \(self.version)")
+                return .commit
+            }
+        }
+    }
+
+    /// Finds the version of a file.
+    private static func check(_ database: Database, path: String) throws -> Int {
+        let identifier = try Int32.fetchOne(database, sql: "PRAGMA application_id") ?? 0
+        let version = try Int.fetchOne(database, sql: "PRAGMA user_version") ?? 0
+        guard identifier == self.applicationIdentifier else {
+            let tableCount = try Int.fetchOne(database, sql: "SELECT count(*) FROM sqlite_master") ?? 0
+            guard identifier == 0, version == 0, tableCount == 0 else { throw PurgeListError.notAPurgeList(path: path) }
+            return 0
+        }
+        guard version <= self.version else {
+            throw PurgeListError.newerVersion(path: path, found: version, known: self.version)
+        }
+        guard version > 0 else { throw PurgeListError.corrupt(path: path, detail: "it has no version") }
+        return version
+    }
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSFeedback
+import APNSGateway
+import APNSTestKit
+import APNSWire
+import Foundation
+import NIOCore
+import OpenSSLTLS
+import Testing
+
+/// Drains from our front over TLS, in good and bad order.
+@Suite(.timeLimit(.minutes(2))) struct FeedbackDrainTests {
+    typealias Fixture = FeedbackFixture
+
+    let folder: FeedbackFolder
+
+    init() throws { self.folder = try FeedbackFolder() }
+
+    func expectList(_ tuples: some Sequence<FeedbackTuple>) throws {
+        #expect(try self.folder.tokens() == Set(tuples.map(\.token.octets)))
+    }
+
+    @Test func `a list goes to the purge list, leaves the service, and the spool is empty`() async throws {
+        let tuples = try Fixture.tuples(5000)
+        let store = MemoryStore(tuples)
+        let outcome = try await self.folder.drain(store)
+        #expect(outcome.failure == nil)
+        #expect(outcome.ending?.cause == .closed && outcome.tupleCount == 5000)
+        #expect(outcome.change.addedCount == Set(tuples.map(\.token)).count)
+        try self.expectList(tuples)
+        #expect(store.count == 0 && self.folder.files.isEmpty)
+        let again = try await self.folder.drain(store)
+        #expect(again.failure == nil && again.tupleCount == 0 && again.ending?.cause == .closed)
+    }
+
+    @Test func `silence ends a drain from a service that stays open`() async throws {
+        let tuples = try Fixture.tuples(100)
+        let store = MemoryStore(tuples)
+        let outcome = try await self.folder.drain(store, front: Fixture.front { $0.closesBehindList = false }) {
+            $0.silence = .milliseconds(200)
+        }
+        #expect(outcome.failure == nil && outcome.ending?.cause == .silence && outcome.tupleCount == 100)
+        #expect(store.acknowledgedCount == 1 && self.folder.files.isEmpty)
+        try self.expectList(tuples)
+    }
+
+    @Test func `the deadline ends a drain that drips, and what came is kept`() async throws {
+        let tuples = try Fixture.tuples(1000)
+        let store = MemoryStore(tuples) {
+            $0.dripOctetCount = 7
+            $0.dripMilliseconds = 1
+        }
+        let outcome = try await self.folder.drain(store) { $0.deadline = .milliseconds(300) }
+        #expect(outcome.failure == nil && outcome.ending?.cause == .deadline)
+        #expect(outcome.tupleCount > 0 && outcome.tupleCount < 1000 && store.count == 1000)
+        try self.expectList(tuples.prefix(Int(outcome.tupleCount)))
+    }
+
+    @Test(arguments: [1, 7]) func `drips of a few octets make the same list`(_ octetCount: Int) async throws {
+        let tuples = try Fixture.tuples(60)
+        let store = MemoryStore(tuples) {
+            $0.dripOctetCount = octetCount
+            $0.dripMilliseconds = 0
+        }
+        let outcome = try await self.folder.drain(store)
+        #expect(outcome.failure == nil && outcome.tupleCount == 60)
+        try self.expectList(tuples)
+    }
+
+    @Test func `a tuple without its end is set aside, and all before it is on the list`() async throws {
+        let tuples = try Fixture.tuples(50)
+        var octets = 0
+        for tuple in tuples { octets += 6 + tuple.token.octetCount }
+        let store = MemoryStore(tuples) { $0.cutOctetCount = octets - 3 }
+        let outcome = try await self.folder.drain(store)
+        #expect(outcome.failure == nil && outcome.tupleCount == 49)
+        #expect((outcome.ending?.partialOctetCount ?? 0) > 0)
+        let leftover = try #require(outcome.leftovers.first)
+        #expect(leftover.kind == .partial && outcome.leftovers.count == 1)
+        let last = tuples[49].token.octets.dropLast(3)
+        #expect(FileManager.default.contents(atPath: leftover.path)?.suffix(last.count) == Data(last))
+        try self.expectList(tuples.prefix(49))
+        #expect(store.count == 50)
+        #expect("\(leftover)".contains(leftover.path))
+    }
+
+    @Test(arguments: [FeedbackManner.Cut.abrupt, .reset])
+    func `a connection that breaks is a failure that keeps what came`(_ cut: FeedbackManner.Cut) async throws {
+        let tuples = try Fixture.tuples(50)
+        let store = MemoryStore(tuples) {
+            $0.cutOctetCount = 1000
+            $0.cut = cut
+        }
+        let outcome = try await self.folder.drain(store)
+        guard case .unavailable = outcome.failure else {
+            Issue.record("\(String(describing: outcome.failure))")
+            return
+        }
+        #expect(store.count == 50)
+        try self.expectList(tuples.prefix(Int(outcome.tupleCount)))
+    }
+
+    @Test func `a service of an authority that is not trusted is not read`() async throws {
+        let stranger = try ThrowawayAuthority().issueServer()
+        let store = MemoryStore(try Fixture.tuples(5))
+        let outcome = try await self.folder.drain(store, front: Fixture.front { $0.identity = stranger.identity })
+        guard case .notPermitted = outcome.failure else {
+            Issue.record("\(String(describing: outcome.failure))")
+            return
+        }
+        #expect(store.openedCount == 0 && self.folder.files.isEmpty)
+    }
+
+    @Test func `a service with another name is not read`() async throws {
+        let other = try Fixture.authority.get().issueServer(names: ["other.example"])
+        let store = MemoryStore(try Fixture.tuples(5))
+        let outcome = try await self.folder.drain(store, front: Fixture.front { $0.identity = other.identity })
+        guard case .notPermitted(_, TLSError.wrongHost) = outcome.failure else {
+            Issue.record("\(String(describing: outcome.failure))")
+            return
+        }
+        #expect(store.openedCount == 0)
+    }
+
+    @Test func `a provider of another app is refused`() async throws {
+        let other = try Fixture.authority.get().issueClient(topic: "com.example.other")
+        var tls = try Fixture.tls()
+        tls.identity = other.identity
+        let store = MemoryStore(try Fixture.tuples(5))
+        let outcome = try await FeedbackFront.withRunning(try Fixture.front(), store: store) { [tls, folder] front in
+            try await folder.drain(port: try await front.boundAddress.port ?? 0, tls: tls)
+        }
+        #expect(outcome.tupleCount == 0 && store.openedCount == 0)
+    }
+
+    @Test func `a port where nobody listens is unavailable`() async throws {
+        let outcome = try await self.folder.drain(port: 1)
+        guard case .unavailable = outcome.failure else {
+            Issue.record("\(String(describing: outcome.failure))")
+            return
+        }
+    }
+
+    @Test func `where the entries cannot be told, the segment stays and is told again`() async throws {
+        struct Full: Error {}
+        let store = MemoryStore(try Fixture.tuples(10))
+        let folder = self.folder
+        try await FeedbackFront.withRunning(try Fixture.front(), store: store) { front in
+            let port = try await front.boundAddress.port ?? 0
+            let outcome = try await folder.drain(port: port, onEntry: { _ in throw Full() })
+            guard case .output(is Full) = outcome.failure else {
+                Issue.record("\(String(describing: outcome.failure))")
+                return
+            }
+            #expect(folder.files.count == 1 && store.count == 0)
+            let again = try await folder.drain(port: port)
+            #expect(again.failure == nil && again.replayedTupleCount == 10 && folder.files.isEmpty)
+        }
+        #expect(try self.folder.tokens().count == 10)
+    }
+
+    @Test func `a second drain of the same topic says who is at it`() async throws {
+        let lock = try self.folder.spool.lock(Fixture.scope)
+        let outcome = try await self.folder.drain(port: 1)
+        guard case .spool(.held(_, let holder)) = outcome.failure else {
+            Issue.record("\(String(describing: outcome.failure))")
+            return
+        }
+        #expect(holder == getpid())
+        withExtendedLifetime(lock) {}
+    }
+
+    @Test func `octets that are no tuples name the offset, and are kept`() async throws {
+        let folder = self.folder
+        let service = try Fixture.service.get()
+        let first = try Fixture.tuple(40)
+        try await OctetServer.withRunning(identity: service.identity, first.octets + Array("HTTP/1.1 400".utf8)) {
+            port in
+            let outcome = try await folder.drain(port: port)
+            let offset = UInt64(first.octets.count)
+            #expect(outcome.ending?.cause == .malformed(offset: offset, tokenOctetCount: 0x2F31))
+            #expect(outcome.tupleCount == 1 && outcome.leftovers.map(\.kind) == [.malformed])
+            #expect("\(outcome.leftovers)".contains("octet \(offset)"))
+        }
+        try self.expectList([first])
+        #expect(self.folder.files.map { ($0 as NSString).pathExtension } == ["malformed"])
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSFeedback
+import APNSGateway
+import APNSTestKit
+import APNSWire
+import Foundation
+import Logging
+import NIOConcurrencyHelpers
+import NIOCore
+import OpenSSLTLS
+
+/// Certificates, made once.
+enum FeedbackFixture {
+    static let topic = "com.example.app"
+    static let scope = PurgeScope(topic: topic, environment: .sandbox)
+    static let authority = Result { try ThrowawayAuthority() }
+    static let service = Result { try Self.authority.get().issueServer() }
+    static let provider = Result { try Self.authority.get().issueClient(topic: Self.topic) }
+
+    static func tls() throws -> TLSConfiguration {
+        let trust = TLSTrust.pem(try Self.authority.get().certificatePEM)
+        return .client(identity: try Self.provider.get().identity, trust: trust)
+    }
+
+    static func front(
+        _ change: (inout FeedbackFrontConfiguration) -> Void = { _ in }
+    ) throws -> FeedbackFrontConfiguration {
+        var configuration = FeedbackFrontConfiguration(
+            identity: try Self.service.get().identity,
+            clientTrust: .pem(try Self.authority.get().certificatePEM)
+        )
+        configuration.port = 0
+        configuration.closingPause = .milliseconds(10)
+        change(&configuration)
+        return configuration
+    }
+
+    /// A tuple whose token has a length of its own.
+    static func tuple(_ number: Int) throws -> FeedbackTuple {
+        let count = 1 + number % 100
+        var octets = [UInt8](repeating: UInt8(number & 255), count: max(3, count))
+        octets[0] = UInt8(number >> 16 & 255)
+        octets[1] = UInt8(number >> 8 & 255)
+        octets[2] = UInt8(number & 255)
+        return FeedbackTuple(failedAt: UInt32(1_600_000_000 + number), token: try DeviceToken(octets: octets))
+    }
+
+    static func tuples(_ count: Int) throws -> [FeedbackTuple] { try (0..<count).map { try Self.tuple($0) } }
+}
+
+/// A list in memory that notes what was acknowledged.
+final class MemoryStore: FeedbackStore {
+    private struct State {
+        var tuples: [FeedbackTuple]
+        var openedCount = 0
+        var acknowledgedCount = 0
+    }
+
+    private let state: NIOLockedValueBox<State>
+    let manner: FeedbackManner
+
+    init(_ tuples: [FeedbackTuple], _ change: (inout FeedbackManner) -> Void = { _ in }) {
+        self.state = NIOLockedValueBox(State(tuples: tuples))
+        var manner = FeedbackManner()
+        change(&manner)
+        self.manner = manner
+    }
+
+    var count: Int { self.state.withLockedValue(\.tuples.count) }
+    var openedCount: Int { self.state.withLockedValue(\.openedCount) }
+    var acknowledgedCount: Int { self.state.withLockedValue(\.acknowledgedCount) }
+
+    func open(_ provider: ProviderConnection) -> (any FeedbackList)? {
+        guard provider.identity.topic == FeedbackFixture.topic else { return nil }
+        let tuples = self.state.withLockedValue { state in
+            state.openedCount += 1
+            return state.tuples
+        }
+        return List(self, tuples)
+    }
+
+    private final class List: FeedbackList {
+        private let store: MemoryStore
+        private let tuples: [FeedbackTuple]
+        private var index = 0
+
+        init(_ store: MemoryStore, _ tuples: [FeedbackTuple]) {
+            self.store = store
+            self.tuples = tuples
+        }
+
+        var manner: FeedbackManner { self.store.manner }
+
+        func next(_ countMax: Int) -> [FeedbackTuple] {
+            let portion = self.tuples[self.index...].prefix(countMax)
+            self.index += portion.count
+            return Array(portion)
+        }
+
+        func acknowledge() {
+            self.store.state.withLockedValue { state in
+                state.tuples.removeFirst(self.index)
+                state.acknowledgedCount += 1
+            }
+        }
+    }
+}
+
+/// A folder with a spool and a purge list; removed with this object.
+final class FeedbackFolder: Sendable {
+    let path: String
+    let spool: FeedbackSpool
+    let list: PurgeList
+
+    init() throws {
+        let path = FileManager.default.temporaryDirectory.appending(path: "feedback-\(UUID().uuidString)").path
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+        self.path = path
+        self.spool = try FeedbackSpool(folder: path + "/spool")
+        self.list = try PurgeList(path: path + "/dead.sqlite")
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: self.path) }
+
+    /// The files of the spool, without locks.
+    var files: [String] {
+        let names = try? FileManager.default.contentsOfDirectory(atPath: self.spool.folder)
+        return (names ?? []).filter { !$0.hasSuffix(".lock") && !$0.hasSuffix(".next") }.sorted()
+    }
+
+    /// The tokens of the list.
+    func tokens() throws -> Set<[UInt8]> {
+        var tokens: Set<[UInt8]> = []
+        try self.list.entries { tokens.insert($0.token) }
+        return tokens
+    }
+
+    /// One drain from a port.
+    func drain(
+        port: Int,
+        tls: TLSConfiguration? = nil,
+        onEntry: (@Sendable (PurgeEntry) throws -> Void)? = nil,
+        _ change: (inout FeedbackConfiguration) -> Void = { _ in }
+    ) async throws -> FeedbackOutcome {
+        var configuration = FeedbackConfiguration(
+            endpoint: Endpoint(host: "localhost", port: port),
+            tls: try tls ?? FeedbackFixture.tls(),
+            scope: FeedbackFixture.scope
+        )
+        configuration.silence = .seconds(20)
+        configuration.deadline = .seconds(40)
+        change(&configuration)
+        let logger = Logger(label: "tests", factory: { _ in SwiftLogNoOpLogHandler() })
+        let drain = FeedbackDrain(configuration, spool: self.spool, list: self.list, logger: logger, onEntry: onEntry)
+        return await drain.run()
+    }
+
+    /// One drain from a front over a store.
+    func drain(
+        _ store: MemoryStore,
+        front: FeedbackFrontConfiguration? = nil,
+        _ change: @escaping @Sendable (inout FeedbackConfiguration) -> Void = { _ in }
+    ) async throws -> FeedbackOutcome {
+        try await FeedbackFront.withRunning(try front ?? FeedbackFixture.front(), store: store) { front in
+            try await self.drain(port: try await front.boundAddress.port ?? 0, change)
+        }
+    }
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import Foundation
+import Testing
+
+@testable import APNSFeedback
+
+/// Segments as a crash, a bad disk or another release leaves them.
+@Suite(.timeLimit(.minutes(2))) struct FeedbackSpoolTests {
+    typealias Fixture = FeedbackFixture
+
+    let folder: FeedbackFolder
+
+    init() throws { self.folder = try FeedbackFolder() }
+
+    /// Writes a segment with these portions.
+    func segment(_ portions: [[UInt8]], isFinished: Bool = true) throws -> String {
+        let header = SpoolHeader(scope: Fixture.scope, host: "localhost", startedAt: 1_700_000_000)
+        let segment = try self.folder.spool.begin(header)
+        for portion in portions { try portion.withUnsafeBytes { try segment.append($0) } }
+        if isFinished { try segment.finish() }
+        return segment.path
+    }
+
+    func replay() throws -> SpoolImport.Result {
+        try SpoolImport.replay(Fixture.scope, of: self.folder.spool, into: self.folder.list, now: 5, onEntry: nil)
+    }
+
+    static func octets(_ range: Range<Int>) throws -> [UInt8] { try range.flatMap { try Fixture.tuple($0).octets } }
+
+    var endings: [String] { self.folder.files.map { ($0 as NSString).pathExtension } }
+
+    @Test(arguments: [true, false]) func `what an earlier run left is recorded once`(_ isFinished: Bool) throws {
+        let octets = try Self.octets(0..<100)
+        let portions = [Array(octets[..<1000]), Array(octets[1000..<1001]), Array(octets[1001...])]
+        _ = try self.segment(portions, isFinished: isFinished)
+        _ = try self.segment(portions, isFinished: isFinished)
+        let result = try self.replay()
+        #expect(result.tupleCount == 200 && result.leftovers.isEmpty)
+        #expect(result.change.addedCount == 100 && result.change.unchangedCount == 100)
+        #expect(self.folder.files.isEmpty)
+        #expect(try self.replay().tupleCount == 0)
+    }
+
+    /// Goal: a process that is killed at any octet of an append loses no record that was whole.
+    ///
+    /// Method: cut the file at every length.
+    @Test func `a segment that was cut short at any octet gives all whole records`() throws {
+        let portions = try [Self.octets(0..<3), Self.octets(3..<5), Self.octets(5..<6)]
+        let path = try self.segment(portions)
+        let whole = try #require(FileManager.default.contents(atPath: path))
+        try FileManager.default.removeItem(atPath: path)
+        let headerOctetCount = SpoolHeader(scope: Fixture.scope, host: "localhost", startedAt: 1_700_000_000).octets
+            .count
+        for count in 0...whole.count {
+            let folder = try FeedbackFolder()
+            let name = Fixture.scope.fileStem + ".1-1-0.spool"
+            try whole.prefix(count).write(to: URL(filePath: folder.spool.folder + "/" + name))
+            let result = try SpoolImport.replay(
+                Fixture.scope,
+                of: folder.spool,
+                into: folder.list,
+                now: 5,
+                onEntry: nil
+            )
+            var expected = 0
+            var end = headerOctetCount
+            for (portion, tuples) in zip(portions, [3, 2, 1]) {
+                end += SpoolFormat.recordHeaderOctetCount + portion.count
+                if count >= end { expected += tuples }
+            }
+            #expect(result.tupleCount == UInt64(expected), "cut at \(count) of \(whole.count)")
+            #expect(!result.leftovers.contains { $0.kind == .damaged }, "cut at \(count): \(result.leftovers)")
+        }
+    }
+
+    /// Goal: a damaged segment purges nothing and is kept.
+    ///
+    /// Method: change each octet of a finished segment in turn. Only a change of the length in its end mark looks like a
+    /// crash at the next record; nothing before that is changed then.
+    @Test func `a change of any octet is found, and nothing of the segment is recorded`() throws {
+        let path = try self.segment([try Self.octets(0..<2), try Self.octets(2..<3)])
+        let whole = try #require(FileManager.default.contents(atPath: path))
+        for index in 0..<whole.count {
+            var changed = whole
+            changed[index] ^= 0x10
+            let folder = try FeedbackFolder()
+            let name = Fixture.scope.fileStem + ".1-1-0.spool"
+            try changed.write(to: URL(filePath: folder.spool.folder + "/" + name))
+            let run = Result {
+                try SpoolImport.replay(Fixture.scope, of: folder.spool, into: folder.list, now: 5, onEntry: nil)
+            }
+            let endMark = whole.count - SpoolFormat.recordHeaderOctetCount
+            switch run {
+            case .success(let result) where (endMark..<endMark + 4).contains(index) && result.tupleCount == 3:
+                #expect(result.leftovers.map(\.kind) == [.torn], "octet \(index)")
+                continue
+            case .success(let result):
+                #expect(result.tupleCount == 0, "octet \(index)")
+                #expect(result.leftovers.map(\.kind) == [.damaged], "octet \(index): \(result.leftovers)")
+                let aside = try #require(result.leftovers.first?.path)
+                #expect(FileManager.default.contents(atPath: aside) == changed, "octet \(index)")
+            case .failure(FeedbackError.newerSpool): #expect(index == 7)
+            case .failure(let error): Issue.record("octet \(index): \(error)")
+            }
+            #expect(try folder.tokens().isEmpty, "octet \(index)")
+        }
+    }
+
+    @Test func `zeros behind a segment are a tail that the power cut off`() throws {
+        let path = try self.segment([try Self.octets(0..<4)], isFinished: false)
+        let file = try FileHandle(forWritingTo: URL(filePath: path))
+        try file.seekToEnd()
+        try file.write(contentsOf: Data(count: 5000))
+        try file.close()
+        let result = try self.replay()
+        #expect(result.tupleCount == 4 && result.leftovers.map(\.kind) == [.torn] && self.endings == ["torn"])
+    }
+
+    @Test func `a tuple whose end an earlier run did not read is kept and told`() throws {
+        let octets = try Self.octets(30..<32)
+        _ = try self.segment([octets.dropLast(5)], isFinished: false)
+        let result = try self.replay()
+        #expect(result.tupleCount == 1 && self.endings == ["partial"])
+        #expect(result.leftovers.first?.isFromEarlier == true)
+        #expect(try self.replay().leftovers.isEmpty)
+    }
+
+    @Test func `the spool of a newer release is left alone`() throws {
+        let path = try self.segment([try Self.octets(0..<4)])
+        var octets = try #require(FileManager.default.contents(atPath: path))
+        octets[7] = 9
+        try octets.write(to: URL(filePath: path))
+        #expect(throws: FeedbackError.self) { try self.replay() }
+        #expect(FileManager.default.contents(atPath: path) == octets)
+    }
+
+    @Test func `names of topics are safe as names of files`() {
+        let scope = PurgeScope(topic: "../a b_c/é", environment: .production)
+        #expect(scope.fileStem == "..%2Fa%20b%5Fc%2F%C3%A9_production")
+    }
+
+    @Test func `a lock that is let go is free`() throws {
+        for _ in 0..<3 { withExtendedLifetime(try self.folder.spool.lock(Fixture.scope)) {} }
+    }
+}

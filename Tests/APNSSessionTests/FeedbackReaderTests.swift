@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Testing
+
+@testable import APNSSession
+
+@Suite(.timeLimit(.minutes(1))) struct FeedbackReaderTests {
+    static func reader() -> FeedbackReader { FeedbackReader(silence: .seconds(5), deadline: .seconds(60), now: .zero) }
+
+    /// A tuple with a token of so many octets.
+    static func tuple(_ tokenOctetCount: Int, octet: UInt8 = 0xAB) -> [UInt8] {
+        [0x5F, 0x00, 0x00, 0x01, UInt8(tokenOctetCount >> 8), UInt8(tokenOctetCount & 255)]
+            + [UInt8](repeating: octet, count: tokenOctetCount)
+    }
+
+    static func ending(
+        _ cause: FeedbackEnding.Cause,
+        tuples: UInt64 = 0,
+        octets: UInt64 = 0,
+        partial: Int = 0
+    ) -> FeedbackStep {
+        .finish(FeedbackEnding(cause: cause, tupleCount: tuples, octetCount: octets, partialOctetCount: partial))
+    }
+
+    // MARK: States and events
+
+    enum State: CaseIterable, Sendable {
+        case reading, closed, silent, malformed, finished
+
+        func make() -> FeedbackReader {
+            var reader = FeedbackReaderTests.reader()
+            switch self {
+            case .reading: break
+            case .closed: _ = reader.peerClosed()
+            case .silent: _ = reader.timePassed(now: .seconds(5))
+            case .malformed: _ = reader.received([0, 0, 0, 0, 0, 0], now: .zero)
+            case .finished: _ = reader.connectionClosed()
+            }
+            return reader
+        }
+    }
+
+    enum Event: CaseIterable, Sendable {
+        case octets, peerClosed, failed, stop, time, connectionClosed
+
+        func happen(to reader: inout FeedbackReader) -> FeedbackStep {
+            switch self {
+            case .octets: reader.received(FeedbackReaderTests.tuple(1), now: .seconds(1))
+            case .peerClosed: reader.peerClosed()
+            case .failed: reader.failed()
+            case .stop: reader.stop()
+            case .time: reader.timePassed(now: .seconds(61))
+            case .connectionClosed: reader.connectionClosed()
+            }
+        }
+    }
+
+    static func expected(_ state: State, _ event: Event) -> FeedbackStep {
+        let malformed = FeedbackEnding.Cause.malformed(offset: 0, tokenOctetCount: 0)
+        switch (state, event) {
+        case (.finished, _): return .ignore
+        case (.reading, .octets): return .spool(wakeAt: .seconds(6))
+        case (.reading, .connectionClosed): return Self.ending(.failed)
+        case (.reading, _): return .close
+        case (_, .octets): return .spoolOnly
+        case (.closed, .connectionClosed): return Self.ending(.closed)
+        case (.silent, .connectionClosed): return Self.ending(.silence)
+        case (.malformed, .connectionClosed): return Self.ending(malformed, octets: 6, partial: 6)
+        case (_, _): return .ignore
+        }
+    }
+
+    @Test(arguments: State.allCases, Event.allCases)
+    func `each event in each state has its step`(_ state: State, _ event: Event) {
+        var reader = state.make()
+        #expect(event.happen(to: &reader) == Self.expected(state, event))
+    }
+
+    // MARK: Time
+
+    @Test func `silence counts from the last octet, and the deadline from the begin`() {
+        var reader = Self.reader()
+        #expect(reader.begin() == .wait(wakeAt: .seconds(5)))
+        #expect(reader.timePassed(now: .seconds(4)) == .wait(wakeAt: .seconds(5)))
+        #expect(reader.received([1], now: .seconds(4)) == .spool(wakeAt: .seconds(9)))
+        #expect(reader.timePassed(now: .seconds(5)) == .wait(wakeAt: .seconds(9)))
+        #expect(reader.received([2], now: .seconds(58)) == .spool(wakeAt: .seconds(60)))
+        #expect(reader.timePassed(now: .seconds(60)) == .close)
+        #expect(reader.connectionClosed() == Self.ending(.deadline, octets: 2, partial: 2))
+    }
+
+    @Test func `without a limit of silence only the deadline counts`() {
+        var reader = FeedbackReader(silence: nil, deadline: .seconds(60), now: .zero)
+        #expect(reader.begin() == .wait(wakeAt: .seconds(60)))
+        #expect(reader.timePassed(now: .seconds(59)) == .wait(wakeAt: .seconds(60)))
+        #expect(reader.timePassed(now: .seconds(60)) == .close)
+    }
+
+    @Test func `what comes while closing is counted and spooled`() {
+        var reader = Self.reader()
+        #expect(reader.timePassed(now: .seconds(5)) == .close)
+        #expect(reader.received(Self.tuple(32), now: .seconds(6)) == .spoolOnly)
+        #expect(reader.connectionClosed() == Self.ending(.silence, tuples: 1, octets: 38))
+    }
+
+    // MARK: Tuples
+
+    @Test(arguments: [1, 2, 31, 32, 33, 99, 100]) func `tokens of 1 to 100 octets are whole at every split`(
+        _ count: Int
+    ) {
+        let octets = Self.tuple(count) + Self.tuple(101 - count)
+        for split in 0...octets.count {
+            var reader = Self.reader()
+            _ = reader.received(Array(octets[..<split]), now: .zero)
+            let isInside = split > 0 && split != 6 + count && split != octets.count
+            var other = reader
+            _ = other.peerClosed()
+            guard case .finish(let early) = other.connectionClosed() else {
+                Issue.record("no ending at \(split)")
+                return
+            }
+            #expect((early.partialOctetCount > 0) == isInside, "split at \(split)")
+            _ = reader.received(Array(octets[split...]), now: .zero)
+            _ = reader.peerClosed()
+            #expect(reader.connectionClosed() == Self.ending(.closed, tuples: 2, octets: UInt64(octets.count)))
+        }
+    }
+
+    @Test(arguments: [0, 101, 256, 65_535]) func `a token of any other length names its offset`(_ count: Int) {
+        let bad: [UInt8] = [1, 2, 3, 4, UInt8(count >> 8), UInt8(count & 255)]
+        let octets = Self.tuple(32) + Self.tuple(7) + bad + [9, 9, 9]
+        let cause = FeedbackEnding.Cause.malformed(offset: 51, tokenOctetCount: count)
+        var drip = Self.reader()
+        for octet in octets { _ = drip.received([octet], now: .zero) }
+        var whole = Self.reader()
+        #expect(whole.received(octets, now: .zero) == .close)
+        for var reader in [drip, whole] {
+            #expect(reader.received([1], now: .zero) == .spoolOnly)
+            #expect(reader.connectionClosed() == Self.ending(cause, tuples: 2, octets: 61, partial: 6))
+        }
+    }
+
+    /// Goal: where octets are split changes nothing.
+    ///
+    /// Method: tuples of random lengths, now and then a bad one or a cut, fed in random portions and at once.
+    @Test(arguments: 0..<300 as Range<UInt64>) func `splits change nothing`(seed: UInt64) {
+        var random = SplitMix64(seed: seed)
+        var octets: [UInt8] = []
+        for _ in 0..<random.below(50) { octets += Self.tuple(1 + random.below(100), octet: UInt8(random.below(256))) }
+        if random.chance(30) { octets += [0, 0, 0, 0, 1, UInt8(random.below(256))] + [UInt8](repeating: 3, count: 9) }
+        if random.chance(50) { octets.removeLast(random.below(octets.count)) }
+        var whole = Self.reader()
+        _ = whole.received(octets, now: .zero)
+        var split = Self.reader()
+        var rest = octets[...]
+        while !rest.isEmpty {
+            let portion = rest.prefix(1 + random.below(random.chance(50) ? 3 : 80))
+            rest = rest.dropFirst(portion.count)
+            _ = split.received(Array(portion), now: .zero)
+        }
+        _ = (whole.peerClosed(), split.peerClosed())
+        let (one, other) = (whole.connectionClosed(), split.connectionClosed())
+        #expect(one == other, "seed \(seed)")
+        guard case .finish(let ending) = one else {
+            Issue.record("no ending, seed \(seed)")
+            return
+        }
+        #expect(ending.octetCount == UInt64(octets.count), "seed \(seed)")
+    }
+}
+
+extension FeedbackReader {
+    fileprivate mutating func received(_ octets: [UInt8], now: Duration) -> FeedbackStep {
+        octets.withUnsafeBytes { self.received($0, now: now) }
+    }
+}

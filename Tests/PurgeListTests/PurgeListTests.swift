@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import PurgeList
+import Testing
+
+@Suite("Purge list", .timeLimit(.minutes(2)))
+struct PurgeListTests {
+    let folder: TemporaryFolder
+    let list: PurgeList
+
+    init() throws {
+        self.folder = try TemporaryFolder()
+        self.list = try PurgeList(path: self.folder.path + "/purge.db")
+    }
+
+    static func entry(
+        _ token: [UInt8],
+        failedAt: Int64 = 1000,
+        firstSeen: Int64 = 2000,
+        topic: String = "com.example.app",
+        environment: PushEnvironment = .production,
+        source: String = "feedback"
+    ) -> PurgeEntry {
+        PurgeEntry(
+            topic: topic,
+            environment: environment,
+            token: token,
+            failedAt: failedAt,
+            firstSeen: firstSeen,
+            source: source
+        )
+    }
+
+    private func all(_ query: PurgeQuery = PurgeQuery()) throws -> [PurgeEntry] {
+        var entries: [PurgeEntry] = []
+        try self.list.entries(matching: query) { entries.append($0) }
+        return entries
+    }
+
+    @Test("The newest failure stays, with its source, and the earliest time of being seen")
+    func newestFailureStays() throws {
+        let first = Self.entry([1, 2, 3])
+        #expect(try self.list.record([first]).addedCount == 1)
+        #expect(try self.list.record([first]).unchangedCount == 1)
+        #expect(try self.list.record([Self.entry([1, 2, 3], failedAt: 900, source: "import:old")]).unchangedCount == 1)
+        #expect(try self.all() == [first])
+        let newer = Self.entry([1, 2, 3], failedAt: 1100, firstSeen: 3000, source: "http2:Unregistered")
+        #expect(try self.list.record([newer]).updatedCount == 1)
+        #expect(
+            try self.all() == [Self.entry([1, 2, 3], failedAt: 1100, firstSeen: 2000, source: "http2:Unregistered")]
+        )
+    }
+
+    @Test("Topic, environment and token together are the key, and the order")
+    func keyAndOrder() throws {
+        let entries = [
+            Self.entry([1], topic: "a"), Self.entry([1, 0], topic: "a"), Self.entry([2], topic: "a"),
+            Self.entry([1], topic: "a", environment: .sandbox), Self.entry([1], topic: "b"),
+        ]
+        let change = try self.list.record(entries.reversed())
+        #expect(change.addedCount == 5)
+        #expect(try self.all() == entries)
+        #expect(try self.list.contains(token: [1], topic: "a", environment: .sandbox))
+        #expect(try !self.list.contains(token: [2], topic: "a", environment: .sandbox))
+        #expect(try self.list.scopes().map(\.topic) == ["a", "a", "b"])
+    }
+
+    @Test("An entry goes when it registered after its failure, and stays else")
+    func registration() throws {
+        try self.list.record([Self.entry([1]), Self.entry([2]), Self.entry([3])])
+        let result = try self.list.forget([
+            PurgeRegistration(token: [1], registeredAt: 1001), PurgeRegistration(token: [2], registeredAt: 1000),
+            PurgeRegistration(token: [3], registeredAt: nil), PurgeRegistration(token: [4], registeredAt: nil),
+        ])
+        #expect(result.forgottenCount == 2 && result.keptCount == 1 && result.unknownCount == 1)
+        #expect(try self.all().map(\.token) == [[2]])
+    }
+}
