@@ -71,10 +71,11 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
+        .target(name: "TestSupport", path: "Tests/TestSupport", swiftSettings: settings),
         .testTarget(
             name: "OpenSSLTLSTests",
             dependencies: [
-                "APNSTestKit", "OpenSSLTLS",
+                "APNSTestKit", "OpenSSLTLS", "TestSupport",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),
@@ -91,7 +92,7 @@ let package = Package(
         .testTarget(
             name: "APNSWireTests",
             dependencies: [
-                "APNSWire",
+                "APNSWire", "TestSupport",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOTestUtils", package: "swift-nio"),
             ],
@@ -101,7 +102,7 @@ let package = Package(
         .target(name: "APNSSession", dependencies: ["APNSWire"], swiftSettings: strict),
         .testTarget(
             name: "APNSSessionTests",
-            dependencies: ["APNSSession", "APNSWire", .product(name: "NIOCore", package: "swift-nio")],
+            dependencies: ["TestSupport", "APNSSession", "APNSWire", .product(name: "NIOCore", package: "swift-nio")],
             swiftSettings: settings
         ),
         .target(
@@ -163,7 +164,7 @@ let package = Package(
         .testTarget(
             name: "APNSProviderTests",
             dependencies: [
-                "APNSProvider", "APNSSession", "APNSTestKit", "APNSWire", "OpenSSLTLS",
+                "APNSProvider", "APNSSession", "APNSTestKit", "APNSWire", "OpenSSLTLS", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -243,7 +244,7 @@ let package = Package(
         .testTarget(
             name: "APNSSimulatorTests",
             dependencies: [
-                "APNSGateway", "APNSSession", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS",
+                "APNSGateway", "APNSSession", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -252,7 +253,7 @@ let package = Package(
         ),
         .testTarget(name: "TidyTests", swiftSettings: settings),
         .target(name: "APNSPayload", swiftSettings: strict),
-        .testTarget(name: "APNSPayloadTests", dependencies: ["APNSPayload"], swiftSettings: settings),
+        .testTarget(name: "APNSPayloadTests", dependencies: ["APNSPayload", "TestSupport"], swiftSettings: settings),
         .target(
             name: "PurgeList",
             dependencies: [
@@ -294,7 +295,7 @@ let package = Package(
             name: "APNSLegacyCommandsTests",
             dependencies: [
                 "APNSLegacyCommands", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "OpenSSLTLS",
-                "PurgeList",
+                "PurgeList", "TestSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: settings
@@ -302,7 +303,8 @@ let package = Package(
         .testTarget(
             name: "IntegrationTests",
             dependencies: [
-                "APNSGateway", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS", "PurgeList", "apns-legacy",
+                "APNSGateway", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS", "PurgeList", "TestSupport",
+                "apns-legacy",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import TestSupport
+
 /// Makes payloads at random, printed with white space at random.
 struct JSONGenerator {
     var random: SplitMix64

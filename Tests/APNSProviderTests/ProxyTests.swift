@@ -7,11 +7,12 @@ import Foundation
 import Glibc
 import NIOCore
 import NIOPosix
+import TestSupport
 import Testing
 
 /// Goal: TLS goes end to end through a proxy, and a proxy that does not open the way does not stop a run for long.
 ///
-/// Method: a scripted proxy for each answer, and pproxy, which is software that others wrote, where it is installed.
+/// Method: a scripted proxy for each answer, and pproxy, which is software that others wrote.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct ProxyTests {
     static func configuration(
@@ -138,7 +139,7 @@ struct ProxyTests {
         try await proxy.stop()
     }
 
-    @Test(.enabled(if: PythonProxy.isInstalled, "pproxy is not installed"), arguments: [Proxy.Kind.http, .socks5])
+    @Test(arguments: [Proxy.Kind.http, .socks5])
     func `notifications go through pproxy`(kind: Proxy.Kind) async throws {
         try await Sending.withGateway { gateway in
             let credentials = kind == .http ? Proxy.Credentials(user: "alice", password: "secret") : nil
@@ -166,12 +167,7 @@ final class PythonProxy {
         self.process = process
     }
 
-    static let isInstalled: Bool = {
-        let process = PythonProxy.python(["-c", "import pproxy"])
-        do { try process.run() } catch { return false }
-        process.waitUntilExit()
-        return process.terminationStatus == 0
-    }()
+    private static let package = "pproxy==2.7.9"
 
     /// Starts it on a port that was free a moment ago, since it cannot choose one itself, and waits for it.
     static func start(_ kind: Proxy.Kind, hasCredentials: Bool) async throws -> PythonProxy {
@@ -180,7 +176,11 @@ final class PythonProxy {
         let port = probe.localAddress?.port ?? 0
         try await probe.close()
         let secret = hasCredentials ? "#alice:secret" : ""
-        let process = PythonProxy.python(["-m", "pproxy", "-l", "\(kind.rawValue)://127.0.0.1:\(port)\(secret)"])
+        let process = Process()
+        process.executableURL = URL(filePath: try await PythonEnvironment(PythonProxy.package).python)
+        process.arguments = ["-m", "pproxy", "-l", "\(kind.rawValue)://127.0.0.1:\(port)\(secret)"]
+        process.standardOutput = FileHandle.nullDevice
+        process.standardError = FileHandle.nullDevice
         try process.run()
         // Nothing tells when it listens, so connecting is tried until it does.
         for _ in 0..<1000 {
@@ -198,14 +198,5 @@ final class PythonProxy {
         // It has inherited a mask that holds back gentler signals.
         kill(self.process.processIdentifier, SIGKILL)
         self.process.waitUntilExit()
-    }
-
-    private static func python(_ arguments: [String]) -> Process {
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        process.arguments = ["python3"] + arguments
-        process.standardOutput = FileHandle.nullDevice
-        process.standardError = FileHandle.nullDevice
-        return process
     }
 }

@@ -2,6 +2,7 @@
 
 import APNSSession
 import APNSWire
+import TestSupport
 
 /// What the gateway and the network between do to one walk: the truth that the provider's outcomes are held against.
 struct GatewayModel {

@@ -3,6 +3,7 @@
 import APNSSession
 import APNSWire
 import NIOCore
+import TestSupport
 import Testing
 
 /// Goal: no order of messages, verdicts and ends breaks what the stream promises to a provider.

@@ -3,6 +3,7 @@
 import APNSWire
 
 @testable import APNSSession
+import TestSupport
 
 /// A walk of a provider session beside a model of the gateway, in which chance decides what happens next.
 struct ProviderWalk {

@@ -5,6 +5,7 @@ import APNSTestKit
 import APNSWire
 import Foundation
 import NIOCore
+import TestSupport
 import Testing
 
 /// Clients of another make against the front: what they say became of their notifications must be true.

@@ -2,6 +2,7 @@
 
 import APNSWire
 import NIOCore
+import TestSupport
 import Testing
 
 @Suite struct FeedbackTupleTests {

@@ -2,6 +2,7 @@
 
 import APNSWire
 import NIOCore
+import TestSupport
 import Testing
 
 /// Goal: the reader that copies nothing and the reader that makes values say the same of every stream.

@@ -3,6 +3,7 @@
 import APNSWire
 import NIOCore
 import NIOTestUtils
+import TestSupport
 import Testing
 
 @Suite struct NotificationFrameTests {

@@ -4,6 +4,7 @@ import APNSGateway
 import APNSSimulator
 import APNSWire
 import Foundation
+import TestSupport
 import Testing
 
 /// The program killed again and again, and what its journal makes of that.

@@ -3,6 +3,7 @@
 import NIOCore
 import NIOEmbedded
 import OpenSSLTLS
+import TestSupport
 import Testing
 
 /// Goal: whatever the order of writes, flushes, back-pressure, splits and closes, octets arrive exactly and in order,

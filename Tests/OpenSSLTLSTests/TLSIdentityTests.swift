@@ -4,6 +4,7 @@ import APNSTestKit
 import Testing
 
 @testable import OpenSSLTLS
+import TestSupport
 
 /// Goal: an identity is read from every form in which it is kept, and what stops that is told.
 @Suite(.timeLimit(.minutes(1)))

@@ -3,20 +3,8 @@
 import APNSLegacyCommands
 import APNSPayload
 import Foundation
+import TestSupport
 import Testing
-
-/// A generator whose whole run is told by its seed.
-private struct SplitMix64: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        self.state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = self.state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
-    }
-}
 
 /// Goal: no input and no way to cut it loses, doubles or invents a record.
 ///
@@ -54,7 +42,7 @@ private struct SplitMix64: RandomNumberGenerator {
 
     @Test(arguments: 0..<60 as Range<UInt64>)
     func `what is written as JSON lines or CSV is read as it was`(seed: UInt64) throws {
-        var random = SplitMix64(state: seed)
+        var random = SplitMix64(seed: seed)
         let samples = (1...20).map { Self.sample($0, &random) }
         for format in [BatchFormat.jsonLines, .csv] {
             var input = format == .csv ? "payload,token,id\n" : ""
@@ -88,7 +76,7 @@ private struct SplitMix64: RandomNumberGenerator {
 
     @Test(arguments: 0..<200 as Range<UInt64>)
     func `octets at random never trap, and are read alike however they are cut`(seed: UInt64) throws {
-        var random = SplitMix64(state: seed)
+        var random = SplitMix64(seed: seed)
         var octets: [UInt8] = []
         for number in 1...8 {
             let sample = Self.sample(number, &random)
@@ -114,7 +102,7 @@ private struct SplitMix64: RandomNumberGenerator {
 
     @Test(arguments: 0..<40 as Range<UInt64>)
     func `a quote at fault in a row costs no other row`(seed: UInt64) throws {
-        var random = SplitMix64(state: seed)
+        var random = SplitMix64(seed: seed)
         let rows = (1...12).map { number in "\"{\"\"n\"\":\(number)}\",\(String.token(number))" }
         let bad = Int.random(in: 0..<rows.count, using: &random)
         var broken = rows

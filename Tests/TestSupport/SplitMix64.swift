@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// A small generator of random numbers with a seed, so that a failure can be run again.
-struct SplitMix64: RandomNumberGenerator {
+package struct SplitMix64: RandomNumberGenerator {
     private var state: UInt64
 
-    init(seed: UInt64) { self.state = seed }
+    package init(seed: UInt64) { self.state = seed }
 
-    mutating func next() -> UInt64 {
+    package mutating func next() -> UInt64 {
         self.state &+= 0x9E37_79B9_7F4A_7C15
         var mixed = self.state
         mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
@@ -15,10 +15,12 @@ struct SplitMix64: RandomNumberGenerator {
     }
 
     /// Whether something happens that happens in so many of a hundred cases.
-    mutating func chance(_ percent: Int) -> Bool { Int(self.next() % 100) < percent }
+    package mutating func chance(_ percent: Int) -> Bool { Int(self.next() % 100) < percent }
 
     /// Whether something happens that happens in so many of a whole number of cases.
-    mutating func chance(_ parts: Int, of whole: Int) -> Bool { Int.random(in: 0..<whole, using: &self) < parts }
+    package mutating func chance(_ parts: Int, of whole: Int) -> Bool {
+        Int.random(in: 0..<whole, using: &self) < parts
+    }
 
-    mutating func below(_ bound: Int) -> Int { bound <= 1 ? 0 : Int(self.next() % UInt64(bound)) }
+    package mutating func below(_ bound: Int) -> Int { bound <= 1 ? 0 : Int(self.next() % UInt64(bound)) }
 }

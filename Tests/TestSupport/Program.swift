@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Foundation
-import NIOConcurrencyHelpers
+package import Foundation
 
 /// Programs that tests run beside this one, each with a deadline.
-enum Program {
-    struct Failure: Error, CustomStringConvertible {
-        let description: String
+package enum Program {
+    package struct Failure: Error, CustomStringConvertible {
+        package let description: String
     }
 
     /// Runs a program to its end, and returns what it wrote to its standard output.
     ///
     /// Its standard input is `input`, and stays open behind it where `keepsInputOpen` is set.
-    static func run(
+    package static func run(
         _ path: String,
         _ arguments: [String],
         input: Data = Data(),
@@ -56,32 +55,5 @@ enum Program {
         defer { overdue.cancel() }
         try feed()
         for await _ in ended {}
-    }
-}
-
-/// A virtual environment with one package of PyPI, made once and kept for later runs.
-struct PythonEnvironment {
-    static let installSecondsMax = 240
-
-    let python: String
-
-    /// Makes or finds the environment of a package with its version, such as `pushjack==1.6.0`.
-    init(_ package: String) async throws {
-        let cache = FileManager.default.temporaryDirectory.appending(path: "apns-legacy-python-\(getuid())")
-        let folder = cache.appending(path: package.replacing("==", with: "-"))
-        let done = folder.appending(path: "done")
-        self.python = folder.appending(path: "bin/python").path
-        guard !FileManager.default.fileExists(atPath: done.path) else { return }
-        try? FileManager.default.removeItem(at: folder)
-        try FileManager.default.createDirectory(at: cache, withIntermediateDirectories: true)
-        let limit = Self.installSecondsMax
-        _ = try await Program.run(
-            "/usr/bin/env",
-            ["python3", "-m", "venv", folder.path],
-            deadlineSeconds: limit
-        )
-        let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", package]
-        _ = try await Program.run(self.python, install, deadlineSeconds: limit)
-        try Data().write(to: done)
     }
 }
