@@ -46,6 +46,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
+        .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
         .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.4.0"),
     ],
     targets: [
@@ -208,7 +209,9 @@ let package = Package(
         .target(
             name: "APNSGateway",
             dependencies: [
-                "APNSSession", "APNSWire", "OpenSSLTLS",
+                "APNSHTTP2", "APNSPayload", "APNSSession", "APNSWire", "OpenSSLTLS",
+                .product(name: "DequeModule", package: "swift-collections"),
+                .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -232,7 +235,8 @@ let package = Package(
         .testTarget(
             name: "APNSGatewayTests",
             dependencies: [
-                "APNSGateway", "APNSSession", "APNSTestKit", "APNSWire", "OpenSSLTLS",
+                "APNSGateway", "APNSHTTP2", "APNSSession", "APNSTestKit", "APNSWire", "OpenSSLTLS", "TestSupport",
+                .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -270,6 +274,7 @@ let package = Package(
             name: "APNSLegacyCommands",
             dependencies: [
                 "APNSGateway",
+                "APNSHTTP2",
                 "APNSPayload",
                 "APNSProvider",
                 "APNSSession",
@@ -279,10 +284,14 @@ let package = Package(
                 "OpenSSLTLS",
                 "PurgeList",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+                .product(name: "Yams", package: "Yams"),
             ],
             swiftSettings: settings
         ),
@@ -294,7 +303,9 @@ let package = Package(
         .testTarget(
             name: "APNSLegacyCommandsTests",
             dependencies: [
-                "APNSLegacyCommands", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "OpenSSLTLS",
+                "APNSGateway", "APNSHTTP2", "APNSLegacyCommands", "APNSPayload", "APNSProvider", "APNSSession",
+                "APNSWire",
+                "OpenSSLTLS",
                 "PurgeList", "TestSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
