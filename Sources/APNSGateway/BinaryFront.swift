@@ -4,7 +4,7 @@ public import Logging
 import NIOConcurrencyHelpers
 public import NIOCore
 public import NIOPosix
-import OpenSSLTLS
+public import OpenSSLTLS
 public import ServiceLifecycle
 
 /// A gateway of the binary protocol: takes notifications from providers over mutual TLS and gives them to a backend.
@@ -21,6 +21,7 @@ public final class BinaryFront: Service, Sendable {
     private let bound: EventLoopPromise<SocketAddress>
     private let stopped: EventLoopPromise<Void>
     private let hasRun = NIOLockedValueBox(false)
+    private let tls = NIOLockedValueBox<TLSContext?>(nil)
 
     /// Makes a front that does not listen yet.
     ///
@@ -59,6 +60,20 @@ public final class BinaryFront: Service, Sendable {
     /// How many connections are open, in or after their handshake.
     public var connectionCount: Int { self.registry.count }
 
+    /// Takes another certificate, and other authorities, for connections to come.
+    ///
+    /// - Parameters:
+    ///   - identity: the certificate and key.
+    ///   - clientTrust: the authorities of providers' certificates.
+    /// - Throws: ``GatewayError/tls(_:)``; all stays as it was then.
+    public func reload(identity: TLSIdentity, clientTrust: TLSTrust) throws(GatewayError) {
+        var configuration = self.configuration
+        configuration.identity = identity
+        configuration.clientTrust = clientTrust
+        let tls = try configuration.tlsContext()
+        self.tls.withLockedValue { $0 = tls }
+    }
+
     /// Ends ``run()`` as a graceful shutdown does.
     public func stop() { self.stopped.succeed(()) }
 
@@ -92,7 +107,8 @@ public final class BinaryFront: Service, Sendable {
     }
 
     private func listen() async throws -> any Channel {
-        let tls = try self.configuration.tlsContext()
+        let first = try self.configuration.tlsContext()
+        self.tls.withLockedValue { $0 = $0 ?? first }
         let observer = GatewayObserver()
         let bootstrap = ServerBootstrap(group: self.group)
             .serverChannelOption(.backlog, value: 256)
@@ -101,14 +117,14 @@ public final class BinaryFront: Service, Sendable {
             .childChannelOption(.socketOption(.so_keepalive), value: 1)
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
             .childChannelOption(.recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: 65_536))
-            .childChannelInitializer { [configuration, backend, registry, logger] channel in
+            .childChannelInitializer { [configuration, backend, registry, logger, tls = self.tls] channel in
                 channel.eventLoop.makeCompletedFuture {
                     guard let number = registry.add(channel) else {
                         observer.connectionRefused()
                         throw ChannelError.operationUnsupported
                     }
                     let floor = SocketFloor()
-                    let tls = try TLSHandler(serverContext: tls)
+                    let tls = try TLSHandler(serverContext: tls.withLockedValue { $0 ?? first })
                     let front = BinaryFrontHandler(
                         number: number,
                         configuration: configuration,

@@ -28,6 +28,13 @@ public struct BinaryFrontConfiguration: Sendable {
     /// The authorities that a provider's certificate must lead to; a provider without such a one is refused.
     public var clientTrust: TLSTrust
 
+    /// Whether the backend decides about certificates that do not lead to ``clientTrust``; by default they are refused
+    /// in the handshake.
+    ///
+    /// The backend then has to verify ``ProviderConnection/certificate``, and sessions are not resumed, so that it
+    /// always has the whole chain.
+    public var admitsUnverified = false
+
     /// The oldest TLS version that is spoken; by default 1.2.
     public var minimumVersion: TLSVersion = .tls1_2
 
@@ -98,6 +105,8 @@ public struct BinaryFrontConfiguration: Sendable {
         tls.maximumVersion = self.maximumVersion
         tls.cipherList = self.cipherList
         tls.handshakeTimeout = self.handshakeTimeout
+        tls.acceptsUnverifiedClientCertificates = self.admitsUnverified
+        tls.resumesSessions = !self.admitsUnverified
         do { return try TLSContext(tls) } catch { throw .tls(error) }
     }
 }

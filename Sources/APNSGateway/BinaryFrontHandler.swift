@@ -131,7 +131,13 @@ extension BinaryFrontHandler {
         }
         let address = context.channel.remoteAddress.map { "\($0.ipAddress ?? "?"):\($0.port ?? 0)" } ?? "?"
         let identity = ProviderIdentity(certificate)
-        let provider = ProviderConnection(number: self.number, identity: identity, remoteAddress: address)
+        let provider = ProviderConnection(
+            number: self.number,
+            identity: identity,
+            remoteAddress: address,
+            certificate: certificate,
+            intermediates: self.tls.peerIntermediates
+        )
         let metadata: Logger.Metadata = [LogKey.remoteAddress: "\(address)", LogKey.topic: "\(identity.topic ?? "")"]
         switch self.backend.admit(provider) {
         case .admitted(let delivery):

@@ -46,6 +46,10 @@ public protocol DeliveryConnection: AnyObject {
     /// - Returns: the verdict where it is known at once, else `nil`; then its ticket must be settled.
     func deliver(_ message: borrowing InboundNotification) -> Verdict?
 
+    /// Whether there is no room for more, so that nothing is to be taken from the provider until half of what its
+    /// connection has in flight is settled; asked for behind each notification that waits for its verdict.
+    var isFull: Bool { get }
+
     /// Says how the connection is brought to its end; asked for once, when everything before the end is settled.
     ///
     /// - Parameter ending: the end that the protocol asks for.
@@ -64,6 +68,8 @@ public protocol DeliveryConnection: AnyObject {
 extension DeliveryConnection {
     /// As fast as they come.
     public var readingPace: ReadingPace? { nil }
+    /// There is room.
+    public var isFull: Bool { false }
     /// As the protocol asks for.
     public func manner(of ending: GatewayEnding) -> ClosingManner { .orderly(ending.response) }
     /// Nothing.

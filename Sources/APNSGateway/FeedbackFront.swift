@@ -4,7 +4,7 @@ public import Logging
 import NIOConcurrencyHelpers
 public import NIOCore
 public import NIOPosix
-import OpenSSLTLS
+public import OpenSSLTLS
 public import ServiceLifecycle
 
 /// The feedback service: gives each provider the list of its topic's dead tokens over mutual TLS.
@@ -21,6 +21,7 @@ public final class FeedbackFront: Service, Sendable {
     private let bound: EventLoopPromise<SocketAddress>
     private let stopped: EventLoopPromise<Void>
     private let hasRun = NIOLockedValueBox(false)
+    private let tls = NIOLockedValueBox<TLSContext?>(nil)
 
     /// Makes a front that does not listen yet.
     ///
@@ -59,6 +60,20 @@ public final class FeedbackFront: Service, Sendable {
     /// How many connections are open, in or after their handshake.
     public var connectionCount: Int { self.registry.count }
 
+    /// Takes another certificate, and other authorities, for connections to come.
+    ///
+    /// - Parameters:
+    ///   - identity: the certificate and key.
+    ///   - clientTrust: the authorities of providers' certificates.
+    /// - Throws: ``GatewayError/tls(_:)``; all stays as it was then.
+    public func reload(identity: TLSIdentity, clientTrust: TLSTrust) throws(GatewayError) {
+        var configuration = self.configuration
+        configuration.identity = identity
+        configuration.clientTrust = clientTrust
+        let tls = try configuration.tlsContext()
+        self.tls.withLockedValue { $0 = tls }
+    }
+
     /// Ends ``run()`` as a graceful shutdown does.
     public func stop() { self.stopped.succeed(()) }
 
@@ -92,16 +107,17 @@ public final class FeedbackFront: Service, Sendable {
     }
 
     private func listen() async throws -> any Channel {
-        let tls = try self.configuration.tlsContext()
+        let first = try self.configuration.tlsContext()
+        self.tls.withLockedValue { $0 = $0 ?? first }
         let bootstrap = ServerBootstrap(group: self.group)
             .serverChannelOption(.backlog, value: 256)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelOption(.allowRemoteHalfClosure, value: true)
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
-            .childChannelInitializer { [configuration, store, registry, logger] channel in
+            .childChannelInitializer { [configuration, store, registry, logger, tls = self.tls] channel in
                 channel.eventLoop.makeCompletedFuture {
                     guard let number = registry.add(channel) else { throw ChannelError.operationUnsupported }
-                    let tls = try TLSHandler(serverContext: tls)
+                    let tls = try TLSHandler(serverContext: tls.withLockedValue { $0 ?? first })
                     let handler = FeedbackFrontHandler(
                         number: number,
                         configuration: configuration,

@@ -16,6 +16,12 @@ public struct FeedbackFrontConfiguration: Sendable {
     /// The authorities that a provider's certificate must lead to; a provider without such a one is refused.
     public var clientTrust: TLSTrust
 
+    /// Whether the store decides about certificates that do not lead to ``clientTrust``; by default they are refused in
+    /// the handshake.
+    ///
+    /// The store then has to verify ``ProviderConnection/certificate``.
+    public var admitsUnverified = false
+
     /// The oldest TLS version that is spoken; by default 1.2.
     public var minimumVersion: TLSVersion = .tls1_2
 
@@ -74,6 +80,8 @@ public struct FeedbackFrontConfiguration: Sendable {
         tls.maximumVersion = self.maximumVersion
         tls.cipherList = self.cipherList
         tls.handshakeTimeout = self.handshakeTimeout
+        tls.acceptsUnverifiedClientCertificates = self.admitsUnverified
+        tls.resumesSessions = !self.admitsUnverified
         do { return try TLSContext(tls) } catch { throw .tls(error) }
     }
 }

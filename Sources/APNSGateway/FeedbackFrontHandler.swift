@@ -128,7 +128,13 @@ final class FeedbackFrontHandler: ChannelDuplexHandler {
         }
         let address = context.channel.remoteAddress.map { "\($0.ipAddress ?? "?"):\($0.port ?? 0)" } ?? "?"
         let identity = ProviderIdentity(certificate)
-        let provider = ProviderConnection(number: self.number, identity: identity, remoteAddress: address)
+        let provider = ProviderConnection(
+            number: self.number,
+            identity: identity,
+            remoteAddress: address,
+            certificate: certificate,
+            intermediates: self.tls.peerIntermediates
+        )
         let metadata: Logger.Metadata = [LogKey.remoteAddress: "\(address)", LogKey.topic: "\(identity.topic ?? "")"]
         guard let list = self.store.open(provider) else {
             self.phase = .closed

@@ -77,7 +77,7 @@ struct FrontIntake: ~Copyable {
                         message.number(number)
                         let verdict = delivery.deliver(message)
                         taken += message.layout.octetCount
-                        if let outcome = self.settle(number, verdict) { return outcome }
+                        if let outcome = self.settle(number, verdict, delivery) { return outcome }
                         continue
                     }
                 } catch {
@@ -93,8 +93,14 @@ struct FrontIntake: ~Copyable {
         }
     }
 
-    private mutating func settle(_ number: UInt64, _ verdict: Verdict?) -> Outcome? {
-        guard let verdict else { return self.session.wait(for: number) == .stopReading ? .stopped : nil }
+    private mutating func settle(
+        _ number: UInt64,
+        _ verdict: Verdict?,
+        _ delivery: any DeliveryConnection
+    ) -> Outcome? {
+        guard let verdict else {
+            return self.session.wait(for: number, isFull: delivery.isFull) == .stopReading ? .stopped : nil
+        }
         switch self.session.settle(number, verdict) {
         case .none, .resumeReading: return nil
         case .stopReading: return .stopped

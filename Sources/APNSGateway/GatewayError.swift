@@ -9,6 +9,8 @@ public enum GatewayError: Error, Hashable, Sendable {
     case tls(TLSError)
     /// The address cannot be listened on.
     case listen(host: String, port: Int, detail: String)
+    /// The database of what the feedback service has to tell cannot be used.
+    case feedback(path: String, detail: String)
     /// It runs already or has run; a front runs once.
     case ranAlready
     /// It ended before it listened.
@@ -21,6 +23,7 @@ extension GatewayError: CustomStringConvertible {
         switch self {
         case .tls(let error): "TLS cannot be set up: \(error)"
         case .listen(let host, let port, let detail): "cannot listen on \(host) port \(port): \(detail)"
+        case .feedback(let path, let detail): "the feedback database \(path) cannot be used: \(detail)"
         case .ranAlready: "the front runs already or has run"
         case .notListening: "the front ended before it listened"
         }

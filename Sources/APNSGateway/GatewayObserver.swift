@@ -42,4 +42,13 @@ enum LogKey {
     static let count = "push.connection.count"
     static let accepted = "push.notifications.accepted"
     static let address = "push.gateway.address"
+    static let provider = "push.provider"
+    static let message = "push.notification.number"
+    static let request = "push.request.identifier"
+    static let answer = "push.upstream.answer"
+    static let cause = "push.settled.cause"
+    static let reason = "push.refusal.reason"
+    static let fingerprint = "push.certificate.fingerprint"
+    static let subject = "push.certificate.subject"
+    static let duration = "push.refusal.duration"
 }

@@ -64,6 +64,10 @@ public struct ProviderConnection: Hashable, Sendable {
     public var identity: ProviderIdentity
     /// Where the connection comes from, such as "192.0.2.1:40000".
     public var remoteAddress: String
+    /// The certificate, for backends that verify it themselves; `nil` where there is none to verify.
+    public var certificate: TLSCertificate?
+    /// What the provider sent behind its certificate.
+    public var intermediates: [TLSCertificate]
 
     /// Makes one.
     ///
@@ -71,9 +75,19 @@ public struct ProviderConnection: Hashable, Sendable {
     ///   - number: the number of the connection at its front, from 1.
     ///   - identity: who is connected.
     ///   - remoteAddress: where it comes from.
-    public init(number: UInt64, identity: ProviderIdentity, remoteAddress: String) {
+    ///   - certificate: for backends that verify it themselves.
+    ///   - intermediates: what the provider sent behind its certificate.
+    public init(
+        number: UInt64,
+        identity: ProviderIdentity,
+        remoteAddress: String,
+        certificate: TLSCertificate? = nil,
+        intermediates: [TLSCertificate] = []
+    ) {
         self.number = number
         self.identity = identity
         self.remoteAddress = remoteAddress
+        self.certificate = certificate
+        self.intermediates = intermediates
     }
 }

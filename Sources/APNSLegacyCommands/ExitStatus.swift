@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSFeedback
+import APNSGateway
 import APNSProvider
 import APNSSession
 import ArgumentParser
@@ -58,9 +59,21 @@ struct CommandFailure: Error, CustomStringConvertible {
         case let error as SpoolError: self.init(error)
         case let error as PurgeListError: self.init(error)
         case let error as TokenTableError: self.init(error)
+        case let error as GatewayError: self.init(error)
         case let error as TLSError: self.init(.configuration, "\(error)")
         default: self.init(.software, "\(error)")
         }
+    }
+
+    private init(_ error: GatewayError) {
+        let status: ExitStatus =
+            switch error {
+            case .tls: .configuration
+            case .listen: .unavailable
+            case .feedback: .ioError
+            case .ranAlready, .notListening: .software
+            }
+        self.init(status, "\(error)")
     }
 
     private init(_ error: ProviderError) {

@@ -51,6 +51,8 @@ public struct GatewaySession: ~Copyable {
     private let drainOctetCountMax: Int
     private var window = GatewayWindow()
     private var state: State = .open(isReading: true)
+    /// With how few messages in flight reading goes on where it was stopped.
+    private var resumeCount = 0
 
     /// Begins with a connection on which nothing has arrived.
     ///
@@ -81,7 +83,8 @@ public struct GatewaySession: ~Copyable {
 extension GatewaySession {
     /// What to do with a message that arrived.
     public enum OnMessage: Hashable, Sendable {
-        /// Hand it on under this number; then say ``GatewaySession/settle(_:_:)`` or ``GatewaySession/wait(for:)``.
+        /// Hand it on under this number; then say ``GatewaySession/settle(_:_:)`` or
+        /// ``GatewaySession/wait(for:isFull:)``.
         case handOn(UInt64)
         /// Throw it away and all that follows it; the end waits for the messages before it.
         case awaitEarlier
@@ -163,12 +166,20 @@ extension GatewaySession {
 
     /// Notes that the verdict on a message that was just handed on comes later.
     ///
-    /// - Parameter number: the message.
+    /// - Parameters:
+    ///   - number: the message.
+    ///   - isFull: whether there is no room for more of any connection; reading then goes on when half of what this
+    ///     one has in flight is settled.
     /// - Returns: what to do meanwhile.
-    public mutating func wait(for number: UInt64) -> OnWait {
-        guard case .open = self.state, self.window.count >= self.inFlightCountMax else { return .none }
-        self.state = .open(isReading: false)
+    public mutating func wait(for number: UInt64, isFull: Bool = false) -> OnWait {
+        guard case .open = self.state, isFull || self.window.count >= self.inFlightCountMax else { return .none }
+        self.stopReading()
         return .stopReading
+    }
+
+    private mutating func stopReading() {
+        self.state = .open(isReading: false)
+        self.resumeCount = self.window.count / 2
     }
 
     /// What to do about a verdict.
@@ -235,9 +246,9 @@ extension GatewaySession {
     private mutating func goOn() -> OnVerdict {
         switch self.state {
         case .open(isReading: true) where self.window.count >= self.inFlightCountMax:
-            self.state = .open(isReading: false)
+            self.stopReading()
             return .stopReading
-        case .open(isReading: false) where self.window.count <= self.inFlightCountMax / 2:
+        case .open(isReading: false) where self.window.count <= self.resumeCount:
             self.state = .open(isReading: true)
             return .resumeReading
         case .ending(let end) where self.window.isEmpty: return .finish(self.finish(end))

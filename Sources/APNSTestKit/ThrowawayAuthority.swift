@@ -51,8 +51,8 @@ public struct ThrowawayAuthority: Sendable {
     /// The authority's own certificate as facts.
     public let certificate: TLSCertificate
 
-    private let issuer: ThrowawayCertificate
-    private let key: ThrowawayKey
+    let issuer: ThrowawayCertificate
+    let key: ThrowawayKey
     /// The certificates between those it issues and a root: none if it is a root itself.
     private let intermediates: [ThrowawayCertificate]
 

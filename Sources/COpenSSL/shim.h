@@ -6,7 +6,9 @@
 #define COPENSSL_SHIM_H
 
 #include <openssl/bio.h>
+#include <openssl/bn.h>
 #include <openssl/crypto.h>
+#include <openssl/ec.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/objects.h>
@@ -37,6 +39,9 @@ static inline void shim_SSL_CTX_set_session_cache_mode(SSL_CTX *context, long mo
 // Options are 64-bit shifts, which Swift cannot import either.
 static inline void shim_SSL_CTX_set_careful_options(SSL_CTX *context) {
     (void)SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+}
+static inline void shim_SSL_CTX_set_no_tickets(SSL_CTX *context) {
+    (void)SSL_CTX_set_options(context, SSL_OP_NO_TICKET);
 }
 static inline int shim_SSL_CTX_add1_chain_cert(SSL_CTX *context, X509 *certificate) {
     return (int)SSL_CTX_add1_chain_cert(context, certificate);

@@ -83,7 +83,7 @@ struct IdentityReader {
     }
 
     /// The private key in a PEM text without one is `nil`, and so is a PKCS#12 file.
-    private func key(in octets: [UInt8]) throws(TLSError) -> OpaquePointer? {
+    func key(in octets: [UInt8]) throws(TLSError) -> OpaquePointer? {
         if Self.isPEM(octets) {
             guard Self.contains("PRIVATE KEY-----", in: octets) else { return nil }
             return try self.pemKey(octets)

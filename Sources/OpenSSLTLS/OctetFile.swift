@@ -3,12 +3,12 @@
 import COpenSSL
 
 /// Reading small files of certificates and keys.
-enum OctetFile {
+package enum OctetFile {
     /// The longest file that is read, in octets; system trust bundles come to about 250,000.
     static let octetCountMax = 16 << 20
 
     /// The octets of the file at `path`.
-    static func read(_ path: String) throws(TLSError) -> [UInt8] {
+    package static func read(_ path: String) throws(TLSError) -> [UInt8] {
         ERR_clear_error()
         guard !path.utf8.contains(0), let file = BIO_new_file(path, "rb") else {
             throw .fileUnreadable(path: path, detail: OpenSSLQueue.take().systemText)

@@ -81,9 +81,11 @@ public struct TLSConfiguration: Sendable {
     /// Default: OpenSSL's own choice.
     public var cipherList: String?
 
-    /// Whether a client resumes its newest session with the same server.
+    /// Whether a client resumes its newest session with the same server, and whether a server lets it.
     ///
     /// Default: `true`.
+    ///
+    /// In a resumed session the client's certificate is not sent again, and only the certificate itself is known.
     public var resumesSessions = true
 
     /// How many session tickets a server sends after a TLS 1.3 handshake.

@@ -215,6 +215,14 @@ extension TLSConnection {
         return self.port.presented.map { TLSCertificate($0) }
     }
 
+    /// The certificates that a client sent behind its own.
+    var peerIntermediates: [TLSCertificate] {
+        guard let stack = SSL_get_peer_cert_chain(self.ssl) else { return [] }
+        let own = self.peerCertificate
+        return (0..<shim_sk_X509_num(stack)).compactMap { shim_sk_X509_value(stack, $0) }.map { TLSCertificate($0) }
+            .filter { $0 != own }
+    }
+
     /// What is wrong with the peer's certificate; `nil` if nothing is or none was presented.
     var verificationProblem: TLSError? {
         let result = SSL_get_verify_result(self.ssl)

@@ -177,6 +177,7 @@ public final class TLSContext: @unchecked Sendable {
             }
         case .server:
             // Clients resume by tickets, which need no memory here.
+            if !self.configuration.resumesSessions { shim_SSL_CTX_set_no_tickets(self.pointer) }
             shim_SSL_CTX_set_session_cache_mode(self.pointer, Int(SSL_SESS_CACHE_OFF))
             SSL_CTX_set_num_tickets(self.pointer, max(0, self.configuration.ticketCount))
             let name = Array("OpenSSLTLS".utf8)

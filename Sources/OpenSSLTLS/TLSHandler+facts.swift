@@ -4,6 +4,10 @@ extension TLSHandler {
     /// The peer's certificate; `nil` before the handshake, and where the peer presented none.
     public var peerCertificate: TLSCertificate? { self.connection.peerCertificate }
 
+    /// The certificates that the peer sent behind its own, such as those of intermediate authorities; none in a resumed
+    /// session.
+    public var peerIntermediates: [TLSCertificate] { self.connection.peerIntermediates }
+
     /// What is wrong with the peer's certificate, where it was accepted nevertheless; else `nil`.
     ///
     /// - SeeAlso: ``TLSConfiguration/acceptsUnverifiedClientCertificates``.

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package import OpenSSLTLS
-
 extension TLSError {
-    /// Whether another try cannot mend it.
-    package var isPermanent: Bool {
+    /// Whether trying again with the same configuration would fail the same way, as far as one can tell.
+    public var isPermanent: Bool {
         switch self {
         case .handshakeTimedOut, .closedDuringHandshake, .truncated, .alert, .protocolFailure: false
         default: true

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// One of the providers that a bridge serves: who it is, and what becomes of its notifications.
+public struct BridgeConfiguration: Sendable {
+    /// How many notifications of one provider may be under way by default.
+    public static let inFlightCountMaxDefault = 10_000
+
+    /// What the provider is called in logs and metrics; unique within a backend.
+    public var name: String
+
+    /// Which certificates are let in.
+    public var admission: AdmissionRule
+
+    /// Which service its tokens are of, "production" or "sandbox".
+    public var environment: String
+
+    /// How notifications become requests; the topic is set for each connection.
+    public var requests = RequestRules(topic: nil)
+
+    /// How long is tried to deliver.
+    public var retries = RetryRules()
+
+    /// The longest payload in octets; by default 2048.
+    public var payloadOctetCountMax = 2048
+
+    /// How many notifications of all its connections may be under way, those that wait for another try among them; by
+    /// default 10,000.
+    ///
+    /// Where there are as many, its connections are not read from.
+    public var inFlightCountMax = BridgeConfiguration.inFlightCountMaxDefault
+
+    /// How many notifications that were delivered behind a rejection are remembered; by default 100,000.
+    public var rememberedCountMax = 100_000
+
+    /// How long they are remembered; by default two minutes.
+    public var rememberedDuration = Duration.seconds(120)
+
+    /// Where the requests go.
+    public var upstream: any Upstream
+
+    /// Makes a configuration with the defaults.
+    ///
+    /// - Parameters:
+    ///   - name: what the provider is called in logs and metrics.
+    ///   - admission: which certificates are let in.
+    ///   - environment: "production" or "sandbox".
+    ///   - upstream: where the requests go.
+    public init(name: String, admission: AdmissionRule, environment: String, upstream: any Upstream) {
+        self.name = name
+        self.admission = admission
+        self.environment = environment
+        self.upstream = upstream
+    }
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Metrics
+import NIOCore
+
+/// What can be counted at a bridge, as swift-metrics.
+struct BridgeObserver: Sendable {
+    private let endings: [FlightEnding.Cause: Counter]
+    private let flights: Gauge
+    private let latency: Timer
+    private let again: Counter
+
+    init(provider: String) {
+        let dimensions = [("provider", provider)]
+        var endings: [FlightEnding.Cause: Counter] = [:]
+        for cause in FlightEnding.Cause.allCases {
+            endings[cause] = Counter(
+                label: "push.bridge.settled",
+                dimensions: dimensions + [("verdict", cause.rawValue)]
+            )
+        }
+        self.endings = endings
+        self.flights = Gauge(label: "push.bridge.inflight", dimensions: dimensions)
+        self.latency = Timer(label: "push.bridge.upstream.duration", dimensions: dimensions)
+        self.again = Counter(label: "push.bridge.sent.again", dimensions: dimensions)
+    }
+
+    func ended(_ cause: FlightEnding.Cause) { self.endings[cause]?.increment() }
+
+    func inFlight(_ count: Int) { self.flights.record(count) }
+
+    func answered(after duration: TimeAmount) { self.latency.recordNanoseconds(duration.nanoseconds) }
+
+    func sentAgain() { self.again.increment() }
+}

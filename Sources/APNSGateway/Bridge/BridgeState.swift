@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSession
+
+/// What outlives the connections of one provider, and reloads of its configuration.
+struct BridgeState {
+    var ledger: DeliveryLedger
+    var gate = IdentityGate()
+    /// How many notifications are under way.
+    private(set) var inFlightCount = 0
+    private var inboxes: [UInt64: VerdictInbox] = [:]
+
+    init(_ configuration: BridgeConfiguration) {
+        self.ledger = DeliveryLedger(
+            swallowSet: SwallowSet(
+                countMax: configuration.rememberedCountMax,
+                duration: configuration.rememberedDuration
+            )
+        )
+    }
+
+    mutating func take(
+        _ key: ResendKey,
+        from origin: FlightOrigin,
+        _ inbox: VerdictInbox,
+        now: Duration
+    ) -> DeliveryLedger.OnTake {
+        if origin.number == 1 { self.inboxes[origin.connection] = inbox }
+        let action = self.ledger.take(key, from: origin, now: now)
+        if case .send = action { self.inFlightCount += 1 }
+        return action
+    }
+
+    /// - Returns: where the verdict goes, `nil` for nowhere.
+    mutating func end(
+        _ flight: FlightNumber,
+        from origin: FlightOrigin,
+        _ ending: FlightEnding,
+        now: Duration,
+        jitter: Double
+    ) -> (inbox: VerdictInbox, number: UInt64)? {
+        self.inFlightCount -= 1
+        switch ending.cause {
+        case .accepted, .dead: self.gate.success()
+        case .misconfigured, .credentialFault, .budgetSpent: self.gate.fault(now: now, jitter: jitter)
+        case .rejected, .throttled, .unknown, .gatewayFault, .swallowed: break
+        }
+        guard let target = self.ledger.end(flight, from: origin, ending.verdict),
+            let inbox = self.inboxes[target.connection]
+        else { return nil }
+        return (inbox, target.number)
+    }
+
+    mutating func end(_ connection: UInt64, at number: UInt64, now: Duration) {
+        self.ledger.end(connection, at: number, now: now)
+        self.inboxes[connection] = nil
+    }
+
+    mutating func close(_ connection: UInt64) {
+        self.ledger.close(connection)
+        self.inboxes[connection] = nil
+    }
+}

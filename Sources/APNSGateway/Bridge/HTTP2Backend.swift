@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSession
+public import Logging
+import NIOConcurrencyHelpers
+public import NIOCore
+public import NIOPosix
+
+/// Delivers what a binary front takes over the HTTP/2 provider API.
+///
+/// Each provider is let in by its own ``AdmissionRule``; nobody else is. Several notifications of a connection are
+/// under way at a time; what was delivered behind one that is rejected is remembered, and swallowed when the provider
+/// sends it again.
+public final class HTTP2Backend: DeliveryBackend {
+    private struct Providers: Sendable {
+        var bridges: [Bridge] = []
+        var lastConnection: UInt64 = 0
+    }
+
+    private let recorder: any FeedbackRecorder
+    private let group: any EventLoopGroup
+    private let logger: Logger
+    private let providers = NIOLockedValueBox(Providers())
+
+    /// Makes a backend.
+    ///
+    /// - Parameters:
+    ///   - configurations: the providers; the first whose rule lets a certificate in gets it.
+    ///   - recorder: keeps what is learned of dead tokens.
+    ///   - eventLoopGroup: by default NIO's own.
+    ///   - logger: is told of refusals and of what was not delivered.
+    public init(
+        _ configurations: [BridgeConfiguration],
+        recorder: any FeedbackRecorder,
+        eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
+        logger: Logger = .current
+    ) {
+        self.recorder = recorder
+        self.group = eventLoopGroup
+        self.logger = logger
+        self.reload(configurations)
+    }
+
+    /// Takes other configurations, for connections to come; those that are open keep theirs.
+    ///
+    /// What is remembered of a provider stays, by its name.
+    ///
+    /// - Parameter configurations: the providers.
+    public func reload(_ configurations: [BridgeConfiguration]) {
+        self.providers.withLockedValue { providers in
+            let states = Dictionary(providers.bridges.map { ($0.configuration.name, $0.state) }) { first, _ in first }
+            providers.bridges = configurations.map { configuration in
+                Bridge(
+                    configuration,
+                    state: states[configuration.name],
+                    recorder: self.recorder,
+                    group: self.group,
+                    logger: self.logger
+                )
+            }
+        }
+    }
+
+    /// How many notifications of each provider are under way.
+    public var inFlightCounts: [String: Int] {
+        let bridges = self.providers.withLockedValue(\.bridges)
+        return Dictionary(
+            bridges.map { ($0.configuration.name, $0.state.withLockedValue(\.inFlightCount)) }
+        ) { first, _ in first }
+    }
+
+    /// Finds the provider that a certificate belongs to, and its topic.
+    ///
+    /// - Parameter provider: who is connected.
+    /// - Returns: the name of the provider and its topic, or `nil` where it is let in nowhere; that is logged.
+    func list(of provider: ProviderConnection) -> FeedbackListName? {
+        self.find(provider).map { FeedbackListName(topic: $0.topic, environment: $0.bridge.configuration.environment) }
+    }
+
+    private func find(_ provider: ProviderConnection) -> (bridge: Bridge, topic: String)? {
+        let bridges = self.providers.withLockedValue(\.bridges)
+        var reasons: [String] = []
+        for bridge in bridges {
+            switch bridge.configuration.admission.judge(provider, now: Int64(Bridge.date)) {
+            case .admitted(let topic): return (bridge, topic)
+            case .refused(let reason?): reasons.append("\(bridge.configuration.name): \(reason)")
+            case .refused(nil): break
+            }
+        }
+        if reasons.isEmpty { reasons = ["no provider of the configuration has this certificate or its authority"] }
+        self.logger.warning(
+            "provider refused",
+            metadata: [
+                LogKey.remoteAddress: "\(provider.remoteAddress)", LogKey.reason: "\(reasons.joined(separator: "; "))",
+                LogKey.fingerprint: "\(provider.identity.fingerprint)", LogKey.subject: "\(provider.identity.subject)",
+            ]
+        )
+        return nil
+    }
+
+    /// Lets a provider in that is configured, unless a fault keeps it out for a while.
+    ///
+    /// - Parameter provider: who it is.
+    /// - Returns: what to do.
+    public func admit(_ provider: ProviderConnection) -> Admission {
+        guard let (bridge, topic) = self.find(provider) else { return .refused(.orderly(nil)) }
+        var logger = self.logger
+        logger[metadataKey: LogKey.provider] = "\(bridge.configuration.name)"
+        logger[metadataKey: LogKey.connection] = "\(provider.number)"
+        if let duration = bridge.state.withLockedValue({ $0.gate.closedFor(now: Bridge.now) }) {
+            logger.warning("provider kept out", metadata: [LogKey.duration: "\(duration)"])
+            return .refused(.orderly(nil))
+        }
+        let number = self.providers.withLockedValue { providers in
+            providers.lastConnection += 1
+            return providers.lastConnection
+        }
+        logger.info(
+            "provider admitted",
+            metadata: [LogKey.remoteAddress: "\(provider.remoteAddress)", LogKey.topic: "\(topic)"]
+        )
+        return .admitted(BridgeConnection(bridge, number: number, topic: topic, logger: logger))
+    }
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSPayload
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#elseif canImport(Darwin)
+import Darwin
+#endif
+
+/// What of a payload decides about the kind of push.
+struct PayloadTraits: Hashable {
+    /// Whether it is for device management.
+    var hasDeviceManagement = false
+    /// Whether it says that content is available.
+    var hasContentAvailable = false
+    /// Whether the device shows or plays something.
+    var hasAlertBadgeOrSound = false
+
+    init() {}
+
+    /// Looks at a payload; what cannot be read counts as not there.
+    init(_ payload: UnsafeRawBufferPointer) {
+        // Nearly every payload has neither word, and needs no more than this look.
+        guard Self.hasTellingWord(payload) else { return }
+        var scanner = JSONScanner(payload)
+        do throws(ScanFailure) {
+            try scanner.begin()
+            guard try scanner.kind() == .object else { return }
+            scanner.enter()
+            var isFirst = true
+            while let key = try scanner.nextKey(isFirst: &isFirst) {
+                if Self.spells(scanner.octets(of: key), "mdm") { self.hasDeviceManagement = true }
+                if Self.spells(scanner.octets(of: key), "aps"), try scanner.kind() == .object {
+                    try self.readService(&scanner)
+                } else {
+                    try scanner.skipValue(enclosedBy: 1)
+                }
+            }
+        } catch {
+            // The service judges what is no JSON; here it only has no traits beyond those found before.
+        }
+    }
+
+    private mutating func readService(_ scanner: inout JSONScanner) throws(ScanFailure) {
+        scanner.enter()
+        var isFirst = true
+        while let key = try scanner.nextKey(isFirst: &isFirst) {
+            let name = scanner.octets(of: key)
+            if Self.spells(name, "alert") || Self.spells(name, "badge") || Self.spells(name, "sound") {
+                self.hasAlertBadgeOrSound = true
+            }
+            if Self.spells(name, "content-available") {
+                let octet = scanner.next
+                self.hasContentAvailable = octet == UInt8(ascii: "1") || octet == UInt8(ascii: "t")
+            }
+            try scanner.skipValue(enclosedBy: 2)
+        }
+    }
+
+    private static func spells(_ octets: UnsafeRawBufferPointer, _ name: StaticString) -> Bool {
+        octets.count == name.utf8CodeUnitCount && name.withUTF8Buffer { octets.elementsEqual($0) }
+    }
+
+    /// Whether one of the words that matter stands behind a quote.
+    private static func hasTellingWord(_ octets: UnsafeRawBufferPointer) -> Bool {
+        var rest = octets
+        while let start = rest.baseAddress, let quote = memchr(start, 0x22, rest.count) {
+            rest = UnsafeRawBufferPointer(rebasing: rest[(UnsafeRawPointer(quote) - start + 1)...])
+            if Self.begins(rest, "content-available\"") || Self.begins(rest, "mdm\"") { return true }
+        }
+        return false
+    }
+
+    private static func begins(_ octets: UnsafeRawBufferPointer, _ word: StaticString) -> Bool {
+        octets.count >= word.utf8CodeUnitCount && word.withUTF8Buffer { octets.starts(with: $0) }
+    }
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import APNSHTTP2
+
+/// Where a bridge's requests go: a client of the HTTP/2 provider API.
+public protocol Upstream: Sendable {
+    /// Whether another request would go out soon; where there is no room, providers are not read from.
+    var hasRoom: Bool { get }
+
+    /// Sends a request, and never waits.
+    ///
+    /// - Parameters:
+    ///   - request: what to send; all tries of a notification have the same identifier.
+    ///   - onAnswer: is called once, from any thread, also at once.
+    func send(_ request: PushRequest, onAnswer: @escaping @Sendable (UpstreamAnswer) -> Void)
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import OpenSSLTLS
+
+/// A key that signs provider tokens, with what the service knows it by.
+///
+/// - SeeAlso: "Establishing a token-based connection to APNs".
+public struct ProviderTokenKey: Sendable {
+    /// The private key; Apple gives it out as a .p8 file.
+    public var key: ES256PrivateKey
+
+    /// The key's identifier, 10 characters.
+    public var keyIdentifier: String
+
+    /// The team's identifier, 10 characters.
+    public var teamIdentifier: String
+
+    /// Makes one of its parts.
+    ///
+    /// - Parameters:
+    ///   - key: the private key.
+    ///   - keyIdentifier: 10 letters and digits.
+    ///   - teamIdentifier: 10 letters and digits.
+    /// - Throws: ``PushError/configuration(_:)`` for identifiers of another form.
+    public init(key: ES256PrivateKey, keyIdentifier: String, teamIdentifier: String) throws(PushError) {
+        for (name, text) in [("key", keyIdentifier), ("team", teamIdentifier)] {
+            guard text.utf8.count == Self.identifierCharacterCount, text.utf8.allSatisfy(Self.isPlain) else {
+                throw .configuration("A \(name) identifier has 10 letters and digits.")
+            }
+        }
+        self.key = key
+        self.keyIdentifier = keyIdentifier
+        self.teamIdentifier = teamIdentifier
+    }
+
+    private static let identifierCharacterCount = 10
+
+    private static func isPlain(_ character: UInt8) -> Bool {
+        (0x30...0x39).contains(character) || (0x61...0x7A).contains(character | 0x20)
+    }
+
+    /// Makes a provider token: a JSON Web Token (RFC 7519) signed with ES256.
+    ///
+    /// - Parameter issuedAt: its time, in seconds since 1970.
+    /// - Returns: three parts in base64url with dots between them.
+    /// - Throws: `TLSError` where OpenSSL cannot sign.
+    public func token(issuedAt: Int64) throws(TLSError) -> String {
+        let header = #"{"alg":"ES256","kid":"\#(self.keyIdentifier)"}"#
+        let claims = #"{"iss":"\#(self.teamIdentifier)","iat":\#(issuedAt)}"#
+        let signed = Base64URL.encode(header.utf8) + "." + Base64URL.encode(claims.utf8)
+        return try signed + "." + Base64URL.encode(self.key.signature(of: Array(signed.utf8)))
+    }
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// When a provider token is made anew.
+///
+/// The service takes a token for an hour, and refuses renewals that follow one another in less than 20 minutes.
+/// Times are seconds since 1970, which the caller knows.
+///
+/// - SeeAlso: "Establishing a token-based connection to APNs".
+struct ProviderTokenSchedule: Equatable {
+    /// What to do for the next request.
+    enum Step: Equatable {
+        /// Use the token that is there.
+        case keep
+        /// Make a token with this time, and use it from now on.
+        case renew(issuedAt: Int64)
+    }
+
+    /// The age at which a token is made anew, in seconds; between 20 and 60 minutes.
+    static let renewalAge: Int64 = 50 * 60
+    /// The age at which the service no longer takes a token, in seconds.
+    static let ageMax: Int64 = 60 * 60
+    /// The least time between two renewals, in seconds.
+    static let renewalIntervalMin: Int64 = 20 * 60
+
+    private(set) var issuedAt: Int64?
+    private var lastRenewal: Int64?
+    private var previous: Int64?
+    private var isStale = false
+
+    /// Decides for a request at a time.
+    mutating func step(at now: Int64) -> Step {
+        guard let issuedAt = self.issuedAt else { return self.renew(at: now) }
+        let age = now - issuedAt
+        let isDue = self.isStale || age >= Self.renewalAge || age < 0
+        guard isDue else { return .keep }
+        // A clock that was set back would otherwise make tokens without end.
+        if let lastRenewal = self.lastRenewal, abs(now - lastRenewal) < Self.renewalIntervalMin { return .keep }
+        return self.renew(at: now)
+    }
+
+    private mutating func renew(at now: Int64) -> Step {
+        self.previous = self.issuedAt
+        self.issuedAt = now
+        self.lastRenewal = now
+        self.isStale = false
+        return .renew(issuedAt: now)
+    }
+
+    /// The service refused a token with TooManyProviderTokenUpdates.
+    ///
+    /// - Returns: the time of the token before it, which is to be used again, where it is still young enough.
+    mutating func renewalRefused(at now: Int64) -> Int64? {
+        self.lastRenewal = now
+        guard let previous = self.previous, now - previous < Self.ageMax else { return nil }
+        self.issuedAt = previous
+        self.previous = nil
+        return previous
+    }
+
+    /// The service said that a token has expired, which its own age does not say: the clocks differ.
+    ///
+    /// - Returns: whether another try with a new token is worth while.
+    mutating func expired(issuedAt: Int64, at now: Int64) -> Bool {
+        // Another request has had it renewed meanwhile.
+        guard issuedAt == self.issuedAt else { return true }
+        if let lastRenewal = self.lastRenewal, abs(now - lastRenewal) < Self.renewalIntervalMin { return false }
+        self.isStale = true
+        return true
+    }
+}

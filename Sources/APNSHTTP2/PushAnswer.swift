@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import FoundationEssentials
+import NIOCore
+
+/// An answer on its way: the status, and what has come of the body.
+struct PushAnswer {
+    var status: Int
+    var body = ByteBuffer()
+
+    /// The most octets of a body that are kept; documented ones have less than 100.
+    static let bodyOctetCountMax = 4096
+
+    init(status: Int) { self.status = status }
+
+    mutating func append(_ octets: ByteBuffer) {
+        var octets = octets
+        let count = min(Self.bodyOctetCountMax - self.body.readableBytes, octets.readableBytes)
+        if let slice = octets.readSlice(length: count) { self.body.writeImmutableBuffer(slice) }
+    }
+
+    var outcome: PushOutcome {
+        if self.status == 200 { return .accepted }
+        let explanation = Self.explanation(self.body)
+        let reason = PushReason(text: explanation?.reason ?? "")
+        return .rejected(PushRejection(status: self.status, reason: reason, timestamp: explanation?.timestamp))
+    }
+
+    private struct Explanation: Decodable {
+        var reason: String?
+        var timestamp: UInt64?
+    }
+
+    private static func explanation(_ body: ByteBuffer) -> Explanation? {
+        guard body.readableBytes > 0 else { return nil }
+        return try? JSONDecoder().decode(Explanation.self, from: Data(body.readableBytesView))
+    }
+
+    /// The reason in the debug data of a GOAWAY frame.
+    static func goAwayReason(_ data: ByteBuffer?) -> PushReason? {
+        guard let data, data.readableBytes <= Self.bodyOctetCountMax else { return nil }
+        return Self.explanation(data)?.reason.map { PushReason(text: $0) }
+    }
+}

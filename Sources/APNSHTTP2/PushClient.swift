@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import Logging
+import NIOConcurrencyHelpers
+public import NIOCore
+public import NIOPosix
+public import ServiceLifecycle
+
+/// Sends notifications over the HTTP/2 provider API, and says what became of each.
+///
+/// ``run()`` does the work. While it runs, ``send(_:)`` waits for one outcome, and ``submit(_:onReport:)`` takes many
+/// without waiting. It may be lent with ``withClient(_:eventLoopGroup:logger:_:)``, or run as a service of
+/// swift-service-lifecycle, whose graceful shutdown waits for what was taken.
+public final class PushClient: Service, Sendable {
+    /// What became of handing a request in.
+    public enum Receipt: Hashable, Sendable {
+        /// It will have its report.
+        case taken
+        /// There is no room now; it will have no report.
+        case full
+        /// The client takes nothing any more, and why; it will have no report.
+        case ended(PushTrouble)
+    }
+
+    private let configuration: PushConfiguration
+    private let group: any EventLoopGroup
+    private let queue: PushQueue
+    private let shared: PushLane.Shared
+    private let failure = NIOLockedValueBox<PushError?>(nil)
+    private let hasRun = NIOLockedValueBox(false)
+    private let ended: EventLoopPromise<Void>
+
+    /// Prepares a client; nothing is connected before the first request.
+    ///
+    /// - Parameters:
+    ///   - configuration: where and how to send.
+    ///   - eventLoopGroup: the threads that do it; NIO's own by default.
+    ///   - logger: is told of connections and of every request that is not accepted, at debug level, and of the others
+    ///     at trace level; by the names of the requests.
+    /// - Throws: ``PushError/configuration(_:)`` for values out of their range, ``PushError/tls(_:)``.
+    public init(
+        _ configuration: PushConfiguration,
+        eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
+        logger: Logger = .current
+    ) throws(PushError) {
+        try configuration.check()
+        self.configuration = configuration
+        self.group = eventLoopGroup
+        let queue = PushQueue(countMax: configuration.requestCountMax, laneCount: configuration.connectionCount)
+        let (failure, ended) = (self.failure, eventLoopGroup.any().makePromise(of: Void.self))
+        self.queue = queue
+        self.ended = ended
+        self.shared = PushLane.Shared(
+            configuration: configuration,
+            opener: try PushOpener(configuration),
+            queue: queue,
+            tokens: configuration.providerToken.map { ProviderTokenSource(key: $0, now: configuration.clock) },
+            observer: PushObserver(),
+            logger: logger
+        ) { error in
+            failure.withLockedValue { $0 = $0 ?? error }
+            queue.stop(error.trouble)
+            ended.succeed(())
+        }
+    }
+
+    deinit { self.ended.succeed(()) }
+
+    /// Keeps the connections until ``finish()`` was called and everything is settled; may be called once.
+    ///
+    /// When the task is cancelled, sending stops at once: what was written is indeterminate, the rest unsent. A
+    /// graceful shutdown does what ``finish()`` does.
+    ///
+    /// - Throws: ``PushError/alreadyRan``; ``PushError/notPermitted(_:)``, ``PushError/tls(_:)`` or
+    ///   ``PushError/unavailable(_:)`` where going on is of no use. Every request has its report by then, too.
+    public func run() async throws {
+        let isFirst = self.hasRun.withLockedValue { hasRun in
+            defer { hasRun = true }
+            return !hasRun
+        }
+        guard isFirst else { throw PushError.alreadyRan }
+        let seats = self.makeSeats()
+        await withTaskCancellationHandler {
+            await withGracefulShutdownHandler {
+                try? await self.ended.futureResult.get()
+            } onGracefulShutdown: {
+                self.finish()
+            }
+        } onCancel: {
+            self.queue.stop(.stopped)
+            self.ended.succeed(())
+        }
+        for seat in seats { await seat.close() }
+        self.queue.stop(self.failure.withLockedValue { $0?.trouble ?? .stopped })
+        if let failure = self.failure.withLockedValue(\.self) { throw failure }
+    }
+
+    private func makeSeats() -> [PushSeat] {
+        let seats = (0..<self.configuration.connectionCount).map { index in
+            PushSeat(index: index, shared: self.shared, eventLoop: self.group.next())
+        }
+        let ended = self.ended
+        self.queue.start(wakers: seats.map { seat in { seat.wake() } }) { ended.succeed(()) }
+        return seats
+    }
+
+    /// Whether a request would be taken now.
+    public var hasRoom: Bool { self.queue.hasRoom }
+
+    /// Calls back once when there is room, or when the client takes nothing any more; at once where that is so now.
+    ///
+    /// There is room again, for those who were told that there is none, when half of
+    /// ``PushConfiguration/requestCountMax`` is settled.
+    ///
+    /// - Parameter callback: called from any thread; it must not wait.
+    public func whenRoom(_ callback: @escaping @Sendable () -> Void) { self.queue.whenRoom(callback) }
+
+    /// Takes a request without waiting.
+    ///
+    /// - Parameters:
+    ///   - request: what to send.
+    ///   - onReport: is told once what became of it, where the request is taken: from an event loop of the client, or
+    ///     at once on the caller's thread where the request is invalid. It must not wait.
+    /// - Returns: whether it was taken.
+    public func submit(_ request: PushRequest, onReport: @escaping @Sendable (PushReport) -> Void) -> Receipt {
+        let limit = self.configuration.payloadOctetCountMax(of: request.pushType)
+        if let problem = request.problem(payloadOctetCountMax: limit) {
+            self.shared.observer.settled(.invalid(problem))
+            onReport(PushReport(request.identifier, .invalid(problem)))
+            return .taken
+        }
+        let deadline = self.configuration.queueDurationMax.map { NIODeadline.now() + TimeAmount($0) } ?? .distantFuture
+        return self.queue.put(Submission(request, deadline: deadline, onReport: onReport))
+    }
+
+    /// Sends a request, and waits for its outcome; for room first, where there is none.
+    ///
+    /// - Parameter request: what to send.
+    /// - Returns: what became of it. Where the task is cancelled while there is no room, it is unsent; once it was
+    ///   taken, cancellation does not end the wait, which ``PushConfiguration/queueDurationMax`` and
+    ///   ``PushConfiguration/answerDurationMax`` bound.
+    public func send(_ request: PushRequest) async -> PushOutcome { await self.report(of: request).outcome }
+
+    /// Sends a request as ``send(_:)`` does.
+    ///
+    /// - Parameter request: what to send.
+    /// - Returns: what became of it, and how.
+    public func report(of request: PushRequest) async -> PushReport {
+        while !Task.isCancelled {
+            let report = await withCheckedContinuation { (continuation: CheckedContinuation<PushReport?, Never>) in
+                switch self.submit(request, onReport: { continuation.resume(returning: $0) }) {
+                case .taken: break
+                case .full: continuation.resume(returning: nil)
+                case .ended(let trouble):
+                    continuation.resume(returning: PushReport(request.identifier, .unsent(trouble)))
+                }
+            }
+            if let report { return report }
+            await self.room()
+        }
+        return PushReport(request.identifier, .unsent(.stopped))
+    }
+
+    /// Waits until there may be room, or the task is cancelled.
+    private func room() async {
+        let waiter = NIOLockedValueBox<CheckedContinuation<Void, Never>?>(nil)
+        let resume: @Sendable () -> Void = {
+            let continuation = waiter.withLockedValue { waiter in
+                defer { waiter = nil }
+                return waiter
+            }
+            continuation?.resume()
+        }
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                waiter.withLockedValue { $0 = continuation }
+                self.whenRoom(resume)
+                if Task.isCancelled { resume() }
+            }
+        } onCancel: {
+            resume()
+        }
+    }
+
+    /// Says that nothing more comes: what was taken gets its outcome, then ``run()`` returns.
+    public func finish() { self.queue.finish() }
+}
+
+extension PushClient {
+    /// Lends a running client, and afterwards waits for what was taken, on every way out but cancellation.
+    ///
+    /// - Parameters:
+    ///   - configuration: where and how to send.
+    ///   - eventLoopGroup: the threads that do it; NIO's own by default.
+    ///   - logger: as for ``init(_:eventLoopGroup:logger:)``.
+    ///   - body: is lent the client.
+    /// - Returns: what `body` returns.
+    /// - Throws: what `body` throws, and what ``run()`` throws.
+    public static func withClient<Value: Sendable>(
+        _ configuration: PushConfiguration,
+        eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
+        logger: Logger = .current,
+        _ body: @Sendable (PushClient) async throws -> Value
+    ) async throws -> Value {
+        let client = try PushClient(configuration, eventLoopGroup: eventLoopGroup, logger: logger)
+        async let running: Void = client.run()
+        let result: Result<Value, any Error>
+        do { result = .success(try await body(client)) } catch { result = .failure(error) }
+        client.finish()
+        try await running
+        return try result.get()
+    }
+}
+
+extension PushReport {
+    init(_ identifier: PushIdentifier, _ outcome: PushOutcome) {
+        self.init(identifier: identifier, outcome: outcome, attempts: 0, possibleDuplicate: false, latency: nil)
+    }
+}
+
+extension PushError {
+    /// What it means for requests.
+    var trouble: PushTrouble {
+        switch self {
+        case .tls(let error): .notPermitted("\(error)")
+        case .notPermitted(let text): .notPermitted(text)
+        case .unavailable(let text): .unavailable(text)
+        case .configuration, .alreadyRan, .listen, .notListening: .stopped
+        }
+    }
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import FoundationEssentials
+public import OpenSSLTLS
+
+/// Where and how a client sends.
+public struct PushConfiguration: Sendable {
+    /// Where the service listens.
+    public var endpoint: PushEndpoint
+
+    /// Identity, trust and versions of TLS; made with `TLSConfiguration.client(...)`.
+    ///
+    /// Where its application protocols are not named, `h2` is.
+    public var tls: TLSConfiguration
+
+    /// What signs provider tokens; `nil` where the certificate of ``tls`` is the proof.
+    public var providerToken: ProviderTokenKey?
+
+    /// How many connections there may be at a time, 1 to 64; 1 by default.
+    ///
+    /// Another one is opened while those that are open have no room.
+    public var connectionCount = 1
+
+    /// How many requests may wait for answers on one connection, where the service allows as many; 1000 by default.
+    public var streamCountMax = 1000
+
+    /// How many requests may be without an outcome, those that wait for their turn among them; 10,000 by default.
+    ///
+    /// When so many are, no more are taken.
+    public var requestCountMax = 10_000
+
+    /// The longest payload in octets; 4096 by default.
+    public var payloadOctetCountMax = 4096
+
+    /// The longest payload of the push type voip in octets; 5120 by default.
+    public var voipPayloadOctetCountMax = 5120
+
+    /// How long a request may wait for its turn; 60 s by default, `nil` for as long as the client runs.
+    ///
+    /// Then it is unsent.
+    public var queueDurationMax: Duration? = .seconds(60)
+
+    /// How long an answer may take; 30 s by default.
+    ///
+    /// Then the request is indeterminate.
+    public var answerDurationMax = Duration.seconds(30)
+
+    /// How long opening a connection may take, and then the service's first word; 10 s by default, each.
+    public var connectDurationMax = Duration.seconds(10)
+
+    /// On how many streams a request is written at most, where it is proved each time that it was not processed; 5 by
+    /// default.
+    public var attemptCountMax = 5
+
+    /// Whether requests whose fate is unknown are sent again, flagged as possible duplicates; by default they are
+    /// reported as indeterminate.
+    public var resendsUnknown = false
+
+    /// The first pause before connecting again after a failure; 100 ms by default, doubling from there.
+    public var backOffFirst = Duration.milliseconds(100)
+
+    /// The longest pause before connecting again; 30 s by default.
+    public var backOffMax = Duration.seconds(30)
+
+    /// After how many failures in a row to connect the client ends; `nil`, the default, for never.
+    public var connectFailureCountMax: Int?
+
+    /// After how long without a word on an idle connection the service is asked whether it is there; 1 h by default.
+    public var idlePingDelay = Duration.seconds(3600)
+
+    /// The same while answers are waited for; 10 s by default.
+    public var waitingPingDelay = Duration.seconds(10)
+
+    /// How long the answer to that may take before the connection is given up; 10 s by default.
+    public var pingDurationMax = Duration.seconds(10)
+
+    /// The time in seconds since 1970 (UTC), for provider tokens; the system's by default.
+    public var clock: @Sendable () -> Int64 = { Int64(Date().timeIntervalSince1970) }
+
+    /// Makes a configuration with the defaults for a client that proves itself by its certificate.
+    ///
+    /// - Parameters:
+    ///   - endpoint: where the service listens.
+    ///   - identity: the certificate and its key.
+    ///   - trust: the authorities of the service's certificate; those of the system by default.
+    public init(endpoint: PushEndpoint, identity: TLSIdentity, trust: TLSTrust = .system) {
+        self.endpoint = endpoint
+        self.tls = .client(identity: identity, trust: trust)
+    }
+
+    /// Makes a configuration with the defaults for a client that proves itself by provider tokens.
+    ///
+    /// - Parameters:
+    ///   - endpoint: where the service listens.
+    ///   - providerToken: what signs the tokens.
+    ///   - trust: the authorities of the service's certificate; those of the system by default.
+    public init(endpoint: PushEndpoint, providerToken: ProviderTokenKey, trust: TLSTrust = .system) {
+        self.endpoint = endpoint
+        self.tls = .client(trust: trust)
+        self.providerToken = providerToken
+    }
+
+    /// The greatest ``connectionCount``.
+    public static let connectionCountMax = 64
+
+    /// The name of HTTP/2 in ALPN.
+    static let applicationProtocol = "h2"
+
+    /// The longest payload of a push type.
+    func payloadOctetCountMax(of type: PushType?) -> Int {
+        type == .voip ? max(self.payloadOctetCountMax, self.voipPayloadOctetCountMax) : self.payloadOctetCountMax
+    }
+
+    func check() throws(PushError) {
+        let counts: [(String, Int, ClosedRange<Int>)] = [
+            ("connectionCount", self.connectionCount, 1...Self.connectionCountMax),
+            ("streamCountMax", self.streamCountMax, 1...100_000),
+            ("requestCountMax", self.requestCountMax, 1...10_000_000),
+            ("payloadOctetCountMax", self.payloadOctetCountMax, 1...1_048_576),
+            ("voipPayloadOctetCountMax", self.voipPayloadOctetCountMax, 1...1_048_576),
+            ("attemptCountMax", self.attemptCountMax, 1...1000),
+            ("endpoint.port", self.endpoint.port, 1...65535),
+        ]
+        for (name, count, range) in counts where !range.contains(count) {
+            throw .configuration("\(name) is \(range.lowerBound) to \(range.upperBound), not \(count).")
+        }
+    }
+}

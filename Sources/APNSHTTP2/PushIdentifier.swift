@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// The name of one request: a UUID, the value of `apns-id`.
+///
+/// Its text is the canonical one: lower-case hexadecimal digits in groups of 8, 4, 4, 4 and 12.
+///
+/// - SeeAlso: RFC 9562.
+public struct PushIdentifier: Hashable, Sendable {
+    let high: UInt64
+    let low: UInt64
+
+    /// Makes a random identifier (version 4).
+    public init() {
+        var generator = SystemRandomNumberGenerator()
+        self.init(using: &generator)
+    }
+
+    /// Makes a random identifier (version 4) from a generator, so that tests can know it.
+    ///
+    /// - Parameter generator: gives two numbers.
+    public init(using generator: inout some RandomNumberGenerator) {
+        self.high = generator.next() & ~0xF000 | 0x4000
+        self.low = generator.next() & ~(3 << 62) | 2 << 62
+    }
+
+    /// Reads the canonical text; `nil` for any other, also where its letters are capital.
+    ///
+    /// - Parameter text: 36 characters.
+    public init?(_ text: some StringProtocol) {
+        let characters = Array(text.utf8)
+        guard characters.count == Self.characterCount else { return nil }
+        var words: (UInt64, UInt64) = (0, 0)
+        for (index, character) in characters.enumerated() {
+            if Self.dashes.contains(index) {
+                guard character == UInt8(ascii: "-") else { return nil }
+                continue
+            }
+            let digit: UInt8
+            switch character {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): digit = character - UInt8(ascii: "0")
+            case UInt8(ascii: "a")...UInt8(ascii: "f"): digit = character - UInt8(ascii: "a") + 10
+            default: return nil
+            }
+            if index < Self.middle {
+                words.0 = words.0 << 4 | UInt64(digit)
+            } else {
+                words.1 = words.1 << 4 | UInt64(digit)
+            }
+        }
+        self.high = words.0
+        self.low = words.1
+    }
+
+    private static let characterCount = 36
+    /// Where the second half begins: behind 16 digits and two dashes, at the third.
+    private static let middle = 18
+    private static let dashes: Set<Int> = [8, 13, 18, 23]
+}
+
+extension PushIdentifier: CustomStringConvertible {
+    /// The canonical text.
+    public var description: String {
+        String(unsafeUninitializedCapacity: Self.characterCount) { target in
+            var position = 0
+            for shift in stride(from: 124, through: 0, by: -4) {
+                let word = shift >= 64 ? self.high >> (shift - 64) : self.low >> shift
+                let digit = UInt8(truncatingIfNeeded: word & 15)
+                target.initializeElement(at: position, to: digit + (digit < 10 ? 48 : 87))
+                position += 1
+                if position == 8 || position == 13 || position == 18 || position == 23 {
+                    target.initializeElement(at: position, to: UInt8(ascii: "-"))
+                    position += 1
+                }
+            }
+            return position
+        }
+    }
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import NIOCore
+
+/// When to ask whether the other end is there, and when to give it up.
+struct PushKeepAlive: Equatable {
+    /// What to do now.
+    enum Step: Equatable {
+        /// Nothing.
+        case rest
+        /// Send a PING frame.
+        case ping
+        /// Close the connection: the last one was not answered.
+        case giveUp
+    }
+
+    let idleDelay: Duration
+    let waitingDelay: Duration
+    let durationMax: Duration
+    private var heardAt: NIODeadline
+    private var askedAt: NIODeadline?
+
+    init(idleDelay: Duration, waitingDelay: Duration, durationMax: Duration, now: NIODeadline) {
+        self.idleDelay = idleDelay
+        self.waitingDelay = waitingDelay
+        self.durationMax = durationMax
+        self.heardAt = now
+    }
+
+    /// Anything came.
+    mutating func heard(at now: NIODeadline) {
+        self.heardAt = now
+        self.askedAt = nil
+    }
+
+    /// Decides, from time to time.
+    ///
+    /// - Parameters:
+    ///   - now: the time.
+    ///   - isWaiting: whether an answer is waited for.
+    /// - Returns: what to do.
+    mutating func step(at now: NIODeadline, isWaiting: Bool) -> Step {
+        if let askedAt = self.askedAt { return now - askedAt >= TimeAmount(self.durationMax) ? .giveUp : .rest }
+        guard now - self.heardAt >= TimeAmount(isWaiting ? self.waitingDelay : self.idleDelay) else { return .rest }
+        self.askedAt = now
+        return .ping
+    }
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Why the service refused a request.
+///
+/// - SeeAlso: "Handling notification responses from APNs".
+public enum PushReason: Hashable, Sendable {
+    /// 400: the collapse identifier has more than 64 octets.
+    case badCollapseId
+    /// 400: the token is malformed or of the other environment.
+    case badDeviceToken
+    /// 400: the value of apns-expiration is no time.
+    case badExpirationDate
+    /// 400: the value of apns-id is no UUID.
+    case badMessageId
+    /// 400: the value of apns-priority is none.
+    case badPriority
+    /// 400: the topic is invalid.
+    case badTopic
+    /// 400: the token belongs to another app.
+    case deviceTokenNotForTopic
+    /// 400: a header occurs twice.
+    case duplicateHeaders
+    /// 400: the connection was idle for too long.
+    case idleTimeout
+    /// 400: the push type is unknown.
+    case invalidPushType
+    /// 400: the path has no token.
+    case missingDeviceToken
+    /// 400: the topic is needed and not there.
+    case missingTopic
+    /// 400: there is no payload.
+    case payloadEmpty
+    /// 400: the sender may not push to this topic.
+    case topicDisallowed
+    /// 403: the certificate is not accepted.
+    case badCertificate
+    /// 403: the certificate is for the other environment.
+    case badCertificateEnvironment
+    /// 403: the provider token is older than an hour.
+    case expiredProviderToken
+    /// 403: this is not allowed.
+    case forbidden
+    /// 403: the provider token is invalid, or its signature does not verify.
+    case invalidProviderToken
+    /// 403: there is neither a certificate nor a provider token.
+    case missingProviderToken
+    /// 403: the key is not the one that the connection began with.
+    case unrelatedKeyIdInToken
+    /// 403: the key is for the other environment.
+    case badEnvironmentKeyIdInToken
+    /// 404: the path is wrong.
+    case badPath
+    /// 405: the method is not POST.
+    case methodNotAllowed
+    /// 410: the app is gone from the device.
+    case unregistered
+    /// 410: the token has expired.
+    case expiredToken
+    /// 413: the payload is too long.
+    case payloadTooLarge
+    /// 429: the provider token was renewed more than once in 20 minutes.
+    case tooManyProviderTokenUpdates
+    /// 429: too many requests to one device.
+    case tooManyRequests
+    /// 500: a fault of the service.
+    case internalServerError
+    /// 503: the service is not there.
+    case serviceUnavailable
+    /// 503: the service shuts down.
+    case shutdown
+    /// One that is not documented, as the service wrote it; empty where it wrote none.
+    case other(String)
+
+    /// Each documented reason with its text and its status.
+    static let documented: [(reason: PushReason, text: String, status: Int)] = [
+        (.badCollapseId, "BadCollapseId", 400), (.badDeviceToken, "BadDeviceToken", 400),
+        (.badExpirationDate, "BadExpirationDate", 400), (.badMessageId, "BadMessageId", 400),
+        (.badPriority, "BadPriority", 400), (.badTopic, "BadTopic", 400),
+        (.deviceTokenNotForTopic, "DeviceTokenNotForTopic", 400), (.duplicateHeaders, "DuplicateHeaders", 400),
+        (.idleTimeout, "IdleTimeout", 400), (.invalidPushType, "InvalidPushType", 400),
+        (.missingDeviceToken, "MissingDeviceToken", 400), (.missingTopic, "MissingTopic", 400),
+        (.payloadEmpty, "PayloadEmpty", 400), (.topicDisallowed, "TopicDisallowed", 400),
+        (.badCertificate, "BadCertificate", 403), (.badCertificateEnvironment, "BadCertificateEnvironment", 403),
+        (.expiredProviderToken, "ExpiredProviderToken", 403), (.forbidden, "Forbidden", 403),
+        (.invalidProviderToken, "InvalidProviderToken", 403), (.missingProviderToken, "MissingProviderToken", 403),
+        (.unrelatedKeyIdInToken, "UnrelatedKeyIdInToken", 403),
+        (.badEnvironmentKeyIdInToken, "BadEnvironmentKeyIdInToken", 403), (.badPath, "BadPath", 404),
+        (.methodNotAllowed, "MethodNotAllowed", 405), (.unregistered, "Unregistered", 410),
+        (.expiredToken, "ExpiredToken", 410), (.payloadTooLarge, "PayloadTooLarge", 413),
+        (.tooManyProviderTokenUpdates, "TooManyProviderTokenUpdates", 429),
+        (.tooManyRequests, "TooManyRequests", 429), (.internalServerError, "InternalServerError", 500),
+        (.serviceUnavailable, "ServiceUnavailable", 503), (.shutdown, "Shutdown", 503),
+    ]
+
+    private static let byText: [String: PushReason] = {
+        var table = Dictionary(uniqueKeysWithValues: PushReason.documented.map { ($0.text, $0.reason) })
+        // The other spelling that was seen.
+        table["BadEnvironmentKeyInToken"] = .badEnvironmentKeyIdInToken
+        return table
+    }()
+    private static let texts = Dictionary(uniqueKeysWithValues: PushReason.documented.map { ($0.reason, $0.text) })
+    private static let statuses = Dictionary(uniqueKeysWithValues: PushReason.documented.map { ($0.reason, $0.status) })
+
+    /// The longest undocumented text that is kept, in characters.
+    public static let textCountMax = 64
+
+    /// Reads the text of an answer.
+    ///
+    /// - Parameter text: as the service wrote it; one that is not documented is cut to ``textCountMax``, and what is
+    ///   not visible ASCII in it replaced.
+    public init(text: String) {
+        if let known = Self.byText[text] {
+            self = known
+        } else {
+            let kept = text.unicodeScalars.prefix(Self.textCountMax).map { scalar -> Character in
+                scalar.value >= 0x20 && scalar.value < 0x7F ? Character(scalar) : "?"
+            }
+            self = .other(String(kept))
+        }
+    }
+
+    /// The text as the service writes it.
+    public var text: String {
+        if case .other(let text) = self { return text }
+        return Self.texts[self] ?? ""
+    }
+
+    /// The status that goes with it; `nil` for undocumented reasons.
+    public var status: Int? { Self.statuses[self] }
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// What kind of notification it is: the value of `apns-push-type`.
+///
+/// - SeeAlso: "Sending notification requests to APNs".
+public struct PushType: RawRepresentable, Hashable, Sendable {
+    /// The value of the header.
+    public var rawValue: String
+
+    /// Takes any value; the service judges it.
+    public init(rawValue: String) { self.rawValue = rawValue }
+
+    /// Shown, sounded or badged.
+    public static let alert = PushType(rawValue: "alert")
+    /// For the app alone; its priority must be 5.
+    public static let background = PushType(rawValue: "background")
+    /// For watch faces; topics end in `.complication`.
+    public static let complication = PushType(rawValue: "complication")
+    /// For controls; topics end in `.push-type.controls`.
+    public static let controls = PushType(rawValue: "controls")
+    /// For file providers; topics end in `.pushkit.fileprovider`.
+    public static let fileprovider = PushType(rawValue: "fileprovider")
+    /// For Live Activities; topics end in `.push-type.liveactivity`.
+    public static let liveactivity = PushType(rawValue: "liveactivity")
+    /// Asks for a location; topics end in `.location-query`; only with a provider token.
+    public static let location = PushType(rawValue: "location")
+    /// For device management; the topic is the UID of the certificate.
+    public static let mdm = PushType(rawValue: "mdm")
+    /// For push to talk; topics end in `.voip-ptt`.
+    public static let pushtotalk = PushType(rawValue: "pushtotalk")
+    /// For calls; topics end in `.voip`.
+    public static let voip = PushType(rawValue: "voip")
+    /// For widgets; topics end in `.push-type.widgets`.
+    public static let widgets = PushType(rawValue: "widgets")
+
+    /// All that are documented.
+    public static let documented: Set<PushType> = [
+        .alert, .background, .complication, .controls, .fileprovider, .liveactivity, .location, .mdm, .pushtotalk,
+        .voip, .widgets,
+    ]
+}

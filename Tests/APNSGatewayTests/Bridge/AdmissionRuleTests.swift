@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSTestKit
+import Foundation
+import OpenSSLTLS
+import Testing
+
+@testable import APNSGateway
+
+@Suite struct AdmissionRuleTests {
+    private static let topic = "com.example.app"
+
+    private static func connection(
+        _ client: ThrowawayIdentity,
+        intermediates: [TLSCertificate] = []
+    ) -> ProviderConnection {
+        let certificate = client.identity.certificate
+        return ProviderConnection(
+            number: 1,
+            identity: ProviderIdentity(certificate),
+            remoteAddress: "192.0.2.1:1",
+            certificate: certificate,
+            intermediates: intermediates
+        )
+    }
+
+    private static var now: Int64 { Int64(Date().timeIntervalSince1970) }
+
+    private static func verifier(_ authority: ThrowawayAuthority) throws -> CertificateVerifier {
+        try CertificateVerifier(authorities: authority.certificatePEM)
+    }
+
+    @Test func `a certificate of the authority is for the topic that it names`() throws {
+        let authority = try ThrowawayAuthority()
+        let rule = AdmissionRule(verifier: try Self.verifier(authority))
+        let client = try authority.issueClient(topic: Self.topic)
+        #expect(rule.judge(Self.connection(client), now: Self.now) == .admitted(topic: Self.topic))
+    }
+
+    @Test func `a certificate of another authority has nothing to do with the provider`() throws {
+        let rule = AdmissionRule(verifier: try Self.verifier(try ThrowawayAuthority()))
+        let client = try ThrowawayAuthority().issueClient(topic: Self.topic)
+        #expect(rule.judge(Self.connection(client), now: Self.now) == .refused(nil))
+        #expect(AdmissionRule().judge(Self.connection(client), now: Self.now) == .refused(nil))
+    }
+
+    @Test func `the authority in between may be sent along`() throws {
+        let root = try ThrowawayAuthority()
+        let middle = try root.issueAuthority(name: "Middle")
+        let client = try middle.issueClient(topic: Self.topic)
+        let rule = AdmissionRule(verifier: try Self.verifier(root))
+        let whole = Self.connection(client, intermediates: [middle.certificate])
+        #expect(rule.judge(whole, now: Self.now) == .admitted(topic: Self.topic))
+        #expect(rule.judge(Self.connection(client), now: Self.now) == .refused(nil))
+        let direct = AdmissionRule(verifier: try Self.verifier(middle))
+        #expect(direct.judge(Self.connection(client), now: Self.now) == .admitted(topic: Self.topic))
+    }
+
+    @Test func `a certificate for another topic than the configured one is refused with the reason`() throws {
+        let authority = try ThrowawayAuthority()
+        let rule = AdmissionRule(verifier: try Self.verifier(authority), topic: "com.example.other")
+        let client = try authority.issueClient(topic: Self.topic)
+        guard case .refused(let reason?) = rule.judge(Self.connection(client), now: Self.now) else {
+            Issue.record("admitted")
+            return
+        }
+        #expect(reason.contains(Self.topic) && reason.contains("com.example.other"))
+    }
+
+    @Test func `an expired certificate is let in only where it is pinned and that is allowed`() throws {
+        let authority = try ThrowawayAuthority()
+        let client = try authority.issueClient(topic: Self.topic, validity: .expired)
+        let connection = Self.connection(client)
+        let byAuthority = AdmissionRule(verifier: try Self.verifier(authority))
+        guard case .refused(.some) = byAuthority.judge(connection, now: Self.now) else {
+            Issue.record("admitted by its authority")
+            return
+        }
+        var pin = AdmissionRule.Pin(fingerprint: client.identity.certificate.fingerprint)
+        guard case .refused(let reason?) = AdmissionRule(pins: [pin]).judge(connection, now: Self.now) else {
+            Issue.record("admitted by its pin")
+            return
+        }
+        #expect(reason.contains("allowExpired"))
+        pin.allowsExpired = true
+        #expect(AdmissionRule(pins: [pin]).judge(connection, now: Self.now) == .admitted(topic: Self.topic))
+    }
+
+    @Test func `a certificate that its authority took back is refused with the reason`() throws {
+        let authority = try ThrowawayAuthority()
+        let (good, bad) = (
+            try authority.issueClient(topic: Self.topic), try authority.issueClient(topic: Self.topic)
+        )
+        let verifier = try CertificateVerifier(
+            authorities: authority.certificatePEM,
+            revocations: try authority.revocationList(of: [bad.identity.certificate])
+        )
+        #expect(verifier.problem(of: good.identity.certificate) == nil)
+        guard case .certificateRevoked = verifier.problem(of: bad.identity.certificate) else {
+            Issue.record("not revoked")
+            return
+        }
+        let rule = AdmissionRule(verifier: verifier)
+        guard case .refused(.some) = rule.judge(Self.connection(bad), now: Self.now) else {
+            Issue.record("admitted")
+            return
+        }
+        let foreign = try CertificateVerifier(
+            authorities: authority.certificatePEM,
+            revocations: try ThrowawayAuthority(name: "Other").revocationList(of: [])
+        )
+        #expect(foreign.problem(of: good.identity.certificate) != nil)
+    }
+
+    @Test func `a verifier needs certificates, and lists where lists are named`() throws {
+        let authority = try ThrowawayAuthority()
+        #expect(throws: TLSError.self) { try CertificateVerifier(authorities: []) }
+        #expect(throws: TLSError.self) {
+            try CertificateVerifier(authorities: authority.certificatePEM, revocations: Array("none".utf8))
+        }
+    }
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSHTTP2
+import APNSWire
+import NIOCore
+import Testing
+
+@testable import APNSGateway
+
+/// Goal: each line of the request mapping holds (8.1 of the protocol's reference).
+@Suite struct RequestRulesTests {
+    private static let now: UInt32 = 1_800_000_000
+    private static let alert = "{\"aps\":{\"alert\":\"hello\"}}"
+
+    private static func request(
+        _ payload: String = Self.alert,
+        topic: String? = "com.example.app",
+        expiry: UInt32? = nil,
+        priority: UInt8? = nil,
+        _ change: (inout RequestRules) -> Void = { _ in }
+    ) throws -> PushRequest {
+        var rules = RequestRules(topic: topic)
+        change(&rules)
+        return rules.request(
+            token: try DeviceToken(octets: [0xAB, 0xCD]),
+            payload: ByteBuffer(string: payload),
+            expiry: expiry,
+            priority: priority,
+            now: Self.now
+        )
+    }
+
+    @Test func `token, topic and payload pass unchanged`() throws {
+        let request = try Self.request(" {\"aps\": {} } ")
+        #expect(request.token.hexadecimal == "abcd")
+        #expect(request.topic == "com.example.app")
+        #expect(String(buffer: request.payload) == " {\"aps\": {} } ")
+        #expect(try Self.request(topic: nil).topic == nil)
+    }
+
+    struct ExpiryCase: CustomTestStringConvertible {
+        var testDescription: String
+        var expiry: UInt32?
+        var expiration: UInt32?
+        var change: @Sendable (inout RequestRules) -> Void = { _ in }
+    }
+
+    static let expiries: [ExpiryCase] = [
+        ExpiryCase(testDescription: "none leaves the header out", expiry: nil, expiration: nil),
+        ExpiryCase(testDescription: "0 stays 0", expiry: 0, expiration: 0),
+        ExpiryCase(testDescription: "ahead", expiry: Self.now + 60, expiration: Self.now + 60),
+        ExpiryCase(testDescription: "past", expiry: 86_400, expiration: 86_400),
+        ExpiryCase(
+            testDescription: "30 days are the most",
+            expiry: Self.now + 30 * 86_400 + 1,
+            expiration: Self.now + 30 * 86_400
+        ),
+        ExpiryCase(testDescription: "-1", expiry: .max, expiration: Self.now + 30 * 86_400),
+        ExpiryCase(testDescription: "a lifetime by option", expiry: 86_400, expiration: Self.now + 86_400) {
+            $0.relativeExpiryMax = 30 * 86_400
+        },
+        ExpiryCase(testDescription: "a lifetime never touches 0", expiry: 0, expiration: 0) {
+            $0.relativeExpiryMax = 30 * 86_400
+        },
+        ExpiryCase(testDescription: "a lifetime where none is said", expiry: nil, expiration: Self.now + 5) {
+            $0.lifetimeSeconds = 5
+        },
+        ExpiryCase(testDescription: "too long a lifetime", expiry: nil, expiration: Self.now + 30 * 86_400) {
+            $0.lifetimeSeconds = .max
+        },
+    ]
+
+    @Test(arguments: Self.expiries) func `expiry`(_ fixture: ExpiryCase) throws {
+        let request = try Self.request(expiry: fixture.expiry, fixture.change)
+        #expect(request.expiration == fixture.expiration)
+    }
+
+    @Test func `a late clock overflows nothing`() throws {
+        let request = RequestRules(topic: nil).request(
+            token: try DeviceToken(octets: [1]),
+            payload: ByteBuffer(),
+            expiry: .max,
+            priority: nil,
+            now: .max - 5
+        )
+        #expect(request.expiration == .max)
+    }
+
+    @Test func `priority is 10 unless said otherwise`() throws {
+        #expect(try Self.request().priority == 10)
+        #expect(try Self.request(priority: 5).priority == 5)
+        #expect(try Self.request(priority: 10).priority == 10)
+        #expect(try Self.request(priority: 10) { $0.priority = 5 }.priority == 5)
+    }
+
+    struct PushTypeCase {
+        var topic: String
+        var payload: String
+        var pushType: PushType?
+        var priority: UInt8 = 10
+    }
+
+    static let pushTypes: [PushTypeCase] = [
+        PushTypeCase(topic: "com.example.app", payload: Self.alert, pushType: .alert),
+        PushTypeCase(topic: "com.example.app", payload: "{}", pushType: .alert),
+        PushTypeCase(topic: "com.example.app", payload: "{\"mdm\":\"magic\"}", pushType: .mdm),
+        PushTypeCase(topic: "com.apple.mgmt.External.1", payload: "{}", pushType: .mdm),
+        PushTypeCase(topic: "com.example.app.voip", payload: Self.alert, pushType: .voip),
+        PushTypeCase(
+            topic: "com.example.app.voip",
+            payload: "{\"aps\":{\"content-available\":1}}",
+            pushType: .voip
+        ),
+        PushTypeCase(topic: "com.example.app.complication", payload: "{}", pushType: .complication),
+        PushTypeCase(
+            topic: "com.example.app",
+            payload: "{\"aps\":{\"content-available\":1}}",
+            pushType: .background,
+            priority: 5
+        ),
+        PushTypeCase(
+            topic: "com.example.app",
+            payload: "{ \"a\" : [1,{\"aps\":2}], \"aps\" : { \"content-available\" : true }, \"b\":\"alert\" }",
+            pushType: .background,
+            priority: 5
+        ),
+        PushTypeCase(
+            topic: "com.example.app",
+            payload: "{\"aps\":{\"content-available\":1,\"badge\":1}}",
+            pushType: .alert
+        ),
+        PushTypeCase(
+            topic: "com.example.app",
+            payload: "{\"aps\":{\"sound\":\"\",\"content-available\":1}}",
+            pushType: .alert
+        ),
+        PushTypeCase(
+            topic: "com.example.app",
+            payload: "{\"aps\":{\"alert\":\"\",\"content-available\":1}}",
+            pushType: .alert
+        ),
+        PushTypeCase(topic: "com.example.app", payload: "{\"aps\":{\"content-available\":0}}", pushType: .alert),
+        PushTypeCase(topic: "com.example.app", payload: "{\"content-available\":1}", pushType: .alert),
+        PushTypeCase(
+            topic: "com.example.app",
+            payload: "{\"aps\":{\"alert\":\"\\\"content-available\\\"\"}}",
+            pushType: .alert
+        ),
+        PushTypeCase(topic: "com.example.app", payload: "{\"aps\":{\"mdm\":1}}", pushType: .alert),
+        PushTypeCase(topic: "com.example.app", payload: "{\"mdm\"", pushType: .alert),
+        PushTypeCase(topic: "com.example.app", payload: "[\"mdm\"]", pushType: .alert),
+        PushTypeCase(topic: "pass.com.example", payload: "{\"aps\":{}}", pushType: nil),
+        PushTypeCase(topic: "web.com.example", payload: Self.alert, pushType: nil),
+    ]
+
+    @Test(arguments: Self.pushTypes) func `the push type is found by topic and payload`(_ fixture: PushTypeCase) throws
+    {
+        let request = try Self.request(fixture.payload, topic: fixture.topic)
+        #expect(request.pushType == fixture.pushType)
+        #expect(request.priority == fixture.priority)
+    }
+
+    @Test func `a background push never has priority 10`() throws {
+        let payload = "{\"aps\":{\"content-available\":1}}"
+        #expect(try Self.request(payload, priority: 10).priority == 5)
+        #expect(try Self.request(payload, priority: 10) { $0.priority = 10 }.priority == 5)
+    }
+
+    @Test func `the push type can be laid down`() throws {
+        #expect(try Self.request { $0.pushType = .fixed(.voip) }.pushType == .voip)
+        #expect(try Self.request { $0.pushType = .omitted }.pushType == nil)
+        let pass = try Self.request(topic: "pass.com.example") { $0.passPushType = .background }
+        #expect(pass.pushType == .background)
+        #expect(pass.priority == 5)
+    }
+
+    @Test func `a request's description has neither token nor payload`() throws {
+        let text = "\(try Self.request())" + String(reflecting: try Self.request())
+        #expect(!text.contains("abcd"))
+        #expect(!text.contains("hello"))
+    }
+}

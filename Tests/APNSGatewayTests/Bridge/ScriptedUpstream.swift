@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSGateway
+import APNSHTTP2
+import APNSWire
+import NIOConcurrencyHelpers
+
+/// A service that answers as a test decides, and notes what it was asked.
+final class ScriptedUpstream: Upstream {
+    struct Asked: Sendable {
+        var request: PushRequest
+        var onAnswer: @Sendable (UpstreamAnswer) -> Void
+    }
+
+    static let accepted = UpstreamAnswer.answered(status: 200, reason: nil, timestamp: nil)
+    static let badToken = UpstreamAnswer.answered(status: 400, reason: "BadDeviceToken", timestamp: nil)
+
+    private let books = NIOLockedValueBox<[Asked]>([])
+    private let waiters = NIOLockedValueBox<[(count: Int, continuation: CheckedContinuation<Void, Never>)]>([])
+    private let room = NIOLockedValueBox(true)
+    private let answer: @Sendable (PushRequest) -> UpstreamAnswer?
+
+    /// - Parameter answer: what is answered at once; `nil` for later.
+    init(answer: @escaping @Sendable (PushRequest) -> UpstreamAnswer? = { _ in ScriptedUpstream.accepted }) {
+        self.answer = answer
+    }
+
+    var hasRoom: Bool {
+        get { self.room.withLockedValue { $0 } }
+        set { self.room.withLockedValue { $0 = newValue } }
+    }
+
+    var asked: [Asked] { self.books.withLockedValue { $0 } }
+
+    /// The last octet of each token that was asked for, in order.
+    var tokens: [Int] { self.asked.map { ScriptedUpstream.number($0.request.token) } }
+
+    static func number(_ token: DeviceToken) -> Int { Int(token.hexadecimal.suffix(4), radix: 16) ?? -1 }
+
+    func send(_ request: PushRequest, onAnswer: @escaping @Sendable (UpstreamAnswer) -> Void) {
+        let count = self.books.withLockedValue { books in
+            books.append(Asked(request: request, onAnswer: onAnswer))
+            return books.count
+        }
+        if let answer = self.answer(request) { onAnswer(answer) }
+        let met = self.waiters.withLockedValue { waiters in
+            defer { waiters.removeAll { $0.count <= count } }
+            return waiters.filter { $0.count <= count }
+        }
+        for waiter in met { waiter.continuation.resume() }
+    }
+
+    /// Waits until so many requests have come; the time limit of the suite is its deadline.
+    func wait(count: Int) async {
+        await withCheckedContinuation { continuation in
+            let isMet = self.waiters.withLockedValue { waiters in
+                let isMet = self.books.withLockedValue { $0.count >= count }
+                if !isMet { waiters.append((count, continuation)) }
+                return isMet
+            }
+            if isMet { continuation.resume() }
+        }
+    }
+
+    /// Answers the requests for a token, in the order in which they came.
+    func answer(_ number: Int, _ answer: UpstreamAnswer) {
+        for asked in self.asked where Self.number(asked.request.token) == number { asked.onAnswer(answer) }
+    }
+}
+
+/// Keeps tuples in memory.
+final class MemoryRecorder: FeedbackRecorder {
+    private let tuples = NIOLockedValueBox<[(FeedbackTuple, FeedbackListName)]>([])
+
+    var recorded: [(tuple: FeedbackTuple, list: FeedbackListName)] { self.tuples.withLockedValue { $0 } }
+
+    func record(_ tuple: FeedbackTuple, in list: FeedbackListName, onKept: @escaping @Sendable () -> Void) {
+        self.tuples.withLockedValue { $0.append((tuple, list)) }
+        onKept()
+    }
+
+    func forget(_ token: DeviceToken, in list: FeedbackListName) {
+        self.tuples.withLockedValue { $0.removeAll { $0.0.token == token && $0.1 == list } }
+    }
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import TestSupport
+
+@testable import APNSGateway
+
+/// The HTTP/2 service of one walk: the truth that the provider's outcomes are held against.
+struct UpstreamModel {
+    /// What becomes of all notifications of one content.
+    enum Fate { case delivered, dead, bad }
+
+    /// How the service misbehaves in one walk.
+    struct Faults {
+        var badPercent = 0
+        var deadPercent = 0
+        /// How many faults happen at most; then all goes well.
+        var budget = 0
+    }
+
+    var faults: Faults
+    var random: SplitMix64
+    private var fates: [Int: Fate] = [:]
+    /// How often each content was processed.
+    private(set) var processed: [Int: Int] = [:]
+    /// Contents of which a request was lost on its way or its answer was.
+    private(set) var unknown: Set<Int> = []
+
+    init(faults: Faults, random: SplitMix64) {
+        self.faults = faults
+        self.random = random
+    }
+
+    mutating func fate(_ content: Int) -> Fate {
+        if let fate = self.fates[content] { return fate }
+        let percent = self.random.below(100)
+        let fate: Fate =
+            percent < self.faults.badPercent
+            ? .bad : percent < self.faults.badPercent + self.faults.deadPercent ? .dead : .delivered
+        self.fates[content] = fate
+        return fate
+    }
+
+    private mutating func isFaulty() -> Bool {
+        guard self.faults.budget > 0, self.random.chance(10) else { return false }
+        self.faults.budget -= 1
+        return true
+    }
+
+    /// Answers a request for a content.
+    mutating func answer(_ content: Int) -> UpstreamAnswer {
+        guard self.isFaulty() else { return self.process(content) }
+        switch self.random.below(9) {
+        case 0: return .unprocessed
+        case 1:
+            self.unknown.insert(content)
+            if self.random.chance(50) { _ = self.process(content) }
+            return .lost
+        case 2: return .answered(status: 429, reason: "TooManyRequests", timestamp: nil)
+        case 3: return .answered(status: 503, reason: "ServiceUnavailable", timestamp: nil)
+        case 4: return .answered(status: 500, reason: "InternalServerError", timestamp: nil)
+        case 5: return .answered(status: 400, reason: "BadPriority", timestamp: nil)
+        case 6: return .answered(status: 403, reason: "ExpiredProviderToken", timestamp: nil)
+        case 7: return .answered(status: 403, reason: "InvalidProviderToken", timestamp: nil)
+        default: return .answered(status: 503, reason: "Shutdown", timestamp: nil)
+        }
+    }
+
+    private mutating func process(_ content: Int) -> UpstreamAnswer {
+        switch self.fate(content) {
+        case .bad: return .answered(status: 400, reason: "BadDeviceToken", timestamp: nil)
+        case .dead:
+            self.processed[content, default: 0] += 1
+            return .answered(status: 410, reason: "Unregistered", timestamp: 1_700_000_000_000)
+        case .delivered:
+            self.processed[content, default: 0] += 1
+            return .answered(status: 200, reason: nil, timestamp: nil)
+        }
+    }
+}

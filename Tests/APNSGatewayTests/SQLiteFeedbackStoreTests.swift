@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import Foundation
+import GRDB
+import NIOConcurrencyHelpers
+import Testing
+
+@testable import APNSGateway
+
+@Suite(.timeLimit(.minutes(1))) struct SQLiteFeedbackStoreTests {
+    private static let list = FeedbackListName(topic: "com.example.app", environment: "sandbox")
+    private static let other = FeedbackListName(topic: "com.example.app", environment: "production")
+
+    /// Lends the path of a database in a folder of its own.
+    private static func withPath(_ body: (String) async throws -> Void) async throws {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "feedback-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        try await body(folder.appending(path: "feedback.sqlite").path)
+    }
+
+    private static func keep(_ number: Int, _ time: UInt32, in list: FeedbackListName, _ store: SQLiteFeedbackStore)
+        async throws
+    {
+        let tuple = FeedbackTuple(failedAt: time, token: try FrontFixture.token(number))
+        await withCheckedContinuation { continuation in
+            store.record(tuple, in: list) { continuation.resume() }
+        }
+    }
+
+    @Test func `what is kept is there after a restart, each list by itself, the newest time`() async throws {
+        try await Self.withPath { path in
+            do {
+                let store = try SQLiteFeedbackStore(path: path)
+                try await Self.keep(1, 100, in: Self.list, store)
+                try await Self.keep(1, 200, in: Self.list, store)
+                try await Self.keep(1, 150, in: Self.list, store)
+                try await Self.keep(2, 50, in: Self.other, store)
+            }
+            let store = try SQLiteFeedbackStore(path: path)
+            #expect(store.tokens(in: Self.list) == [try FrontFixture.token(1): 200])
+            #expect(store.tokens(in: Self.other) == [try FrontFixture.token(2): 50])
+        }
+    }
+
+    @Test func `a list leaves only when it is acknowledged, and what is newer than that stays`() async throws {
+        try await Self.withPath { path in
+            let store = try SQLiteFeedbackStore(path: path)
+            for number in 1...5 { try await Self.keep(number, 100, in: Self.list, store) }
+            let cut = BridgeFeedbackList(store, Self.list)
+            #expect(cut.next(3).count == 3)
+            #expect(try SQLiteFeedbackStore(path: path).counts == [Self.list: 5])
+            let whole = BridgeFeedbackList(store, Self.list)
+            #expect(whole.next(3).count + whole.next(3).count == 5)
+            #expect(whole.next(3).isEmpty)
+            try await Self.keep(4, 101, in: Self.list, store)
+            whole.acknowledge()
+            await store.flush()
+            #expect(store.tokens(in: Self.list) == [try FrontFixture.token(4): 101])
+            #expect(try SQLiteFeedbackStore(path: path).tokens(in: Self.list) == [try FrontFixture.token(4): 101])
+        }
+    }
+
+    @Test func `a delivery takes a token off its list only`() async throws {
+        try await Self.withPath { path in
+            let store = try SQLiteFeedbackStore(path: path)
+            try await Self.keep(1, 100, in: Self.list, store)
+            try await Self.keep(1, 100, in: Self.other, store)
+            store.forget(try FrontFixture.token(1), in: Self.list)
+            store.forget(try FrontFixture.token(9), in: Self.list)
+            await store.flush()
+            #expect(try SQLiteFeedbackStore(path: path).counts.filter { $0.value > 0 } == [Self.other: 1])
+        }
+    }
+
+    @Test func `beyond its bound it takes no more, and says so at once`() async throws {
+        try await Self.withPath { path in
+            let store = try SQLiteFeedbackStore(path: path, countMax: 2)
+            for number in 1...3 { try await Self.keep(number, 100, in: Self.list, store) }
+            try await Self.keep(2, 200, in: Self.list, store)
+            #expect(store.counts == [Self.list: 2])
+        }
+    }
+
+    @Test func `a file of a newer version is left alone`() async throws {
+        try await Self.withPath { path in
+            let queue = try DatabaseQueue(path: path)
+            try await queue.write { try $0.execute(sql: "PRAGMA user_version = 2") }
+            try queue.close()
+            #expect(throws: GatewayError.self) { try SQLiteFeedbackStore(path: path) }
+        }
+    }
+}

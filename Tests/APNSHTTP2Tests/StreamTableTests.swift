@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Testing
+
+@testable import APNSHTTP2
+
+@Suite("The streams of a connection")
+struct StreamTableTests {
+    private func table(countMax: Int = 1000, startsWithOne: Bool = false) -> StreamTable<String> {
+        StreamTable(countMax: countMax, startsWithOne: startsWithOne)
+    }
+
+    @Test func `nothing is opened before the settings`() {
+        var table = self.table()
+        #expect(table.room == 0)
+        table.settings(countMax: 3)
+        #expect(table.room == 3)
+    }
+
+    @Test func `streams are numbered oddly from 1`() {
+        var table = self.table()
+        table.settings(countMax: 3)
+        #expect([table.open("a"), table.open("b"), table.open("c")] == [1, 3, 5])
+        #expect(table.room == 0)
+    }
+
+    @Test func `an answer makes room, and only once`() {
+        var table = self.table()
+        table.settings(countMax: 1)
+        let number = table.open("a")
+        #expect(table.answered(number, isSuccess: true) == "a")
+        #expect(table.answered(number, isSuccess: true) == nil)
+        #expect(table.room == 1)
+        #expect(table.open("b") == 3)
+    }
+
+    @Test func `the limit is obeyed as it falls and rises`() {
+        var table = self.table()
+        table.settings(countMax: 4)
+        let numbers = (0..<4).map { table.open("\($0)") }
+        table.settings(countMax: 1)
+        #expect(table.room == 0)
+        for number in numbers[..<3] { _ = table.answered(number, isSuccess: false) }
+        #expect(table.room == 0)
+        _ = table.answered(numbers[3], isSuccess: false)
+        #expect(table.room == 1)
+        table.settings(countMax: nil)
+        #expect(table.room == 1)
+        table.settings(countMax: 500)
+        #expect(table.room == 500)
+        table.settings(countMax: 0)
+        #expect(table.room == 0)
+    }
+
+    @Test func `the own limit holds below that of the service`() {
+        var table = self.table(countMax: 2)
+        table.settings(countMax: 500)
+        #expect(table.room == 2)
+        var unnamed = self.table()
+        unnamed.settings(countMax: nil)
+        #expect(unnamed.room == 100)
+    }
+
+    @Test func `with a provider token there is one stream until the first success`() {
+        var table = self.table(startsWithOne: true)
+        table.settings(countMax: 500)
+        #expect(table.room == 1)
+        _ = table.answered(table.open("a"), isSuccess: false)
+        #expect(table.room == 1)
+        _ = table.answered(table.open("b"), isSuccess: true)
+        #expect(table.room == 500)
+    }
+
+    @Test func `going away gives back what was not processed, in order`() {
+        var table = self.table()
+        table.settings(countMax: 10)
+        for name in ["a", "b", "c", "d"] { _ = table.open(name) }
+        #expect(table.goAway(last: 3) == ["c", "d"])
+        #expect(table.room == 0)
+        #expect(table.answered(5, isSuccess: true) == nil)
+        #expect(table.answered(3, isSuccess: true) == "b")
+        // A second one may only name a lower stream.
+        #expect(table.goAway(last: 0) == ["a"])
+        #expect(table.lost() == [])
+    }
+
+    @Test func `a lost connection gives back the rest, in order`() {
+        var table = self.table()
+        table.settings(countMax: 10)
+        for name in ["a", "b", "c"] { _ = table.open(name) }
+        #expect(table.ended(3) == "b")
+        #expect(table.ended(3) == nil)
+        #expect(table.lost() == ["a", "c"])
+        #expect(table.room == 0)
+    }
+
+    /// Goal: whatever the service does, every request comes out exactly once, and no limit is passed.
+    ///
+    /// Method: walk at random from a seed the failure names.
+    @Test(arguments: 0..<500 as Range<UInt64>)
+    func `every request comes out exactly once`(seed: UInt64) {
+        var random = SplitMix64(seed: seed)
+        var table = StreamTable<Int>(countMax: Int.random(in: 1...8, using: &random), startsWithOne: seed % 2 == 0)
+        var given = 0
+        var back: [Int] = []
+        var open: [UInt32] = []
+        for _ in 0..<200 {
+            switch Int.random(in: 0..<10, using: &random) {
+            case 0: table.settings(countMax: Bool.random(using: &random) ? nil : Int.random(in: 0...6, using: &random))
+            case 1 where !open.isEmpty: back += [table.ended(open.removeFirst())].compactMap(\.self)
+            case 2, 3, 4:
+                guard let number = open.randomElement(using: &random) else { continue }
+                back += [table.answered(number, isSuccess: Bool.random(using: &random))].compactMap(\.self)
+            case 5 where Int.random(in: 0..<20, using: &random) == 0:
+                back += table.goAway(last: UInt32.random(in: 0...40, using: &random))
+            default:
+                guard table.room > 0 else { continue }
+                open.append(table.open(given))
+                given += 1
+                #expect(table.waiting.count <= table.limit, "seed \(seed)")
+            }
+        }
+        back += table.lost()
+        #expect(back.sorted() == Array(0..<given), "seed \(seed)")
+    }
+}
