@@ -308,6 +308,7 @@ let package = Package(
                 "OpenSSLTLS",
                 "PurgeList", "TestSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "CoreMetrics", package: "swift-metrics"),
             ],
             swiftSettings: settings
         ),

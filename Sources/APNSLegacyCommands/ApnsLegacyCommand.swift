@@ -9,7 +9,7 @@ public struct ApnsLegacyCommand: AsyncParsableCommand {
         commandName: "apns-legacy",
         abstract: "Keeps certificate-era Apple push providers running.",
         version: "0.1.0",
-        subcommands: [QuickstartCommand.self, SendCommand.self, PurgeCommand.self]
+        subcommands: [GatewayCommand.self, QuickstartCommand.self, SendCommand.self, PurgeCommand.self]
     )
 
     /// Makes a command to be parsed.
