@@ -13,8 +13,8 @@ public struct GatewayCommand: AsyncParsableCommand {
         abstract: "Takes notifications of the binary protocol, and delivers them over APNs HTTP/2.",
         discussion: """
             Listens where gateway.push.apple.com:2195 and feedback.push.apple.com:2196 used to be. Everything is in \
-            one YAML file, which docs/gateway.md describes; nobody is let in who is not in it. SIGTERM lets what is under \
-            way be delivered and ends; SIGHUP reads certificates and keys anew.
+            one YAML file, which docs/gateway.md describes; nobody is let in who is not in it. SIGTERM lets what is \
+            under way be delivered and ends; SIGHUP reads certificates and keys anew.
 
             Exit codes: 0 ended as told; 66 the configuration cannot be read; 69 an address cannot be listened on; 74 \
             the feedback database cannot be used; 78 the configuration, a certificate or a key cannot be used.
