@@ -26,10 +26,9 @@ final class PushSeat: Sendable {
 
     /// Closes the lane's connections, which settles what was written there.
     func close() async {
-        let closed = self.eventLoop.submit { () -> EventLoopFuture<Void>? in
-            defer { self.lane.value = nil }
-            return self.lane.value?.close()
-        }
+        let closed = self.eventLoop.submit { self.lane.value?.close() }
         _ = try? await closed.get()?.get()
+        // Only now: the connections know their lane weakly, and it has to see them end.
+        self.eventLoop.execute { self.lane.value = nil }
     }
 }

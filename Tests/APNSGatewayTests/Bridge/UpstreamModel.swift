@@ -41,7 +41,7 @@ struct UpstreamModel {
     }
 
     private mutating func isFaulty() -> Bool {
-        guard self.faults.budget > 0, self.random.chance(10) else { return false }
+        guard self.faults.budget > 0, self.random.chance(20) else { return false }
         self.faults.budget -= 1
         return true
     }
@@ -49,13 +49,13 @@ struct UpstreamModel {
     /// Answers a request for a content.
     mutating func answer(_ content: Int) -> UpstreamAnswer {
         guard self.isFaulty() else { return self.process(content) }
-        switch self.random.below(9) {
+        switch self.random.below(12) {
         case 0: return .unprocessed
         case 1:
             self.unknown.insert(content)
             if self.random.chance(50) { _ = self.process(content) }
             return .lost
-        case 2: return .answered(status: 429, reason: "TooManyRequests", timestamp: nil)
+        case 2, 9, 10, 11: return .answered(status: 429, reason: "TooManyRequests", timestamp: nil)
         case 3: return .answered(status: 503, reason: "ServiceUnavailable", timestamp: nil)
         case 4: return .answered(status: 500, reason: "InternalServerError", timestamp: nil)
         case 5: return .answered(status: 400, reason: "BadPriority", timestamp: nil)

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSGateway
+public import ArgumentParser
+import FoundationEssentials
+import OpenSSLTLS
+
+/// `apns-legacy gateway`: takes notifications of the binary protocol and delivers them over HTTP/2.
+public struct GatewayCommand: AsyncParsableCommand {
+    /// Name and help text.
+    public static let configuration = CommandConfiguration(
+        commandName: "gateway",
+        abstract: "Takes notifications of the binary protocol, and delivers them over APNs HTTP/2.",
+        discussion: """
+            Listens where gateway.push.apple.com:2195 and feedback.push.apple.com:2196 used to be. Everything is in \
+            one YAML file, which docs/gateway.md describes; nobody is let in who is not in it. SIGTERM lets what is \
+            under way be delivered and ends; SIGHUP reads certificates and keys anew.
+
+            Exit codes: 0 ended as told; 66 the configuration cannot be read; 69 an address cannot be listened on; 74 \
+            the feedback database cannot be used; 78 the configuration, a certificate or a key cannot be used.
+            """
+    )
+
+    @Option(help: ArgumentHelp("The configuration.", valueName: "file"))
+    var config: String
+
+    @Flag(help: "Only check the configuration and all files that it names.")
+    var check = false
+
+    /// Makes a command to be parsed.
+    public init() {}
+
+    /// Runs the gateway until it is told to end.
+    public func run() async throws {
+        do {
+            let parts = try Self.parts(self.config)
+            guard !self.check else {
+                Talk.say(
+                    "\(self.config) is good: providers \(parts.providers.map(\.file.name).joined(separator: ", "))"
+                )
+                return
+            }
+            let path = self.config
+            try await GatewayRun(parts) { try Self.parts(path) }.run()
+        } catch {
+            let failure = CommandFailure(error)
+            Talk.say("apns-legacy gateway: \(failure)")
+            throw failure.status.code
+        }
+    }
+
+    static func parts(_ path: String) throws -> GatewayParts {
+        let octets: [UInt8]
+        do { octets = try OctetFile.read(path) } catch { throw CommandFailure(.noInput, "\(error)") }
+        guard let yaml = String(validating: octets, as: UTF8.self) else {
+            throw CommandFailure(.configuration, "\(path): it is not UTF-8")
+        }
+        do {
+            let environment = ProcessInfo.processInfo.environment
+            let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? ""
+            return try GatewayParts(try GatewayFile(yaml: yaml, folder: folder, environment: environment))
+        } catch let fault as ConfigurationFault {
+            throw CommandFailure(.configuration, "\(path): \(fault)")
+        } catch let failure as CommandFailure {
+            throw CommandFailure(failure.status, "\(path): \(failure)")
+        }
+    }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSGateway
+import APNSHTTP2
+import OpenSSLTLS
+
+/// What a configuration file names, read and found to be usable.
+struct GatewayParts: Sendable {
+    /// A provider with what its file entries hold.
+    struct Provider: Sendable {
+        var file: GatewayFile.Provider
+        var admission: AdmissionRule
+        var push: PushConfiguration
+        /// When the certificate ends that the gateway shows to the service, in seconds since 1970 (UTC).
+        var certificateEnd: Int64?
+    }
+
+    var file: GatewayFile
+    var identity: TLSIdentity
+    /// The authorities whose names are told to providers, which choose their certificate by them.
+    var clientTrust: TLSTrust
+    var providers: [Provider]
+
+    /// Reads what the file names.
+    ///
+    /// - Throws: ``CommandFailure`` that names the provider at fault.
+    init(_ file: GatewayFile) throws {
+        self.file = file
+        self.identity = try Self.identity(file.server, of: "server")
+        var authorities: [UInt8] = []
+        self.providers = []
+        for provider in file.providers {
+            do {
+                if let path = provider.authority { authorities += try OctetFile.read(path) + [UInt8(ascii: "\n")] }
+                self.providers.append(try Provider(provider))
+            } catch let error as TLSError {
+                throw CommandFailure(.configuration, "provider \(provider.name): \(error)")
+            } catch let error as PushError {
+                throw CommandFailure(.configuration, "provider \(provider.name): \(error)")
+            }
+        }
+        self.clientTrust = authorities.isEmpty ? .nothing : .pem(authorities)
+    }
+
+    private static func identity(_ identity: GatewayFile.Identity, of owner: String) throws -> TLSIdentity {
+        do {
+            return try identity.load()
+        } catch {
+            throw CommandFailure(.configuration, "\(owner): \(error)")
+        }
+    }
+}
+
+extension GatewayFile.Identity {
+    func load() throws -> TLSIdentity {
+        let passphrase = try self.passphraseFile.map { try TLSPassphrase(contentsOf: $0) }
+        return try TLSIdentity(contentsOf: self.certificate, key: self.key, passphrase: passphrase)
+    }
+}
+
+extension GatewayParts.Provider {
+    init(_ file: GatewayFile.Provider) throws {
+        self.file = file
+        var verifier: CertificateVerifier?
+        if let authority = file.authority {
+            verifier = try CertificateVerifier(
+                authorities: try OctetFile.read(authority),
+                revocations: try file.revocations.map { try OctetFile.read($0) }
+            )
+        }
+        self.admission = AdmissionRule(pins: file.pins, verifier: verifier, topic: file.topic)
+        let service = file.service
+        let trust = service.trust.map { TLSTrust.file($0) } ?? .system
+        var endpoint = file.environment == .production ? PushEndpoint.production : .sandbox
+        if let host = service.host { endpoint.host = host }
+        endpoint.port = service.port
+        switch service.credentials {
+        case .certificate(let identity):
+            let identity = try identity.load()
+            self.certificateEnd = identity.certificate.notAfter
+            self.push = PushConfiguration(endpoint: endpoint, identity: identity, trust: trust)
+        case .providerToken(let path, let keyIdentifier, let teamIdentifier):
+            self.push = PushConfiguration(
+                endpoint: endpoint,
+                providerToken: try ProviderTokenKey(
+                    key: try ES256PrivateKey(contentsOf: path),
+                    keyIdentifier: keyIdentifier,
+                    teamIdentifier: teamIdentifier
+                ),
+                trust: trust
+            )
+        }
+        self.push.connectionCount = service.connections
+        self.push.requestCountMax = max(self.push.requestCountMax, file.inFlight)
+        self.push.payloadOctetCountMax = file.payloadLimit
+        self.push.voipPayloadOctetCountMax = file.payloadLimit
+    }
+
+    /// What the bridge is made of.
+    func bridge(_ upstream: any Upstream) -> BridgeConfiguration {
+        var bridge = BridgeConfiguration(
+            name: self.file.name,
+            admission: self.admission,
+            environment: self.file.environment.rawValue,
+            upstream: upstream
+        )
+        bridge.requests = self.file.requests
+        bridge.retries = self.file.retries
+        bridge.payloadOctetCountMax = self.file.payloadLimit
+        bridge.inFlightCountMax = self.file.inFlight
+        bridge.rememberedCountMax = self.file.rememberedCount
+        bridge.rememberedDuration = self.file.rememberedDuration
+        return bridge
+    }
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSTestKit
+import APNSWire
+import Foundation
+import NIOCore
+import OpenSSLTLS
+import TestSupport
+import Testing
+
+/// The whole gateway as users run it: providers of another make on one side, an HTTP/2 endpoint of another make on the
+/// other.
+@Suite(.serialized, .timeLimit(.minutes(10))) struct GatewayTests {
+    private static func token(_ number: Int) throws -> DeviceToken {
+        try DeviceToken(octets: [UInt8](repeating: 0xB0, count: 30) + [UInt8(number >> 8), UInt8(number & 255)])
+    }
+
+    private static let repository = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent()
+
+    /// What a client says became of its notifications.
+    struct Outcome: Decodable {
+        var succeeded: [String]
+        var failed: [String: Reason]
+
+        enum Reason: Decodable, Equatable {
+            case status(Int)
+            case words(String)
+
+            init(from decoder: any Decoder) throws {
+                let container = try decoder.singleValueContainer()
+                if let status = try? container.decode(Int.self) {
+                    self = .status(status)
+                } else {
+                    self = .words(try container.decode(String.self))
+                }
+            }
+        }
+    }
+
+    struct Client: Sendable, CustomTestStringConvertible {
+        var testDescription: String
+        var package: String
+        var reason: Outcome.Reason
+    }
+
+    static let clients = [
+        Client(testDescription: "pushjack", package: "pushjack==1.6.0", reason: .status(8)),
+        Client(testDescription: "apns-clerk", package: "apns-clerk==0.2.0", reason: .words("Invalid token")),
+    ]
+
+    @Test(arguments: clients) func `a client of another make blames the bad token; each of the rest goes out once`(
+        _ client: Client
+    ) async throws {
+        let environment = try await PythonEnvironment(client.package)
+        let tokens = try (1...100).map { try Self.token($0).hexadecimal }
+        let (bad, dead) = (tokens[39], tokens[69])
+        let (requests, ending) = try await GatewayScene.run(bad: [bad], dead: [dead]) { scene in
+            let list = scene.folder.appending(path: "tokens")
+            try Data(tokens.joined(separator: "\n").utf8).write(to: list)
+            let printed = try await Program.run(
+                environment.python,
+                [
+                    Self.repository.appending(path: "Tests/Interop/python_clients.py").path, client.testDescription,
+                    "--port", "\(scene.gatewayPort)", "--identity", scene.folder.appending(path: "provider.pem").path,
+                    "--trust", scene.folder.appending(path: "ca.pem").path, "--tokens", list.path,
+                ],
+                deadlineSeconds: 60
+            )
+            let outcome = try JSONDecoder().decode(Outcome.self, from: printed)
+            #expect(outcome.failed == [bad: client.reason])
+            #expect(outcome.succeeded == tokens.filter { $0 != bad })
+            let tuple = FeedbackTuple(failedAt: 1_700_000_000, token: try Self.token(70))
+            #expect(try await Self.feedback(scene) == [tuple])
+            // The gateway may not have seen the close yet; each further connection gives it time.
+            var rest = [tuple]
+            for _ in 0..<20 where !rest.isEmpty { rest = try await Self.feedback(scene) }
+            #expect(rest == [])
+        }
+        #expect(ending.code == 0, "\(ending)")
+        let counts = Dictionary(requests.map { ($0.token, 1) }, uniquingKeysWith: +)
+        #expect(counts == Dictionary(uniqueKeysWithValues: tokens.map { ($0, 1) }))
+        #expect(Set(requests.map(\.topic)) == [GatewayScene.topic])
+        #expect(Set(requests.map(\.pushType)) == ["alert"])
+    }
+
+    /// What the feedback service gives to the provider.
+    private static func feedback(_ scene: GatewayScene) async throws -> [FeedbackTuple] {
+        let trust = TLSTrust.pem(scene.authority.certificatePEM)
+        var tls = TLSConfiguration.client(identity: scene.provider.identity, trust: trust)
+        tls.maximumVersion = .tls1_2
+        let context = try TLSContext(tls)
+        return try await ScriptedProvider.withConnection(port: scene.feedbackPort, context: context) { provider in
+            let ending = try await provider.end()
+            #expect(ending.hasCloseNotify)
+            try await provider.channel.close().get()
+            var octets = ByteBuffer(bytes: ending.octets)
+            var tuples: [FeedbackTuple] = []
+            while let tuple = try FeedbackTuple(parsing: &octets) { tuples.append(tuple) }
+            return tuples
+        }
+    }
+
+    @Test func `operators see that it is well, and what it does`() async throws {
+        let (_, ending) = try await GatewayScene.run { scene in
+            let health = try await Self.get("healthz", scene)
+            #expect(health == "ok\n")
+            let metrics = try await Self.get("metrics", scene)
+            #expect(metrics.contains("push_gateway_connections 0\n"))
+            #expect(metrics.contains("push_certificate_days_left{provider=\"shop\",use=\"upstream\"} "))
+        }
+        #expect(ending.code == 0, "\(ending)")
+    }
+
+    private static func get(_ path: String, _ scene: GatewayScene) async throws -> String {
+        let printed = try await Program.run(
+            "/usr/bin/env",
+            [
+                "python3", "-c",
+                "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode(), end='')",
+                "http://127.0.0.1:\(scene.adminPort)/\(path)",
+            ],
+            deadlineSeconds: 20
+        )
+        return String(decoding: printed, as: UTF8.self)
+    }
+
+    @Test func `the example configuration is found to be good`() async throws {
+        let example = Self.repository.appending(path: "docs/gateway/gateway.yaml").path
+        let ending = try await Child(["gateway", "--config", example, "--check"]).end()
+        #expect(ending.code == 0, "\(ending)")
+    }
+
+    @Test func `a configuration with a fault ends with 78, one that is missing with 66`() async throws {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "apns-legacy-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let file = folder.appending(path: "gateway.yaml").path
+        let missing = try await Child(["gateway", "--config", file, "--check"]).end()
+        #expect(missing.code == 66, "\(missing)")
+        try Data("listen: {prot: 1}\n".utf8).write(to: URL(filePath: file))
+        let faulty = try await Child(["gateway", "--config", file, "--check"]).end()
+        #expect(faulty.code == 78, "\(faulty)")
+    }
+}
