@@ -26,10 +26,11 @@ final class PushSeat: Sendable {
 
     /// Closes the lane's connections, which settles what was written there.
     func close() async {
-        let closed = self.eventLoop.submit { () -> EventLoopFuture<Void>? in
-            defer { self.lane.value = nil }
-            return self.lane.value?.close()
+        let closed = self.eventLoop.flatSubmit {
+            self.lane.value?.close() ?? self.eventLoop.makeSucceededVoidFuture()
         }
-        _ = try? await closed.get()?.get()
+        try? await closed.get()
+        // Not earlier: its connections know it weakly.
+        try? await self.eventLoop.submit { self.lane.value = nil }.get()
     }
 }
