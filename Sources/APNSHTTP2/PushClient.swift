@@ -46,7 +46,12 @@ public final class PushClient: Service, Sendable {
         try configuration.check()
         self.configuration = configuration
         self.group = eventLoopGroup
-        let queue = PushQueue(countMax: configuration.requestCountMax, laneCount: configuration.connectionCount)
+        let observer = PushObserver()
+        let queue = PushQueue(
+            countMax: configuration.requestCountMax,
+            laneCount: configuration.connectionCount,
+            observer: observer
+        )
         let (failure, ended) = (self.failure, eventLoopGroup.any().makePromise(of: Void.self))
         self.queue = queue
         self.ended = ended
@@ -55,7 +60,7 @@ public final class PushClient: Service, Sendable {
             opener: try PushOpener(configuration),
             queue: queue,
             tokens: configuration.providerToken.map { ProviderTokenSource(key: $0, now: configuration.clock) },
-            observer: PushObserver(),
+            observer: observer,
             logger: logger
         ) { error in
             failure.withLockedValue { $0 = $0 ?? error }
@@ -156,13 +161,13 @@ public final class PushClient: Service, Sendable {
                 }
             }
             if let report { return report }
-            await self.room()
+            await self.waitForRoom()
         }
         return PushReport(request.identifier, .unsent(.stopped))
     }
 
-    /// Waits until there may be room, or the task is cancelled.
-    private func room() async {
+    /// Waits until there is room, the client takes nothing any more, or the task is cancelled.
+    public func waitForRoom() async {
         let waiter = NIOLockedValueBox<CheckedContinuation<Void, Never>?>(nil)
         let resume: @Sendable () -> Void = {
             let continuation = waiter.withLockedValue { waiter in
@@ -213,8 +218,9 @@ extension PushClient {
 }
 
 extension PushReport {
+    /// Of a request that never left this process.
     init(_ identifier: PushIdentifier, _ outcome: PushOutcome) {
-        self.init(identifier: identifier, outcome: outcome, attempts: 0, possibleDuplicate: false, latency: nil)
+        self.init(identifier: identifier, outcome: outcome, attempts: 0)
     }
 }
 

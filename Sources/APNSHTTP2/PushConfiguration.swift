@@ -29,7 +29,7 @@ public struct PushConfiguration: Sendable {
     /// When so many are, no more are taken.
     public var requestCountMax = 10_000
 
-    /// The longest payload in octets; 4096 by default.
+    /// The longest payload in octets; 4096 by default, at most 16,384, which is what one frame holds.
     public var payloadOctetCountMax = 4096
 
     /// The longest payload of the push type voip in octets; 5120 by default.
@@ -116,8 +116,8 @@ public struct PushConfiguration: Sendable {
             ("connectionCount", self.connectionCount, 1...Self.connectionCountMax),
             ("streamCountMax", self.streamCountMax, 1...100_000),
             ("requestCountMax", self.requestCountMax, 1...10_000_000),
-            ("payloadOctetCountMax", self.payloadOctetCountMax, 1...1_048_576),
-            ("voipPayloadOctetCountMax", self.voipPayloadOctetCountMax, 1...1_048_576),
+            ("payloadOctetCountMax", self.payloadOctetCountMax, 1...HTTP2Octets.frameCountMax),
+            ("voipPayloadOctetCountMax", self.voipPayloadOctetCountMax, 1...HTTP2Octets.frameCountMax),
             ("attemptCountMax", self.attemptCountMax, 1...1000),
             ("endpoint.port", self.endpoint.port, 1...65535),
         ]

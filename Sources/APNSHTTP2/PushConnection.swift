@@ -2,24 +2,31 @@
 
 import NIOCore
 import NIOHPACK
-import NIOHTTP2
 import NIOTLS
 import OpenSSLTLS
 
-/// One connection of a lane: the last handler of its channel.
+/// One connection of a lane, which speaks HTTP/2 as far as a client of this API needs it.
+///
+/// It is the last handler of its channel. A general implementation costs several times the CPU time of this;
+/// `docs/http2.md` has the figures.
 final class PushConnection: ChannelInboundHandler {
-    typealias InboundIn = HTTP2Frame
-    typealias OutboundOut = HTTP2Frame
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
 
     private weak var lane: PushLane?
-    private let headers: PushHeaders
+    private var headers: PushHeaders
     private var context: ChannelHandlerContext?
     private var answers: [UInt32: PushAnswer] = [:]
     private var keepAlive: PushKeepAlive
     private var failure: (any Error)?
     private var isOver = false
     private var isClosing = false
-    private var isFlushDue = false
+    private var reader = ServiceFrameReader()
+    private var window = SendWindow()
+    /// Frames that are to be sent.
+    private var outgoing = ByteBuffer()
+    /// Answers to PING and SETTINGS since the service last took something.
+    private var answerCount = 0
     /// Octets of bodies that came since the service was last told that they were read.
     private var unreportedOctetCount = 0
     private var greetingTimer: Scheduled<Void>?
@@ -55,8 +62,11 @@ final class PushConnection: ChannelInboundHandler {
     /// How many requests can be written now.
     var room: Int {
         guard self.isGreeted, !self.isOver, let context = self.context, context.channel.isWritable else { return 0 }
-        return self.streams.room
+        return self.window.isExhausted ? 0 : self.streams.room
     }
+
+    /// So many answers to PING and SETTINGS may wait for a service that does not read.
+    private static let answerCountMax = 1000
 
     /// Whether no more requests can ever be written here.
     var isRetired: Bool { self.isOver || self.streams.isGoingAway || self.streams.isUsedUp }
@@ -67,31 +77,31 @@ final class PushConnection: ChannelInboundHandler {
     ///
     /// - Returns: whether there was room.
     func write(_ push: PendingPush, authorization: String?) -> Bool {
-        guard !self.isOver, self.streams.room > 0, let context = self.context else { return false }
+        guard !self.isOver, !self.isClosing, self.streams.room > 0, !self.window.isExhausted else { return false }
         let request = push.submission.request
         var push = push
         push.attempts += 1
         let number = self.streams.open(push)
-        let stream = HTTP2StreamID(Int(number))
-        let headers = self.headers.headers(of: request, authorization: authorization)
-        let head = HTTP2Frame.FramePayload.headers(.init(headers: headers, endStream: false))
-        context.write(self.wrapOutboundOut(HTTP2Frame(streamID: stream, payload: head)), promise: nil)
-        let body = HTTP2Frame.FramePayload.data(.init(data: .byteBuffer(request.payload), endStream: true))
-        context.write(self.wrapOutboundOut(HTTP2Frame(streamID: stream, payload: body)), promise: nil)
-        self.isFlushDue = true
+        self.headers.write(request, authorization: authorization, stream: number, to: &self.outgoing)
+        if self.window.begin(number, request.payload) {
+            self.outgoing.writeData(number, request.payload, isEnd: true)
+        } else {
+            self.writePieces()
+        }
         return true
     }
 
-    func flush() {
-        guard self.isFlushDue else { return }
-        self.isFlushDue = false
-        self.context?.flush()
+    private func writePieces() {
+        for piece in self.window.advance() {
+            self.outgoing.writeData(piece.stream, piece.octets, isEnd: piece.isEnd)
+        }
     }
 
-    private func send(_ payload: HTTP2Frame.FramePayload, stream: HTTP2StreamID = .rootStream) {
-        guard let context = self.context else { return }
-        context.write(self.wrapOutboundOut(HTTP2Frame(streamID: stream, payload: payload)), promise: nil)
-        self.isFlushDue = true
+    func flush() {
+        guard let context = self.context, self.outgoing.readableBytes > 0 else { return }
+        let octets = self.outgoing
+        self.outgoing = context.channel.allocator.buffer(capacity: min(octets.readableBytes, 65_536))
+        context.writeAndFlush(self.wrapOutboundOut(octets), promise: nil)
     }
 
     /// Opens no more streams; closes when the last has its answer.
@@ -110,7 +120,7 @@ final class PushConnection: ChannelInboundHandler {
         guard let context = self.context else { return self.end() }
         guard !self.isClosing else { return }
         self.isClosing = true
-        if self.isGreeted { self.send(.goAway(lastStreamID: .rootStream, errorCode: .noError, opaqueData: nil)) }
+        if self.isGreeted { self.outgoing.writeGoAway(code: HTTP2Octets.Code.noError) }
         self.flush()
         context.close(promise: nil)
     }
@@ -122,13 +132,12 @@ final class PushConnection: ChannelInboundHandler {
         guard !self.isOver, self.isGreeted else { return [] }
         let limit = TimeAmount(answerDurationMax)
         let overdue = self.streams.numbers { now - $0.writtenAt >= limit }.compactMap { number -> PendingPush? in
-            self.send(.rstStream(.cancel), stream: HTTP2StreamID(Int(number)))
-            self.answers[number] = nil
-            return self.streams.ended(number)
+            self.outgoing.writeReset(number, code: HTTP2Octets.Code.cancel)
+            return self.ended(number)
         }
         switch self.keepAlive.step(at: now, isWaiting: !self.streams.waiting.isEmpty || !overdue.isEmpty) {
         case .rest: break
-        case .ping: self.send(.ping(HTTP2PingData(withInteger: 1), ack: false))
+        case .ping: self.outgoing.writePing(1, isAnswer: false)
         case .giveUp:
             self.failure = self.failure ?? PushConnectionError.silent
             self.close()
@@ -141,33 +150,57 @@ final class PushConnection: ChannelInboundHandler {
     // MARK: Reading
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        let frame = self.unwrapInboundIn(data)
         guard !self.isOver else { return }
-        let number = UInt32(Int(frame.streamID))
-        switch frame.payload {
-        case .headers(let head): self.received(head, number)
-        case .data(let body): self.received(body, number)
-        case .rstStream(let code): self.received(code, number)
-        case .settings(.settings(let settings)): self.received(settings)
-        case .goAway(let last, _, let data): self.received(goAwayBehind: last, data)
-        case .settings(.ack), .ping, .windowUpdate, .priority, .pushPromise, .alternativeService, .origin: break
+        self.reader.append(self.unwrapInboundIn(data))
+        self.lane?.readBegins()
+        do throws(FrameFault) {
+            while !self.isOver, let frame = try self.reader.next() { try self.received(frame) }
+        } catch {
+            self.outgoing.writeGoAway(code: error.code)
+            self.flush()
+            self.errorCaught(context: context, error: error)
         }
     }
 
-    private func received(_ head: HTTP2Frame.FramePayload.Headers, _ number: UInt32) {
-        if var answer = self.answers[number] {
-            // Trailers, or the answer behind a provisional one.
-            if let status = Self.status(head.headers) { answer.status = status }
-            self.answers[number] = answer
-            if head.endStream { self.finish(number, answer) }
+    private func received(_ frame: ServiceFrame) throws(FrameFault) {
+        switch frame {
+        case .headers(let stream, let headers, let isEnd): self.received(headers, stream, isEnd: isEnd)
+        case .data(let stream, let octets, let octetCount, let isEnd):
+            self.unreportedOctetCount += octetCount
+            self.received(octets, stream, isEnd: isEnd)
+        case .reset(let stream, let code): self.received(code: code, stream)
+        case .settings(let settings): try self.received(settings)
+        case .ping(let data):
+            try self.answer()
+            self.outgoing.writePing(data, isAnswer: true)
+        case .goAway(let last, _, let data): self.received(goAwayBehind: last, data)
+        case .windowUpdate(let stream, let octetCount):
+            try self.window.widen(stream, by: octetCount)
+            self.writePieces()
+        case .other: break
+        }
+    }
+
+    /// Counts an answer, which the service may have as many of as it reads.
+    private func answer() throws(FrameFault) {
+        if self.context?.channel.isWritable == true { self.answerCount = 0 }
+        self.answerCount += 1
+        guard self.answerCount <= Self.answerCountMax else {
+            throw FrameFault(code: HTTP2Octets.Code.enhanceYourCalm)
+        }
+    }
+
+    private func received(_ headers: HPACKHeaders, _ number: UInt32, isEnd: Bool) {
+        guard self.streams.waiting[number] != nil else { return }
+        let status = Self.status(headers)
+        guard var answer = self.answers[number] ?? status.map({ PushAnswer(status: $0) }) else {
+            self.outgoing.writeReset(number, code: HTTP2Octets.Code.protocolError)
+            self.fail(number, .streamReset(code: Int(HTTP2Octets.Code.protocolError)))
             return
         }
-        guard let status = Self.status(head.headers) else {
-            self.fail(number, .streamReset(code: HTTP2ErrorCode.protocolError.networkCode))
-            return
-        }
-        let answer = PushAnswer(status: status)
-        if head.endStream { self.finish(number, answer) } else { self.answers[number] = answer }
+        // Behind a provisional answer comes the one that counts; trailers have no status.
+        if let status { answer.status = status }
+        if isEnd { self.finish(number, answer) } else { self.answers[number] = answer }
     }
 
     private static func status(_ headers: HPACKHeaders) -> Int? {
@@ -175,53 +208,62 @@ final class PushConnection: ChannelInboundHandler {
         return (100...599).contains(status) ? status : nil
     }
 
-    private func received(_ body: HTTP2Frame.FramePayload.Data, _ number: UInt32) {
-        if case .byteBuffer(let octets) = body.data {
-            self.unreportedOctetCount += octets.readableBytes
-            if !octets.readableBytesView.isEmpty { self.answers[number]?.append(octets) }
-        }
-        guard body.endStream, let answer = self.answers[number] else { return }
+    private func received(_ octets: ByteBuffer, _ number: UInt32, isEnd: Bool) {
+        if octets.readableBytes > 0 { self.answers[number]?.append(octets) }
+        guard isEnd, let answer = self.answers[number] else { return }
         self.finish(number, answer)
     }
 
     private func finish(_ number: UInt32, _ answer: PushAnswer) {
         self.answers[number] = nil
+        self.window.forget(number)
         self.hasAnswered = true
         guard let push = self.streams.answered(number, isSuccess: answer.status == 200) else { return }
         self.lane?.answered(push, answer.outcome, on: self)
     }
 
-    private func received(_ code: HTTP2ErrorCode, _ number: UInt32) {
-        if code == .refusedStream {
-            self.answers[number] = nil
-            guard let push = self.streams.ended(number) else { return }
-            self.lane?.unprocessed([push])
+    private func received(code: UInt32, _ number: UInt32) {
+        if code == HTTP2Octets.Code.refusedStream {
+            if let push = self.ended(number) { self.lane?.unprocessed([push]) }
         } else {
-            self.fail(number, .streamReset(code: code.networkCode))
+            self.fail(number, .streamReset(code: Int(code)))
         }
     }
 
     private func fail(_ number: UInt32, _ trouble: PushTrouble) {
-        self.answers[number] = nil
-        guard let push = self.streams.ended(number) else { return }
-        self.lane?.unknown([push], trouble)
+        if let push = self.ended(number) { self.lane?.unknown([push], trouble) }
     }
 
-    private func received(_ settings: HTTP2Settings) {
-        // The last of several values counts (RFC 9113, 6.5).
-        let limit = settings.last { $0.parameter == .maxConcurrentStreams }
-        self.streams.settings(countMax: limit?.value)
+    /// Forgets a stream that has no answer.
+    private func ended(_ number: UInt32) -> PendingPush? {
+        self.answers[number] = nil
+        self.window.forget(number)
+        return self.streams.ended(number)
+    }
+
+    private func received(_ settings: [ServiceFrame.Setting]) throws(FrameFault) {
+        try self.answer()
+        var countMax: Int?
+        for setting in settings {
+            switch setting.name {
+            case HTTP2Octets.Setting.streamCountMax: countMax = Int(setting.value)
+            case HTTP2Octets.Setting.initialWindow: try self.window.setInitial(setting.value)
+            case HTTP2Octets.Setting.headerTableOctetCount: self.headers.setTableOctetCountMax(setting.value)
+            default: break
+            }
+        }
+        self.streams.settings(countMax: countMax)
+        self.outgoing.writeSettingsAcknowledgement()
+        self.writePieces()
         guard !self.isGreeted else { return }
         self.isGreeted = true
         self.greetingTimer?.cancel()
-        self.send(.windowUpdate(windowSizeIncrement: PushOpener.windowOctetCount))
-        self.flush()
         self.lane?.opened(self)
     }
 
-    private func received(goAwayBehind last: HTTP2StreamID, _ data: ByteBuffer?) {
+    private func received(goAwayBehind last: UInt32, _ data: ByteBuffer) {
         self.goAwayReason = PushAnswer.goAwayReason(data) ?? self.goAwayReason
-        let unprocessed = self.streams.goAway(last: UInt32(Int(last)))
+        let unprocessed = self.streams.goAway(last: last)
         self.lane?.goingAway(self, unprocessed: unprocessed)
         self.closeWhenIdle()
     }
@@ -229,7 +271,7 @@ final class PushConnection: ChannelInboundHandler {
     func channelReadComplete(context: ChannelHandlerContext) {
         self.keepAlive.heard(at: .now())
         if self.unreportedOctetCount >= PushOpener.windowOctetCount / 2 {
-            self.send(.windowUpdate(windowSizeIncrement: self.unreportedOctetCount))
+            self.outgoing.writeWindowUpdate(self.unreportedOctetCount)
             self.unreportedOctetCount = 0
         }
         self.lane?.readComplete(self)
@@ -259,6 +301,13 @@ final class PushConnection: ChannelInboundHandler {
             self.errorCaught(context: context, error: TLSError.noCommonApplicationProtocol)
             return
         }
+        self.outgoing.writeBytes(HTTP2Octets.preface)
+        self.outgoing.writeSettings([
+            (HTTP2Octets.Setting.enablePush, 0),
+            (HTTP2Octets.Setting.headerListOctetCountMax, UInt32(ServiceFrameReader.headerOctetCountMax)),
+        ])
+        self.outgoing.writeWindowUpdate(PushOpener.windowOctetCount)
+        self.flush()
         self.greetingTimer = context.eventLoop.assumeIsolated().scheduleTask(
             in: TimeAmount(self.greetingDurationMax)
         ) { [weak self] in
@@ -268,8 +317,6 @@ final class PushConnection: ChannelInboundHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        // Of single streams, which have been closed or will be.
-        if error is NIOHTTP2Errors.StreamError { return }
         self.failure = self.failure ?? error
         context.close(promise: nil)
     }

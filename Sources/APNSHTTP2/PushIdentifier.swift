@@ -9,18 +9,17 @@ public struct PushIdentifier: Hashable, Sendable {
     let high: UInt64
     let low: UInt64
 
-    /// Makes a random identifier (version 4).
-    public init() {
-        var generator = SystemRandomNumberGenerator()
-        self.init(using: &generator)
-    }
-
     /// Makes a random identifier (version 4) from a generator, so that tests can know it.
     ///
     /// - Parameter generator: gives two numbers.
     public init(using generator: inout some RandomNumberGenerator) {
-        self.high = generator.next() & ~0xF000 | 0x4000
-        self.low = generator.next() & ~(3 << 62) | 2 << 62
+        self.init(high: generator.next(), low: generator.next())
+    }
+
+    /// Takes 122 bits as they are; the others say that the identifier is random.
+    init(high: UInt64, low: UInt64) {
+        self.high = high & ~0xF000 | 0x4000
+        self.low = low & ~(3 << 62) | 2 << 62
     }
 
     /// Reads the canonical text; `nil` for any other, also where its letters are capital.

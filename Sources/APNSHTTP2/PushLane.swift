@@ -315,6 +315,9 @@ final class PushLane {
         self.shared.queue.settled(count)
     }
 
+    /// Frames come; the time of the first counts for all of one read.
+    func readBegins() { self.now = .now() }
+
     /// Everything that came with one read was handled, or there is room again.
     func readComplete(_ connection: PushConnection) {
         self.tellQueue()

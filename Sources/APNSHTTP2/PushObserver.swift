@@ -4,21 +4,28 @@ import Metrics
 
 /// What can be counted at a client, as swift-metrics.
 struct PushObserver: Sendable {
-    private let outcomes: [String: Counter]
+    private let accepted = PushObserver.counter("accepted")
+    private let rejected = PushObserver.counter("rejected")
+    private let indeterminate = PushObserver.counter("indeterminate")
+    private let unsent = PushObserver.counter("unsent")
+    private let invalid = PushObserver.counter("invalid")
     private let connections = Counter(label: "push.http2.connections")
     private let failures = Counter(label: "push.http2.connection.failures")
     private let repeats = Counter(label: "push.http2.requests.repeated")
 
-    init() {
-        let names = ["accepted", "rejected", "indeterminate", "unsent", "invalid"]
-        self.outcomes = Dictionary(
-            uniqueKeysWithValues: names.map { name in
-                (name, Counter(label: "push.http2.requests", dimensions: [("outcome", name)]))
-            }
-        )
+    private static func counter(_ outcome: String) -> Counter {
+        Counter(label: "push.http2.requests", dimensions: [("outcome", outcome)])
     }
 
-    func settled(_ outcome: PushOutcome, count: Int = 1) { self.outcomes[outcome.name]?.increment(by: count) }
+    func settled(_ outcome: PushOutcome) {
+        switch outcome {
+        case .accepted: self.accepted.increment()
+        case .rejected: self.rejected.increment()
+        case .indeterminate: self.indeterminate.increment()
+        case .unsent: self.unsent.increment()
+        case .invalid: self.invalid.increment()
+        }
+    }
 
     func connecting() { self.connections.increment() }
 

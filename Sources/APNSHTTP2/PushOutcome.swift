@@ -133,4 +133,26 @@ public struct PushReport: Hashable, Sendable {
     public var possibleDuplicate: Bool
     /// How long the service took to answer the last attempt; `nil` where it did not.
     public var latency: Duration?
+
+    /// Makes a report.
+    ///
+    /// - Parameters:
+    ///   - identifier: the name of the request.
+    ///   - outcome: what became of it.
+    ///   - attempts: on how many streams it was written.
+    ///   - possibleDuplicate: whether it may have reached its device more than once.
+    ///   - latency: how long the service took to answer the last attempt.
+    public init(
+        identifier: PushIdentifier,
+        outcome: PushOutcome,
+        attempts: Int,
+        possibleDuplicate: Bool = false,
+        latency: Duration? = nil
+    ) {
+        self.identifier = identifier
+        self.outcome = outcome
+        self.attempts = attempts
+        self.possibleDuplicate = possibleDuplicate
+        self.latency = latency
+    }
 }

@@ -34,7 +34,10 @@ final class PushQueue: Sendable {
     private let lowWater: Int
     private let state: NIOLockedValueBox<State>
 
-    init(countMax: Int, laneCount: Int) {
+    private let observer: PushObserver
+
+    init(countMax: Int, laneCount: Int, observer: PushObserver) {
+        self.observer = observer
         self.countMax = countMax
         self.lowWater = countMax / 2
         self.state = NIOLockedValueBox(State(lanes: Array(repeating: .resting, count: laneCount)))
@@ -97,8 +100,7 @@ final class PushQueue: Sendable {
             return (state.pending, Self.takeCallbacks(&state, always: true))
         }
         for callback in callbacks { callback() }
-        for push in pending { push.settle(.unsent(trouble)) }
-        self.settled(pending.count)
+        self.give(up: pending, trouble)
     }
 
     // MARK: For lanes
@@ -123,8 +125,16 @@ final class PushQueue: Sendable {
             return (Self.waker(&state), nil)
         }
         wake?()
-        guard let trouble else { return }
-        for push in pushes { push.settle(push.possibleDuplicate ? .indeterminate(trouble) : .unsent(trouble)) }
+        if let trouble { self.give(up: pushes, trouble) }
+    }
+
+    private func give(up pushes: some Collection<PendingPush>, _ trouble: PushTrouble) {
+        for push in pushes {
+            // An earlier attempt may have arrived, so it is not safe to send it again.
+            let outcome: PushOutcome = push.possibleDuplicate ? .indeterminate(trouble) : .unsent(trouble)
+            self.observer.settled(outcome)
+            push.settle(outcome)
+        }
         self.settled(pushes.count)
     }
 

@@ -92,6 +92,9 @@ public enum PushReason: Hashable, Sendable {
         (.serviceUnavailable, "ServiceUnavailable", 503), (.shutdown, "Shutdown", 503),
     ]
 
+    /// All reasons that are documented.
+    public static let allDocumented = PushReason.documented.map(\.reason)
+
     private static let byText: [String: PushReason] = {
         var table = Dictionary(uniqueKeysWithValues: PushReason.documented.map { ($0.text, $0.reason) })
         // The other spelling that was seen.

@@ -75,9 +75,12 @@ public struct PushRequest: Sendable {
         return nil
     }
 
+    /// The most octets of a header's value: all headers must fit one frame.
+    private static let fieldOctetCountMax = 1024
+
     /// Whether a text may stand in a header: visible ASCII, no line ends to smuggle another header in.
     static func isFieldValue(_ text: String) -> Bool {
-        !text.isEmpty && text.utf8.allSatisfy { $0 >= 0x21 && $0 <= 0x7E }
+        (1...Self.fieldOctetCountMax).contains(text.utf8.count) && text.utf8.allSatisfy { $0 >= 0x21 && $0 <= 0x7E }
     }
 }
 

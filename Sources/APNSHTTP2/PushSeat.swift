@@ -26,9 +26,11 @@ final class PushSeat: Sendable {
 
     /// Closes the lane's connections, which settles what was written there.
     func close() async {
-        let closed = self.eventLoop.submit { self.lane.value?.close() }
-        _ = try? await closed.get()?.get()
-        // Only now: the connections know their lane weakly, and it has to see them end.
-        self.eventLoop.execute { self.lane.value = nil }
+        let closed = self.eventLoop.flatSubmit {
+            self.lane.value?.close() ?? self.eventLoop.makeSucceededVoidFuture()
+        }
+        try? await closed.get()
+        // Not earlier: its connections know it weakly.
+        try? await self.eventLoop.submit { self.lane.value = nil }.get()
     }
 }

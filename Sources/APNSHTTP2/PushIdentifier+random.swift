@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import COpenSSL
+import NIOConcurrencyHelpers
+
+extension PushIdentifier {
+    /// Random numbers, made many at a time: to ask the system for each costs a good part of what a request costs.
+    private struct Pool {
+        private var numbers: [UInt64] = []
+
+        private static let numberCount = 512
+
+        mutating func next() -> UInt64 {
+            if let number = self.numbers.popLast() { return number }
+            var numbers = [UInt64](repeating: 0, count: Self.numberCount)
+            let result = numbers.withUnsafeMutableBytes { octets in
+                RAND_bytes(octets.baseAddress?.assumingMemoryBound(to: UInt8.self), Int32(octets.count))
+            }
+            guard result == 1 else { return .random(in: 0 ... .max) }
+            self.numbers = numbers
+            return self.numbers.removeLast()
+        }
+    }
+
+    private static let pool = NIOLockedValueBox(Pool())
+
+    /// Makes a random identifier (version 4).
+    public init() {
+        let (high, low) = Self.pool.withLockedValue { ($0.next(), $0.next()) }
+        self.init(high: high, low: low)
+    }
+}

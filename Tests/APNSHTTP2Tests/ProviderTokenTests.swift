@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSTestKit
+import NIOConcurrencyHelpers
+import OpenSSLTLS
+import Testing
+
+@testable import APNSHTTP2
+
+@Suite("Provider tokens", .timeLimit(.minutes(1)))
+struct ProviderTokenTests {
+    private static let noon: Int64 = 1_750_000_000
+
+    @Test func `a token is kept for 50 minutes`() {
+        var schedule = ProviderTokenSchedule()
+        #expect(schedule.step(at: Self.noon) == .renew(issuedAt: Self.noon))
+        #expect(schedule.step(at: Self.noon + 2999) == .keep)
+        #expect(schedule.step(at: Self.noon + 3000) == .renew(issuedAt: Self.noon + 3000))
+        #expect(schedule.step(at: Self.noon + 3001) == .keep)
+    }
+
+    @Test func `a refused renewal brings the old token back, and the next try waits`() {
+        var schedule = ProviderTokenSchedule()
+        _ = schedule.step(at: Self.noon)
+        _ = schedule.step(at: Self.noon + 3000)
+        #expect(schedule.renewalRefused(at: Self.noon + 3010) == Self.noon)
+        #expect(schedule.step(at: Self.noon + 3500) == .keep)
+        #expect(schedule.step(at: Self.noon + 3010 + 1200) == .renew(issuedAt: Self.noon + 4210))
+    }
+
+    @Test func `a refused renewal without an old token that is good brings nothing`() {
+        var schedule = ProviderTokenSchedule()
+        _ = schedule.step(at: Self.noon)
+        #expect(schedule.renewalRefused(at: Self.noon + 1) == nil)
+    }
+
+    @Test func `a token that expired by the service's clock is made anew once in 20 minutes`() {
+        var schedule = ProviderTokenSchedule()
+        _ = schedule.step(at: Self.noon)
+        #expect(schedule.expired(issuedAt: Self.noon, at: Self.noon + 1) == false)
+        #expect(schedule.step(at: Self.noon + 1) == .keep)
+        #expect(schedule.expired(issuedAt: Self.noon, at: Self.noon + 1300) == true)
+        #expect(schedule.step(at: Self.noon + 1300) == .renew(issuedAt: Self.noon + 1300))
+        #expect(schedule.expired(issuedAt: Self.noon, at: Self.noon + 1301) == true)
+        #expect(schedule.step(at: Self.noon + 1301) == .keep)
+    }
+
+    @Test func `a clock that jumps back makes no storm of tokens`() {
+        var schedule = ProviderTokenSchedule()
+        _ = schedule.step(at: Self.noon)
+        #expect(schedule.step(at: Self.noon - 100_000) == .renew(issuedAt: Self.noon - 100_000))
+        #expect(schedule.step(at: Self.noon) == .renew(issuedAt: Self.noon))
+        #expect(schedule.step(at: Self.noon - 60) == .keep)
+    }
+
+    private func key() throws -> ProviderTokenKey {
+        try ProviderTokenKey(
+            key: try PushFixture.signer.get(),
+            keyIdentifier: PushFixture.keyIdentifier,
+            teamIdentifier: PushFixture.teamIdentifier
+        )
+    }
+
+    private func judge(_ change: (inout PushServerConfiguration) -> Void = { _ in }) throws -> ProviderTokenJudge {
+        var configuration = try PushFixture.serverConfiguration()
+        change(&configuration)
+        return ProviderTokenJudge(configuration)
+    }
+
+    @Test func `a token has three parts, and its signature is two plain numbers`() throws {
+        let token = try self.key().token(issuedAt: Self.noon)
+        let parts = token.split(separator: ".").map { Base64URL.decode($0) }
+        #expect(parts.count == 3)
+        #expect(parts[0].map { String(decoding: $0, as: UTF8.self) } == #"{"alg":"ES256","kid":"ABC123DEFG"}"#)
+        #expect(parts[1].map { String(decoding: $0, as: UTF8.self) } == #"{"iss":"TEAM123456","iat":1750000000}"#)
+        #expect(parts[2]?.count == 64)
+    }
+
+    @Test func `the judge takes good tokens and says what is wrong with others`() throws {
+        let judge = try self.judge()
+        let good = "bearer " + (try self.key().token(issuedAt: Self.noon))
+        var memory = ProviderTokenJudge.Memory()
+        #expect(judge.problem(nil, &memory, now: Self.noon) == .missingProviderToken)
+        #expect(judge.problem("basic abc", &memory, now: Self.noon) == .missingProviderToken)
+        #expect(judge.problem("bearer abc", &memory, now: Self.noon) == .invalidProviderToken)
+        #expect(judge.problem(good + "A", &memory, now: Self.noon) == .invalidProviderToken)
+        #expect(judge.problem(good, &memory, now: Self.noon - 61) == .invalidProviderToken)
+        #expect(judge.problem(good, &memory, now: Self.noon + 3601) == .expiredProviderToken)
+        #expect(memory == ProviderTokenJudge.Memory())
+        #expect(judge.problem(good, &memory, now: Self.noon) == nil)
+        #expect(judge.problem(good, &memory, now: Self.noon + 3600) == nil)
+        #expect(judge.problem(good, &memory, now: Self.noon + 3601) == .expiredProviderToken)
+    }
+
+    @Test func `the judge refuses signatures of other keys, other teams and unknown keys`() throws {
+        let judge = try self.judge()
+        func problem(_ signer: ES256PrivateKey, key: String, team: String) throws -> PushReason? {
+            var memory = ProviderTokenJudge.Memory()
+            let made = try ProviderTokenKey(key: signer, keyIdentifier: key, teamIdentifier: team)
+            return judge.problem("bearer " + (try made.token(issuedAt: Self.noon)), &memory, now: Self.noon)
+        }
+        let (signer, other) = (try PushFixture.signer.get(), try PushFixture.otherSigner.get())
+        let (key, team) = (PushFixture.keyIdentifier, PushFixture.teamIdentifier)
+        #expect(try problem(signer, key: key, team: team) == nil)
+        #expect(try problem(other, key: key, team: team) == .invalidProviderToken)
+        #expect(try problem(signer, key: key, team: "OTHER12345") == .invalidProviderToken)
+        #expect(try problem(signer, key: "UNKNOWN123", team: team) == .invalidProviderToken)
+    }
+
+    @Test func `a connection keeps to one key and one team`() throws {
+        let other = try PushFixture.otherSigner.get()
+        let judge = try self.judge { configuration in
+            guard let key = try? other.publicKey else { return }
+            configuration.tokenKeys["SECONDKEY1"] = .init(key: key, teamIdentifier: PushFixture.teamIdentifier)
+            configuration.tokenKeys["THIRDKEY12"] = .init(key: key, teamIdentifier: "OTHER12345")
+        }
+        var memory = ProviderTokenJudge.Memory()
+        #expect(judge.problem("bearer " + (try self.key().token(issuedAt: Self.noon)), &memory, now: Self.noon) == nil)
+        let second = try ProviderTokenKey(
+            key: other,
+            keyIdentifier: "SECONDKEY1",
+            teamIdentifier: PushFixture.teamIdentifier
+        )
+        let third = try ProviderTokenKey(key: other, keyIdentifier: "THIRDKEY12", teamIdentifier: "OTHER12345")
+        let tokens = try [second, third].map { "bearer " + (try $0.token(issuedAt: Self.noon)) }
+        #expect(judge.problem(tokens[0], &memory, now: Self.noon) == .unrelatedKeyIdInToken)
+        #expect(judge.problem(tokens[1], &memory, now: Self.noon) == .invalidProviderToken)
+    }
+
+    @Test func `identifiers of another form are refused`() throws {
+        let signer = try PushFixture.signer.get()
+        for (key, team) in [("", "TEAM123456"), ("ABC123DEFG", "TEAM12345"), ("ABC123DEF\"", "TEAM123456")] {
+            #expect(throws: PushError.self) {
+                try ProviderTokenKey(key: signer, keyIdentifier: key, teamIdentifier: team)
+            }
+        }
+    }
+
+    // MARK: Client and server
+
+    @Test func `a client proves itself by tokens, one stream first`() async throws {
+        let service = ScriptedService()
+        let request = try PushFixture.request(topic: PushFixture.topic)
+        let outcomes = try await PushFixture.withPair(
+            service,
+            server: { $0.startsWithOneStream = true },
+            usesToken: true
+        ) { client in
+            await withTaskGroup(of: PushOutcome.self) { group in
+                for _ in 0..<20 { group.addTask { await client.send(request) } }
+                return await group.reduce(into: [PushOutcome]()) { $0.append($1) }
+            }
+        }
+        #expect(outcomes == Array(repeating: .accepted, count: 20))
+    }
+
+    @Test func `without a topic a client with tokens is told so`() async throws {
+        let request = try PushFixture.request()
+        let outcome = try await PushFixture.withPair(ScriptedService(), usesToken: true) { await $0.send(request) }
+        #expect(outcome == .rejected(PushRejection(status: 400, reason: .missingTopic)))
+    }
+
+    @Test func `a token that expires is renewed in time`() async throws {
+        let time = NIOLockedValueBox(Self.noon)
+        let request = try PushFixture.request(topic: PushFixture.topic)
+        let outcomes = try await PushFixture.withPair(
+            ScriptedService(),
+            server: { $0.clock = { time.withLockedValue(\.self) } },
+            usesToken: true,
+            client: { $0.clock = { time.withLockedValue(\.self) } },
+            { client in
+                var outcomes: [PushOutcome] = []
+                for _ in 0..<5 {
+                    outcomes.append(await client.send(request))
+                    time.withLockedValue { $0 += 3500 }
+                }
+                return outcomes
+            }
+        )
+        #expect(outcomes == Array(repeating: .accepted, count: 5))
+    }
+
+    @Test func `a renewal that is refused goes on with the old token`() async throws {
+        let time = NIOLockedValueBox(Self.noon)
+        let request = try PushFixture.request(topic: PushFixture.topic)
+        let outcomes = try await PushFixture.withPair(
+            ScriptedService(),
+            server: {
+                $0.clock = { time.withLockedValue(\.self) }
+                // Longer than the age at which the client renews, so that its first renewal is refused.
+                $0.tokenRenewalIntervalMin = .seconds(3300)
+            },
+            usesToken: true,
+            client: { $0.clock = { time.withLockedValue(\.self) } },
+            { client in
+                var reports = [await client.report(of: request)]
+                time.withLockedValue { $0 += 3100 }
+                reports.append(await client.report(of: request))
+                time.withLockedValue { $0 += 100 }
+                reports.append(await client.report(of: request))
+                return reports
+            }
+        )
+        #expect(outcomes.map(\.outcome) == Array(repeating: .accepted, count: 3))
+        #expect(outcomes.map(\.attempts) == [1, 2, 1])
+    }
+
+    @Test func `a token of another key is rejected`() async throws {
+        let stranger = try ProviderTokenKey(
+            key: try PushFixture.otherSigner.get(),
+            keyIdentifier: PushFixture.keyIdentifier,
+            teamIdentifier: PushFixture.teamIdentifier
+        )
+        let request = try PushFixture.request(topic: PushFixture.topic)
+        let outcome = try await PushFixture.withPair(
+            ScriptedService(),
+            usesToken: true,
+            client: { $0.providerToken = stranger },
+            { await $0.send(request) }
+        )
+        #expect(outcome == .rejected(PushRejection(status: 403, reason: .invalidProviderToken)))
+    }
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSHTTP2
+import APNSTestKit
+import NIOConcurrencyHelpers
+import NIOCore
+import NIOPosix
+import OpenSSLTLS
+import Testing
+
+@Suite("A client's beginning and end", .timeLimit(.minutes(1)))
+struct PushClientLifeTests {
+    /// A port on which nobody listens.
+    private func deadPort() async throws -> Int {
+        let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .bind(host: "127.0.0.1", port: 0).get()
+        let port = listener.localAddress?.port ?? 0
+        try await listener.close()
+        return port
+    }
+
+    @Test func `a service that is not there ends the client after as many tries as are allowed`() async throws {
+        var configuration = try PushFixture.clientConfiguration(port: try await self.deadPort())
+        configuration.connectFailureCountMax = 3
+        let request = try PushFixture.request()
+        let outcome = NIOLockedValueBox<PushOutcome?>(nil)
+        await #expect(throws: PushError.self) {
+            try await PushClient.withClient(configuration, logger: PushFixture.quiet) { client in
+                let sent = await client.send(request)
+                outcome.withLockedValue { $0 = sent }
+            }
+        }
+        guard case .unsent(.unavailable) = outcome.withLockedValue(\.self) else {
+            Issue.record("\(String(describing: outcome.withLockedValue(\.self)))")
+            return
+        }
+    }
+
+    @Test func `what waits too long for its turn is unsent`() async throws {
+        var configuration = try PushFixture.clientConfiguration(port: try await self.deadPort())
+        configuration.queueDurationMax = .milliseconds(50)
+        let request = try PushFixture.request()
+        let outcome = try await PushClient.withClient(configuration, logger: PushFixture.quiet) {
+            await $0.send(request)
+        }
+        #expect(outcome == .unsent(.deadline))
+    }
+
+    @Test func `a certificate of a foreign authority ends the client at once`() async throws {
+        let stranger = try ThrowawayAuthority(name: "Stranger").issueClient(topic: PushFixture.topic)
+        let service = ScriptedService()
+        let request = try PushFixture.request()
+        let outcome = NIOLockedValueBox<PushOutcome?>(nil)
+        await #expect(throws: PushError.self) {
+            try await PushFixture.withPair(service, client: { $0.tls.identity = stranger.identity }) { client in
+                let sent = await client.send(request)
+                outcome.withLockedValue { $0 = sent }
+            }
+        }
+        guard case .unsent(.notPermitted) = outcome.withLockedValue(\.self) else {
+            Issue.record("\(String(describing: outcome.withLockedValue(\.self)))")
+            return
+        }
+        #expect(service.requests.isEmpty)
+    }
+
+    @Test func `a service of a foreign authority ends the client at once`() async throws {
+        let trust = TLSTrust.pem(try ThrowawayAuthority(name: "Stranger").certificatePEM)
+        let request = try PushFixture.request()
+        await #expect(throws: PushError.self) {
+            try await PushFixture.withPair(ScriptedService(), client: { $0.tls.trust = trust }) { client in
+                _ = await client.send(request)
+            }
+        }
+    }
+
+    @Test func `a service that says the certificate is bad ends the client`() async throws {
+        let service = ScriptedService { _, _ in .goingAway(.badCertificateEnvironment) }
+        let request = try PushFixture.request()
+        let outcome = NIOLockedValueBox<PushOutcome?>(nil)
+        await #expect(throws: PushError.notPermitted("BadCertificateEnvironment")) {
+            try await PushFixture.withPair(service) { client in
+                let sent = await client.send(request)
+                outcome.withLockedValue { $0 = sent }
+            }
+        }
+        #expect(outcome.withLockedValue(\.self) == .unsent(.notPermitted("BadCertificateEnvironment")))
+    }
+
+    @Test func `no more are taken than may be open, and room is told of`() async throws {
+        let service = ScriptedService { request, _ in request.priority == 5 ? .silence : nil }
+        var request = try PushFixture.request()
+        request.priority = 5
+        let silent = request
+        let reports = NIOLockedValueBox(0)
+        let count = try await PushFixture.withPair(
+            service,
+            client: {
+                $0.requestCountMax = 10
+                $0.answerDurationMax = .milliseconds(200)
+            },
+            { client in
+                var taken = 0
+                while client.submit(silent, onReport: { _ in reports.withLockedValue { $0 += 1 } }) == .taken {
+                    taken += 1
+                }
+                #expect(!client.hasRoom)
+                await withCheckedContinuation { continuation in client.whenRoom { continuation.resume() } }
+                #expect(client.hasRoom)
+                return taken
+            }
+        )
+        #expect(count == 10)
+        #expect(reports.withLockedValue(\.self) == 10)
+    }
+
+    @Test func `a cancelled client settles everything`() async throws {
+        let service = ScriptedService { _, _ in .silence }
+        var configuration = try PushFixture.serverConfiguration()
+        configuration.streamCountMax = 2
+        let request = try PushFixture.request()
+        try await PushServer.withRunning(configuration, service: service, logger: PushFixture.quiet) { server in
+            let port = try await server.boundAddress.port ?? 0
+            let client = try PushClient(try PushFixture.clientConfiguration(port: port), logger: PushFixture.quiet)
+            let running = Task { try await client.run() }
+            let outcomes = await withTaskGroup(of: PushOutcome.self) { group in
+                for _ in 0..<5 { group.addTask { await client.send(request) } }
+                while service.requests.count < 2 { await Task.yield() }
+                running.cancel()
+                return await group.reduce(into: [PushOutcome]()) { $0.append($1) }
+            }
+            try await running.value
+            #expect(outcomes.count { $0 == .indeterminate(.stopped) } == 2)
+            #expect(outcomes.count { $0 == .unsent(.stopped) } == 3)
+            #expect(await client.send(request) == .unsent(.stopped))
+        }
+    }
+
+    @Test func `a client runs once`() async throws {
+        let client = try PushClient(try PushFixture.clientConfiguration(port: 1), logger: PushFixture.quiet)
+        client.finish()
+        try await client.run()
+        await #expect(throws: PushError.alreadyRan) { try await client.run() }
+    }
+
+    @Test func `a peer that is silent after the handshake is given up`() async throws {
+        let context = try TLSContext(.server(identity: try PushFixture.server.get().identity))
+        let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(try TLSHandler(serverContext: context))
+                }
+            }
+            .bind(host: "127.0.0.1", port: 0).get()
+        var configuration = try PushFixture.clientConfiguration(port: listener.localAddress?.port ?? 0)
+        configuration.connectDurationMax = .milliseconds(100)
+        configuration.connectFailureCountMax = 2
+        let (request, impatient) = (try PushFixture.request(), configuration)
+        await #expect(throws: PushError.self) {
+            try await PushClient.withClient(impatient, logger: PushFixture.quiet) { client in
+                _ = await client.send(request)
+            }
+        }
+        try await listener.close()
+    }
+}

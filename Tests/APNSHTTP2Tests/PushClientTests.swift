@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSHTTP2
+import APNSTestKit
+import APNSWire
+import NIOConcurrencyHelpers
+import NIOCore
+import OpenSSLTLS
+import Testing
+
+@Suite("A client and the service", .timeLimit(.minutes(1)))
+struct PushClientTests {
+    @Test func `a request arrives with all it says`() async throws {
+        let service = ScriptedService()
+        var request = try PushFixture.request(7, topic: PushFixture.topic)
+        request.pushType = .background
+        request.priority = 5
+        request.expiration = 1_700_000_000
+        request.collapseIdentifier = "game-1"
+        let sent = request
+        let report = try await PushFixture.withPair(service) { await $0.report(of: sent) }
+        #expect(report.outcome == .accepted)
+        #expect(report.attempts == 1)
+        #expect(report.latency.map { $0 > .zero } == true)
+        let arrived = try #require(service.requests.first)
+        #expect(arrived.identifier == sent.identifier)
+        #expect(arrived.token == sent.token)
+        #expect(arrived.payload == sent.payload)
+        #expect(arrived.topic == PushFixture.topic)
+        #expect(arrived.pushType == .background)
+        #expect(arrived.priority == 5)
+        #expect(arrived.expiration == 1_700_000_000)
+        #expect(arrived.collapseIdentifier == "game-1")
+    }
+
+    @Test func `many requests each have one report`() async throws {
+        let count = 1500
+        let service = ScriptedService()
+        let reports = NIOLockedValueBox<[PushIdentifier: Int]>([:])
+        let body = try PushFixture.request()
+        try await PushFixture.withPair(service, client: { $0.connectionCount = 3 }) { client in
+            for _ in 0..<count {
+                var request = body
+                request.identifier = PushIdentifier()
+                let receipt = client.submit(request) { report in
+                    #expect(report.outcome == .accepted)
+                    reports.withLockedValue { $0[report.identifier, default: 0] += 1 }
+                }
+                #expect(receipt == .taken)
+            }
+        }
+        #expect(reports.withLockedValue(\.count) == count)
+        #expect(reports.withLockedValue { $0.values.allSatisfy { $0 == 1 } })
+        #expect(service.counts == reports.withLockedValue(\.self))
+    }
+
+    @Test func `a dead device is rejected with the time`() async throws {
+        let service = ScriptedService(dead: [try PushFixture.token(9): 1_700_000_000_123])
+        let request = try PushFixture.request(9)
+        let outcome = try await PushFixture.withPair(service) { await $0.send(request) }
+        let rejection = PushRejection(status: 410, reason: .unregistered, timestamp: 1_700_000_000_123)
+        #expect(outcome == .rejected(rejection))
+        #expect(rejection.secondsSince1970 == 1_700_000_000)
+    }
+
+    @Test(arguments: PushReason.allDocumented)
+    func `every documented reason arrives as itself`(_ reason: PushReason) async throws {
+        let rejection = PushRejection(status: reason.status ?? 0, reason: reason)
+        let service = ScriptedService { _, _ in .rejected(rejection) }
+        let request = try PushFixture.request()
+        let outcome = try await PushFixture.withPair(service) { await $0.send(request) }
+        #expect(outcome == .rejected(rejection))
+    }
+
+    @Test func `an unknown reason is kept as text`() async throws {
+        let rejection = PushRejection(status: 418, reason: .other("Teapot"))
+        let service = ScriptedService { _, _ in .rejected(rejection) }
+        let request = try PushFixture.request()
+        let outcome = try await PushFixture.withPair(service) { await $0.send(request) }
+        #expect(outcome == .rejected(rejection))
+    }
+
+    @Test func `what goes away unprocessed is sent again on another connection`() async throws {
+        let service = ScriptedService { _, count in count == 3 ? .goingAway(.shutdown) : nil }
+        let reports = try await self.reports(of: 20, service)
+        #expect(reports.allSatisfy { $0.outcome == .accepted && !$0.possibleDuplicate })
+        #expect(reports.contains { $0.attempts == 2 })
+        #expect(Set(service.requests.map(\.connectionNumber)).count == 2)
+    }
+
+    @Test func `what was processed before the service goes away is not sent again`() async throws {
+        let service = ScriptedService { _, count in count == 3 ? .lastAccepted(.shutdown) : nil }
+        let reports = try await self.reports(of: 20, service)
+        #expect(reports.allSatisfy { $0.outcome == .accepted })
+        let first = service.requests.filter { $0.connectionNumber == 1 }.map(\.identifier)
+        let second = service.requests.filter { $0.connectionNumber == 2 }.map(\.identifier)
+        #expect(first.count >= 3)
+        #expect(Set(first).isDisjoint(with: second))
+    }
+
+    @Test func `a refused stream is sent again`() async throws {
+        let service = ScriptedService { _, count in count.isMultiple(of: 3) ? .refused : nil }
+        let reports = try await self.reports(of: 30, service)
+        #expect(reports.allSatisfy { $0.outcome == .accepted && !$0.possibleDuplicate })
+    }
+
+    @Test func `what is refused again and again is unsent`() async throws {
+        let service = ScriptedService { _, _ in .refused }
+        let request = try PushFixture.request()
+        let report = try await PushFixture.withPair(service, client: { $0.attemptCountMax = 4 }) {
+            await $0.report(of: request)
+        }
+        #expect(report.outcome == .unsent(.refusedTooOften))
+        #expect(report.attempts == 4)
+    }
+
+    @Test func `a stream that is reset is indeterminate`() async throws {
+        let service = ScriptedService { _, _ in .reset(code: 2) }
+        let request = try PushFixture.request()
+        let outcome = try await PushFixture.withPair(service) { await $0.send(request) }
+        #expect(outcome == .indeterminate(.streamReset(code: 2)))
+    }
+
+    @Test func `a lost connection leaves what was written indeterminate, and goes on`() async throws {
+        let service = ScriptedService { _, count in count == 1 ? .cut : nil }
+        let request = try PushFixture.request()
+        let outcomes = try await PushFixture.withPair(service) { [await $0.send(request), await $0.send(request)] }
+        guard case .indeterminate(.connectionLost) = outcomes[0] else {
+            Issue.record("\(outcomes[0])")
+            return
+        }
+        #expect(outcomes[1] == .accepted)
+    }
+
+    @Test func `by option what is unknown is sent again, and flagged`() async throws {
+        let service = ScriptedService { _, count in count == 1 ? .cut : nil }
+        let request = try PushFixture.request()
+        let report = try await PushFixture.withPair(service, client: { $0.resendsUnknown = true }) {
+            await $0.report(of: request)
+        }
+        #expect(report.outcome == .accepted)
+        #expect(report.possibleDuplicate)
+        #expect(report.attempts == 2)
+        #expect(service.counts[request.identifier] == 2)
+    }
+
+    @Test func `an answer that does not come is indeterminate in time`() async throws {
+        let service = ScriptedService { request, _ in request.priority == 5 ? .silence : nil }
+        var silent = try PushFixture.request()
+        silent.priority = 5
+        let (first, second) = (silent, try PushFixture.request())
+        let outcomes = try await PushFixture.withPair(
+            service,
+            client: { $0.answerDurationMax = .milliseconds(200) },
+            { client in
+                async let unanswered = client.send(first)
+                return [await client.send(second), await unanswered]
+            }
+        )
+        #expect(outcomes == [.accepted, .indeterminate(.deadline)])
+    }
+
+    @Test func `the limit of streams is obeyed`() async throws {
+        let service = ScriptedService(holding: 3)
+        let reports = try await self.reports(of: 40, service) { $0.streamCountMax = 4 }
+        #expect(reports.allSatisfy { $0.outcome == .accepted })
+        #expect(service.waitingCountMax == 4)
+    }
+
+    @Test func `after a rejection the limit may fall to one`() async throws {
+        let rejection = PushRejection(status: 400, reason: .badTopic)
+        let service = ScriptedService { _, count in count.isMultiple(of: 5) ? .rejected(rejection) : nil }
+        let reports = try await self.reports(of: 50, service) { $0.hasOneStreamAfterRejection = true }
+        #expect(reports.count { $0.outcome == .accepted } == 40)
+        #expect(service.requests.count == 50)
+    }
+
+    @Test func `a payload over the limit is refused here`() async throws {
+        let service = ScriptedService()
+        var request = try PushFixture.request()
+        request.payload = ByteBuffer(repeating: 0x20, count: 4097)
+        let tooLong = request
+        request.pushType = .voip
+        let voip = request
+        request.payload = ByteBuffer()
+        let empty = request
+        let outcomes = try await PushFixture.withPair(service) {
+            [await $0.send(tooLong), await $0.send(voip), await $0.send(empty)]
+        }
+        #expect(
+            outcomes == [.invalid(.payloadTooLong(octetCount: 4097, limit: 4096)), .accepted, .invalid(.payloadEmpty)]
+        )
+        #expect(service.requests.count == 1)
+    }
+
+    /// Sends so many requests at a time, and collects their reports.
+    private func reports(
+        of count: Int,
+        _ service: ScriptedService,
+        server change: (inout PushServerConfiguration) throws -> Void = { _ in }
+    ) async throws -> [PushReport] {
+        let request = try PushFixture.request()
+        return try await PushFixture.withPair(service, server: change) { client in
+            await withTaskGroup(of: PushReport.self) { group in
+                for _ in 0..<count {
+                    var request = request
+                    request.identifier = PushIdentifier()
+                    group.addTask { [request] in await client.report(of: request) }
+                }
+                return await group.reduce(into: []) { $0.append($1) }
+            }
+        }
+    }
+}

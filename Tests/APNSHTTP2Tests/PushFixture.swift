@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSHTTP2
+import APNSTestKit
+import APNSWire
+import Logging
+import NIOConcurrencyHelpers
+import NIOCore
+import OpenSSLTLS
+
+/// The certificates, keys and requests of these tests.
+enum PushFixture {
+    static let topic = "com.example.app"
+    static let keyIdentifier = "ABC123DEFG"
+    static let teamIdentifier = "TEAM123456"
+    static let authority = Result { try ThrowawayAuthority() }
+    static let server = Result { try Self.authority.get().issueServer() }
+    static let provider = Result { try Self.authority.get().issueClient(topic: Self.topic) }
+    /// A key of P-256; whose certificate it belongs to does not matter.
+    static let signer = Result { try ES256PrivateKey(octets: Self.provider.get().keyPEM) }
+    static let otherSigner = Result { try ES256PrivateKey(octets: Self.server.get().keyPEM) }
+    static let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+
+    static func trust() throws -> TLSTrust { .pem(try Self.authority.get().certificatePEM) }
+
+    static func token(_ number: Int) throws -> DeviceToken {
+        try DeviceToken(octets: [UInt8](repeating: 0xD0, count: 30) + [UInt8(number >> 8 & 255), UInt8(number & 255)])
+    }
+
+    static func request(_ number: Int = 1, topic: String? = nil) throws -> PushRequest {
+        PushRequest(token: try Self.token(number), payload: ByteBuffer(string: #"{"aps":{}}"#), topic: topic)
+    }
+
+    static func serverConfiguration() throws -> PushServerConfiguration {
+        var configuration = PushServerConfiguration(
+            identity: try Self.server.get().identity,
+            clientTrust: try Self.trust()
+        )
+        let key = PushServerConfiguration.TokenKey(
+            key: try Self.signer.get().publicKey,
+            teamIdentifier: Self.teamIdentifier
+        )
+        configuration.tokenKeys = [Self.keyIdentifier: key]
+        configuration.shutdownDuration = .seconds(1)
+        return configuration
+    }
+
+    static func clientConfiguration(port: Int) throws -> PushConfiguration {
+        let identity = try Self.provider.get().identity
+        let endpoint = PushEndpoint(host: "127.0.0.1", port: port)
+        return Self.quick(PushConfiguration(endpoint: endpoint, identity: identity, trust: try Self.trust()))
+    }
+
+    static func tokenConfiguration(port: Int, signer: ES256PrivateKey? = nil) throws -> PushConfiguration {
+        let key = try ProviderTokenKey(
+            key: try signer ?? Self.signer.get(),
+            keyIdentifier: Self.keyIdentifier,
+            teamIdentifier: Self.teamIdentifier
+        )
+        let endpoint = PushEndpoint(host: "127.0.0.1", port: port)
+        return Self.quick(PushConfiguration(endpoint: endpoint, providerToken: key, trust: try Self.trust()))
+    }
+
+    private static func quick(_ configuration: PushConfiguration) -> PushConfiguration {
+        var configuration = configuration
+        configuration.backOffFirst = .milliseconds(5)
+        configuration.backOffMax = .milliseconds(20)
+        return configuration
+    }
+
+    /// Runs a client and a server beside each other.
+    static func withPair<Value: Sendable>(
+        _ service: ScriptedService,
+        server changeServer: (inout PushServerConfiguration) throws -> Void = { _ in },
+        usesToken: Bool = false,
+        client changeClient: @escaping @Sendable (inout PushConfiguration) throws -> Void = { _ in },
+        _ body: @escaping @Sendable (PushClient) async throws -> Value
+    ) async throws -> Value {
+        var configuration = try Self.serverConfiguration()
+        try changeServer(&configuration)
+        return try await PushServer.withRunning(configuration, service: service, logger: Self.quiet) { server in
+            let port = try await server.boundAddress.port ?? 0
+            var configuration =
+                usesToken ? try Self.tokenConfiguration(port: port) : try Self.clientConfiguration(port: port)
+            try changeClient(&configuration)
+            return try await PushClient.withClient(configuration, logger: Self.quiet) { try await body($0) }
+        }
+    }
+}

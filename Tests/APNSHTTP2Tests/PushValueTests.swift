@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import NIOCore
+import Testing
+
+@testable import APNSHTTP2
+
+@Suite("Values of the HTTP/2 provider API")
+struct PushValueTests {
+    @Test func `an identifier is a canonical UUID of version 4, and reads as itself`() throws {
+        var random = SplitMix64(seed: 1)
+        for _ in 0..<200 {
+            let identifier = PushIdentifier(using: &random)
+            let text = identifier.description
+            #expect(text.count == 36)
+            #expect(text == text.lowercased())
+            #expect(Array(text)[14] == "4")
+            #expect("89ab".contains(Array(text)[19]))
+            #expect(PushIdentifier(text) == identifier)
+        }
+        let known = try #require(PushIdentifier("123e4567-e89b-42d3-a456-426614174000"))
+        #expect(known.description == "123e4567-e89b-42d3-a456-426614174000")
+    }
+
+    @Test(arguments: [
+        "", "123e4567e89b42d3a456426614174000", "123E4567-E89B-42D3-A456-426614174000",
+        "123e4567-e89b-42d3-a456-42661417400", "123e4567-e89b-42d3-a456-4266141740000",
+        "123e4567-e89b-42d3-a456-42661417400g", "123e4567-e89b-42d3a-456-426614174000",
+    ])
+    func `no other text is an identifier`(_ text: String) {
+        #expect(PushIdentifier(text) == nil)
+    }
+
+    @Test func `each documented reason has a text of its own and a status`() {
+        let texts = Set(PushReason.allDocumented.map(\.text))
+        #expect(texts.count == 32)
+        for reason in PushReason.allDocumented {
+            #expect(PushReason(text: reason.text) == reason)
+            #expect(reason.status.map { (400...503).contains($0) } == true)
+        }
+        #expect(PushReason(text: "BadEnvironmentKeyInToken") == .badEnvironmentKeyIdInToken)
+    }
+
+    @Test func `an unknown reason is cut and made harmless`() {
+        #expect(PushReason(text: "Novel") == .other("Novel"))
+        #expect(PushReason(text: "a\nb\u{E9}") == .other("a?b?"))
+        #expect(PushReason(text: String(repeating: "x", count: 1000)) == .other(String(repeating: "x", count: 64)))
+        #expect(PushReason.other("Novel").status == nil)
+    }
+
+    @Test func `seconds and milliseconds are told apart`() {
+        let rejection = PushRejection(status: 410, reason: .unregistered, timestamp: 1_700_000_000)
+        #expect(rejection.secondsSince1970 == 1_700_000_000)
+        #expect(PushRejection(status: 410, reason: .unregistered).secondsSince1970 == nil)
+    }
+
+    private static let bodies: [(body: String, reason: PushReason, timestamp: UInt64?)] = [
+        (#"{"reason":"Unregistered","timestamp":1700000000000}"#, .unregistered, 1_700_000_000_000),
+        (#"{"timestamp":1700000000000,"reason":"ExpiredToken","more":[1]}"#, .expiredToken, 1_700_000_000_000),
+        (#"{"reason":"BadDeviceToken"}"#, .badDeviceToken, nil), ("{}", .other(""), nil), ("", .other(""), nil),
+        ("[1]", .other(""), nil), ("<html>", .other(""), nil),
+        (#"{"reason":"Unregistered","timestamp":-1}"#, .other(""), nil),
+    ]
+
+    @Test(arguments: Self.bodies.indices)
+    func `a body is read as far as it can be`(_ index: Int) {
+        let (body, reason, timestamp) = Self.bodies[index]
+        var answer = PushAnswer(status: 410)
+        // In pieces, as it may come.
+        for octet in body.utf8 { answer.append(ByteBuffer(bytes: [octet])) }
+        #expect(answer.outcome == .rejected(PushRejection(status: 410, reason: reason, timestamp: timestamp)))
+    }
+
+    @Test func `a body without end is not kept`() {
+        var answer = PushAnswer(status: 500)
+        for _ in 0..<100 { answer.append(ByteBuffer(repeating: 0x20, count: 1000)) }
+        #expect(answer.body.readableBytes == PushAnswer.bodyOctetCountMax)
+    }
+
+    @Test func `descriptions show neither token nor payload`() throws {
+        let token = try DeviceToken(octets: [UInt8](repeating: 0xAB, count: 32))
+        let request = PushRequest(token: token, payload: ByteBuffer(string: "secret"))
+        var dumped = ""
+        dump(request, to: &dumped)
+        for text in ["\(request)", String(reflecting: request), dumped] {
+            #expect(!text.contains("abab"))
+            #expect(!text.contains("secret"))
+        }
+    }
+
+    @Test func `headers that cannot be sent are refused here`() throws {
+        let token = try DeviceToken(octets: [1])
+        var request = PushRequest(token: token, payload: ByteBuffer(string: "{}"))
+        #expect(request.problem(payloadOctetCountMax: 4096) == nil)
+        request.topic = "com.example\r\nx: y"
+        #expect(request.problem(payloadOctetCountMax: 4096) == .header("apns-topic"))
+        request.topic = nil
+        request.collapseIdentifier = String(repeating: "x", count: 65)
+        #expect(request.problem(payloadOctetCountMax: 4096) == .header("apns-collapse-id"))
+        request.collapseIdentifier = String(repeating: "x", count: 64)
+        #expect(request.problem(payloadOctetCountMax: 4096) == nil)
+        request.pushType = PushType(rawValue: "")
+        #expect(request.problem(payloadOctetCountMax: 4096) == .header("apns-push-type"))
+    }
+
+    @Test func `back-off doubles up to its most, and gives up when it is told to`() {
+        var backOff = ConnectBackOff(first: .milliseconds(100), most: .seconds(1), failureCountMax: 6)
+        let waits = (0..<5).map { _ in backOff.failed(jitter: 1) }
+        #expect(waits == [100, 200, 400, 800, 1000].map { .wait(.milliseconds($0)) })
+        #expect(backOff.failed(jitter: 1) == .giveUp)
+        backOff.succeeded()
+        #expect(backOff.failed(jitter: 0) == .wait(.milliseconds(50)))
+        var endless = ConnectBackOff(first: .milliseconds(100), most: .seconds(30), failureCountMax: nil)
+        for _ in 0..<200 { _ = endless.failed(jitter: 0.5) }
+        #expect(endless.failed(jitter: 1) == .wait(.seconds(30)))
+    }
+
+    @Test func `a silent connection is asked, then given up`() {
+        let start = NIODeadline.uptimeNanoseconds(1_000_000_000_000)
+        func make() -> PushKeepAlive {
+            PushKeepAlive(idleDelay: .seconds(100), waitingDelay: .seconds(10), durationMax: .seconds(5), now: start)
+        }
+        var idle = make()
+        #expect(idle.step(at: start + .seconds(99), isWaiting: false) == .rest)
+        #expect(idle.step(at: start + .seconds(100), isWaiting: false) == .ping)
+        #expect(idle.step(at: start + .seconds(104), isWaiting: false) == .rest)
+        idle.heard(at: start + .seconds(104))
+        #expect(idle.step(at: start + .seconds(200), isWaiting: false) == .rest)
+        var waiting = make()
+        #expect(waiting.step(at: start + .seconds(10), isWaiting: true) == .ping)
+        #expect(waiting.step(at: start + .seconds(15), isWaiting: true) == .giveUp)
+    }
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSHTTP2
+import APNSWire
+import NIOConcurrencyHelpers
+
+/// A push service that answers as it is told, and remembers what it was sent.
+final class ScriptedService: PushService {
+    /// What it was sent.
+    struct Record: Sendable {
+        var requests: [InboundPush] = []
+        /// The most requests that waited for an answer at a time.
+        var waitingCountMax = 0
+        var waiting: [PushTicket] = []
+    }
+
+    private let record = NIOLockedValueBox(Record())
+    private let dead: [DeviceToken: UInt64]
+    private let script: @Sendable (InboundPush, _ count: Int) -> PushReply?
+    private let holds: Int
+
+    /// - Parameters:
+    ///   - dead: since when these devices are gone, in milliseconds.
+    ///   - holding: how many requests are held without an answer until one more comes, so that they are on their way
+    ///     together.
+    ///   - script: the answer to a request, and the number of those that came so far; `nil` for accepted.
+    init(
+        dead: [DeviceToken: UInt64] = [:],
+        holding: Int = 0,
+        _ script: @escaping @Sendable (InboundPush, _ count: Int) -> PushReply? = { _, _ in nil }
+    ) {
+        self.dead = dead
+        self.holds = holding
+        self.script = script
+    }
+
+    var requests: [InboundPush] { self.record.withLockedValue(\.requests) }
+    var waitingCountMax: Int { self.record.withLockedValue(\.waitingCountMax) }
+
+    /// How often each request came, by name.
+    var counts: [PushIdentifier: Int] {
+        self.requests.reduce(into: [:]) { $0[$1.identifier, default: 0] += 1 }
+    }
+
+    func intercept(_ request: borrowing InboundPush) -> PushReply? {
+        let request = copy request
+        let count = self.record.withLockedValue { record in
+            record.requests.append(request)
+            return record.requests.count
+        }
+        return self.script(request, count)
+    }
+
+    func problem(token: DeviceToken, topic: String) -> PushRejection? {
+        if let timestamp = self.dead[token] {
+            return PushRejection(status: 410, reason: .unregistered, timestamp: timestamp)
+        }
+        return nil
+    }
+
+    func take(_ request: borrowing InboundPush) -> PushReply? {
+        guard self.holds > 0 else { return .accepted }
+        let ticket = request.ticket
+        let released = self.record.withLockedValue { record -> [PushTicket] in
+            record.waiting.append(ticket)
+            record.waitingCountMax = max(record.waitingCountMax, record.waiting.count)
+            guard record.waiting.count > self.holds else { return [] }
+            defer { record.waiting = [] }
+            return record.waiting
+        }
+        for ticket in released { ticket.reply(.accepted) }
+        return nil
+    }
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSTestKit
+import Testing
+
+@testable import OpenSSLTLS
+
+@Suite("Signatures of ES256")
+struct ES256Tests {
+    private func keyPEM(_ kind: ThrowawayAuthority.KeyKind = .p256) throws -> [UInt8] {
+        try ThrowawayAuthority().issueClient(topic: "com.example.app", keyKind: kind).keyPEM
+    }
+
+    @Test func `what a key signs its other half verifies, and nothing else`() throws {
+        let key = try ES256PrivateKey(octets: self.keyPEM())
+        let other = try ES256PrivateKey(octets: self.keyPEM())
+        // Numbers with leading zeros, of which about one signature in 128 has one, must keep their place.
+        for number in 0..<300 {
+            let octets = Array("message \(number)".utf8)
+            let signature = try key.signature(of: octets)
+            #expect(signature.count == 64)
+            #expect(try key.publicKey.verifies(signature, of: octets))
+            #expect(try !key.publicKey.verifies(signature, of: octets + [0]))
+        }
+        let signature = try key.signature(of: [1])
+        #expect(try !other.publicKey.verifies(signature, of: [1]))
+        for index in signature.indices {
+            var changed = signature
+            changed[index] ^= 1
+            #expect(try !key.publicKey.verifies(changed, of: [1]))
+        }
+    }
+
+    @Test func `a signature of another length verifies never`() throws {
+        let key = try ES256PrivateKey(octets: self.keyPEM()).publicKey
+        for count in [0, 1, 63, 65, 1000] {
+            #expect(!key.verifies([UInt8](repeating: 1, count: count), of: [1]))
+        }
+    }
+
+    @Test func `what is no key of the curve is refused`() throws {
+        #expect(throws: TLSError.identityMalformed(detail: "the key is not one of the curve P-256")) {
+            try ES256PrivateKey(octets: self.keyPEM(.rsa2048))
+        }
+        #expect(throws: TLSError.self) { try ES256PrivateKey(octets: []) }
+        #expect(throws: TLSError.self) { try ES256PrivateKey(octets: Array("-----BEGIN NONSENSE-----".utf8)) }
+        #expect(throws: TLSError.keyMissing) { try ES256PublicKey(pem: Array("nothing".utf8)) }
+        #expect(throws: TLSError.self) { try ES256PrivateKey(contentsOf: "/nonexistent.p8") }
+    }
+
+    @Test func `an encrypted key needs its passphrase`() throws {
+        let identity = try ThrowawayAuthority().issueClient(topic: "com.example.app")
+        let octets = try identity.encryptedKeyPEM(passphrase: "secret")
+        #expect(throws: TLSError.passphraseMissing) { try ES256PrivateKey(octets: octets) }
+        #expect(throws: TLSError.passphraseWrong) { try ES256PrivateKey(octets: octets, passphrase: .init("wrong")) }
+        _ = try ES256PrivateKey(octets: octets, passphrase: TLSPassphrase("secret"))
+    }
+}
