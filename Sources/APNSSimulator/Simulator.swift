@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import APNSGateway
+public import APNSHTTP2
 public import APNSWire
 public import Logging
 import NIOCore
@@ -13,8 +14,14 @@ public struct Simulator: Sendable {
     /// The port of the binary front.
     public let gatewayPort: Int
 
+    /// The port of the HTTP/2 front.
+    public let pushPort: Int
+
     /// The binary front.
     public let front: BinaryFront
+
+    /// The HTTP/2 front.
+    public let push: PushServer
 
     private let ledger: DeviceLedger
 
@@ -25,8 +32,8 @@ public struct Simulator: Sendable {
     ///   - logger: is told of connections, at debug level.
     ///   - body: is called when the simulator listens.
     /// - Returns: what `body` returns.
-    /// - Throws: what `body` throws, `GatewayError` where the front cannot listen, or `WireError` for a fault at a
-    ///   token that is none.
+    /// - Throws: what `body` throws, `GatewayError` or `PushError` where a front cannot listen, or `WireError` for a
+    ///   fault at a token that is none.
     public static func withRunning<Value: Sendable>(
         _ configuration: SimulatorConfiguration,
         logger: Logger = .current,
@@ -39,9 +46,26 @@ public struct Simulator: Sendable {
             environment: configuration.environment,
             onDelivery: configuration.onDelivery
         )
+        let service = SimulatorPushService(
+            ledger: ledger,
+            schedule: PushFaultSchedule(configuration.pushFaults),
+            environment: configuration.environment,
+            onDelivery: configuration.onDelivery
+        )
+        var pushConfiguration = configuration.push
+        pushConfiguration.isSandbox = configuration.environment == .sandbox
+        let push = pushConfiguration
         return try await BinaryFront.withRunning(configuration.front, backend: backend, logger: logger) { front in
-            let port = try await front.boundAddress.port ?? 0
-            return try await body(Simulator(gatewayPort: port, front: front, ledger: ledger))
+            try await PushServer.withRunning(push, service: service, logger: logger) { server in
+                let simulator = Simulator(
+                    gatewayPort: try await front.boundAddress.port ?? 0,
+                    pushPort: try await server.boundAddress.port ?? 0,
+                    front: front,
+                    push: server,
+                    ledger: ledger
+                )
+                return try await body(simulator)
+            }
         }
     }
 
