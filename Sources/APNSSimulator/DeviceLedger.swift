@@ -55,6 +55,24 @@ final class DeviceLedger: Sendable {
         }
     }
 
+    /// What a token is worth for a topic.
+    enum Standing: Equatable {
+        case alive
+        /// Since when, in seconds since 1970.
+        case dead(since: UInt32)
+        /// It belongs to another topic.
+        case foreign
+        /// It is not of this environment, or of none.
+        case unknown
+    }
+
+    func standing(of token: DeviceToken, topic: String, environment: DeviceEnvironment) -> Standing {
+        let device = self.books.withLockedValue { $0.devices[Key(token: token, environment: environment)] }
+        guard let device else { return self.acceptsUnknownTokens ? .alive : .unknown }
+        guard device.topic == topic else { return .foreign }
+        return device.deadSince.map { .dead(since: $0) } ?? .alive
+    }
+
     func deliver(_ delivered: DeliveredNotification, environment: DeviceEnvironment) {
         let token = delivered.notification.token
         self.books.withLockedValue { books in

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import APNSGateway
+public import APNSHTTP2
 public import APNSWire
 public import Logging
 import NIOCore
@@ -16,8 +17,14 @@ public struct Simulator: Sendable {
     /// The port of the feedback front.
     public let feedbackPort: Int
 
+    /// The port of the HTTP/2 front.
+    public let pushPort: Int
+
     /// The binary front.
     public let front: BinaryFront
+
+    /// The HTTP/2 front.
+    public let push: PushServer
 
     private let ledger: DeviceLedger
     private let environment: DeviceEnvironment
@@ -29,8 +36,8 @@ public struct Simulator: Sendable {
     ///   - logger: is told of connections, at debug level.
     ///   - body: is called when the simulator listens.
     /// - Returns: what `body` returns.
-    /// - Throws: what `body` throws, `GatewayError` where the front cannot listen, or `WireError` for a fault at a
-    ///   token that is none.
+    /// - Throws: what `body` throws, `GatewayError` or `PushError` where a front cannot listen, or `WireError` for a
+    ///   fault at a token that is none.
     public static func withRunning<Value: Sendable>(
         _ configuration: SimulatorConfiguration,
         logger: Logger = .current,
@@ -48,16 +55,29 @@ public struct Simulator: Sendable {
             environment: configuration.environment,
             manner: configuration.feedbackManner
         )
+        let service = SimulatorPushService(
+            ledger: ledger,
+            schedule: PushFaultSchedule(configuration.pushFaults),
+            environment: configuration.environment,
+            onDelivery: configuration.onDelivery
+        )
+        var pushConfiguration = configuration.push
+        pushConfiguration.isSandbox = configuration.environment == .sandbox
+        let push = pushConfiguration
         return try await BinaryFront.withRunning(configuration.front, backend: backend, logger: logger) { front in
             try await FeedbackFront.withRunning(configuration.feedback, store: store, logger: logger) { feedback in
-                let simulator = Simulator(
-                    gatewayPort: try await front.boundAddress.port ?? 0,
-                    feedbackPort: try await feedback.boundAddress.port ?? 0,
-                    front: front,
-                    ledger: ledger,
-                    environment: configuration.environment
-                )
-                return try await body(simulator)
+                try await PushServer.withRunning(push, service: service, logger: logger) { server in
+                    let simulator = Simulator(
+                        gatewayPort: try await front.boundAddress.port ?? 0,
+                        feedbackPort: try await feedback.boundAddress.port ?? 0,
+                        pushPort: try await server.boundAddress.port ?? 0,
+                        front: front,
+                        push: server,
+                        ledger: ledger,
+                        environment: configuration.environment
+                    )
+                    return try await body(simulator)
+                }
             }
         }
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import APNSGateway
+public import APNSHTTP2
 public import OpenSSLTLS
 
 /// What a simulator is made of.
@@ -21,6 +22,12 @@ public struct SimulatorConfiguration: Sendable {
 
     /// How feedback is delivered; by default as the service did.
     public var feedbackManner = FeedbackManner()
+
+    /// The HTTP/2 front; its port is 0 by default, for any that is free.
+    public var push: PushServerConfiguration
+
+    /// What goes wrong at the HTTP/2 front; by default nothing.
+    public var pushFaults: [PushFault] = []
 
     /// Which service it plays; by default the sandbox.
     public var environment = DeviceEnvironment.sandbox
@@ -53,6 +60,8 @@ public struct SimulatorConfiguration: Sendable {
     public init(identity: TLSIdentity, clientTrust: TLSTrust, devices: [SimulatedDevice] = []) {
         self.front = BinaryFrontConfiguration(identity: identity, clientTrust: clientTrust)
         self.front.port = 0
+        self.push = PushServerConfiguration(identity: identity, clientTrust: clientTrust)
+        self.push.topics = { ProviderIdentity($0).topics }
         self.front.countsDiscarded = true
         self.feedback = FeedbackFrontConfiguration(identity: identity, clientTrust: clientTrust)
         self.feedback.port = 0
