@@ -20,8 +20,9 @@ public final class CertificateVerifier: @unchecked Sendable {
         ERR_clear_error()
         guard let store = X509_STORE_new() else { throw .trustUnusable(detail: OpenSSLQueue.take().text) }
         self.store = store
-        let certificates = IdentityReader.pemCertificates(authorities)
+        let (certificates, damage) = IdentityReader.pemCertificates(authorities)
         defer { for certificate in certificates { X509_free(certificate) } }
+        if let damage { throw .trustUnusable(detail: damage) }
         guard !certificates.isEmpty else { throw .trustUnusable(detail: "there is no PEM certificate in it") }
         for certificate in certificates where X509_STORE_add_cert(store, certificate) != 1 {
             throw .trustUnusable(detail: OpenSSLQueue.take().text)
