@@ -2,21 +2,28 @@
 
 /// How a token table is shared with the application that it belongs to.
 ///
-/// SQLite knows no queue for its lock: who waits tries again after 1 to 25 ms, and after 50 ms or more once 100 ms have
-/// passed. So the lock is held for less than that, and then let go for longer than the longest pause between tries.
+/// SQLite knows no queue for its lock. Who waits tries again after 1, 2, 5, 10, 15, 20, 25, 25 and 25 ms, then twice
+/// after 50 ms, then every 100 ms. So once a lock is let go, it is left alone for longer than the pause in which those
+/// who waited for it may be, and it is held for so long that this pause is short yet.
 enum TokenTableLimits {
     /// How long the lock of a batch is meant to be held, from its begin to the end of its commit.
-    static let lockDuration = Duration.milliseconds(75)
+    static let lockDuration = Duration.milliseconds(105)
     /// After so long, a batch takes no more rows; the rest of the lock's time is for the commit.
-    static let changeDurationMax = Duration.milliseconds(60)
+    static let changeDurationMax = Duration.milliseconds(90)
     /// How long a commit waits for readers, who then cannot begin anything new.
     static let commitWaitDuration = Duration.milliseconds(50)
-    /// How long the lock is left to others between two batches.
-    static let pauseDuration = Duration.milliseconds(30)
-    /// So long a lock makes those who wait try less often, as when the disk is slow to take a commit.
-    static let longLockDuration = Duration.milliseconds(100)
-    /// How long it is left to others then.
-    static let longPauseDuration = Duration.milliseconds(105)
+
+    /// How long the lock is left to others once it was held.
+    ///
+    /// - Parameter lock: for how long it was held, as when the disk is slow to take a commit.
+    static func pauseDuration(after lock: Duration) -> Duration {
+        switch lock {
+        case ...Duration.milliseconds(125): .milliseconds(27)
+        case ...Duration.milliseconds(225): .milliseconds(53)
+        default: .milliseconds(105)
+        }
+    }
+
     /// How long one look at the table takes at most: without a write-ahead file, nobody can commit meanwhile.
     static let readDurationMax = Duration.milliseconds(25)
     /// How many rows are read from one look at the clock to the next.

@@ -66,8 +66,7 @@ struct TokenTablePruner {
 
     private func leaveOthersTime() {
         guard let freeSince = self.freeSince else { return }
-        let isLong = self.lastLock > TokenTableLimits.longLockDuration
-        let pause = isLong ? TokenTableLimits.longPauseDuration : TokenTableLimits.pauseDuration
+        let pause = TokenTableLimits.pauseDuration(after: self.lastLock)
         let rest = freeSince + pause - ContinuousClock.now
         if rest > .zero { usleep(UInt32(rest / .microseconds(1))) }
     }
