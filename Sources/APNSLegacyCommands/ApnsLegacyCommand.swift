@@ -9,7 +9,7 @@ public struct ApnsLegacyCommand: AsyncParsableCommand {
         commandName: "apns-legacy",
         abstract: "Keeps certificate-era Apple push providers running.",
         version: "0.1.0",
-        subcommands: [QuickstartCommand.self, SendCommand.self]
+        subcommands: [QuickstartCommand.self, SendCommand.self, SimulatorCommand.self]
     )
 
     /// Makes a command to be parsed.

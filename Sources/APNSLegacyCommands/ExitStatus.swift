@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSGateway
+import APNSHTTP2
 import APNSProvider
 import APNSSession
 import ArgumentParser
@@ -50,9 +52,23 @@ struct CommandFailure: Error, CustomStringConvertible {
         switch error {
         case let failure as CommandFailure: self = failure
         case let error as ProviderError: self.init(error)
+        case let error as PushError: self.init(error)
+        case let error as GatewayError: self.init(.unavailable, "\(error)")
         case let error as TLSError: self.init(.configuration, "\(error)")
         default: self.init(.software, "\(error)")
         }
+    }
+
+    private init(_ error: PushError) {
+        let status: ExitStatus =
+            switch error {
+            case .configuration, .tls: .configuration
+            case .notPermitted: .notPermitted
+            case .unavailable, .listen: .unavailable
+            case .alreadyRan, .notListening: .software
+            @unknown default: .software
+            }
+        self.init(status, "\(error)")
     }
 
     private init(_ error: ProviderError) {

@@ -28,6 +28,9 @@ public struct SendCommand: AsyncParsableCommand, Sendable {
     @OptionGroup(title: "How to send")
     var delivery: SendDeliveryOptions
 
+    @OptionGroup(title: "Over HTTP/2")
+    var http2: SendHTTP2Options
+
     @OptionGroup(title: "What to report")
     var report: SendReportOptions
 
@@ -57,6 +60,9 @@ public struct SendCommand: AsyncParsableCommand, Sendable {
         attempts, possibleDuplicate, reason. Outcomes are accepted (proved), rejected (with the gateway's status), \
         indeterminate (written, but the connection died without a word), unsent (safe to send again), invalid (refused \
         before sending) and suppressed (the token was rejected earlier in this run).
+
+        With --transport http2 the batch goes to Apple's HTTP/2 provider API, or to a service that speaks it; input, \
+        results and exit codes are the same. The status is then that of HTTP, and the reason what the service gave.
 
         Exit codes: 0 all accepted; 1 some rejected, invalid or suppressed; 64 usage; 65 the input as a whole is \
         wrong; 66 the input cannot be read; 69 the gateway does not serve; 70 a fault in this program; 73, 74 a file \

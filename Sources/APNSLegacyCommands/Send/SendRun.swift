@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSHTTP2
 import APNSPayload
 import APNSProvider
 import APNSSession
@@ -152,12 +153,12 @@ struct SendRun {
         _ tls: TLSConfiguration?
     ) async throws -> CommandFailure? {
         guard let tls else { return nil }
-        let sender = try self.sender(tls)
+        let transport = try self.transport(tls)
         let interrupts = NIOLockedValueBox(0)
         return await withThrowingTaskGroup(of: SendRun.Part.self) { group in
             group.addTask {
                 do {
-                    try await sender.run(source)
+                    try await transport(source)
                     return .sending(nil)
                 } catch {
                     return .sending(CommandFailure(error))
@@ -193,6 +194,42 @@ struct SendRun {
         }
     }
 
+    /// The way out that the command line asks for.
+    private func transport(_ tls: TLSConfiguration) throws -> @Sendable (SendSource) async throws -> Void {
+        switch self.command.http2.transport {
+        case .binary:
+            let sender = try self.sender(tls)
+            return { try await sender.run($0) }
+        case .http2:
+            let transport = try self.pushTransport(tls)
+            return { try await transport.run($0) }
+        }
+    }
+
+    private var logger: Logger {
+        var logger = Logger(label: "apns-legacy", factory: { StreamLogHandler.standardError(label: $0) })
+        logger.logLevel = self.command.report.verbose ? .debug : .warning
+        return logger
+    }
+
+    private func pushTransport(_ tls: TLSConfiguration) throws -> PushTransport {
+        let (options, delivery) = (self.command.http2, self.command.delivery)
+        var configuration = try options.configuration(endpoint: self.command.endpoint, tls: tls)
+        configuration.connectionCount = delivery.connections
+        configuration.requestCountMax = Int(min(delivery.window, UInt64(PushTransport.requestCountMax)))
+        configuration.payloadOctetCountMax = self.command.batch.payloadMax
+        configuration.voipPayloadOctetCountMax = self.command.batch.payloadMax
+        configuration.resendsUnknown = delivery.delivery == .atLeastOnce
+        configuration.connectFailureCountMax = delivery.giveUpAfter
+        configuration.queueDurationMax = nil
+        let manner = PushTransport.Manner(
+            topic: options.topic,
+            pushType: PushType(rawValue: options.pushType),
+            invalidTokenRunCountMax: delivery.stopAfterInvalidTokens
+        )
+        return PushTransport(configuration: configuration, manner: manner, logger: self.logger)
+    }
+
     private func sender(_ tls: TLSConfiguration) throws -> BatchSender {
         var configuration = ProviderConfiguration(endpoint: try self.command.endpoint.endpoint(), tls: tls)
         configuration.command = Command(rawValue: UInt8(self.command.batch.command)) ?? .enhanced
@@ -203,10 +240,8 @@ struct SendRun {
         configuration.limits.fruitlessConnectionCountMax = self.command.delivery.giveUpAfter
         configuration.payloadOctetCountMax = self.command.batch.payloadMax
         configuration.proxy = try self.command.endpoint.proxyValue
-        var logger = Logger(label: "apns-legacy", factory: { StreamLogHandler.standardError(label: $0) })
-        logger.logLevel = self.command.report.verbose ? .debug : .warning
         let failures = NIOLockedValueBox<String?>(nil)
-        return try BatchSender(configuration, logger: logger) { error in
+        return try BatchSender(configuration, logger: self.logger) { error in
             let text = "\(error)"
             let isNew = failures.withLockedValue { last in
                 defer { last = text }
