@@ -17,6 +17,7 @@ let package = Package(
     products: [
         .executable(name: "bench-send", targets: ["bench-send"]),
         .executable(name: "bench-front", targets: ["bench-front"]),
+        .executable(name: "bench-push", targets: ["bench-push"]),
     ],
     dependencies: [
         .package(name: "apns-legacy", path: ".."),
@@ -42,6 +43,18 @@ let package = Package(
             dependencies: [
                 .product(name: "APNSGateway", package: "apns-legacy"),
                 .product(name: "APNSSession", package: "apns-legacy"),
+                .product(name: "APNSWire", package: "apns-legacy"),
+                .product(name: "OpenSSLTLS", package: "apns-legacy"),
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        .executableTarget(
+            name: "bench-push",
+            dependencies: [
+                .product(name: "APNSHTTP2", package: "apns-legacy"),
                 .product(name: "APNSWire", package: "apns-legacy"),
                 .product(name: "OpenSSLTLS", package: "apns-legacy"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
