@@ -28,6 +28,9 @@ public struct SendCommand: AsyncParsableCommand, Sendable {
     @OptionGroup(title: "How to send")
     var delivery: SendDeliveryOptions
 
+    @OptionGroup(title: "Over HTTP/2")
+    var http2: SendHTTP2Options
+
     @OptionGroup(title: "Dead tokens")
     var purge: SendPurgeOptions
 
@@ -36,6 +39,18 @@ public struct SendCommand: AsyncParsableCommand, Sendable {
 
     /// Makes a command to be parsed.
     public init() {}
+
+    /// Checks what can be checked before anything is read.
+    ///
+    /// - Throws: a sentence for people.
+    public func validate() throws {
+        if self.batch.topic != nil, self.http2.transport == .binary, self.purge.purgeList == nil {
+            throw ValidationError("--topic needs --purge-list FILE or --transport http2.")
+        }
+        guard self.http2.p8Key == nil || self.batch.topic != nil else {
+            throw ValidationError("--p8-key needs --topic.")
+        }
+    }
 
     /// Sends the batch.
     public func run() async throws {
@@ -60,6 +75,9 @@ public struct SendCommand: AsyncParsableCommand, Sendable {
         attempts, possibleDuplicate, reason. Outcomes are accepted (proved), rejected (with the gateway's status), \
         indeterminate (written, but the connection died without a word), unsent (safe to send again), invalid (refused \
         before sending) and suppressed (the token is on the purge list, or was rejected earlier in this run).
+
+        With --transport http2 the batch goes to Apple's HTTP/2 provider API, or to a service that speaks it; input, \
+        results and exit codes are the same. The status is then that of HTTP, and the reason what the service gave.
 
         Exit codes: 0 all accepted; 1 some rejected, invalid or suppressed; 64 usage; 65 the input as a whole is \
         wrong; 66 the input cannot be read; 69 the gateway does not serve; 70 a fault in this program; 73, 74 a file \
@@ -93,6 +111,14 @@ struct SendBatchOptions: ParsableArguments, Sendable {
 
     @Option(help: ArgumentHelp("The same, with just this text as the alert.", valueName: "text"))
     var alert: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The app that the tokens are of; by default what the certificate names.",
+            valueName: "bundle-id"
+        )
+    )
+    var topic: String?
 
     @Option(help: ArgumentHelp("The longest payload in octets; 256 for devices before 2014.", valueName: "octets"))
     var payloadMax = WireLimits.payloadOctetCountMax

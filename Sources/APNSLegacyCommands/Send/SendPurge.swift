@@ -13,14 +13,6 @@ struct SendPurgeOptions: ParsableArguments, Sendable {
 
     @Option(
         help: ArgumentHelp(
-            "The topic that the tokens are of in that list; by default those of the certificate.",
-            valueName: "bundle-id"
-        )
-    )
-    var topic: String?
-
-    @Option(
-        help: ArgumentHelp(
             "The environment that the tokens are of in that list, where --environment does not say.",
             valueName: "production|sandbox"
         )
@@ -38,8 +30,7 @@ struct SendPurgeOptions: ParsableArguments, Sendable {
     func validate() throws {
         guard self.purgeList == nil else { return }
         for (name, isSaid) in [
-            ("--topic", self.topic != nil), ("--purge-environment", self.purgeEnvironment != nil),
-            ("--purge-rejected", self.purgeRejected),
+            ("--purge-environment", self.purgeEnvironment != nil), ("--purge-rejected", self.purgeRejected),
         ] where isSaid {
             throw ValidationError("\(name) needs --purge-list FILE.")
         }
@@ -55,16 +46,17 @@ struct SendPurge {
     private let startedAt: Int64
 
     /// Opens the list; `nil` where none is named.
-    init?(_ options: SendPurgeOptions, _ endpoint: EndpointOptions, identity: TLSIdentity?) throws {
+    init?(_ command: SendCommand, identity: TLSIdentity?) throws {
+        let options = command.purge
         guard let path = options.purgeList else { return nil }
-        let known = endpoint.environment.flatMap { PushEnvironment(rawValue: $0.rawValue) }
+        let known = command.endpoint.environment.flatMap { PushEnvironment(rawValue: $0.rawValue) }
         guard let environment = known ?? options.purgeEnvironment else {
             throw CommandFailure(.usage, "--purge-list needs --purge-environment production|sandbox.")
         }
         guard options.purgeEnvironment ?? environment == environment else {
             throw CommandFailure(.usage, "--environment and --purge-environment differ.")
         }
-        let topics = options.topic.map { [$0] } ?? identity.map { ProviderIdentity($0.certificate).topics } ?? []
+        let topics = command.batch.topic.map { [$0] } ?? identity.map { ProviderIdentity($0.certificate).topics } ?? []
         guard let first = topics.first else {
             throw CommandFailure(.usage, "The certificate names no topic; --purge-list needs --topic BUNDLE-ID.")
         }

@@ -89,7 +89,7 @@ struct SendResults: ~Copyable {
     }
 
     /// Takes the outcome of lines that needs no line each in the results.
-    mutating func settle(_ lines: Range<UInt64>, _ outcome: BatchOutcome, status: UInt8?, isDuplicate: Bool) throws {
+    mutating func settle(_ lines: Range<UInt64>, _ outcome: BatchOutcome, status: UInt16?, isDuplicate: Bool) throws {
         self.tally.add(outcome, status: status, isDuplicate: isDuplicate, count: UInt64(lines.count))
         try self.record(lines, outcome, status: status, isDuplicate: isDuplicate)
         try self.flushWhenDue()
@@ -113,7 +113,7 @@ struct SendResults: ~Copyable {
         id: UnsafeRawBufferPointer,
         token: borrowing DeviceToken,
         _ outcome: BatchOutcome,
-        status: UInt8?,
+        status: UInt16?,
         attempts: Int,
         isDuplicate: Bool,
         reason: String? = nil
@@ -232,7 +232,7 @@ struct SendResults: ~Copyable {
     private mutating func record(
         _ lines: Range<UInt64>,
         _ outcome: BatchOutcome,
-        status: UInt8?,
+        status: UInt16?,
         isDuplicate: Bool
     ) throws {
         guard self.journal != nil else { return }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSHTTP2
 import APNSPayload
 import APNSProvider
 import APNSSession
@@ -36,11 +37,11 @@ struct SendRun {
         try self.checkOutputs(input)
         let payload = try self.commonPayload()
         // What cannot be used is found before any file is touched.
-        if let tls, !self.command.delivery.dryRun { _ = try self.sender(tls) }
+        if let tls, !self.command.delivery.dryRun { _ = try self.transport(tls) }
         let journal = try self.openJournal(input, payload)
         let past = journal.map { $0.past } ?? SendJournal.Past()
         if past.isComplete { return try self.reportComplete(past) }
-        let purge = try SendPurge(self.command.purge, self.command.endpoint, identity: tls?.identity)
+        let purge = try SendPurge(self.command, identity: tls?.identity)
         let desk = SendDesk(
             input: input,
             reader: try self.reader(payload),
@@ -78,7 +79,7 @@ struct SendRun {
         let (endpoint, batch) = (self.command.endpoint, self.command.batch)
         let read = [
             batch.input, batch.tokens, batch.payload, endpoint.certificate, endpoint.key, endpoint.passphraseFile,
-            endpoint.trust, self.command.purge.purgeList,
+            endpoint.trust, self.command.purge.purgeList, self.command.http2.p8Key,
         ]
         let written = [("--results", self.command.report.results), ("--journal", self.command.delivery.journal)]
         for (option, path) in written {
@@ -192,12 +193,12 @@ struct SendRun {
         _ tls: TLSConfiguration?
     ) async throws -> CommandFailure? {
         guard let tls else { return nil }
-        let sender = try self.sender(tls)
+        let transport = try self.transport(tls)
         let interrupts = NIOLockedValueBox(0)
         return await withThrowingTaskGroup(of: SendRun.Part.self) { group in
             group.addTask {
                 do {
-                    try await sender.run(source)
+                    try await transport(source)
                     return .sending(nil)
                 } catch {
                     return .sending(CommandFailure(error))
@@ -248,6 +249,42 @@ struct SendRun {
     /// How long stopping at once may take, in seconds.
     private static let endSecondCount: UInt32 = 10
 
+    /// The way out that the command line asks for.
+    private func transport(_ tls: TLSConfiguration) throws -> @Sendable (SendSource) async throws -> Void {
+        switch self.command.http2.transport {
+        case .binary:
+            let sender = try self.sender(tls)
+            return { try await sender.run($0) }
+        case .http2:
+            let transport = try self.pushTransport(tls)
+            return { try await transport.run($0) }
+        }
+    }
+
+    private var logger: Logger {
+        var logger = Logger(label: "apns-legacy", factory: { StreamLogHandler.standardError(label: $0) })
+        logger.logLevel = self.command.report.verbose ? .debug : .warning
+        return logger
+    }
+
+    private func pushTransport(_ tls: TLSConfiguration) throws -> PushTransport {
+        let (options, delivery) = (self.command.http2, self.command.delivery)
+        var configuration = try options.configuration(endpoint: self.command.endpoint, tls: tls)
+        configuration.connectionCount = delivery.connections
+        configuration.requestCountMax = Int(min(delivery.window, UInt64(PushTransport.requestCountMax)))
+        configuration.payloadOctetCountMax = self.command.batch.payloadMax
+        configuration.voipPayloadOctetCountMax = self.command.batch.payloadMax
+        configuration.resendsUnknown = delivery.delivery == .atLeastOnce
+        configuration.connectFailureCountMax = delivery.giveUpAfter
+        configuration.queueDurationMax = nil
+        let manner = PushTransport.Manner(
+            topic: self.command.batch.topic,
+            pushType: PushType(rawValue: options.pushType),
+            invalidTokenRunCountMax: delivery.stopAfterInvalidTokens
+        )
+        return PushTransport(configuration: configuration, manner: manner, logger: self.logger)
+    }
+
     private func sender(_ tls: TLSConfiguration) throws -> BatchSender {
         var configuration = ProviderConfiguration(endpoint: try self.command.endpoint.endpoint(), tls: tls)
         configuration.command = Command(rawValue: UInt8(self.command.batch.command)) ?? .enhanced
@@ -258,10 +295,8 @@ struct SendRun {
         configuration.limits.fruitlessConnectionCountMax = self.command.delivery.giveUpAfter
         configuration.payloadOctetCountMax = self.command.batch.payloadMax
         configuration.proxy = try self.command.endpoint.proxyValue
-        var logger = Logger(label: "apns-legacy", factory: { StreamLogHandler.standardError(label: $0) })
-        logger.logLevel = self.command.report.verbose ? .debug : .warning
         let failures = NIOLockedValueBox<String?>(nil)
-        return try BatchSender(configuration, logger: logger) { error in
+        return try BatchSender(configuration, logger: self.logger) { error in
             let text = "\(error)"
             let isNew = failures.withLockedValue { last in
                 defer { last = text }

@@ -45,6 +45,16 @@ final class SendSource: NotificationSource, @unchecked Sendable {
 
     var isEnded: Bool { self.input.isAbandoned || self.lock.withLock { self.desk.isEnded } }
 
+    /// Gives lines one by one, for transports that do not write frames.
+    func items(countMax: Int) -> (items: [SendItem], supply: ProviderSupply) {
+        self.lock.withLock { self.desk.items(countMax: countMax) }
+    }
+
+    /// Takes what became of a line that ``items(countMax:)`` gave.
+    func settle(_ item: SendItem, _ verdict: SendVerdict) {
+        self.lock.withLock { self.desk.settle(item, verdict) }
+    }
+
     /// Reads no more; what was read is sent and proved.
     func end() {
         self.input.abandon()
@@ -203,6 +213,30 @@ struct SendDesk: ~Copyable {
         )
     }
 
+    mutating func items(countMax: Int) -> (items: [SendItem], supply: ProviderSupply) {
+        if self.input.isAbandoned { self.isEnded = true }
+        var items: [SendItem] = []
+        do {
+            while items.count < countMax {
+                switch try self.findRecord() {
+                case .found: break
+                case .later: return (items, .waiting)
+                case .end: return (items, .ended)
+                }
+                let line = UInt64(self.record.lineNumber)
+                try self.results.intend(line)
+                items.append(SendItem(self.record))
+                self.isRecordWaiting = false
+                self.sentCount += 1
+                self.lastGivenLine = max(self.lastGivenLine, line)
+            }
+            return (items, .available)
+        } catch {
+            self.fail(error)
+            return (items, .ended)
+        }
+    }
+
     /// Reads all there is without sending any.
     ///
     /// - Returns: whether more may come.
@@ -342,10 +376,32 @@ struct SendDesk: ~Copyable {
         }
     }
 
+    mutating func settle(_ item: SendItem, _ verdict: SendVerdict) {
+        if verdict.isTokenDead { item.token.withUnsafeBytes { self.rejected.insert($0) } }
+        let isDuplicate = verdict.isDuplicate || self.results.isInDoubt(item.line)
+        do {
+            try item.id.withUnsafeBytes { id in
+                try self.results.write(
+                    line: item.line,
+                    id: id,
+                    token: item.token,
+                    verdict.outcome,
+                    status: verdict.status,
+                    attempts: verdict.attempts,
+                    isDuplicate: isDuplicate,
+                    reason: verdict.reason
+                )
+            }
+            try self.results.flushWhenDue()
+        } catch {
+            self.fail(error)
+        }
+    }
+
     private mutating func settleAll(
         _ settled: borrowing SettledNotifications,
         _ outcome: BatchOutcome,
-        _ status: UInt8?
+        _ status: UInt16?
     ) throws {
         let isDuplicate = settled.possibleDuplicate
         var failure: (any Error)?
@@ -362,7 +418,7 @@ struct SendDesk: ~Copyable {
     private mutating func settleEach(
         _ settled: borrowing SettledNotifications,
         _ outcome: BatchOutcome,
-        _ status: UInt8?
+        _ status: UInt16?
     ) throws {
         let (attempts, isDuplicate) = (settled.attempts, settled.possibleDuplicate)
         var failure: (any Error)?

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import NIOCore
+
+/// One line of a batch, in memory of its own.
+struct SendItem: Sendable {
+    /// The line of the input, counted from 1.
+    let line: UInt64
+    /// The JSON value that the input gave, as it was written; empty without one.
+    let id: [UInt8]
+    let token: DeviceToken
+    let payload: ByteBuffer
+    let expiry: UInt32?
+    let priority: UInt8?
+
+    init(_ record: borrowing BatchRecord) {
+        self.line = UInt64(record.lineNumber)
+        self.id = Array(record.id)
+        self.token = record.token
+        self.payload = ByteBuffer(bytes: record.payload)
+        self.expiry = record.expiry
+        self.priority = record.priority
+    }
+}
+
+/// What became of one line.
+struct SendVerdict: Equatable, Sendable {
+    var outcome: BatchOutcome
+    var status: UInt16?
+    var reason: String?
+    var attempts: Int
+    var isDuplicate = false
+    /// Whether further lines with this token are not sent.
+    var isTokenDead = false
+}
