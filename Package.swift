@@ -117,11 +117,13 @@ let package = Package(
             name: "APNSTransport",
             dependencies: [
                 "OpenSSLTLS",
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOExtras", package: "swift-nio-extras"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOSOCKS", package: "swift-nio-extras"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
             swiftSettings: settings
         ),
@@ -181,7 +183,7 @@ let package = Package(
         .target(
             name: "APNSHTTP2",
             dependencies: [
-                "APNSWire", "COpenSSL", "OpenSSLTLS",
+                "APNSTransport", "APNSWire", "COpenSSL", "OpenSSLTLS",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
@@ -213,7 +215,7 @@ let package = Package(
         .target(
             name: "APNSGateway",
             dependencies: [
-                "APNSHTTP2", "APNSPayload", "APNSSession", "APNSWire", "OpenSSLTLS",
+                "APNSHTTP2", "APNSPayload", "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSTransport
 public import Logging
 import NIOConcurrencyHelpers
 public import NIOCore
@@ -17,10 +18,7 @@ public final class BinaryFront: Service, Sendable {
     private let backend: any DeliveryBackend
     private let group: any EventLoopGroup
     private let logger: Logger
-    private let registry: ConnectionRegistry
-    private let bound: EventLoopPromise<SocketAddress>
-    private let stopped: EventLoopPromise<Void>
-    private let hasRun = NIOLockedValueBox(false)
+    private let life: ServerLife
     private let tls = NIOLockedValueBox<TLSContext?>(nil)
 
     /// Makes a front that does not listen yet.
@@ -40,25 +38,22 @@ public final class BinaryFront: Service, Sendable {
         self.backend = backend
         self.group = eventLoopGroup
         self.logger = logger
-        self.registry = ConnectionRegistry(countMax: configuration.connectionCountMax)
-        self.bound = eventLoopGroup.any().makePromise()
-        self.stopped = eventLoopGroup.any().makePromise()
-    }
-
-    deinit {
-        self.bound.fail(GatewayError.notListening)
-        self.stopped.succeed(())
+        self.life = ServerLife(
+            group: eventLoopGroup,
+            connectionCountMax: configuration.connectionCountMax,
+            faults: GatewayError.lifeFaults
+        )
     }
 
     /// The address it listens on, as soon as it does.
     ///
     /// - Throws: ``GatewayError`` where it never does.
     public var boundAddress: SocketAddress {
-        get async throws { try await self.bound.futureResult.get() }
+        get async throws { try await self.life.boundAddress }
     }
 
     /// How many connections are open, in or after their handshake.
-    public var connectionCount: Int { self.registry.count }
+    public var connectionCount: Int { self.life.registry.count }
 
     /// Takes another certificate, and other authorities, for connections to come.
     ///
@@ -75,96 +70,55 @@ public final class BinaryFront: Service, Sendable {
     }
 
     /// Ends ``run()`` as a graceful shutdown does.
-    public func stop() { self.stopped.succeed(()) }
+    public func stop() { self.life.stop() }
 
     /// Listens until graceful shutdown, ``stop()`` or cancellation.
     ///
     /// - Throws: ``GatewayError``.
     public func run() async throws {
-        let isFirst = self.hasRun.withLockedValue { hasRun in
-            defer { hasRun = true }
-            return !hasRun
-        }
-        guard isFirst else { throw GatewayError.ranAlready }
-        let listener: any Channel
-        do {
-            listener = try await self.listen()
-        } catch {
-            self.bound.fail(error)
-            throw error
-        }
-        await withTaskCancellationHandler {
-            await withGracefulShutdownHandler {
-                try? await self.stopped.futureResult.get()
-            } onGracefulShutdown: {
-                self.stopped.succeed(())
-            }
-        } onCancel: {
-            self.stopped.succeed(())
-        }
-        try? await listener.close()
-        await self.endConnections(within: Task.isCancelled ? .zero : self.configuration.shutdownDuration)
+        try await self.life.run(
+            host: self.configuration.host,
+            port: self.configuration.port,
+            within: self.configuration.shutdownDuration,
+            farewell: BinaryFrontHandler.Shutdown(isAnnounced: self.configuration.announcesShutdown),
+            bind: self.bind
+        )
     }
 
-    private func listen() async throws -> any Channel {
+    private func bind() throws -> EventLoopFuture<any Channel> {
         let first = try self.configuration.tlsContext()
         self.tls.withLockedValue { $0 = $0 ?? first }
         let observer = GatewayObserver()
-        let bootstrap = ServerBootstrap(group: self.group)
+        return ServerBootstrap(group: self.group)
             .serverChannelOption(.backlog, value: 256)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelOption(.allowRemoteHalfClosure, value: true)
             .childChannelOption(.socketOption(.so_keepalive), value: 1)
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
             .childChannelOption(.recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: 65_536))
-            .childChannelInitializer { [configuration, backend, registry, logger, tls = self.tls] channel in
+            .childChannelInitializer {
+                [configuration, backend, registry = self.life.registry, logger, tls = self.tls] channel in
                 channel.eventLoop.makeCompletedFuture {
                     guard let number = registry.add(channel) else {
                         observer.connectionRefused()
                         throw ChannelError.operationUnsupported
                     }
-                    let floor = SocketFloor()
+                    let pacer = ReadingPacer()
                     let tls = try TLSHandler(serverContext: tls.withLockedValue { $0 ?? first })
                     let front = BinaryFrontHandler(
                         number: number,
                         configuration: configuration,
                         backend: backend,
                         observer: observer,
-                        floor: floor,
+                        pacer: pacer,
                         tls: tls,
                         eventLoop: channel.eventLoop,
                         logger: logger
                     )
-                    try channel.pipeline.syncOperations.addHandlers(floor, tls, front)
+                    try channel.pipeline.syncOperations.addHandlers(ConnectionFloor(), pacer, tls, front)
                 }
             }
-        let (host, port) = (self.configuration.host, self.configuration.port)
-        do {
-            let listener = try await bootstrap.bind(host: host, port: port).get()
-            guard let address = listener.localAddress else { throw GatewayError.notListening }
-            self.logger.debug("gateway listens", metadata: [LogKey.address: "\(address)"])
-            self.bound.succeed(address)
-            return listener
-        } catch let error as GatewayError {
-            throw error
-        } catch {
-            throw GatewayError.listen(host: host, port: port, detail: "\(error)")
-        }
-    }
-
-    private func endConnections(within duration: Duration) async {
-        let eventLoop = self.group.any()
-        let emptied = eventLoop.makePromise(of: Void.self)
-        self.registry.close(emptied)
-        if duration > .zero {
-            self.registry.send(BinaryFrontHandler.Shutdown(isAnnounced: self.configuration.announcesShutdown))
-        }
-        // Also cuts those that arrived while the shutdown was sent.
-        let cut = eventLoop.scheduleTask(in: TimeAmount(duration)) { [registry] in
-            registry.send(SocketFloor.Cut(isReset: false))
-        }
-        try? await emptied.futureResult.get()
-        cut.cancel()
+            .bind(host: self.configuration.host, port: self.configuration.port)
     }
 }
 
@@ -192,18 +146,6 @@ extension BinaryFront {
             eventLoopGroup: eventLoopGroup,
             logger: logger
         )
-        return try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask { try await front.run() }
-            let result: Result<Value, any Error>
-            do {
-                _ = try await front.boundAddress
-                result = .success(try await body(front))
-            } catch {
-                result = .failure(error)
-            }
-            front.stop()
-            try await group.waitForAll()
-            return try result.get()
-        }
+        return try await front.life.lend(run: front.run) { try await body(front) }
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSSession
+import APNSTransport
 import APNSWire
 import Logging
 import NIOCore
@@ -33,7 +34,7 @@ final class BinaryFrontHandler: ChannelDuplexHandler {
     private let backend: any DeliveryBackend
     private let observer: GatewayObserver
     private let inbox: VerdictInbox
-    private let floor: SocketFloor
+    private let pacer: ReadingPacer
     private let tls: TLSHandler
     private var logger: Logger
 
@@ -53,7 +54,7 @@ final class BinaryFrontHandler: ChannelDuplexHandler {
         configuration: BinaryFrontConfiguration,
         backend: any DeliveryBackend,
         observer: GatewayObserver,
-        floor: SocketFloor,
+        pacer: ReadingPacer,
         tls: TLSHandler,
         eventLoop: any EventLoop,
         logger: Logger
@@ -63,7 +64,7 @@ final class BinaryFrontHandler: ChannelDuplexHandler {
         self.backend = backend
         self.observer = observer
         self.inbox = VerdictInbox(eventLoop: eventLoop)
-        self.floor = floor
+        self.pacer = pacer
         self.tls = tls
         self.logger = logger
         self.logger[metadataKey: LogKey.connection] = "\(number)"
@@ -142,7 +143,7 @@ extension BinaryFrontHandler {
         switch self.backend.admit(provider) {
         case .admitted(let delivery):
             self.phase = .taking(delivery)
-            if let pace = delivery.readingPace { self.floor.setPace(pace, channel: context.channel) }
+            if let pace = delivery.readingPace { self.pacer.setPace(pace, channel: context.channel) }
             self.observer.connectionOpened()
             self.logger.debug("provider connected", metadata: metadata)
             self.watchForIdleness(context)
@@ -352,7 +353,7 @@ extension BinaryFrontHandler {
     }
 
     private func cut(isReset: Bool, context: ChannelHandlerContext) {
-        context.triggerUserOutboundEvent(SocketFloor.Cut(isReset: isReset), promise: nil)
+        context.triggerUserOutboundEvent(ConnectionFloor.Cut(isReset: isReset), promise: nil)
     }
 
     private func watchForIdleness(_ context: ChannelHandlerContext) {

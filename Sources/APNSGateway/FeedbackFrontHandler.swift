@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSTransport
 import APNSWire
 import Logging
 import NIOCore
@@ -232,6 +233,6 @@ final class FeedbackFrontHandler: ChannelDuplexHandler {
     }
 
     private func cut(_ context: ChannelHandlerContext, isReset: Bool) {
-        context.triggerUserOutboundEvent(SocketFloor.Cut(isReset: isReset), promise: nil)
+        context.triggerUserOutboundEvent(ConnectionFloor.Cut(isReset: isReset), promise: nil)
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSTransport
 public import OpenSSLTLS
 
 /// Why a front does not run.
@@ -27,5 +28,15 @@ extension GatewayError: CustomStringConvertible {
         case .ranAlready: "the front runs already or has run"
         case .notListening: "the front ended before it listened"
         }
+    }
+}
+
+extension GatewayError {
+    /// What the life of a front throws.
+    static let lifeFaults = ServerLife.Faults(
+        notListening: GatewayError.notListening,
+        ranAlready: GatewayError.ranAlready
+    ) {
+        GatewayError.listen(host: $0, port: $1, detail: $2)
     }
 }

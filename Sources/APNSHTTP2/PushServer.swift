@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSTransport
 public import Logging
-import NIOConcurrencyHelpers
 public import NIOCore
 import NIOHTTP2
 public import NIOPosix
@@ -13,22 +13,11 @@ public import ServiceLifecycle
 /// It listens from ``run()`` on. On graceful shutdown it takes no more connections, tells the others that it goes away,
 /// answers what it has, and cuts what is left after ``PushServerConfiguration/shutdownDuration``.
 public final class PushServer: Service, Sendable {
-    private struct Connections {
-        var open: [UInt64: NIOLoopBound<PushServerHandler>] = [:]
-        var channels: [UInt64: any Channel] = [:]
-        var lastNumber: UInt64 = 0
-        var isClosed = false
-        var emptied: EventLoopPromise<Void>?
-    }
-
     private let configuration: PushServerConfiguration
     private let service: any PushService
     private let group: any EventLoopGroup
     private let logger: Logger
-    private let connections = NIOLockedValueBox(Connections())
-    private let bound: EventLoopPromise<SocketAddress>
-    private let stopped: EventLoopPromise<Void>
-    private let hasRun = NIOLockedValueBox(false)
+    private let life: ServerLife
 
     /// How many control frames, or resets of streams, a client may send in a window of 30 s.
     private static let frameCountMax = 20_000
@@ -50,61 +39,43 @@ public final class PushServer: Service, Sendable {
         self.service = service
         self.group = eventLoopGroup
         self.logger = logger
-        self.bound = eventLoopGroup.any().makePromise()
-        self.stopped = eventLoopGroup.any().makePromise()
-    }
-
-    deinit {
-        self.bound.fail(PushError.notListening)
-        self.stopped.succeed(())
+        self.life = ServerLife(
+            group: eventLoopGroup,
+            connectionCountMax: configuration.connectionCountMax,
+            faults: PushServer.faults
+        )
     }
 
     /// The address it listens on, as soon as it does.
     ///
     /// - Throws: ``PushError`` where it never does.
     public var boundAddress: SocketAddress {
-        get async throws { try await self.bound.futureResult.get() }
+        get async throws { try await self.life.boundAddress }
     }
 
     /// How many connections are open, in or after their handshake.
-    public var connectionCount: Int { self.connections.withLockedValue(\.channels.count) }
+    public var connectionCount: Int { self.life.registry.count }
 
     /// Ends ``run()`` as a graceful shutdown does.
-    public func stop() { self.stopped.succeed(()) }
+    public func stop() { self.life.stop() }
 
     /// Listens until graceful shutdown, ``stop()`` or cancellation.
     ///
     /// - Throws: ``PushError``.
     public func run() async throws {
-        let isFirst = self.hasRun.withLockedValue { hasRun in
-            defer { hasRun = true }
-            return !hasRun
-        }
-        guard isFirst else { throw PushError.alreadyRan }
-        let listener: any Channel
-        do {
-            listener = try await self.listen()
-        } catch {
-            self.bound.fail(error)
-            throw error
-        }
-        await withTaskCancellationHandler {
-            await withGracefulShutdownHandler {
-                try? await self.stopped.futureResult.get()
-            } onGracefulShutdown: {
-                self.stopped.succeed(())
-            }
-        } onCancel: {
-            self.stopped.succeed(())
-        }
-        try? await listener.close()
-        await self.endConnections(within: Task.isCancelled ? .zero : self.configuration.shutdownDuration)
+        try await self.life.run(
+            host: self.configuration.host,
+            port: self.configuration.port,
+            within: self.configuration.shutdownDuration,
+            farewell: PushServerHandler.GoAway(),
+            bind: self.bind
+        )
     }
 
-    private func listen() async throws -> any Channel {
+    private func bind() throws -> EventLoopFuture<any Channel> {
         let tls = try self.configuration.tlsContext()
         let judge = ProviderTokenJudge(self.configuration)
-        let bootstrap = ServerBootstrap(group: self.group)
+        return ServerBootstrap(group: self.group)
             .serverChannelOption(.backlog, value: 256)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
@@ -115,22 +86,11 @@ public final class PushServer: Service, Sendable {
                     try self.prepare(channel, tls, judge)
                 }
             }
-        let (host, port) = (self.configuration.host, self.configuration.port)
-        do {
-            let listener = try await bootstrap.bind(host: host, port: port).get()
-            guard let address = listener.localAddress else { throw PushError.notListening }
-            self.logger.debug("push server listens", metadata: [LogKey.address: "\(address)"])
-            self.bound.succeed(address)
-            return listener
-        } catch let error as PushError {
-            throw error
-        } catch {
-            throw PushError.listen(host: host, port: port, detail: "\(error)")
-        }
+            .bind(host: self.configuration.host, port: self.configuration.port)
     }
 
     private func prepare(_ channel: any Channel, _ context: TLSContext, _ judge: ProviderTokenJudge) throws {
-        guard let number = self.add(channel) else { throw ChannelError.operationUnsupported }
+        guard let number = self.life.registry.add(channel) else { throw ChannelError.operationUnsupported }
         let tls = try TLSHandler(serverContext: context)
         let handler = PushServerHandler(
             number: number,
@@ -140,12 +100,7 @@ public final class PushServer: Service, Sendable {
             tls: tls,
             logger: self.logger
         )
-        let bound = NIOLoopBound(handler, eventLoop: channel.eventLoop)
-        self.connections.withLockedValue { connections in
-            if connections.channels[number] != nil { connections.open[number] = bound }
-        }
-        let sync = channel.pipeline.syncOperations
-        try sync.addHandlers(ConnectionFloor(), tls, self.frameHandler(), handler)
+        try channel.pipeline.syncOperations.addHandlers(ConnectionFloor(), tls, self.frameHandler(), handler)
     }
 
     private func frameHandler() -> NIOHTTP2Handler {
@@ -161,57 +116,11 @@ public final class PushServer: Service, Sendable {
         return NIOHTTP2Handler(mode: .server, connectionConfiguration: connection, streamConfiguration: stream)
     }
 
-    // MARK: Connections
-
-    private func add(_ channel: any Channel) -> UInt64? {
-        let countMax = self.configuration.connectionCountMax
-        let number = self.connections.withLockedValue { connections -> UInt64? in
-            guard !connections.isClosed, connections.channels.count < countMax else { return nil }
-            connections.lastNumber += 1
-            connections.channels[connections.lastNumber] = channel
-            return connections.lastNumber
-        }
-        guard let number else { return nil }
-        channel.closeFuture.whenComplete { _ in self.remove(number) }
-        return number
-    }
-
-    private func remove(_ number: UInt64) {
-        let (emptied, handler) = self.connections.withLockedValue { connections in
-            connections.channels[number] = nil
-            let handler = connections.open.removeValue(forKey: number)
-            guard connections.channels.isEmpty else { return (EventLoopPromise<Void>?.none, handler) }
-            defer { connections.emptied = nil }
-            return (connections.emptied, handler)
-        }
-        // Let go outside the lock, because that calls out.
-        withExtendedLifetime(handler) {}
-        emptied?.succeed(())
-    }
-
-    private func endConnections(within duration: Duration) async {
-        let eventLoop = self.group.any()
-        let emptied = eventLoop.makePromise(of: Void.self)
-        let (handlers, isEmpty) = self.connections.withLockedValue { connections in
-            connections.isClosed = true
-            if !connections.channels.isEmpty { connections.emptied = emptied }
-            return (connections.open, connections.channels.isEmpty)
-        }
-        if isEmpty { emptied.succeed(()) }
-        let channels = self.connections.withLockedValue(\.channels)
-        if duration > .zero {
-            for (number, channel) in channels {
-                guard let handler = handlers[number] else { continue }
-                channel.eventLoop.execute { handler.value.goAway() }
-            }
-        }
-        let cut = eventLoop.scheduleTask(in: TimeAmount(duration)) {
-            for channel in self.connections.withLockedValue(\.channels).values {
-                channel.triggerUserOutboundEvent(ConnectionFloor.Cut(), promise: nil)
-            }
-        }
-        try? await emptied.futureResult.get()
-        cut.cancel()
+    private static let faults = ServerLife.Faults(
+        notListening: PushError.notListening,
+        ranAlready: PushError.alreadyRan
+    ) {
+        PushError.listen(host: $0, port: $1, detail: $2)
     }
 }
 
@@ -239,18 +148,6 @@ extension PushServer {
             eventLoopGroup: eventLoopGroup,
             logger: logger
         )
-        return try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask { try await server.run() }
-            let result: Result<Value, any Error>
-            do {
-                _ = try await server.boundAddress
-                result = .success(try await body(server))
-            } catch {
-                result = .failure(error)
-            }
-            server.stop()
-            try await group.waitForAll()
-            return try result.get()
-        }
+        return try await server.life.lend(run: server.run) { try await body(server) }
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSTransport
 import Logging
 import NIOCore
 import NIOHPACK
@@ -8,8 +9,9 @@ import NIOTLS
 import OpenSSLTLS
 
 /// One connection of a server: the last handler of its channel.
-final class PushServerHandler: ChannelInboundHandler {
+final class PushServerHandler: ChannelDuplexHandler {
     typealias InboundIn = HTTP2Frame
+    typealias OutboundIn = Never
     typealias OutboundOut = HTTP2Frame
 
     /// Asks a connection to go away, for the server's shutdown.
@@ -307,11 +309,15 @@ final class PushServerHandler: ChannelInboundHandler {
         context.flush()
     }
 
-    /// Goes away, for the server's shutdown.
-    func goAway() {
+    func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
+        guard event is GoAway else {
+            context.triggerUserOutboundEvent(event, promise: promise)
+            return
+        }
         self.goAway(behind: self.newest, .shutdown)
-        self.context?.flush()
+        context.flush()
         self.closeWhenIdle()
+        promise?.succeed()
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {

@@ -1,28 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import NIOCore
-import NIOPosix
 
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#elseif canImport(Darwin)
-import Darwin
-#endif
-
-/// Lies below TLS, where it can cut a connection without the courtesy of TLS, and slow its reading down.
-final class SocketFloor: ChannelDuplexHandler {
+/// Lies below TLS, and slows the reading of a connection down where that is asked for.
+final class ReadingPacer: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
     typealias OutboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
-
-    /// Asks for the socket to be closed now.
-    struct Cut {
-        /// Whether by a reset (RST) instead of an end of stream (FIN).
-        var isReset: Bool
-    }
 
     private var pace: ReadingPace?
     private var isWaiting = false
@@ -57,17 +42,5 @@ final class SocketFloor: ChannelDuplexHandler {
             }
         }
         context.fireChannelRead(data)
-    }
-
-    func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
-        guard let cut = event as? Cut else {
-            context.triggerUserOutboundEvent(event, promise: promise)
-            return
-        }
-        if cut.isReset {
-            let abort = linger(l_onoff: 1, l_linger: 0)
-            _ = (context.channel as? any SocketOptionProvider)?.setSoLinger(abort)
-        }
-        context.close(promise: promise)
     }
 }

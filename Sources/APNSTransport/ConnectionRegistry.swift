@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import NIOConcurrencyHelpers
-import NIOCore
+package import NIOCore
 
-/// The open connections of a front.
-final class ConnectionRegistry: Sendable {
+/// The open connections of a server.
+package final class ConnectionRegistry: Sendable {
     private struct Connections {
         var open: [UInt64: any Channel] = [:]
         var lastNumber: UInt64 = 0
@@ -19,12 +19,12 @@ final class ConnectionRegistry: Sendable {
         self.countMax = countMax
     }
 
-    var count: Int { self.connections.withLockedValue(\.open.count) }
+    package var count: Int { self.connections.withLockedValue(\.open.count) }
 
     /// Takes a connection in until it closes.
     ///
-    /// - Returns: its number from 1, or `nil` where there are as many as there may be, or the front closes.
-    func add(_ channel: any Channel) -> UInt64? {
+    /// - Returns: its number from 1, or `nil` where there are as many as there may be, or the server closes.
+    package func add(_ channel: any Channel) -> UInt64? {
         let number = self.connections.withLockedValue { connections -> UInt64? in
             guard !connections.isClosed, connections.open.count < self.countMax else { return nil }
             connections.lastNumber += 1
@@ -57,7 +57,7 @@ final class ConnectionRegistry: Sendable {
     }
 
     /// Sends an event to each connection, from the last handler of its pipeline on.
-    func send(_ event: any Sendable) {
+    package func send(_ event: any Sendable) {
         let channels = self.connections.withLockedValue { Array($0.open.values) }
         for channel in channels { channel.triggerUserOutboundEvent(event, promise: nil) }
     }
