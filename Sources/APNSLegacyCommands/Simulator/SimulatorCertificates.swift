@@ -39,6 +39,7 @@ struct SimulatorCertificates {
         let files: [(name: String, octets: [UInt8], mode: mode_t)] = [
             ("authority.pem", self.authorityPEM, 0o644), ("provider.pem", self.provider.certificatePEM, 0o644),
             ("provider.key.pem", self.provider.keyPEM, 0o600),
+            ("server.pem", self.server.certificatePEM, 0o644), ("server.key.pem", self.server.keyPEM, 0o600),
             ("provider.p12", try self.provider.pkcs12(passphrase: ""), 0o600), ("key.p8", self.signerPEM, 0o600),
         ]
         for file in files { try Self.write(file.octets, to: "\(folder)/\(file.name)", mode: file.mode) }

@@ -16,11 +16,16 @@ public struct SimulatorCommand: AsyncParsableCommand, Sendable {
     /// Name and help text.
     public static let configuration = CommandConfiguration(
         commandName: "simulator",
-        abstract: "Run a local APNs: the binary gateway and HTTP/2, with devices in memory.",
+        abstract: "Run a local APNs: the binary gateway, feedback and HTTP/2, with devices in memory.",
         discussion: """
             Writes the certificates and the key to use into a folder, prints one line of JSON with the ports when it \
             listens, and runs until it gets SIGTERM or SIGINT. The certificates are made anew at each start, are good \
-            for a day, and are trusted by nobody else.
+            for a day, and are trusted by nobody else:
+
+            authority.pem: what --trust takes
+            provider.pem and provider.key.pem, or provider.p12 without a passphrase: what a provider shows
+            key.p8: signs provider tokens, with the key and team identifiers that are printed
+            server.pem and server.key.pem: for a gateway of your own at localhost, such as apns-legacy gateway
 
             Exit codes: 0 stopped; 64 usage; 69 an address cannot be listened on; 73 a file cannot be made.
             """
@@ -34,6 +39,9 @@ public struct SimulatorCommand: AsyncParsableCommand, Sendable {
 
     @Option(help: ArgumentHelp("The port of the binary gateway; 0 for any that is free.", valueName: "number"))
     var gatewayPort = 0
+
+    @Option(help: ArgumentHelp("The port of the feedback service; 0 for any that is free.", valueName: "number"))
+    var feedbackPort = 0
 
     @Option(help: ArgumentHelp("The port of HTTP/2; 0 for any that is free.", valueName: "number"))
     var http2Port = 0
@@ -75,7 +83,7 @@ public struct SimulatorCommand: AsyncParsableCommand, Sendable {
     ///
     /// - Throws: a sentence for people.
     public func validate() throws {
-        for port in [self.gatewayPort, self.http2Port] where !(0...65535).contains(port) {
+        for port in [self.gatewayPort, self.feedbackPort, self.http2Port] where !(0...65535).contains(port) {
             throw ValidationError("A port is a number from 0 to 65535.")
         }
         for text in self.devices + self.deadDevices where (try? DeviceToken(text)) == nil {
@@ -104,13 +112,14 @@ public struct SimulatorCommand: AsyncParsableCommand, Sendable {
         var logger = Logger(label: "apns-legacy", factory: { StreamLogHandler.standardError(label: $0) })
         logger.logLevel = self.verbose ? .debug : .warning
         try await Simulator.withRunning(configuration, logger: logger) { simulator in
-            // The feedback front belongs here, beside the two others.
+            // Before the line, at which somebody may already send one.
+            let signals = await UnixSignalsSequence(trapping: [.sigint, .sigterm])
             let line =
-                #"{"gateway_port":\#(simulator.gatewayPort),"http2_port":\#(simulator.pushPort),"#
-                + #""key_id":"\#(self.keyId)","team_id":"\#(self.teamId)"}"#
+                #"{"gateway_port":\#(simulator.gatewayPort),"feedback_port":\#(simulator.feedbackPort),"#
+                + #""http2_port":\#(simulator.pushPort),"key_id":"\#(self.keyId)","team_id":"\#(self.teamId)"}"#
             try Array((line + "\n").utf8).withUnsafeBytes { try OutputFile(path: "-").append($0) }
             Talk.say("Certificates and key are in \(self.folder). Stop with SIGTERM or Ctrl-C.")
-            for await _ in await UnixSignalsSequence(trapping: [.sigint, .sigterm]) { break }
+            for await _ in signals { break }
         }
     }
 
@@ -126,6 +135,8 @@ public struct SimulatorCommand: AsyncParsableCommand, Sendable {
             }
         configuration.front.host = self.host
         configuration.front.port = self.gatewayPort
+        configuration.feedback.host = self.host
+        configuration.feedback.port = self.feedbackPort
         configuration.push.host = self.host
         configuration.push.port = self.http2Port
         configuration.push.tokenKeys = [
