@@ -1,180 +1,150 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSGateway
 import APNSHTTP2
 import APNSSession
+import Glibc
 import Logging
-import NIOConcurrencyHelpers
+import NIOCore
+import NIOPosix
 
 /// Sends the lines of a batch over HTTP/2.
 ///
 /// Only the way out differs from the binary protocol: input, results, journal and summary are those of ``SendSource``.
 struct PushTransport: Sendable {
-    /// What the lines do not say themselves.
-    struct Manner: Sendable {
-        var topic: String?
-        var pushType: PushType
-        /// After how many rejections because of the token in a row, with nothing accepted, the batch ends; 0 for never.
-        var invalidTokenRunCountMax: Int
-    }
-
     let configuration: PushConfiguration
-    let manner: Manner
+    /// How a line becomes a request: as in the gateway.
+    let rules: RequestRules
+    /// After how many rejections because of the token in a row the batch ends; 0 for never.
+    let invalidTokenRunCountMax: Int
+    /// How often a line is sent that the service puts off.
+    let tryCountMax: Int
     let logger: Logger
 
-    /// The most requests without an outcome: enough for several connections, and little memory.
-    static let requestCountMax = 10_000
+    /// Requests without an outcome for each connection: more than it has streams, so that it never runs dry.
+    static let requestCountMaxPerConnection = 2000
 
     /// So many lines are read at a time.
     private static let portionCountMax = 64
 
+    /// What one run works with.
+    private struct Parts: Sendable {
+        let source: SendSource
+        let client: PushClient
+        let judge: PushJudge
+        let shelf = PushShelf()
+        let waker: AsyncStream<Void>.Continuation
+    }
+
     /// Sends until the source ends and everything is settled, or going on is of no use.
     ///
     /// - Parameter source: gives the lines and takes their outcomes.
-    /// - Throws: `PushError`, and ``CommandFailure`` where all is rejected for the same reason.
+    /// - Throws: `PushError`, and ``CommandFailure`` where every further line would have the same answer.
     func run(_ source: SendSource) async throws {
-        let client = try PushClient(self.configuration, logger: self.logger)
-        let judge = PushJudge(invalidTokenRunCountMax: self.manner.invalidTokenRunCountMax)
-        async let running: Void = client.run()
-        await self.pump(source, client, judge)
-        client.finish()
-        try await running
+        var pauses = RetryRules()
+        pauses.backOffFirst = self.configuration.backOffFirst
+        let judge = PushJudge(
+            invalidTokenRunCountMax: self.invalidTokenRunCountMax,
+            tryCountMax: self.tryCountMax,
+            pauses: pauses
+        )
+        let (wakes, waker) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        let client = try self.client(judge, waker)
+        let parts = Parts(source: source, client: client, judge: judge, waker: waker)
+        source.start { waker.yield() }
+        async let running: Void = {
+            defer {
+                judge.end()
+                waker.yield()
+            }
+            try await client.run()
+        }()
+        await self.pump(parts, wakes)
+        if judge.isOver { client.abandon() } else { client.finish() }
+        let ending: Result<Void, any Error>
+        do { ending = .success(try await running) } catch { ending = .failure(error) }
+        for parcel in parts.shelf.takeAll() { source.settle(parcel.item, parcel.unprocessed()) }
         if let failure = judge.failure { throw failure }
+        try ending.get()
+    }
+
+    private func client(_ judge: PushJudge, _ waker: AsyncStream<Void>.Continuation) throws -> PushClient {
+        var configuration = self.configuration
+        let tell = configuration.onConnectFailure
+        configuration.onConnectFailure = { text in
+            tell?(text)
+            judge.loseConnection()
+            waker.yield()
+        }
+        return try PushClient(configuration, logger: self.logger)
     }
 
     /// Hands lines to the client as long as there are any, and it takes them.
-    private func pump(_ source: SendSource, _ client: PushClient, _ judge: PushJudge) async {
-        let (wakes, waker) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-        source.start { waker.yield() }
-        var wakeIterator = wakes.makeAsyncIterator()
-        while !Task.isCancelled, judge.failure == nil {
-            let (items, supply) = source.items(countMax: Self.portionCountMax)
-            for item in items { await self.submit(item, source, client, judge) }
-            switch supply {
-            case .available: break
-            case .waiting: _ = await wakeIterator.next()
-            case .ended: return
+    ///
+    /// It waits in one place only, where whatever happens wakes it.
+    private func pump(_ parts: Parts, _ wakes: AsyncStream<Void>) async {
+        var iterator = wakes.makeAsyncIterator()
+        var parcels: ArraySlice<PushParcel> = []
+        var hasEnded = false
+        while !Task.isCancelled, !parts.judge.isOver {
+            parcels += parts.shelf.take(at: .now)
+            var supply = !hasEnded && parts.shelf.hasRoom ? ProviderSupply.available : .waiting
+            if parcels.isEmpty, supply == .available {
+                let items: [SendItem]
+                (items, supply) = parts.source.items(countMax: Self.portionCountMax)
+                parcels += items.map { self.parcel($0) }
+                hasEnded = supply == .ended
             }
+            while let parcel = parcels.first, self.isTaken(parcel, parts) { parcels.removeFirst() }
+            if parcels.isEmpty {
+                if supply == .available { continue }
+                if hasEnded, parts.shelf.isIdle { return }
+            }
+            // Nobody is there to send the rest to.
+            if parts.source.isStopped, parts.judge.isConnectionLost { parts.judge.end() } else { await iterator.next() }
         }
+        for parcel in parcels { parts.source.settle(parcel.item, parcel.unprocessed()) }
     }
 
-    private func submit(_ item: SendItem, _ source: SendSource, _ client: PushClient, _ judge: PushJudge) async {
-        let request = self.request(item)
-        while true {
-            guard judge.failure == nil, !Task.isCancelled else { break }
-            let receipt = client.submit(request) { report in
-                source.settle(item, judge.verdict(report))
-            }
-            switch receipt {
-            case .taken: return
-            case .full: await client.waitForRoom()
-            case .ended:
-                // Nothing more goes out; reading on would be for nothing.
-                source.end()
-                source.settle(item, SendVerdict(outcome: .unsent, attempts: 0))
-                return
-            }
+    /// Hands a line to the client, or sees to it that the pump is woken when there is room.
+    private func isTaken(_ parcel: PushParcel, _ parts: Parts) -> Bool {
+        parts.shelf.goOut()
+        switch parts.client.submit(parcel.request, onReport: { self.take($0, parcel, parts) }) {
+        case .taken: return true
+        case .full:
+            let waker = parts.waker
+            parts.client.whenRoom { waker.yield() }
+        case .ended: parts.judge.end()
         }
-        source.settle(item, SendVerdict(outcome: .unsent, attempts: 0))
+        parts.shelf.settled()
+        return false
     }
 
-    private func request(_ item: SendItem) -> PushRequest {
-        var request = PushRequest(
-            token: item.token,
-            payload: item.payload,
-            topic: self.manner.topic,
-            pushType: self.manner.pushType
+    /// Takes what became of an attempt.
+    private func take(_ report: PushReport, _ parcel: PushParcel, _ parts: Parts) {
+        var parcel = parcel
+        switch parts.judge.judge(report, of: &parcel) {
+        case .settle(let verdict):
+            parts.source.settle(parcel.item, verdict)
+            parts.shelf.settled()
+        case .sendAgain(let pause):
+            parts.shelf.put(parcel, until: .now + pause)
+            let waker = parts.waker
+            MultiThreadedEventLoopGroup.singleton.any().scheduleTask(in: TimeAmount(pause)) { waker.yield() }
+        }
+        if parts.shelf.isIdle || parts.judge.isOver { parts.waker.yield() }
+    }
+
+    private func parcel(_ item: SendItem) -> PushParcel {
+        PushParcel(
+            item: item,
+            request: self.rules.request(
+                token: item.token,
+                payload: item.payload,
+                expiry: item.expiry,
+                priority: item.priority,
+                now: UInt32(clamping: time(nil))
+            )
         )
-        request.priority = item.priority
-        // The service takes background notifications with priority 5 only.
-        if self.manner.pushType == .background { request.priority = 5 }
-        request.expiration = item.expiry
-        return request
-    }
-}
-
-/// Reads the reports of a batch, and sees where going on is of no use.
-final class PushJudge: Sendable {
-    private struct State {
-        var invalidTokenRunCount = 0
-        var hasAccepted = false
-        var failure: CommandFailure?
-    }
-
-    private let invalidTokenRunCountMax: Int
-    private let state = NIOLockedValueBox(State())
-
-    init(invalidTokenRunCountMax: Int) { self.invalidTokenRunCountMax = invalidTokenRunCountMax }
-
-    /// Why no more are sent.
-    var failure: CommandFailure? { self.state.withLockedValue(\.failure) }
-
-    func verdict(_ report: PushReport) -> SendVerdict {
-        var verdict = SendVerdict(outcome: .accepted, attempts: report.attempts, isDuplicate: report.possibleDuplicate)
-        switch report.outcome {
-        case .accepted: break
-        case .rejected(let rejection):
-            verdict.outcome = .rejected
-            verdict.status = UInt16(clamping: rejection.status)
-            verdict.reason = rejection.reason.text
-            verdict.isTokenDead = Self.isAboutToken(rejection.reason)
-        case .indeterminate(let trouble):
-            verdict.outcome = .indeterminate
-            verdict.reason = trouble.description
-        case .unsent(let trouble):
-            verdict.outcome = .unsent
-            verdict.reason = trouble.description
-        case .invalid(let reason):
-            verdict.outcome = .invalid
-            verdict.reason = "\(reason)"
-        @unknown default: verdict.outcome = .indeterminate
-        }
-        self.count(report.outcome)
-        return verdict
-    }
-
-    private func count(_ outcome: PushOutcome) {
-        self.state.withLockedValue { state in
-            switch outcome {
-            case .accepted:
-                state.hasAccepted = true
-                state.invalidTokenRunCount = 0
-            case .rejected(let rejection):
-                if Self.isAboutSender(rejection.reason), !state.hasAccepted {
-                    state.failure =
-                        state.failure
-                        ?? CommandFailure(.notPermitted, "The service does not permit it: \(rejection.reason.text)")
-                }
-                guard Self.isInvalidToken(rejection.reason), self.invalidTokenRunCountMax > 0 else { return }
-                state.invalidTokenRunCount += 1
-                if state.invalidTokenRunCount >= self.invalidTokenRunCountMax {
-                    state.failure =
-                        state.failure
-                        ?? CommandFailure(
-                            .dataError,
-                            "Too many tokens in a row were rejected as invalid, and none was accepted. "
-                                + "Are they tokens of the other environment or of another app?"
-                        )
-                }
-            default: break
-            }
-        }
-    }
-
-    private static func isInvalidToken(_ reason: PushReason) -> Bool {
-        reason == .badDeviceToken || reason == .deviceTokenNotForTopic
-    }
-
-    private static func isAboutToken(_ reason: PushReason) -> Bool {
-        self.isInvalidToken(reason) || reason == .unregistered || reason == .expiredToken
-    }
-
-    /// Whether every other line would be rejected for the same reason.
-    private static func isAboutSender(_ reason: PushReason) -> Bool {
-        switch reason {
-        case .badCertificate, .badCertificateEnvironment, .invalidProviderToken, .missingProviderToken, .forbidden,
-            .badEnvironmentKeyIdInToken, .missingTopic, .badTopic, .topicDisallowed:
-            true
-        default: false
-        }
     }
 }

@@ -31,6 +31,16 @@ struct SendVerdict: Equatable, Sendable {
     var reason: String?
     var attempts: Int
     var isDuplicate = false
-    /// Whether further lines with this token are not sent.
-    var isTokenDead = false
+    /// What the rejection says about the token, with which no further lines are sent then.
+    var fault: TokenFault?
+
+    /// What is wrong with a token.
+    enum TokenFault: Equatable, Sendable {
+        /// It is no token of this environment.
+        case invalid
+        /// It belongs to another app.
+        case foreign
+        /// The app was gone from the device at this time, in seconds since 1970 (UTC).
+        case dead(since: Int64)
+    }
 }

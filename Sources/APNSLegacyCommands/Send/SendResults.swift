@@ -128,7 +128,8 @@ struct SendResults: ~Copyable {
                 token: token,
                 outcome,
                 attempts: attempts,
-                isDuplicate: isDuplicate
+                isDuplicate: isDuplicate,
+                reason: reason
             )
         }
         if self.isWritten(outcome, isDuplicate: isDuplicate) {
@@ -214,7 +215,8 @@ struct SendResults: ~Copyable {
         token: borrowing DeviceToken,
         _ outcome: BatchOutcome,
         attempts: Int,
-        isDuplicate: Bool
+        isDuplicate: Bool,
+        reason: String?
     ) throws {
         guard self.file != nil else { return }
         var writer = BatchResultWriter(capacity: 1024 + id.count)
@@ -224,7 +226,8 @@ struct SendResults: ~Copyable {
             token: token,
             outcome: outcome,
             attempts: attempts,
-            isPossibleDuplicate: isDuplicate
+            isPossibleDuplicate: isDuplicate,
+            reason: reason
         )
         self.provisional.append(contentsOf: writer.octets)
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSGateway
 import APNSHTTP2
 import APNSPayload
 import APNSProvider
@@ -38,13 +39,14 @@ struct SendRun {
         let payload = try self.commonPayload()
         // What cannot be used is found before any file is touched.
         if let tls, !self.command.delivery.dryRun { _ = try self.transport(tls) }
+        if self.command.delivery.dryRun { _ = try self.command.http2.providerToken(self.command.endpoint) }
         let journal = try self.openJournal(input, payload)
         let past = journal.map { $0.past } ?? SendJournal.Past()
         if past.isComplete { return try self.reportComplete(past) }
         let purge = try SendPurge(self.command, identity: tls?.identity)
         let desk = SendDesk(
             input: input,
-            reader: try self.reader(payload),
+            reader: try self.reader(payload, tls?.identity),
             results: try self.results(journal),
             policy: self.command.delivery.delivery,
             suppressesRejectedTokens: true,
@@ -134,9 +136,9 @@ struct SendRun {
         }
     }
 
-    private func reader(_ payload: [UInt8]?) throws -> BatchReader {
+    private func reader(_ payload: [UInt8]?, _ identity: TLSIdentity?) throws -> BatchReader {
         var options = BatchOptions(now: UInt32(clamping: time(nil)))
-        options.rules = PayloadRules(octetCountMax: self.command.batch.payloadMax)
+        options.rules = PayloadRules(octetCountMax: self.payloadOctetCountMax(identity))
         options.commonPayload = payload
         let named = self.command.batch.input.flatMap { BatchFormat(fileName: $0) }
         let format = self.command.batch.tokens != nil ? .tokens : self.command.batch.format ?? named
@@ -268,21 +270,51 @@ struct SendRun {
     }
 
     private func pushTransport(_ tls: TLSConfiguration) throws -> PushTransport {
-        let (options, delivery) = (self.command.http2, self.command.delivery)
-        var configuration = try options.configuration(endpoint: self.command.endpoint, tls: tls)
+        let (command, delivery) = (self.command, self.command.delivery)
+        var configuration = try command.http2.configuration(command.endpoint, tls)
         configuration.connectionCount = delivery.connections
-        configuration.requestCountMax = Int(min(delivery.window, UInt64(PushTransport.requestCountMax)))
-        configuration.payloadOctetCountMax = self.command.batch.payloadMax
-        configuration.voipPayloadOctetCountMax = self.command.batch.payloadMax
+        let requestCountMax = UInt64(delivery.connections * PushTransport.requestCountMaxPerConnection)
+        configuration.requestCountMax = Int(min(delivery.window, requestCountMax))
+        configuration.payloadOctetCountMax = self.payloadOctetCountMax(tls.identity)
+        configuration.voipPayloadOctetCountMax = configuration.payloadOctetCountMax
         configuration.resendsUnknown = delivery.delivery == .atLeastOnce
         configuration.connectFailureCountMax = delivery.giveUpAfter
         configuration.queueDurationMax = nil
-        let manner = PushTransport.Manner(
-            topic: self.command.batch.topic,
-            pushType: PushType(rawValue: options.pushType),
-            invalidTokenRunCountMax: delivery.stopAfterInvalidTokens
+        configuration.onConnectFailure = self.connectFailures()
+        var rules = RequestRules(topic: self.topic(tls.identity))
+        if let type = command.http2.pushType { rules.pushType = .fixed(type) }
+        return PushTransport(
+            configuration: configuration,
+            rules: rules,
+            invalidTokenRunCountMax: delivery.stopAfterInvalidTokens,
+            tryCountMax: delivery.giveUpAfter,
+            logger: self.logger
         )
-        return PushTransport(configuration: configuration, manner: manner, logger: self.logger)
+    }
+
+    /// The app that requests are for.
+    private func topic(_ identity: TLSIdentity?) -> String? {
+        self.command.batch.topic ?? identity.flatMap { ProviderIdentity($0.certificate).topic }
+    }
+
+    private func payloadOctetCountMax(_ identity: TLSIdentity?) -> Int {
+        if let octetCount = self.command.batch.payloadMax { return octetCount }
+        guard self.command.http2.transport == .http2 else { return WireLimits.payloadOctetCountMax }
+        let isVoIP =
+            self.command.http2.pushType.map { $0 == .voip } ?? self.topic(identity)?.hasSuffix(".voip") ?? false
+        return isVoIP ? WireLimits.payloadOctetCountMaxVoIP : WireLimits.payloadOctetCountMaxHTTP2
+    }
+
+    /// Tells of connections that fail, of each failure once where it comes again and again.
+    private func connectFailures() -> @Sendable (String) -> Void {
+        let failures = NIOLockedValueBox<String?>(nil)
+        return { text in
+            let isNew = failures.withLockedValue { last in
+                defer { last = text }
+                return last != text
+            }
+            if isNew { self.say("A connection failed: \(text)") }
+        }
     }
 
     private func sender(_ tls: TLSConfiguration) throws -> BatchSender {
@@ -293,17 +325,10 @@ struct SendRun {
         configuration.limits.windowCount = self.command.delivery.window
         configuration.limits.invalidTokenRunCountMax = self.command.delivery.stopAfterInvalidTokens
         configuration.limits.fruitlessConnectionCountMax = self.command.delivery.giveUpAfter
-        configuration.payloadOctetCountMax = self.command.batch.payloadMax
+        configuration.payloadOctetCountMax = self.payloadOctetCountMax(tls.identity)
         configuration.proxy = try self.command.endpoint.proxyValue
-        let failures = NIOLockedValueBox<String?>(nil)
-        return try BatchSender(configuration, logger: self.logger) { error in
-            let text = "\(error)"
-            let isNew = failures.withLockedValue { last in
-                defer { last = text }
-                return last != text
-            }
-            if isNew { self.say("A connection failed: \(text)") }
-        }
+        let say = self.connectFailures()
+        return try BatchSender(configuration, logger: self.logger) { say("\($0)") }
     }
 
     // MARK: Reporting

@@ -45,6 +45,9 @@ final class SendSource: NotificationSource, @unchecked Sendable {
 
     var isEnded: Bool { self.input.isAbandoned || self.lock.withLock { self.desk.isEnded } }
 
+    /// Whether ``end()`` was called.
+    var isStopped: Bool { self.input.isAbandoned }
+
     /// Gives lines one by one, for transports that do not write frames.
     func items(countMax: Int) -> (items: [SendItem], supply: ProviderSupply) {
         self.lock.withLock { self.desk.items(countMax: countMax) }
@@ -78,8 +81,11 @@ final class SendSource: NotificationSource, @unchecked Sendable {
         self.lock.withLock { self.desk.finish() }
     }
 
-    /// Gives what was rejected to a purge list.
-    func recordRejections(in list: PurgeList, _ scope: PurgeScope, failedAt: Int64) throws -> PurgeChange {
+    /// How many rejected tokens there are for a purge list, and of how many it is not known when their apps were gone.
+    var rejectionCounts: (count: UInt64, doubtfulCount: UInt64) { self.lock.withLock { self.desk.rejectionCounts } }
+
+    /// Gives what was rejected to a purge list, what is doubtful only with a time.
+    func recordRejections(in list: PurgeList, _ scope: PurgeScope, failedAt: Int64?) throws -> PurgeChange {
         try self.lock.withLock { try self.desk.recordRejections(in: list, scope, failedAt: failedAt) }
     }
 }
@@ -377,7 +383,17 @@ struct SendDesk: ~Copyable {
     }
 
     mutating func settle(_ item: SendItem, _ verdict: SendVerdict) {
-        if verdict.isTokenDead { item.token.withUnsafeBytes { self.rejected.insert($0) } }
+        if self.suppressesRejectedTokens, let fault = verdict.fault {
+            item.token.withUnsafeBytes { token in
+                self.rejected.insert(token)
+                switch fault {
+                case .invalid: self.rejections?.append(token)
+                case .dead(let since): self.rejections?.append(token, deadSince: since)
+                // In another app it may be alive.
+                case .foreign: break
+                }
+            }
+        }
         let isDuplicate = verdict.isDuplicate || self.results.isInDoubt(item.line)
         do {
             try item.id.withUnsafeBytes { id in
@@ -441,8 +457,11 @@ struct SendDesk: ~Copyable {
         if let failure { throw failure }
     }
 
-    /// Gives what was rejected to a purge list.
-    func recordRejections(in list: PurgeList, _ scope: PurgeScope, failedAt: Int64) throws -> PurgeChange {
+    var rejectionCounts: (count: UInt64, doubtfulCount: UInt64) {
+        (self.rejections?.count ?? 0, self.rejections?.doubtfulCount ?? 0)
+    }
+
+    func recordRejections(in list: PurgeList, _ scope: PurgeScope, failedAt: Int64?) throws -> PurgeChange {
         try self.rejections?.record(in: list, scope, failedAt: failedAt) ?? PurgeChange()
     }
 
