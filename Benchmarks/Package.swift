@@ -18,6 +18,7 @@ let package = Package(
         .executable(name: "bench-send", targets: ["bench-send"]),
         .executable(name: "bench-front", targets: ["bench-front"]),
         .executable(name: "bench-feedback", targets: ["bench-feedback"]),
+        .executable(name: "bench-push", targets: ["bench-push"]),
     ],
     dependencies: [
         .package(name: "apns-legacy", path: ".."),
@@ -58,6 +59,18 @@ let package = Package(
                 .product(name: "APNSWire", package: "apns-legacy"),
                 .product(name: "OpenSSLTLS", package: "apns-legacy"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        .executableTarget(
+            name: "bench-push",
+            dependencies: [
+                .product(name: "APNSHTTP2", package: "apns-legacy"),
+                .product(name: "APNSWire", package: "apns-legacy"),
+                .product(name: "OpenSSLTLS", package: "apns-legacy"),
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
             ],
             swiftSettings: settings

@@ -189,6 +189,10 @@ public final class PushClient: Service, Sendable {
 
     /// Says that nothing more comes: what was taken gets its outcome, then ``run()`` returns.
     public func finish() { self.queue.finish() }
+
+    /// Says that nothing more is to be sent: what waits for its turn is unsent, what was written gets its outcome, then
+    /// ``run()`` returns.
+    public func abandon() { self.queue.stop(.stopped) }
 }
 
 extension PushClient {

@@ -77,6 +77,10 @@ public struct PushConfiguration: Sendable {
     /// The time in seconds since 1970 (UTC), for provider tokens; the system's by default.
     public var clock: @Sendable () -> Int64 = { Int64(Date().timeIntervalSince1970) }
 
+    /// Is told, on an event loop, why a connection could not be opened or ended before it answered anything; by default
+    /// nobody.
+    public var onConnectFailure: (@Sendable (String) -> Void)?
+
     /// Makes a configuration with the defaults for a client that proves itself by its certificate.
     ///
     /// - Parameters:

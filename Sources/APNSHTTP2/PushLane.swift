@@ -212,6 +212,7 @@ final class PushLane {
     }
 
     private func pause(_ text: String = "it went away without an answer") {
+        self.shared.configuration.onConnectFailure?(text)
         switch self.backOff.failed(jitter: .random(in: 0...1)) {
         case .giveUp:
             self.shared.stop(.unavailable(text))

@@ -267,10 +267,14 @@ final class PushServerHandler: ChannelDuplexHandler {
         context.write(self.wrapOutboundOut(frame), promise: nil)
     }
 
+    private func closeWhenIdle() {
+        if self.isGoingAway, self.streams.isEmpty { self.drain() }
+    }
+
     /// Leaves the closing to the client, for a while: where requests lie unread in a socket that is closed, the kernel
     /// resets the connection, and the client loses answers that were sent before.
-    private func closeWhenIdle() {
-        guard self.isGoingAway, self.streams.isEmpty, self.drainTimer == nil, let context = self.context else { return }
+    private func drain() {
+        guard self.drainTimer == nil, let context = self.context else { return }
         self.drainTimer = context.eventLoop.assumeIsolated().scheduleTask(in: Self.drainDuration) { [weak self] in
             self?.context?.close(promise: nil)
         }
@@ -318,6 +322,8 @@ final class PushServerHandler: ChannelDuplexHandler {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if error is NIOHTTP2Errors.StreamError { return }
+        // NIOHTTP2 passes over the headers of streams behind the last one, but calls their bodies an error.
+        guard !self.isGoingAway else { return self.drain() }
         self.logger.debug("provider's connection failed", metadata: [LogKey.failure: "\(error)"])
         context.close(promise: nil)
     }

@@ -11,6 +11,7 @@ public struct ApnsLegacyCommand: AsyncParsableCommand {
         version: "0.1.0",
         subcommands: [
             QuickstartCommand.self, SendCommand.self, FeedbackCommand.self, PurgeCommand.self, GatewayCommand.self,
+            SimulatorCommand.self,
         ]
     )
 

@@ -2,6 +2,7 @@
 
 import APNSFeedback
 import APNSGateway
+import APNSHTTP2
 import APNSProvider
 import APNSSession
 import ArgumentParser
@@ -60,6 +61,7 @@ struct CommandFailure: Error, CustomStringConvertible {
         case let error as PurgeListError: self.init(error)
         case let error as TokenTableError: self.init(error)
         case let error as GatewayError: self.init(error)
+        case let error as PushError: self.init(error)
         case let error as TLSError: self.init(.configuration, "\(error)")
         default: self.init(.software, "\(error)")
         }
@@ -72,6 +74,18 @@ struct CommandFailure: Error, CustomStringConvertible {
             case .listen: .unavailable
             case .feedback: .ioError
             case .ranAlready, .notListening: .software
+            }
+        self.init(status, "\(error)")
+    }
+
+    private init(_ error: PushError) {
+        let status: ExitStatus =
+            switch error {
+            case .configuration, .tls: .configuration
+            case .notPermitted: .notPermitted
+            case .unavailable, .listen: .unavailable
+            case .alreadyRan, .notListening: .software
+            @unknown default: .software
             }
         self.init(status, "\(error)")
     }

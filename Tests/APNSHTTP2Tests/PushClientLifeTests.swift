@@ -36,6 +36,23 @@ struct PushClientLifeTests {
         }
     }
 
+    @Test func `a client that is abandoned ends without its service, which it told of`() async throws {
+        var configuration = try PushFixture.clientConfiguration(port: try await self.deadPort())
+        let failures = AsyncStream<String>.makeStream()
+        configuration.onConnectFailure = { failures.continuation.yield($0) }
+        let request = try PushFixture.request()
+        let outcome = try await PushClient.withClient(configuration, logger: PushFixture.quiet) { client in
+            async let outcome = client.send(request)
+            var texts = failures.stream.makeAsyncIterator()
+            let text = await texts.next()
+            #expect(text?.isEmpty == false)
+            client.abandon()
+            #expect(!client.hasRoom)
+            return await outcome
+        }
+        #expect(outcome == .unsent(.stopped))
+    }
+
     @Test func `what waits too long for its turn is unsent`() async throws {
         var configuration = try PushFixture.clientConfiguration(port: try await self.deadPort())
         configuration.queueDurationMax = .milliseconds(50)

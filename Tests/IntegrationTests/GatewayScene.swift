@@ -47,24 +47,12 @@ struct GatewayScene: Sendable {
         defer { endpoint.kill() }
         guard let port = Int(try await endpoint.lines.next() ?? "") else { throw Child.Failure(description: "no port") }
         try Data(Self.configuration(port).utf8).write(to: folder.appending(path: "gateway.yaml"))
-        let output = Pipe()
-        var streams = Child.Streams()
-        streams.outputDescriptor = output.fileHandleForWriting.fileDescriptor
-        streams.error = folder.appending(path: "log").path
-        let gateway = try Child(
+        let (gateway, ready) = try await Child.start(
             ["gateway", "--config", folder.appending(path: "gateway.yaml").path],
-            streams,
-            deadline: 120
+            log: folder.appending(path: "log").path
         )
         defer { gateway.send(SIGKILL) }
-        try output.fileHandleForWriting.close()
-        let ready = try await LineReader(output.fileHandleForReading).next() ?? ""
-        let ports = ready.split(separator: " ").compactMap { Int($0) }
-        guard ports.count == 3 else {
-            throw Child.Failure(
-                description: (try? String(contentsOf: folder.appending(path: "log"), encoding: .utf8)) ?? ""
-            )
-        }
+        let ports = Self.ports(ready)
         let scene = GatewayScene(
             folder: folder,
             authority: authority,
@@ -79,6 +67,9 @@ struct GatewayScene: Sendable {
         let ending = try await gateway.end()
         return (try await endpoint.end(), ending)
     }
+
+    /// The ports that a gateway says it listens on: notifications, feedback, operators.
+    static func ports(_ line: String) -> [Int] { line.split(separator: " ").compactMap { Int($0) } }
 
     private static func configuration(_ port: Int) -> String {
         """
@@ -134,29 +125,5 @@ private final class Endpoint {
 
     func kill() {
         if self.process.isRunning { Foundation.kill(self.process.processIdentifier, SIGKILL) }
-    }
-}
-
-/// Lines of a pipe, read on threads that may wait.
-final class LineReader {
-    private let handle: FileHandle
-    private var rest = Data()
-
-    init(_ handle: FileHandle) { self.handle = handle }
-
-    /// - Returns: the next line, or `nil` at the end.
-    func next() async throws -> String? {
-        while true {
-            if let end = self.rest.firstIndex(of: UInt8(ascii: "\n")) {
-                defer { self.rest = Data(self.rest[(end + 1)...]) }
-                return String(decoding: self.rest[..<end], as: UTF8.self)
-            }
-            let handle = self.handle
-            let piece = await withCheckedContinuation { continuation in
-                Thread.detachNewThread { continuation.resume(returning: handle.availableData) }
-            }
-            guard !piece.isEmpty else { return nil }
-            self.rest += piece
-        }
     }
 }

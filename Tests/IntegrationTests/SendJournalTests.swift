@@ -33,13 +33,14 @@ import Testing
         _ scene: SendScene,
         _ arguments: [String],
         at simulator: Simulator,
+        port: Int,
         killCountMax: Int,
         random: inout SplitMix64
     ) async throws -> (killCount: Int, last: SendScene.Run) {
         var killCount = 0
         while true {
             let streams = Child.Streams(output: scene.path("out"), error: scene.path("err"))
-            let child = try Child(["send"] + scene.endpoint(simulator.gatewayPort) + arguments, streams)
+            let child = try Child(["send"] + scene.endpoint(port) + arguments, streams)
             if killCount < killCountMax {
                 try await Self.waitAtRandom(child, simulator, &random)
                 child.send(SIGKILL)
@@ -90,6 +91,7 @@ import Testing
                         "--summary", "json",
                     ],
                     at: simulator,
+                    port: simulator.gatewayPort,
                     killCountMax: killCountMin,
                     random: &random
                 )

@@ -32,7 +32,7 @@ public struct PushUpstream: Upstream {
 }
 
 extension UpstreamAnswer {
-    init(_ outcome: PushOutcome) {
+    package init(_ outcome: PushOutcome) {
         switch outcome {
         case .accepted: self = .answered(status: 200, reason: nil, timestamp: nil)
         case .rejected(let rejection):

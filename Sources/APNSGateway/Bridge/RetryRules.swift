@@ -24,7 +24,7 @@ public struct RetryRules: Hashable, Sendable {
     ///   - failures: how many, at least 1.
     ///   - jitter: a random number, 0 to 1; between half and the whole is taken.
     /// - Returns: how long.
-    func wait(failures: Int, jitter: Double) -> Duration {
+    package func wait(failures: Int, jitter: Double) -> Duration {
         let whole = min(self.backOffFirst * (1 << min(max(0, failures - 1), 30)), self.backOffMax)
         return whole * (0.5 + 0.5 * min(max(jitter, 0), 1))
     }

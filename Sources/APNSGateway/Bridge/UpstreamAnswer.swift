@@ -20,7 +20,7 @@ public enum UpstreamAnswer: Hashable, Sendable {
 }
 
 /// What an answer means for the provider.
-enum AnswerMeaning: Hashable {
+package enum AnswerMeaning: Hashable {
     /// The notification was taken.
     case accepted
     /// The app is gone from the device, in seconds since 1970 (UTC).
@@ -37,7 +37,7 @@ enum AnswerMeaning: Hashable {
     case passing(Passing)
 
     /// Why another try may be answered otherwise.
-    enum Passing: Hashable {
+    package enum Passing: Hashable {
         /// The service has trouble.
         case trouble
         /// The request was not processed, and can go out again at once.
@@ -57,7 +57,7 @@ enum AnswerMeaning: Hashable {
     }
 
     /// A header that may be left out.
-    enum Header: Hashable { case priority, pushType }
+    package enum Header: Hashable { case priority, pushType }
 }
 
 extension AnswerMeaning {
@@ -71,7 +71,7 @@ extension AnswerMeaning {
     ///   - answer: what came.
     ///   - topic: the topic of the request.
     ///   - now: the time in seconds since 1970 (UTC).
-    init(_ answer: UpstreamAnswer, topic: String?, now: UInt32) {
+    package init(_ answer: UpstreamAnswer, topic: String?, now: UInt32) {
         switch answer {
         case .unprocessed: self = .passing(.unprocessed)
         case .lost: self = .passing(.unknown)

@@ -93,7 +93,7 @@ public struct BatchResultWriter: ~Copyable {
         id: UnsafeRawBufferPointer,
         token: borrowing DeviceToken,
         outcome: BatchOutcome,
-        status: UInt8? = nil,
+        status: UInt16? = nil,
         attempts: Int,
         isPossibleDuplicate: Bool = false,
         reason: String? = nil

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSHTTP2
 import APNSProvider
 public import ArgumentParser
 import Foundation
@@ -29,8 +30,13 @@ public struct EndpointOptions: ParsableArguments, Sendable {
     )
     var host: String?
 
-    @Option(help: ArgumentHelp("The gateway's port.", valueName: "number"))
-    var port = 2195
+    @Option(
+        help: ArgumentHelp(
+            "The gateway's port; by default 2195, and 443 over HTTP/2, where Apple also listens on 2197.",
+            valueName: "number"
+        )
+    )
+    var port: Int?
 
     @Option(help: ArgumentHelp("Your push certificate: PEM or PKCS#12 (.p12).", valueName: "file"))
     var certificate: String?
@@ -65,31 +71,48 @@ public struct EndpointOptions: ParsableArguments, Sendable {
         if self.environment != nil, self.host != nil {
             throw ValidationError("Say --environment or --host, not both.")
         }
-        guard (1...65535).contains(self.port) else { throw ValidationError("--port is a number from 1 to 65535.") }
+        guard (1...65535).contains(self.port ?? 1) else { throw ValidationError("--port is a number from 1 to 65535.") }
         _ = try self.tlsVersion
         _ = try self.proxyValue
     }
 
     /// The gateway.
     func endpoint() throws -> Endpoint {
-        if let host = self.host { return Endpoint(host: host, port: self.port) }
+        let port = self.port ?? Endpoint.production.port
+        if let host = self.host { return Endpoint(host: host, port: port) }
         switch self.environment {
-        case .production: return Endpoint(host: Endpoint.production.host, port: self.port)
-        case .sandbox: return Endpoint(host: Endpoint.sandbox.host, port: self.port)
-        case nil:
-            throw CommandFailure(
-                .usage,
-                "Where to send? Say --host NAME (and --port N), or --environment production|sandbox."
-            )
+        case .production: return Endpoint(host: Endpoint.production.host, port: port)
+        case .sandbox: return Endpoint(host: Endpoint.sandbox.host, port: port)
+        case nil: throw EndpointOptions.nowhere
         }
+    }
+
+    /// The service of HTTP/2.
+    func pushEndpoint() throws -> PushEndpoint {
+        let port = self.port ?? PushEndpoint.production.port
+        if let host = self.host { return PushEndpoint(host: host, port: port) }
+        switch self.environment {
+        case .production: return PushEndpoint(host: PushEndpoint.production.host, port: port)
+        case .sandbox: return PushEndpoint(host: PushEndpoint.sandbox.host, port: port)
+        case nil: throw EndpointOptions.nowhere
+        }
+    }
+
+    private static let nowhere = CommandFailure(
+        .usage,
+        "Where to send? Say --host NAME (and --port N), or --environment production|sandbox."
+    )
+
+    /// What decrypts the key, where a file is named for it.
+    func passphrase() throws -> TLSPassphrase? {
+        try self.passphraseFile.map { try TLSPassphrase(contentsOf: $0) }
     }
 
     /// Identity, trust and versions.
     func tls() throws -> TLSConfiguration {
         var identity: TLSIdentity?
         if let certificate = self.certificate {
-            let passphrase = try self.passphraseFile.map { try TLSPassphrase(contentsOf: $0) }
-            identity = try TLSIdentity(contentsOf: certificate, key: self.key, passphrase: passphrase)
+            identity = try TLSIdentity(contentsOf: certificate, key: self.key, passphrase: try self.passphrase())
         } else if self.key != nil {
             throw CommandFailure(.usage, "--key needs --certificate.")
         }

@@ -48,7 +48,7 @@ struct QuickstartRun {
         var id: String?
         var token: String?
         var outcome: String
-        var status: UInt8?
+        var status: UInt16?
         var attempts: Int
         var reason: String?
     }

@@ -28,6 +28,9 @@ public struct SendCommand: AsyncParsableCommand, Sendable {
     @OptionGroup(title: "How to send")
     var delivery: SendDeliveryOptions
 
+    @OptionGroup(title: "Over HTTP/2")
+    var http2: SendHTTP2Options
+
     @OptionGroup(title: "Dead tokens")
     var purge: SendPurgeOptions
 
@@ -36,6 +39,24 @@ public struct SendCommand: AsyncParsableCommand, Sendable {
 
     /// Makes a command to be parsed.
     public init() {}
+
+    /// Checks what can be checked before anything is read.
+    ///
+    /// - Throws: a sentence for people.
+    public func validate() throws {
+        if self.batch.topic != nil, self.http2.transport == .binary, self.purge.purgeList == nil {
+            throw ValidationError("--topic needs --purge-list FILE or --transport http2.")
+        }
+        guard self.http2.p8Key == nil || self.batch.topic != nil else {
+            throw ValidationError("--p8-key needs --topic.")
+        }
+        guard self.http2.p8Key == nil || self.endpoint.certificate == nil else {
+            throw ValidationError("Say --certificate or --p8-key, not both.")
+        }
+        guard self.http2.transport == .binary || self.endpoint.proxy == nil else {
+            throw ValidationError("--proxy is for the binary protocol only.")
+        }
+    }
 
     /// Sends the batch.
     public func run() async throws {
@@ -60,6 +81,13 @@ public struct SendCommand: AsyncParsableCommand, Sendable {
         attempts, possibleDuplicate, reason. Outcomes are accepted (proved), rejected (with the gateway's status), \
         indeterminate (written, but the connection died without a word), unsent (safe to send again), invalid (refused \
         before sending) and suppressed (the token is on the purge list, or was rejected earlier in this run).
+
+        With --transport http2 the batch goes to Apple's HTTP/2 provider API, or to a service that speaks it; input, \
+        results and exit codes are the same. Accepted means that the service answered 200. Of what is rejected, the \
+        status is that of HTTP and the reason the service's: 400 BadDeviceToken, 400 DeviceTokenNotForTopic, 410 \
+        Unregistered, 410 ExpiredToken, 413 PayloadTooLarge and so on. What it answers 429 or 5xx to is sent again \
+        after a pause, and unsent at last; a certificate, key or topic that it does not permit leaves all unsent, and \
+        the exit code is 77.
 
         Exit codes: 0 all accepted; 1 some rejected, invalid or suppressed; 64 usage; 65 the input as a whole is \
         wrong; 66 the input cannot be read; 69 the gateway does not serve; 70 a fault in this program; 73, 74 a file \
@@ -94,10 +122,24 @@ struct SendBatchOptions: ParsableArguments, Sendable {
     @Option(help: ArgumentHelp("The same, with just this text as the alert.", valueName: "text"))
     var alert: String?
 
-    @Option(help: ArgumentHelp("The longest payload in octets; 256 for devices before 2014.", valueName: "octets"))
-    var payloadMax = WireLimits.payloadOctetCountMax
+    @Option(
+        help: ArgumentHelp(
+            "The app that the tokens are of; by default what the certificate names. For HTTP/2 and the purge list.",
+            valueName: "bundle-id"
+        )
+    )
+    var topic: String?
 
-    @Option(help: ArgumentHelp("Which format of the binary protocol.", valueName: "0|1|2"))
+    @Option(
+        help: ArgumentHelp(
+            "The longest payload in octets; by default 2048, over HTTP/2 4096 and for VoIP 5120; 256 for devices "
+                + "before 2014.",
+            valueName: "octets"
+        )
+    )
+    var payloadMax: Int?
+
+    @Option(help: ArgumentHelp("Which format of the binary protocol; nothing over HTTP/2.", valueName: "0|1|2"))
     var command = 1
 
     func validate() throws {
@@ -113,7 +155,7 @@ struct SendBatchOptions: ParsableArguments, Sendable {
         guard Command(rawValue: UInt8(clamping: self.command)) != nil, self.command >= 0 else {
             throw ValidationError("--command is 0, 1 or 2.")
         }
-        guard (1...NotificationBatch.payloadOctetCountMax).contains(self.payloadMax) else {
+        guard (1...NotificationBatch.payloadOctetCountMax).contains(self.payloadMax ?? 1) else {
             throw ValidationError("--payload-max is 1 to \(NotificationBatch.payloadOctetCountMax).")
         }
     }
@@ -139,7 +181,8 @@ struct SendDeliveryOptions: ParsableArguments, Sendable {
 
     @Option(
         help: ArgumentHelp(
-            "Stop after so many rejections with status 8 in a row and nothing accepted; 0 for never.",
+            "Stop after so many rejections in a row with status 8, or over HTTP/2 BadDeviceToken or "
+                + "DeviceTokenNotForTopic, and nothing accepted; 0 for never.",
             valueName: "number"
         )
     )
@@ -147,7 +190,8 @@ struct SendDeliveryOptions: ParsableArguments, Sendable {
 
     @Option(
         help: ArgumentHelp(
-            "Stop after so many connections in a row that failed or proved nothing; the pauses between them grow.",
+            "Stop after so many connections in a row that failed or proved nothing; the pauses between them grow. Over "
+                + "HTTP/2 also: send a line so often at most where the service answers 429 or 5xx.",
             valueName: "number"
         )
     )

@@ -35,7 +35,7 @@ final class SendJournal {
     private struct Run {
         var lines: Range<UInt64>
         var outcome: BatchOutcome
-        var status: UInt8?
+        var status: UInt16?
         var isDuplicate: Bool
         var resultOctetCount: UInt64
     }
@@ -105,7 +105,7 @@ final class SendJournal {
     func settle(
         _ lines: Range<UInt64>,
         _ outcome: BatchOutcome,
-        status: UInt8?,
+        status: UInt16?,
         isDuplicate: Bool,
         resultOctetCount: UInt64
     ) -> Bool {

@@ -100,13 +100,13 @@ struct SendJournalReader {
     private mutating func takeOutcome(_ words: [Substring]) -> Bool {
         guard let lines = SendJournalReader.lines(words[0], words[1]),
             let outcome = BatchOutcome.allCases.first(where: { words[2] == "\($0.name)" }),
-            words[3] == "-" || UInt8(words[3]) != nil, words[4] == "-" || words[4] == "dup",
+            words[3] == "-" || UInt16(words[3]) != nil, words[4] == "-" || words[4] == "dup",
             let resultOctetCount = UInt64(words[5])
         else { return false }
         self.past.settled.insert(lines)
         self.past.tally.add(
             outcome,
-            status: UInt8(words[3]),
+            status: UInt16(words[3]),
             isDuplicate: words[4] == "dup",
             count: lines.upperBound - lines.lowerBound
         )

@@ -13,14 +13,6 @@ struct SendPurgeOptions: ParsableArguments, Sendable {
 
     @Option(
         help: ArgumentHelp(
-            "The topic that the tokens are of in that list; by default those of the certificate.",
-            valueName: "bundle-id"
-        )
-    )
-    var topic: String?
-
-    @Option(
-        help: ArgumentHelp(
             "The environment that the tokens are of in that list, where --environment does not say.",
             valueName: "production|sandbox"
         )
@@ -29,8 +21,8 @@ struct SendPurgeOptions: ParsableArguments, Sendable {
 
     @Flag(
         help: """
-            At the end, put the tokens that were rejected with status 8 on that list; not where nothing was accepted, \
-            or too many were rejected in a row.
+            At the end, put the tokens that were rejected with status 8, or BadDeviceToken, on that list; not where \
+            nothing was accepted, or too many were rejected in a row. Over HTTP/2, those with 410 always.
             """
     )
     var purgeRejected = false
@@ -38,8 +30,7 @@ struct SendPurgeOptions: ParsableArguments, Sendable {
     func validate() throws {
         guard self.purgeList == nil else { return }
         for (name, isSaid) in [
-            ("--topic", self.topic != nil), ("--purge-environment", self.purgeEnvironment != nil),
-            ("--purge-rejected", self.purgeRejected),
+            ("--purge-environment", self.purgeEnvironment != nil), ("--purge-rejected", self.purgeRejected),
         ] where isSaid {
             throw ValidationError("\(name) needs --purge-list FILE.")
         }
@@ -55,16 +46,17 @@ struct SendPurge {
     private let startedAt: Int64
 
     /// Opens the list; `nil` where none is named.
-    init?(_ options: SendPurgeOptions, _ endpoint: EndpointOptions, identity: TLSIdentity?) throws {
+    init?(_ command: SendCommand, identity: TLSIdentity?) throws {
+        let options = command.purge
         guard let path = options.purgeList else { return nil }
-        let known = endpoint.environment.flatMap { PushEnvironment(rawValue: $0.rawValue) }
+        let known = command.endpoint.environment.flatMap { PushEnvironment(rawValue: $0.rawValue) }
         guard let environment = known ?? options.purgeEnvironment else {
             throw CommandFailure(.usage, "--purge-list needs --purge-environment production|sandbox.")
         }
         guard options.purgeEnvironment ?? environment == environment else {
             throw CommandFailure(.usage, "--environment and --purge-environment differ.")
         }
-        let topics = options.topic.map { [$0] } ?? identity.map { ProviderIdentity($0.certificate).topics } ?? []
+        let topics = command.batch.topic.map { [$0] } ?? identity.map { ProviderIdentity($0.certificate).topics } ?? []
         guard let first = topics.first else {
             throw CommandFailure(.usage, "The certificate names no topic; --purge-list needs --topic BUNDLE-ID.")
         }
@@ -90,16 +82,19 @@ struct SendPurge {
         _ progress: SendProgress,
         _ ending: CommandFailure?
     ) throws -> String? {
-        guard let target, progress.tally.statuses[8, default: 0] > 0 else { return nil }
+        let (count, doubtfulCount) = source.rejectionCounts
+        guard let target, count > 0 else { return nil }
         // Of what ends the sending, only the circuit breaker has this status.
         let isBroken = ending?.status == .dataError
-        guard !isBroken, progress.tally[.accepted] > 0 else {
-            let reason = isBroken ? "too many in a row were" : "nothing was accepted"
-            return "No rejected token goes on the purge list: \(reason), so they may be of another environment or app."
-        }
+        let isDoubted = doubtfulCount > 0 && (isBroken || progress.tally[.accepted] == 0)
         // A device that registered while the batch ran did so after this failure, as far as anyone knows.
-        let change = try source.recordRejections(in: self.list, target, failedAt: self.startedAt)
-        let count = UInt64(change.addedCount + change.updatedCount)
-        return "\(SendSummary.counted(count, "rejected token")) went on the purge list."
+        let failedAt = isDoubted ? nil : self.startedAt
+        let change = try source.recordRejections(in: self.list, target, failedAt: failedAt)
+        let changed = SendSummary.counted(UInt64(change.addedCount + change.updatedCount), "rejected token")
+        guard isDoubted else { return "\(changed) went on the purge list." }
+        let cause = isBroken ? "too many in a row were" : "nothing was accepted"
+        let reason = "\(cause), so they may be of another environment or app"
+        guard doubtfulCount < count else { return "No rejected token goes on the purge list: \(reason)." }
+        return "\(changed) went on the purge list, with 410; the others do not: \(reason)."
     }
 }

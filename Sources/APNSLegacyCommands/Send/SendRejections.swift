@@ -8,10 +8,17 @@ final class SendRejections {
     private let descriptor: CInt
     private let folder: String
     private var octets: [UInt8] = []
+    /// How many tokens were rejected without a word of when their apps were gone.
+    private(set) var doubtfulCount: UInt64 = 0
+    /// How many tokens there are.
+    private(set) var count: UInt64 = 0
     private var error: CInt?
 
     /// So many octets are written at a time.
     private static let blockOctetCount = 65_536
+    /// Before each token: the time in 8 octets, and how many octets the token has in one.
+    private static let headOctetCount = 9
+    private static let unknownTime: Int64 = -1
     /// So many tokens are recorded in one transaction.
     private static let portionCount = 65_536
 
@@ -33,18 +40,33 @@ final class SendRejections {
     deinit { close(self.descriptor) }
 
     /// Takes a token; that the disk is full is told at the end.
-    func append(_ token: UnsafeRawBufferPointer) {
+    ///
+    /// - Parameters:
+    ///   - token: its octets.
+    ///   - deadSince: when its app was gone, where that is known, in seconds since 1970 (UTC).
+    func append(_ token: UnsafeRawBufferPointer, deadSince: Int64? = nil) {
+        self.count += 1
+        if deadSince == nil { self.doubtfulCount += 1 }
+        withUnsafeBytes(of: (deadSince ?? Self.unknownTime).bigEndian) { self.octets.append(contentsOf: $0) }
         self.octets.append(UInt8(truncatingIfNeeded: token.count))
         self.octets.append(contentsOf: token)
         if self.octets.count >= Self.blockOctetCount { self.flush() }
     }
 
-    /// Puts all tokens on a list.
-    func record(in list: PurgeList, _ scope: PurgeScope, failedAt: Int64) throws -> PurgeChange {
+    /// Puts tokens on a list.
+    ///
+    /// - Parameters:
+    ///   - list: where they go.
+    ///   - scope: their topic and environment.
+    ///   - failedAt: the time of those that came without one; `nil` leaves them out.
+    /// - Returns: what changed.
+    /// - Throws: where the list cannot be written, or the tokens could not be kept.
+    func record(in list: PurgeList, _ scope: PurgeScope, failedAt: Int64?) throws -> PurgeChange {
         self.flush()
         var change = PurgeChange()
         var portion: [PurgeEntry] = []
-        try self.forEachToken { token in
+        try self.forEachToken { token, deadSince in
+            guard let failedAt = deadSince ?? failedAt else { return }
             portion.append(
                 PurgeEntry(
                     topic: scope.topic,
@@ -79,7 +101,7 @@ final class SendRejections {
         self.octets.removeAll(keepingCapacity: true)
     }
 
-    private func forEachToken(_ body: ([UInt8]) throws -> Void) throws {
+    private func forEachToken(_ body: ([UInt8], _ deadSince: Int64?) throws -> Void) throws {
         var offset: off_t = 0
         var block = [UInt8](repeating: 0, count: Self.blockOctetCount)
         while true {
@@ -90,9 +112,12 @@ final class SendRejections {
             }
             var first = 0
             // A token that the block cuts off begins the next one.
-            while first < count, first + 1 + Int(block[first]) <= count {
-                let next = first + 1 + Int(block[first])
-                try body(Array(block[(first + 1)..<next]))
+            while first + Self.headOctetCount <= count {
+                let tokenStart = first + Self.headOctetCount
+                let next = tokenStart + Int(block[tokenStart - 1])
+                guard next <= count else { break }
+                let time = block[first..<(tokenStart - 1)].reduce(Int64(0)) { $0 << 8 | Int64($1) }
+                try body(Array(block[tokenStart..<next]), time == Self.unknownTime ? nil : time)
                 first = next
             }
             guard first > 0 else { return }

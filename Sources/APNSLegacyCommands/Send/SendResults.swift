@@ -89,7 +89,7 @@ struct SendResults: ~Copyable {
     }
 
     /// Takes the outcome of lines that needs no line each in the results.
-    mutating func settle(_ lines: Range<UInt64>, _ outcome: BatchOutcome, status: UInt8?, isDuplicate: Bool) throws {
+    mutating func settle(_ lines: Range<UInt64>, _ outcome: BatchOutcome, status: UInt16?, isDuplicate: Bool) throws {
         self.tally.add(outcome, status: status, isDuplicate: isDuplicate, count: UInt64(lines.count))
         try self.record(lines, outcome, status: status, isDuplicate: isDuplicate)
         try self.flushWhenDue()
@@ -113,7 +113,7 @@ struct SendResults: ~Copyable {
         id: UnsafeRawBufferPointer,
         token: borrowing DeviceToken,
         _ outcome: BatchOutcome,
-        status: UInt8?,
+        status: UInt16?,
         attempts: Int,
         isDuplicate: Bool,
         reason: String? = nil
@@ -128,7 +128,8 @@ struct SendResults: ~Copyable {
                 token: token,
                 outcome,
                 attempts: attempts,
-                isDuplicate: isDuplicate
+                isDuplicate: isDuplicate,
+                reason: reason
             )
         }
         if self.isWritten(outcome, isDuplicate: isDuplicate) {
@@ -214,7 +215,8 @@ struct SendResults: ~Copyable {
         token: borrowing DeviceToken,
         _ outcome: BatchOutcome,
         attempts: Int,
-        isDuplicate: Bool
+        isDuplicate: Bool,
+        reason: String?
     ) throws {
         guard self.file != nil else { return }
         var writer = BatchResultWriter(capacity: 1024 + id.count)
@@ -224,7 +226,8 @@ struct SendResults: ~Copyable {
             token: token,
             outcome: outcome,
             attempts: attempts,
-            isPossibleDuplicate: isDuplicate
+            isPossibleDuplicate: isDuplicate,
+            reason: reason
         )
         self.provisional.append(contentsOf: writer.octets)
     }
@@ -232,7 +235,7 @@ struct SendResults: ~Copyable {
     private mutating func record(
         _ lines: Range<UInt64>,
         _ outcome: BatchOutcome,
-        status: UInt8?,
+        status: UInt16?,
         isDuplicate: Bool
     ) throws {
         guard self.journal != nil else { return }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSGateway
+import APNSHTTP2
 import APNSPayload
 import APNSProvider
 import APNSSession
@@ -36,14 +38,15 @@ struct SendRun {
         try self.checkOutputs(input)
         let payload = try self.commonPayload()
         // What cannot be used is found before any file is touched.
-        if let tls, !self.command.delivery.dryRun { _ = try self.sender(tls) }
+        if let tls, !self.command.delivery.dryRun { _ = try self.transport(tls) }
+        if self.command.delivery.dryRun { _ = try self.command.http2.providerToken(self.command.endpoint) }
         let journal = try self.openJournal(input, payload)
         let past = journal.map { $0.past } ?? SendJournal.Past()
         if past.isComplete { return try self.reportComplete(past) }
-        let purge = try SendPurge(self.command.purge, self.command.endpoint, identity: tls?.identity)
+        let purge = try SendPurge(self.command, identity: tls?.identity)
         let desk = SendDesk(
             input: input,
-            reader: try self.reader(payload),
+            reader: try self.reader(payload, tls?.identity),
             results: try self.results(journal),
             policy: self.command.delivery.delivery,
             suppressesRejectedTokens: true,
@@ -78,7 +81,7 @@ struct SendRun {
         let (endpoint, batch) = (self.command.endpoint, self.command.batch)
         let read = [
             batch.input, batch.tokens, batch.payload, endpoint.certificate, endpoint.key, endpoint.passphraseFile,
-            endpoint.trust, self.command.purge.purgeList,
+            endpoint.trust, self.command.purge.purgeList, self.command.http2.p8Key,
         ]
         let written = [("--results", self.command.report.results), ("--journal", self.command.delivery.journal)]
         for (option, path) in written {
@@ -133,9 +136,9 @@ struct SendRun {
         }
     }
 
-    private func reader(_ payload: [UInt8]?) throws -> BatchReader {
+    private func reader(_ payload: [UInt8]?, _ identity: TLSIdentity?) throws -> BatchReader {
         var options = BatchOptions(now: UInt32(clamping: time(nil)))
-        options.rules = PayloadRules(octetCountMax: self.command.batch.payloadMax)
+        options.rules = PayloadRules(octetCountMax: self.payloadOctetCountMax(identity))
         options.commonPayload = payload
         let named = self.command.batch.input.flatMap { BatchFormat(fileName: $0) }
         let format = self.command.batch.tokens != nil ? .tokens : self.command.batch.format ?? named
@@ -192,12 +195,12 @@ struct SendRun {
         _ tls: TLSConfiguration?
     ) async throws -> CommandFailure? {
         guard let tls else { return nil }
-        let sender = try self.sender(tls)
+        let transport = try self.transport(tls)
         let interrupts = NIOLockedValueBox(0)
         return await withThrowingTaskGroup(of: SendRun.Part.self) { group in
             group.addTask {
                 do {
-                    try await sender.run(source)
+                    try await transport(source)
                     return .sending(nil)
                 } catch {
                     return .sending(CommandFailure(error))
@@ -248,6 +251,72 @@ struct SendRun {
     /// How long stopping at once may take, in seconds.
     private static let endSecondCount: UInt32 = 10
 
+    /// The way out that the command line asks for.
+    private func transport(_ tls: TLSConfiguration) throws -> @Sendable (SendSource) async throws -> Void {
+        switch self.command.http2.transport {
+        case .binary:
+            let sender = try self.sender(tls)
+            return { try await sender.run($0) }
+        case .http2:
+            let transport = try self.pushTransport(tls)
+            return { try await transport.run($0) }
+        }
+    }
+
+    private var logger: Logger {
+        var logger = Logger(label: "apns-legacy", factory: { StreamLogHandler.standardError(label: $0) })
+        logger.logLevel = self.command.report.verbose ? .debug : .warning
+        return logger
+    }
+
+    private func pushTransport(_ tls: TLSConfiguration) throws -> PushTransport {
+        let (command, delivery) = (self.command, self.command.delivery)
+        var configuration = try command.http2.configuration(command.endpoint, tls)
+        configuration.connectionCount = delivery.connections
+        let requestCountMax = UInt64(delivery.connections * PushTransport.requestCountMaxPerConnection)
+        configuration.requestCountMax = Int(min(delivery.window, requestCountMax))
+        configuration.payloadOctetCountMax = self.payloadOctetCountMax(tls.identity)
+        configuration.voipPayloadOctetCountMax = configuration.payloadOctetCountMax
+        configuration.resendsUnknown = delivery.delivery == .atLeastOnce
+        configuration.connectFailureCountMax = delivery.giveUpAfter
+        configuration.queueDurationMax = nil
+        configuration.onConnectFailure = self.connectFailures()
+        var rules = RequestRules(topic: self.topic(tls.identity))
+        if let type = command.http2.pushType { rules.pushType = .fixed(type) }
+        return PushTransport(
+            configuration: configuration,
+            rules: rules,
+            invalidTokenRunCountMax: delivery.stopAfterInvalidTokens,
+            tryCountMax: delivery.giveUpAfter,
+            logger: self.logger
+        )
+    }
+
+    /// The app that requests are for.
+    private func topic(_ identity: TLSIdentity?) -> String? {
+        self.command.batch.topic ?? identity.flatMap { ProviderIdentity($0.certificate).topic }
+    }
+
+    private func payloadOctetCountMax(_ identity: TLSIdentity?) -> Int {
+        if let octetCount = self.command.batch.payloadMax { return octetCount }
+        guard self.command.http2.transport == .http2 else { return WireLimits.payloadOctetCountMax }
+        let isVoIP =
+            self.command.http2.pushType.map { $0 == .voip } ?? self.topic(identity)?.hasSuffix(".voip") ?? false
+        return isVoIP ? WireLimits.payloadOctetCountMaxVoIP : WireLimits.payloadOctetCountMaxHTTP2
+    }
+
+    /// Tells of connections that fail, of each failure once where it comes again and again.
+    private func connectFailures() -> @Sendable (String) -> Void {
+        let failures = NIOLockedValueBox<String?>(nil)
+        return { text in
+            let isNew = failures.withLockedValue { last in
+                defer { last = text }
+                return last != text
+            }
+            if isNew { self.say("A connection failed: \(text)") }
+        }
+    }
+
     private func sender(_ tls: TLSConfiguration) throws -> BatchSender {
         var configuration = ProviderConfiguration(endpoint: try self.command.endpoint.endpoint(), tls: tls)
         configuration.command = Command(rawValue: UInt8(self.command.batch.command)) ?? .enhanced
@@ -256,19 +325,10 @@ struct SendRun {
         configuration.limits.windowCount = self.command.delivery.window
         configuration.limits.invalidTokenRunCountMax = self.command.delivery.stopAfterInvalidTokens
         configuration.limits.fruitlessConnectionCountMax = self.command.delivery.giveUpAfter
-        configuration.payloadOctetCountMax = self.command.batch.payloadMax
+        configuration.payloadOctetCountMax = self.payloadOctetCountMax(tls.identity)
         configuration.proxy = try self.command.endpoint.proxyValue
-        var logger = Logger(label: "apns-legacy", factory: { StreamLogHandler.standardError(label: $0) })
-        logger.logLevel = self.command.report.verbose ? .debug : .warning
-        let failures = NIOLockedValueBox<String?>(nil)
-        return try BatchSender(configuration, logger: logger) { error in
-            let text = "\(error)"
-            let isNew = failures.withLockedValue { last in
-                defer { last = text }
-                return last != text
-            }
-            if isNew { self.say("A connection failed: \(text)") }
-        }
+        let say = self.connectFailures()
+        return try BatchSender(configuration, logger: self.logger) { say("\($0)") }
     }
 
     // MARK: Reporting

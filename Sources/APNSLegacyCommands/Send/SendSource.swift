@@ -45,6 +45,19 @@ final class SendSource: NotificationSource, @unchecked Sendable {
 
     var isEnded: Bool { self.input.isAbandoned || self.lock.withLock { self.desk.isEnded } }
 
+    /// Whether ``end()`` was called.
+    var isStopped: Bool { self.input.isAbandoned }
+
+    /// Gives lines one by one, for transports that do not write frames.
+    func items(countMax: Int) -> (items: [SendItem], supply: ProviderSupply) {
+        self.lock.withLock { self.desk.items(countMax: countMax) }
+    }
+
+    /// Takes what became of a line that ``items(countMax:)`` gave.
+    func settle(_ item: SendItem, _ verdict: SendVerdict) {
+        self.lock.withLock { self.desk.settle(item, verdict) }
+    }
+
     /// Reads no more; what was read is sent and proved.
     func end() {
         self.input.abandon()
@@ -68,8 +81,11 @@ final class SendSource: NotificationSource, @unchecked Sendable {
         self.lock.withLock { self.desk.finish() }
     }
 
-    /// Gives what was rejected to a purge list.
-    func recordRejections(in list: PurgeList, _ scope: PurgeScope, failedAt: Int64) throws -> PurgeChange {
+    /// How many rejected tokens there are for a purge list, and of how many it is not known when their apps were gone.
+    var rejectionCounts: (count: UInt64, doubtfulCount: UInt64) { self.lock.withLock { self.desk.rejectionCounts } }
+
+    /// Gives what was rejected to a purge list, what is doubtful only with a time.
+    func recordRejections(in list: PurgeList, _ scope: PurgeScope, failedAt: Int64?) throws -> PurgeChange {
         try self.lock.withLock { try self.desk.recordRejections(in: list, scope, failedAt: failedAt) }
     }
 }
@@ -201,6 +217,30 @@ struct SendDesk: ~Copyable {
             "\(self.input.name), line \(line): the \(name) is left out, here and from now on; only --command "
                 + "\(commands) has a place for it."
         )
+    }
+
+    mutating func items(countMax: Int) -> (items: [SendItem], supply: ProviderSupply) {
+        if self.input.isAbandoned { self.isEnded = true }
+        var items: [SendItem] = []
+        do {
+            while items.count < countMax {
+                switch try self.findRecord() {
+                case .found: break
+                case .later: return (items, .waiting)
+                case .end: return (items, .ended)
+                }
+                let line = UInt64(self.record.lineNumber)
+                try self.results.intend(line)
+                items.append(SendItem(self.record))
+                self.isRecordWaiting = false
+                self.sentCount += 1
+                self.lastGivenLine = max(self.lastGivenLine, line)
+            }
+            return (items, .available)
+        } catch {
+            self.fail(error)
+            return (items, .ended)
+        }
     }
 
     /// Reads all there is without sending any.
@@ -342,10 +382,42 @@ struct SendDesk: ~Copyable {
         }
     }
 
+    mutating func settle(_ item: SendItem, _ verdict: SendVerdict) {
+        if self.suppressesRejectedTokens, let fault = verdict.fault {
+            item.token.withUnsafeBytes { token in
+                self.rejected.insert(token)
+                switch fault {
+                case .invalid: self.rejections?.append(token)
+                case .dead(let since): self.rejections?.append(token, deadSince: since)
+                // In another app it may be alive.
+                case .foreign: break
+                }
+            }
+        }
+        let isDuplicate = verdict.isDuplicate || self.results.isInDoubt(item.line)
+        do {
+            try item.id.withUnsafeBytes { id in
+                try self.results.write(
+                    line: item.line,
+                    id: id,
+                    token: item.token,
+                    verdict.outcome,
+                    status: verdict.status,
+                    attempts: verdict.attempts,
+                    isDuplicate: isDuplicate,
+                    reason: verdict.reason
+                )
+            }
+            try self.results.flushWhenDue()
+        } catch {
+            self.fail(error)
+        }
+    }
+
     private mutating func settleAll(
         _ settled: borrowing SettledNotifications,
         _ outcome: BatchOutcome,
-        _ status: UInt8?
+        _ status: UInt16?
     ) throws {
         let isDuplicate = settled.possibleDuplicate
         var failure: (any Error)?
@@ -362,7 +434,7 @@ struct SendDesk: ~Copyable {
     private mutating func settleEach(
         _ settled: borrowing SettledNotifications,
         _ outcome: BatchOutcome,
-        _ status: UInt8?
+        _ status: UInt16?
     ) throws {
         let (attempts, isDuplicate) = (settled.attempts, settled.possibleDuplicate)
         var failure: (any Error)?
@@ -385,8 +457,11 @@ struct SendDesk: ~Copyable {
         if let failure { throw failure }
     }
 
-    /// Gives what was rejected to a purge list.
-    func recordRejections(in list: PurgeList, _ scope: PurgeScope, failedAt: Int64) throws -> PurgeChange {
+    var rejectionCounts: (count: UInt64, doubtfulCount: UInt64) {
+        (self.rejections?.count ?? 0, self.rejections?.doubtfulCount ?? 0)
+    }
+
+    func recordRejections(in list: PurgeList, _ scope: PurgeScope, failedAt: Int64?) throws -> PurgeChange {
         try self.rejections?.record(in: list, scope, failedAt: failedAt) ?? PurgeChange()
     }
 

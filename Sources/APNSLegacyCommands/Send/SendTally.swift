@@ -8,11 +8,11 @@ struct SendTally: Equatable, Sendable {
     /// Counts by the outcome's name.
     private(set) var counts: [BatchOutcome: UInt64] = [:]
     /// Counts of rejections by status.
-    private(set) var statuses: [UInt8: UInt64] = [:]
+    private(set) var statuses: [UInt16: UInt64] = [:]
     /// How many may have arrived twice.
     private(set) var possibleDuplicateCount: UInt64 = 0
 
-    mutating func add(_ outcome: BatchOutcome, status: UInt8? = nil, isDuplicate: Bool = false, count: UInt64) {
+    mutating func add(_ outcome: BatchOutcome, status: UInt16? = nil, isDuplicate: Bool = false, count: UInt64) {
         self.counts[outcome, default: 0] += count
         if let status { self.statuses[status, default: 0] += count }
         if isDuplicate { self.possibleDuplicateCount += count }
@@ -26,10 +26,10 @@ struct SendTally: Equatable, Sendable {
 
 extension BatchOutcome {
     /// The outcome of a session as the results name it, and the gateway's status.
-    static func of(_ outcome: Outcome) -> (outcome: BatchOutcome, status: UInt8?) {
+    static func of(_ outcome: Outcome) -> (outcome: BatchOutcome, status: UInt16?) {
         switch outcome {
         case .accepted: (.accepted, nil)
-        case .rejected(let status): (.rejected, status.rawValue)
+        case .rejected(let status): (.rejected, UInt16(status.rawValue))
         case .indeterminate: (.indeterminate, nil)
         case .unsent: (.unsent, nil)
         case .invalid: (.invalid, nil)

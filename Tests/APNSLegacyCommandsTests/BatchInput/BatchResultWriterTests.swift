@@ -12,7 +12,7 @@ import Testing
         id: String = "",
         token: [UInt8] = [0x0A, 0xFF],
         outcome: BatchOutcome = .accepted,
-        status: UInt8? = nil,
+        status: UInt16? = nil,
         attempts: Int = 1,
         isPossibleDuplicate: Bool = false,
         reason: String? = nil
@@ -69,7 +69,7 @@ import Testing
                     id: "[null]",
                     token: token,
                     outcome: outcome,
-                    status: UInt8(count),
+                    status: UInt16(count),
                     reason: reason
                 )
             )

@@ -41,7 +41,8 @@ final class SendFolder: Sendable {
 
 extension SendResults {
     /// Writes a line for a token that is the same for all.
-    mutating func put(_ line: UInt64, _ outcome: BatchOutcome, status: UInt8? = nil, isDuplicate: Bool = false) throws {
+    mutating func put(_ line: UInt64, _ outcome: BatchOutcome, status: UInt16? = nil, isDuplicate: Bool = false) throws
+    {
         try self.write(
             line: line,
             id: UnsafeRawBufferPointer(start: nil, count: 0),

@@ -81,7 +81,7 @@ import Testing
     @Test(
         arguments: [
             "garbage", "", "intent", "intent x", "1 2 accepted - -", "0 2 accepted - - 1", "3 2 accepted - - 1",
-            "1 2 fine - - 1", "1 2 accepted 300 - 1", "1 2 accepted - maybe 1", "1 2 accepted - - -1", "spare 4 3",
+            "1 2 fine - - 1", "1 2 accepted 70000 - 1", "1 2 accepted - maybe 1", "1 2 accepted - - -1", "spare 4 3",
             "1 18446744073709551615 accepted - - 1", String(repeating: "1", count: 5000),
         ]
     ) func `a damaged line is refused by its number, and the file stays as it is`(_ line: String) throws {

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSGateway
+import APNSHTTP2
+import APNSSession
+import Glibc
+import Logging
+import NIOCore
+import NIOPosix
+
+/// Sends the lines of a batch over HTTP/2.
+///
+/// Only the way out differs from the binary protocol: input, results, journal and summary are those of ``SendSource``.
+struct PushTransport: Sendable {
+    let configuration: PushConfiguration
+    /// How a line becomes a request: as in the gateway.
+    let rules: RequestRules
+    /// After how many rejections because of the token in a row the batch ends; 0 for never.
+    let invalidTokenRunCountMax: Int
+    /// How often a line is sent that the service puts off.
+    let tryCountMax: Int
+    let logger: Logger
+
+    /// Requests without an outcome for each connection: more than it has streams, so that it never runs dry.
+    static let requestCountMaxPerConnection = 2000
+
+    /// So many lines are read at a time.
+    private static let portionCountMax = 64
+
+    /// What one run works with.
+    private struct Parts: Sendable {
+        let source: SendSource
+        let client: PushClient
+        let judge: PushJudge
+        let shelf = PushShelf()
+        let waker: AsyncStream<Void>.Continuation
+    }
+
+    /// Sends until the source ends and everything is settled, or going on is of no use.
+    ///
+    /// - Parameter source: gives the lines and takes their outcomes.
+    /// - Throws: `PushError`, and ``CommandFailure`` where every further line would have the same answer.
+    func run(_ source: SendSource) async throws {
+        var pauses = RetryRules()
+        pauses.backOffFirst = self.configuration.backOffFirst
+        let judge = PushJudge(
+            invalidTokenRunCountMax: self.invalidTokenRunCountMax,
+            tryCountMax: self.tryCountMax,
+            pauses: pauses
+        )
+        let (wakes, waker) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        let client = try self.client(judge, waker)
+        let parts = Parts(source: source, client: client, judge: judge, waker: waker)
+        source.start { waker.yield() }
+        async let running: Void = {
+            defer {
+                judge.end()
+                waker.yield()
+            }
+            try await client.run()
+        }()
+        await self.pump(parts, wakes)
+        if judge.isOver { client.abandon() } else { client.finish() }
+        let ending: Result<Void, any Error>
+        do { ending = .success(try await running) } catch { ending = .failure(error) }
+        for parcel in parts.shelf.takeAll() { source.settle(parcel.item, parcel.unprocessed()) }
+        if let failure = judge.failure { throw failure }
+        try ending.get()
+    }
+
+    private func client(_ judge: PushJudge, _ waker: AsyncStream<Void>.Continuation) throws -> PushClient {
+        var configuration = self.configuration
+        let tell = configuration.onConnectFailure
+        configuration.onConnectFailure = { text in
+            tell?(text)
+            judge.loseConnection()
+            waker.yield()
+        }
+        return try PushClient(configuration, logger: self.logger)
+    }
+
+    /// Hands lines to the client as long as there are any, and it takes them.
+    ///
+    /// It waits in one place only, where whatever happens wakes it.
+    private func pump(_ parts: Parts, _ wakes: AsyncStream<Void>) async {
+        var iterator = wakes.makeAsyncIterator()
+        var parcels: ArraySlice<PushParcel> = []
+        var hasEnded = false
+        while !Task.isCancelled, !parts.judge.isOver {
+            parcels += parts.shelf.take(at: .now)
+            var supply = !hasEnded && parts.shelf.hasRoom ? ProviderSupply.available : .waiting
+            if parcels.isEmpty, supply == .available {
+                let items: [SendItem]
+                (items, supply) = parts.source.items(countMax: Self.portionCountMax)
+                parcels += items.map { self.parcel($0) }
+                hasEnded = supply == .ended
+            }
+            while let parcel = parcels.first, self.isTaken(parcel, parts) { parcels.removeFirst() }
+            if parcels.isEmpty {
+                if supply == .available { continue }
+                if hasEnded, parts.shelf.isIdle { return }
+            }
+            // Nobody is there to send the rest to.
+            if parts.source.isStopped, parts.judge.isConnectionLost { parts.judge.end() } else { await iterator.next() }
+        }
+        for parcel in parcels { parts.source.settle(parcel.item, parcel.unprocessed()) }
+    }
+
+    /// Hands a line to the client, or sees to it that the pump is woken when there is room.
+    private func isTaken(_ parcel: PushParcel, _ parts: Parts) -> Bool {
+        parts.shelf.goOut()
+        switch parts.client.submit(parcel.request, onReport: { self.take($0, parcel, parts) }) {
+        case .taken: return true
+        case .full:
+            let waker = parts.waker
+            parts.client.whenRoom { waker.yield() }
+        case .ended: parts.judge.end()
+        }
+        parts.shelf.settled()
+        return false
+    }
+
+    /// Takes what became of an attempt.
+    private func take(_ report: PushReport, _ parcel: PushParcel, _ parts: Parts) {
+        var parcel = parcel
+        switch parts.judge.judge(report, of: &parcel) {
+        case .settle(let verdict):
+            parts.source.settle(parcel.item, verdict)
+            parts.shelf.settled()
+        case .sendAgain(let pause):
+            parts.shelf.put(parcel, until: .now + pause)
+            let waker = parts.waker
+            MultiThreadedEventLoopGroup.singleton.any().scheduleTask(in: TimeAmount(pause)) { waker.yield() }
+        }
+        if parts.shelf.isIdle || parts.judge.isOver { parts.waker.yield() }
+    }
+
+    private func parcel(_ item: SendItem) -> PushParcel {
+        PushParcel(
+            item: item,
+            request: self.rules.request(
+                token: item.token,
+                payload: item.payload,
+                expiry: item.expiry,
+                priority: item.priority,
+                now: UInt32(clamping: time(nil))
+            )
+        )
+    }
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import APNSHTTP2
+public import ArgumentParser
+import OpenSSLTLS
+
+/// How to send over HTTP/2.
+struct SendHTTP2Options: ParsableArguments, Sendable {
+    /// The two ways out.
+    enum Transport: String, ExpressibleByArgument, CaseIterable {
+        case binary
+        case http2
+    }
+
+    @Option(help: ArgumentHelp("Which protocol to speak.", valueName: "binary|http2"))
+    var transport = Transport.binary
+
+    @Option(
+        help: ArgumentHelp(
+            "The kind of all notifications; by default as topic and payload say, mostly alert or background.",
+            valueName: "type"
+        )
+    )
+    var pushType: PushType?
+
+    @Option(help: ArgumentHelp("Instead of a certificate: the key that signs provider tokens.", valueName: "file"))
+    var p8Key: String?
+
+    @Option(help: ArgumentHelp("The identifier of that key, 10 characters.", valueName: "id"))
+    var keyId: String?
+
+    @Option(help: ArgumentHelp("The team that it belongs to, 10 characters.", valueName: "id"))
+    var teamId: String?
+
+    func validate() throws {
+        if self.transport == .binary {
+            for (name, isSaid) in [("--p8-key", self.p8Key != nil), ("--push-type", self.pushType != nil)] where isSaid
+            {
+                throw ValidationError("\(name) needs --transport http2.")
+            }
+        }
+        guard (self.p8Key == nil) == (self.keyId == nil), (self.p8Key == nil) == (self.teamId == nil) else {
+            throw ValidationError("--p8-key, --key-id and --team-id go together.")
+        }
+    }
+
+    /// What signs provider tokens; `nil` where a certificate is the proof.
+    func providerToken(_ endpoint: EndpointOptions) throws -> ProviderTokenKey? {
+        guard let p8Key, let keyId, let teamId else { return nil }
+        let passphrase = try endpoint.passphrase()
+        let signer: ES256PrivateKey
+        do { signer = try ES256PrivateKey(contentsOf: p8Key, passphrase: passphrase) } catch {
+            throw CommandFailure(.configuration, "Cannot use \(p8Key) as the key for provider tokens: \(error)")
+        }
+        return try ProviderTokenKey(key: signer, keyIdentifier: keyId, teamIdentifier: teamId)
+    }
+
+    /// Where to send and who one is.
+    func configuration(_ endpoint: EndpointOptions, _ tls: TLSConfiguration) throws -> PushConfiguration {
+        let target = try endpoint.pushEndpoint()
+        var configuration: PushConfiguration
+        if let key = try self.providerToken(endpoint) {
+            configuration = PushConfiguration(endpoint: target, providerToken: key)
+        } else if let identity = tls.identity {
+            configuration = PushConfiguration(endpoint: target, identity: identity)
+        } else {
+            throw CommandFailure(.usage, "Who is sending? Say --certificate, or --p8-key with --key-id and --team-id.")
+        }
+        configuration.tls = tls
+        return configuration
+    }
+}
+
+extension PushType: ExpressibleByArgument {
+    /// Reads the name of a documented type.
+    ///
+    /// - Parameter argument: as the command line has it.
+    public init?(argument: String) {
+        self.init(rawValue: argument)
+        guard PushType.documented.contains(self) else { return nil }
+    }
+
+    /// The names of all documented types, for help.
+    public static var allValueStrings: [String] { PushType.documented.map(\.rawValue).sorted() }
+
+    /// The same, for shells.
+    public static var defaultCompletionKind: CompletionKind { .list(self.allValueStrings) }
+}

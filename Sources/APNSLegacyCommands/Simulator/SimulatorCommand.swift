@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSGateway
+import APNSHTTP2
+import APNSSimulator
+import APNSTestKit
+import APNSWire
+public import ArgumentParser
+import Glibc
+import Logging
+import OpenSSLTLS
+import UnixSignals
+
+/// `apns-legacy simulator`: a local APNs until it is stopped.
+public struct SimulatorCommand: AsyncParsableCommand, Sendable {
+    /// Name and help text.
+    public static let configuration = CommandConfiguration(
+        commandName: "simulator",
+        abstract: "Run a local APNs: the binary gateway, feedback and HTTP/2, with devices in memory.",
+        discussion: """
+            Writes the certificates and the key to use into a folder, prints one line of JSON with the ports when it \
+            listens, and runs until it gets SIGTERM or SIGINT. The certificates are made anew at each start, are good \
+            for a day, and are trusted by nobody else:
+
+            authority.pem: what --trust takes
+            provider.pem and provider.key.pem, or provider.p12 without a passphrase: what a provider shows
+            key.p8: signs provider tokens, with the key and team identifiers that are printed
+            server.pem and server.key.pem: for a gateway of your own at localhost, such as apns-legacy gateway
+
+            Exit codes: 0 stopped; 64 usage; 69 an address cannot be listened on; 73 a file cannot be made.
+            """
+    )
+
+    @Option(help: ArgumentHelp("Where the certificates go; made where it is not there.", valueName: "folder"))
+    var folder: String
+
+    @Option(help: ArgumentHelp("The address to listen on.", valueName: "address"))
+    var host = "127.0.0.1"
+
+    @Option(help: ArgumentHelp("The port of the binary gateway; 0 for any that is free.", valueName: "number"))
+    var gatewayPort = 0
+
+    @Option(help: ArgumentHelp("The port of the feedback service; 0 for any that is free.", valueName: "number"))
+    var feedbackPort = 0
+
+    @Option(help: ArgumentHelp("The port of HTTP/2; 0 for any that is free.", valueName: "number"))
+    var http2Port = 0
+
+    @Option(help: ArgumentHelp("The app that the certificates are for.", valueName: "topic"))
+    var topic = "com.example.app"
+
+    @Option(
+        name: .customLong("device"),
+        help: ArgumentHelp(
+            "A device that has the app, once for each. Without any, every token but the dead ones is taken.",
+            valueName: "token"
+        )
+    )
+    var devices: [String] = []
+
+    @Option(
+        name: .customLong("dead-device"),
+        help: ArgumentHelp("A device that deleted the app, once for each.", valueName: "token")
+    )
+    var deadDevices: [String] = []
+
+    @Option(help: ArgumentHelp("Which service to play.", valueName: "production|sandbox"))
+    var environment = DeviceEnvironment.sandbox
+
+    @Option(help: ArgumentHelp("The identifier of the key for provider tokens.", valueName: "id"))
+    var keyId = "SIMULATOR1"
+
+    @Option(help: ArgumentHelp("The team of that key.", valueName: "id"))
+    var teamId = "TEAM000001"
+
+    @Flag(name: .shortAndLong, help: "Say what every connection does.")
+    var verbose = false
+
+    /// Makes a command to be parsed.
+    public init() {}
+
+    /// Checks what can be checked before anything is made.
+    ///
+    /// - Throws: a sentence for people.
+    public func validate() throws {
+        for port in [self.gatewayPort, self.feedbackPort, self.http2Port] where !(0...65535).contains(port) {
+            throw ValidationError("A port is a number from 0 to 65535.")
+        }
+        for text in self.devices + self.deadDevices where (try? DeviceToken(text)) == nil {
+            throw ValidationError("--device and --dead-device take a token: 2 to 200 hexadecimal digits.")
+        }
+        for text in [self.keyId, self.teamId] where text.utf8.count != 10 {
+            throw ValidationError("--key-id and --team-id have 10 letters and digits.")
+        }
+    }
+
+    /// Runs the simulator.
+    public func run() async throws {
+        do {
+            try await self.simulate()
+        } catch {
+            let failure = CommandFailure(error)
+            Talk.say("apns-legacy simulator: \(failure)")
+            throw failure.status.code
+        }
+    }
+
+    private func simulate() async throws {
+        let set = try SimulatorCertificates(topic: self.topic)
+        try set.write(to: self.folder)
+        let configuration = try self.configuration(set)
+        var logger = Logger(label: "apns-legacy", factory: { StreamLogHandler.standardError(label: $0) })
+        logger.logLevel = self.verbose ? .debug : .warning
+        try await Simulator.withRunning(configuration, logger: logger) { simulator in
+            // Before the line, at which somebody may already send one.
+            let signals = await UnixSignalsSequence(trapping: [.sigint, .sigterm])
+            let line =
+                #"{"gateway_port":\#(simulator.gatewayPort),"feedback_port":\#(simulator.feedbackPort),"#
+                + #""http2_port":\#(simulator.pushPort),"key_id":"\#(self.keyId)","team_id":"\#(self.teamId)"}"#
+            try Array((line + "\n").utf8).withUnsafeBytes { try OutputFile(path: "-").append($0) }
+            Talk.say("Certificates and key are in \(self.folder). Stop with SIGTERM or Ctrl-C.")
+            for await _ in signals { break }
+        }
+    }
+
+    private func configuration(_ set: SimulatorCertificates) throws -> SimulatorConfiguration {
+        var configuration = SimulatorConfiguration(identity: set.server.identity, clientTrust: set.trust)
+        configuration.environment = self.environment
+        configuration.acceptsUnknownTokens = self.devices.isEmpty
+        let now = UInt32(clamping: time(nil))
+        configuration.devices =
+            try self.devices.map { try self.device($0) }
+            + self.deadDevices.map {
+                try self.device($0, deadSince: now)
+            }
+        configuration.front.host = self.host
+        configuration.front.port = self.gatewayPort
+        configuration.feedback.host = self.host
+        configuration.feedback.port = self.feedbackPort
+        configuration.push.host = self.host
+        configuration.push.port = self.http2Port
+        configuration.push.tokenKeys = [
+            self.keyId: .init(key: try set.signer.publicKey, teamIdentifier: self.teamId)
+        ]
+        return configuration
+    }
+
+    private func device(_ text: String, deadSince: UInt32? = nil) throws -> SimulatedDevice {
+        SimulatedDevice(
+            token: try DeviceToken(text),
+            topic: self.topic,
+            environment: self.environment,
+            deadSince: deadSince
+        )
+    }
+}
+
+extension DeviceEnvironment: ExpressibleByArgument {}

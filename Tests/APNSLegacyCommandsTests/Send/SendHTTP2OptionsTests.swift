@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSHTTP2
+import ArgumentParser
+import Testing
+
+@testable import APNSLegacyCommands
+
+@Suite struct SendHTTP2OptionsTests {
+    private static let key = ["--p8-key", "k.p8", "--key-id", "KEY0000001", "--team-id", "TEAM000001"]
+
+    @Test(
+        arguments: [
+            (["--topic", "a"], "--topic needs --purge-list FILE or --transport http2"),
+            (["--push-type", "alert"], "--push-type needs --transport http2"),
+            (key + ["--topic", "a"], "--p8-key needs --transport http2"),
+            (["--transport", "http2"] + key, "--p8-key needs --topic"),
+            (["--transport", "http2", "--topic", "a", "--key-id", "KEY0000001"], "go together"),
+            (
+                ["--transport", "http2", "--topic", "a", "--certificate", "c.pem"] + key,
+                "--certificate or --p8-key, not both"
+            ),
+            (["--transport", "http2", "--proxy", "http://proxy:1"], "--proxy is for the binary protocol only"),
+            (["--transport", "http2", "--push-type", "lert"], "--push-type"),
+            (["--transport", "http3"], "--transport"),
+        ] as [([String], String)]
+    ) func `what does not go together is told`(_ arguments: [String], _ text: String) throws {
+        let error = #expect(throws: (any Error).self) { try EndpointOptionsTests.command(arguments) }
+        #expect(ApnsLegacyCommand.fullMessage(for: try #require(error)).contains(text))
+        #expect(ApnsLegacyCommand.exitCode(for: try #require(error)).rawValue == ExitStatus.usage.rawValue)
+    }
+
+    @Test func `port and host are those of the HTTP/2 service, unless others are said`() throws {
+        let options = ["--transport", "http2", "--environment", "sandbox"]
+        let endpoint = try EndpointOptionsTests.command(options).endpoint.pushEndpoint()
+        #expect(endpoint.host == "api.sandbox.push.apple.com" && endpoint.port == 443)
+        let other = try EndpointOptionsTests.command(options + ["--port", "2197"]).endpoint.pushEndpoint()
+        #expect(other.port == 2197)
+    }
+
+    @Test(arguments: [CompletionShell.bash, .zsh, .fish]) func `completion knows the values`(_ shell: CompletionShell) {
+        let script = ApnsLegacyCommand.completionScript(for: shell)
+        let words = Set(script.split { !$0.isLetter && !$0.isNumber && $0 != "-" }.map(String.init))
+        let values = ["binary", "http2", "at-most-once", "production", "sandbox"] + PushType.allValueStrings
+        #expect(values.filter { !words.contains($0) } == [])
+    }
+
+    @Test func `help names the status words`() {
+        let help = ApnsLegacyCommand.helpMessage(for: SendCommand.self, columns: 10_000)
+        for word in ["BadDeviceToken", "DeviceTokenNotForTopic", "410 Unregistered", "429 or 5xx", "binary, http2"] {
+            let isNamed = help.contains(word)
+            #expect(isNamed, "\(word)")
+        }
+    }
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+
+/// Lines of a pipe, read on threads that may wait.
+final class LineReader {
+    private let handle: FileHandle
+    private var rest = Data()
+
+    init(_ handle: FileHandle) { self.handle = handle }
+
+    /// - Returns: the next line, or `nil` at the end.
+    func next() async throws -> String? {
+        while true {
+            if let end = self.rest.firstIndex(of: UInt8(ascii: "\n")) {
+                defer { self.rest = Data(self.rest[(end + 1)...]) }
+                return String(decoding: self.rest[..<end], as: UTF8.self)
+            }
+            let handle = self.handle
+            let piece = await withCheckedContinuation { continuation in
+                Thread.detachNewThread { continuation.resume(returning: handle.availableData) }
+            }
+            guard !piece.isEmpty else { return nil }
+            self.rest += piece
+        }
+    }
+}
+
+extension Child {
+    /// Starts the program, and waits for the first line that it prints: by then it listens.
+    ///
+    /// - Parameters:
+    ///   - arguments: the command and its options.
+    ///   - log: the file for its standard error.
+    /// - Returns: the process, and the line.
+    /// - Throws: with its log, where it ends without a line.
+    static func start(_ arguments: [String], log: String) async throws -> (child: Child, line: String) {
+        let output = Pipe()
+        var streams = Streams()
+        streams.outputDescriptor = output.fileHandleForWriting.fileDescriptor
+        streams.error = log
+        let child = try Child(arguments, streams, deadline: 120)
+        try output.fileHandleForWriting.close()
+        guard let line = try await LineReader(output.fileHandleForReading).next() else {
+            child.send(SIGKILL)
+            let text = (try? String(contentsOfFile: log, encoding: .utf8)) ?? ""
+            throw Failure(description: "\(try await child.end()): \(text)")
+        }
+        return (child, line)
+    }
+}

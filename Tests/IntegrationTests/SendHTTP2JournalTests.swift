@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSHTTP2
+import APNSSimulator
+import Foundation
+import TestSupport
+import Testing
+
+/// `send --transport http2` killed again and again, with the batch and the checks of the binary protocol.
+@Suite(.timeLimit(.minutes(4))) struct SendHTTP2JournalTests {
+    private static let killCountMin = 8
+
+    @Test(arguments: ["at-least-once", "at-most-once"])
+    func `killed at random instants, nothing is lost and nothing doubled without a flag`(_ policy: String) async throws
+    {
+        let isOnce = policy == "at-most-once"
+        var random = SplitMix64(seed: isOnce ? 23 : 22)
+        var killCount = 0
+        for _ in 0..<10 where killCount < Self.killCountMin {
+            let scene = try SendScene()
+            try scene.write("batch.jsonl", SendJournalTests.batch())
+            let seed = random.next()
+            killCount += try await SendScene.withGateway(
+                deviceCount: SendJournalTests.count,
+                change: { configuration in
+                    configuration.pushFaults = (1...10).map {
+                        PushFault(at: .requestOverall(UInt64($0 * 1117)), .cut)
+                    }
+                },
+                { simulator in
+                    var random = SplitMix64(seed: seed)
+                    let arguments = [
+                        scene.path("batch.jsonl"), "--transport", "http2", "--results", scene.path("results.jsonl"),
+                        "--journal", scene.path("journal"), "--delivery", policy, "--window", "200", "--summary",
+                        "json",
+                    ]
+                    let (count, last) = try await SendJournalTests.runKilling(
+                        scene,
+                        arguments,
+                        at: simulator,
+                        port: simulator.pushPort,
+                        killCountMax: Self.killCountMin,
+                        random: &random
+                    )
+                    try SendJournalTests.check(scene, simulator, last, isOnce: isOnce)
+                    return count
+                }
+            )
+        }
+        #expect(killCount >= Self.killCountMin)
+    }
+
+    @Test func `a journal goes on over the other protocol`() async throws {
+        let scene = try SendScene()
+        let count = 300
+        try scene.write("batch.jsonl", (1...count).map { SendScene.line($0) }.joined())
+        let arguments = [
+            scene.path("batch.jsonl"), "--results", scene.path("results.jsonl"), "--journal", scene.path("journal"),
+            "--delivery", "at-most-once", "--give-up-after", "1",
+        ]
+        // Nobody listens there.
+        let first = try await scene.send(arguments, port: 1)
+        #expect(first.ending.code == 69, "\(first.error)")
+        try await SendScene.withGateway(deviceCount: count) { simulator in
+            let second = try await scene.send(arguments + ["--transport", "http2"], port: simulator.pushPort)
+            #expect(second.ending.code == 0, "\(second.error)")
+            let results = try scene.results()
+            #expect(results.map(\.line).sorted() == Array(1...count))
+            #expect(results.allSatisfy { $0.outcome == "accepted" && !$0.isFlagged })
+            #expect(simulator.statistics.processedCount == count)
+        }
+    }
+}

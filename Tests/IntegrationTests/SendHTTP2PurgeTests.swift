@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSimulator
+import APNSWire
+import Foundation
+import PurgeList
+import Testing
+
+/// `send --transport http2` with a list of dead tokens.
+@Suite(.timeLimit(.minutes(2))) struct SendHTTP2PurgeTests {
+    private static let deadSince: UInt32 = 1_700_000_123
+
+    let scene: SendScene
+
+    init() throws { self.scene = try SendScene() }
+
+    /// Devices 1 to 100, of which 50 is dead and 60 has another app.
+    private static func withService<Value: Sendable>(
+        _ body: @escaping @Sendable (Simulator) async throws -> Value
+    ) async throws -> Value {
+        let (dead, foreign) = (try DeviceToken(SendScene.token(50)), try DeviceToken(SendScene.token(60)))
+        return try await SendScene.withGateway(
+            change: { configuration in
+                configuration.devices.removeAll { [dead, foreign].contains($0.token) }
+                configuration.devices += [
+                    SimulatedDevice(token: dead, topic: SendScene.topic, deadSince: Self.deadSince),
+                    SimulatedDevice(token: foreign, topic: "org.example"),
+                ]
+            },
+            body
+        )
+    }
+
+    private func arguments(_ devices: [Int], _ more: [String] = []) throws -> [String] {
+        let path = try self.scene.write("batch.jsonl", devices.map { SendScene.line($0) }.joined())
+        return [
+            path, "--transport", "http2", "--results", "-", "--purge-list", self.scene.purgeList,
+            "--purge-environment", "sandbox",
+        ] + more
+    }
+
+    @Test func `tokens on the list are not sent`() async throws {
+        try self.scene.bury([2, 4], environment: .sandbox)
+        try self.scene.bury([3], environment: .sandbox, topic: "org.example")
+        let (scene, arguments) = (self.scene, try self.arguments([1, 2, 3, 4]))
+        try await Self.withService { simulator in
+            let run = try await scene.send(arguments, port: simulator.pushPort)
+            #expect(run.ending.code == 1, "\(run)")
+            let lines = try run.lines.sorted { $0.line < $1.line }
+            #expect(lines.map(\.outcome) == ["accepted", "suppressed", "accepted", "suppressed"])
+            #expect(lines[1].reason == "it is on the purge list" && lines[1].attempts == 0)
+            for device in 1...4 { #expect(try simulator.count(device) == device % 2) }
+        }
+    }
+
+    @Test func `rejected tokens go on it when asked for, dead ones with the service's time`() async throws {
+        let scene = self.scene
+        try scene.bury([])
+        let plain = try self.arguments([1, 1_000_000, 50, 60])
+        try await Self.withService { simulator in
+            #expect(try await scene.send(plain, port: simulator.pushPort).ending.code == 1)
+            #expect(try scene.purged().isEmpty)
+            let run = try await scene.send(plain + ["--purge-rejected"], port: simulator.pushPort)
+            #expect(run.ending.code == 1 && run.error.contains("2 rejected tokens went on the purge list."), "\(run)")
+            let lines = try run.lines.sorted { $0.line < $1.line }
+            #expect(lines.map(\.reason) == [nil, "BadDeviceToken", "Unregistered", "DeviceTokenNotForTopic"])
+            #expect(lines.map(\.status) == [nil, 400, 410, 400])
+        }
+        var times: [[UInt8]: Int64] = [:]
+        try PurgeList(path: scene.purgeList).entries {
+            #expect($0.source == "send" && $0.topic == SendScene.topic && $0.environment == .sandbox)
+            times[$0.token] = $0.failedAt
+        }
+        #expect(Set(times.keys) == [SendScene.octets(1_000_000), SendScene.octets(50)])
+        #expect(times[SendScene.octets(50)] == Int64(Self.deadSince))
+        #expect(times[SendScene.octets(1_000_000)] ?? 0 > 1_750_000_000)
+    }
+
+    @Test(arguments: [2, 100]) func `where none is accepted, only the dead ones go on it`(breaker: Int) async throws {
+        let scene = self.scene
+        let more = ["--purge-rejected", "--stop-after-invalid-tokens", "\(breaker)"]
+        let arguments = try self.arguments([50, 1_000_000, 1_000_001], more)
+        try await Self.withService { simulator in
+            let run = try await scene.send(arguments, port: simulator.pushPort)
+            #expect(run.ending.code == (breaker == 2 ? 65 : 1), "\(run)")
+            let reason = breaker == 2 ? "too many in a row were" : "nothing was accepted"
+            #expect(run.error.contains("1 rejected token went on the purge list, with 410"), "\(run)")
+            #expect(run.error.contains(reason), "\(run)")
+            #expect(try scene.purged() == [SendScene.octets(50)])
+        }
+    }
+
+    @Test func `a token is not sent again after its rejection`() async throws {
+        let scene = self.scene
+        try scene.bury([])
+        let ends = try SendExitTests.pipe()
+        let arguments = ["-"] + (try self.arguments([])).dropFirst()
+        try await Self.withService { simulator in
+            let streams = Child.Streams(input: ends.reading, output: scene.path("out"), error: scene.path("err"))
+            let child = try Child(["send"] + scene.endpoint(simulator.pushPort) + arguments, streams)
+            close(ends.reading)
+            for text in [SendScene.line(50), SendScene.line(50) + SendScene.line(1)] {
+                let octets = Array(text.utf8)
+                #expect(octets.withUnsafeBytes { write(ends.writing, $0.baseAddress, $0.count) } == octets.count)
+                while !scene.read("out").contains("Unregistered"), !child.hasEnded {
+                    try await Task.sleep(for: .milliseconds(10))
+                }
+            }
+            close(ends.writing)
+            let ending = try await child.end()
+            #expect(ending.code == 1, "\(ending) \(scene.read("err"))")
+            let lines = try ResultLine.parse(scene.read("out")).sorted { $0.line < $1.line }
+            #expect(lines.map(\.outcome) == ["rejected", "suppressed", "accepted"])
+        }
+    }
+}

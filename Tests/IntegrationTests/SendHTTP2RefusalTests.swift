@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSHTTP2
+import APNSSimulator
+import APNSTestKit
+import APNSWire
+import Foundation
+import OpenSSLTLS
+import Testing
+
+/// `send --transport http2` where the service has trouble, or does not permit it.
+@Suite(.timeLimit(.minutes(2))) struct SendHTTP2RefusalTests {
+    static let count = 500
+    static let unavailable = PushReply.rejected(PushRejection(status: 503, reason: .serviceUnavailable))
+    static let throttled = PushReply.rejected(PushRejection(status: 429, reason: .tooManyRequests))
+    static let (keyId, teamId) = ("KEY0000001", "TEAM000001")
+
+    let scene: SendScene
+
+    init() throws {
+        self.scene = try SendScene()
+        try self.scene.write("batch.jsonl", (1...Self.count).map { SendScene.line($0) }.joined())
+    }
+
+    private func arguments(_ more: [String] = []) -> [String] {
+        [
+            self.scene.path("batch.jsonl"), "--transport", "http2", "--results", self.scene.path("results.jsonl"),
+            "--summary", "json",
+        ] + more
+    }
+
+    private func journal(_ more: [String] = []) -> [String] {
+        self.arguments(["--journal", self.scene.path("journal")] + more)
+    }
+
+    private static func withService<Value: Sendable>(
+        _ faults: [PushFault] = [],
+        change: (inout SimulatorConfiguration) -> Void = { _ in },
+        _ body: @escaping @Sendable (Simulator) async throws -> Value
+    ) async throws -> Value {
+        try await SendScene.withGateway(
+            deviceCount: Self.count,
+            change: {
+                $0.pushFaults = faults
+                change(&$0)
+            },
+            body
+        )
+    }
+
+    // MARK: Trouble
+
+    @Test(arguments: [unavailable, throttled])
+    func `what the service puts off is sent again, and nothing twice`(_ reply: PushReply) async throws {
+        let (scene, arguments) = (self.scene, self.arguments())
+        let storm = PushFault(at: .always, reply, occurrenceCountMax: Self.count)
+        try await Self.withService([storm]) { simulator in
+            let run = try await scene.send(arguments, port: simulator.pushPort)
+            #expect(run.ending.code == 0, "\(run)")
+            let summary = try SummaryObject.last(of: run.output)
+            #expect(summary.accepted == Self.count && summary.addsUp && summary.possibleDuplicates == 0)
+            for device in 1...Self.count { #expect(try simulator.count(device) == 1) }
+            #expect(try scene.results().contains { $0.attempts > 1 })
+        }
+    }
+
+    @Test func `a service in trouble is exit 69, and the journal sends all of it later`() async throws {
+        let (scene, arguments) = (self.scene, self.journal(["--give-up-after", "2", "--delivery", "at-most-once"]))
+        try await Self.withService([PushFault(at: .always, Self.unavailable)]) { simulator in
+            let run = try await scene.send(arguments, port: simulator.pushPort)
+            #expect(run.ending.code == 69 && run.error.contains("503 ServiceUnavailable"), "\(run)")
+            let summary = try SummaryObject.last(of: run.output)
+            #expect(summary.unsent == summary.total && summary.addsUp)
+            let reasons = Set(try scene.results().map(\.reason))
+            #expect(reasons.contains("503 ServiceUnavailable"))
+        }
+        try await Self.withService { simulator in
+            let run = try await scene.send(arguments, port: simulator.pushPort)
+            #expect(run.ending.code == 0, "\(run)")
+            #expect(simulator.statistics.processedCount == Self.count)
+            let results = try scene.results()
+            #expect(results.map(\.line).sorted() == Array(1...Self.count))
+            #expect(results.allSatisfy { $0.outcome == "accepted" && !$0.isFlagged })
+        }
+    }
+
+    @Test func `one device that gets too many costs only its own lines`() async throws {
+        let (scene, arguments) = (self.scene, self.arguments(["--give-up-after", "3"]))
+        let fault = PushFault(at: .token(try DeviceToken(SendScene.token(7))), Self.throttled)
+        try await Self.withService([fault]) { simulator in
+            let run = try await scene.send(arguments, port: simulator.pushPort)
+            #expect(run.ending.code == 75, "\(run)")
+            let summary = try SummaryObject.last(of: run.output)
+            #expect(summary.accepted == Self.count - 1 && summary.unsent == 1 && !summary.interrupted)
+            let line = try #require(try scene.results().first { $0.outcome == "unsent" })
+            #expect(line.line == 7 && line.attempts == 3 && line.reason == "429 TooManyRequests")
+        }
+    }
+
+    // MARK: Not permitted
+
+    /// A key for provider tokens, in a file.
+    private func key(_ name: String) throws -> (path: String, key: ES256PublicKey) {
+        let pem = try SendScene.authority.get().issueClient(topic: SendScene.topic).keyPEM
+        return (try self.scene.write(name, pem), try ES256PrivateKey(octets: pem).publicKey)
+    }
+
+    private func proof(_ path: String, topic: String = SendScene.topic) -> [String] {
+        ["--p8-key", path, "--key-id", Self.keyId, "--team-id", Self.teamId, "--topic", topic]
+    }
+
+    @Test func `a key that the service does not know is exit 77, and leaves all to the right one`() async throws {
+        let (wrong, right) = (try self.key("wrong.p8"), try self.key("right.p8"))
+        let scene = self.scene
+        let common = ["send", "--host", "localhost", "--trust", scene.path("ca.pem")] + self.journal()
+        let (bad, good) = (common + self.proof(wrong.path), common + self.proof(right.path))
+        try await Self.withService(
+            change: { $0.push.tokenKeys = [Self.keyId: .init(key: right.key, teamIdentifier: Self.teamId)] },
+            { simulator in
+                let port = ["--port", "\(simulator.pushPort)"]
+                let refused = try await scene.run(bad + port)
+                #expect(refused.ending.code == 77, "\(refused)")
+                #expect(refused.error.contains("403 InvalidProviderToken"), "\(refused)")
+                #expect(try SummaryObject.last(of: refused.output).rejected == 0)
+                #expect(try scene.results().allSatisfy { $0.outcome == "unsent" })
+                let run = try await scene.run(good + port)
+                #expect(run.ending.code == 0, "\(run)")
+                #expect(simulator.statistics.processedCount == Self.count)
+            }
+        )
+    }
+
+    @Test func `a topic that is not the sender's is exit 77, with nothing rejected`() async throws {
+        let (scene, arguments) = (self.scene, self.arguments(["--topic", "org.example"]))
+        try await Self.withService(
+            change: { configuration in
+                configuration.devices = []
+                configuration.acceptsUnknownTokens = true
+            },
+            { simulator in
+                let run = try await scene.send(arguments, port: simulator.pushPort)
+                #expect(run.ending.code == 77 && run.error.contains("400 TopicDisallowed"), "\(run)")
+                let summary = try SummaryObject.last(of: run.output)
+                #expect(summary.rejected == 0 && summary.accepted == 0 && summary.unsent > 0)
+            }
+        )
+    }
+
+    @Test func `a service that refuses ends waiting for standard input`() async throws {
+        let ends = try SendExitTests.pipe()
+        defer { close(ends.writing) }
+        let scene = self.scene
+        try await Self.withService(change: { $0.push.clientTrust = .nothing }) { simulator in
+            let streams = Child.Streams(input: ends.reading, output: scene.path("out"), error: scene.path("err"))
+            let arguments = ["send", "-", "--transport", "http2"] + scene.endpoint(simulator.pushPort)
+            let child = try Child(arguments, streams, deadline: 30)
+            close(ends.reading)
+            let line = Array(SendScene.line(1).utf8)
+            #expect(line.withUnsafeBytes { write(ends.writing, $0.baseAddress, $0.count) } == line.count)
+            let ending = try await child.end()
+            #expect(ending.code == 77, "\(ending) \(scene.read("err"))")
+        }
+    }
+
+    @Test func `the circuit breaker stops a batch of the other environment`() async throws {
+        let lines = (0..<20_000).map { SendScene.line(1_000_000 + $0) }
+        let path = try self.scene.write("bad.jsonl", lines.joined())
+        let scene = self.scene
+        try await Self.withService { simulator in
+            let arguments = [path, "--transport", "http2", "--summary", "json"]
+            let run = try await scene.send(arguments, port: simulator.pushPort)
+            #expect(run.ending.code == 65 && run.error.contains("in a row were rejected as invalid"), "\(run.error)")
+            let summary = try SummaryObject.last(of: run.output)
+            #expect(summary.rejected >= 50 && summary.rejected <= 4000 && summary.addsUp)
+            #expect(summary.interrupted || summary.unsent > 0)
+        }
+    }
+
+    // MARK: Without a service
+
+    @Test func `a dry run reads the key and connects to nobody; keys that cannot be used are exit 78`() async throws {
+        let good = try self.key("good.p8")
+        let path = self.scene.path("batch.jsonl")
+        let common = ["send", path, "--transport", "http2", "--dry-run"]
+        let run = try await self.scene.run(common + self.proof(good.path))
+        #expect(run.ending.code == 0 && run.error.contains("500 notifications could be sent"), "\(run)")
+        try self.scene.write("text.p8", "no key\n")
+        for file in [self.scene.path("text.p8"), self.scene.path("missing.p8")] {
+            for arguments in [common, ["send", path, "--transport", "http2", "--host", "localhost", "--port", "1"]] {
+                let refused = try await self.scene.run(arguments + self.proof(file))
+                #expect(refused.ending.code == 78 && refused.error.contains(file), "\(refused)")
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSHTTP2
+import APNSSimulator
+import APNSWire
+import Foundation
+import OpenSSLTLS
+import Testing
+
+/// `send --transport http2` with the input, results and exit codes of the binary protocol.
+@Suite(.timeLimit(.minutes(2))) struct SendHTTP2Tests {
+    static let count = 2000
+    static let bad: Set<Int> = [1, 2, 701, 2000]
+    static let dead = 555
+    static let good = (1...Self.count).filter { !Self.bad.contains($0) && $0 != Self.dead }
+
+    static func device(_ line: Int) -> Int { Self.bad.contains(line) ? 1_000_000 + line : line }
+
+    let scene: SendScene
+
+    init() throws { self.scene = try SendScene() }
+
+    private func writeBatch() throws -> String {
+        try self.scene.write(
+            "batch.jsonl",
+            (1...Self.count).map { SendScene.line(Self.device($0), id: "\"n\($0)\"") }.joined()
+        )
+    }
+
+    private func arguments(_ path: String, _ more: [String] = []) -> [String] {
+        [path, "--transport", "http2", "--results", self.scene.path("results.jsonl"), "--summary", "json"] + more
+    }
+
+    private static func withService<Value: Sendable>(
+        _ faults: [PushFault] = [],
+        _ body: @escaping @Sendable (Simulator) async throws -> Value
+    ) async throws -> Value {
+        let token = try DeviceToken(SendScene.token(Self.dead))
+        return try await SendScene.withGateway(
+            deviceCount: Self.count,
+            change: { configuration in
+                configuration.pushFaults = faults
+                configuration.devices.removeAll { $0.token == token }
+                configuration.devices.append(
+                    SimulatedDevice(token: token, topic: SendScene.topic, deadSince: 1_700_000_000)
+                )
+            },
+            body
+        )
+    }
+
+    @Test func `bad and dead ones are named, and every other one is processed once`() async throws {
+        let (scene, path) = (self.scene, try self.writeBatch())
+        let arguments = self.arguments(path)
+        try await Self.withService { simulator in
+            let run = try await scene.send(arguments, port: simulator.pushPort)
+            #expect(run.ending.code == 1, "\(run.ending) \(run.error)")
+            let summary = try SummaryObject.last(of: run.output)
+            #expect(summary.accepted == Self.count - 5 && summary.rejected == 5 && summary.addsUp)
+            #expect(summary.rejectedByStatus == ["400": 4, "410": 1])
+            let results = try scene.results()
+            #expect(results.map(\.line).sorted() == Array(1...Self.count))
+            for result in results {
+                #expect(result.token == SendScene.token(Self.device(result.line)))
+                if Self.bad.contains(result.line) {
+                    #expect(result.status == 400 && result.reason == "BadDeviceToken")
+                } else if result.line == Self.dead {
+                    #expect(result.status == 410 && result.reason == "Unregistered")
+                } else {
+                    #expect(result.outcome == "accepted" && !result.isFlagged)
+                    #expect(try simulator.count(result.line) == 1)
+                }
+            }
+        }
+    }
+
+    @Test func `what the service refuses or leaves behind is sent again, once`() async throws {
+        let (scene, path) = (self.scene, try self.writeBatch())
+        let faults = [
+            PushFault(at: .requestOverall(50), .goingAway(.shutdown)), PushFault(at: .requestOverall(900), .refused),
+            PushFault(at: .requestOverall(1500), .lastAccepted(.shutdown)),
+        ]
+        let arguments = self.arguments(path, ["--connections", "2"])
+        try await Self.withService(faults) { simulator in
+            let run = try await scene.send(arguments, port: simulator.pushPort)
+            #expect(run.ending.code == 1, "\(run.ending) \(run.error)")
+            let summary = try SummaryObject.last(of: run.output)
+            #expect(summary.accepted == Self.count - 5 && summary.possibleDuplicates == 0 && summary.addsUp)
+            let counts = try Self.good.map { try simulator.count($0) }
+            #expect(counts.allSatisfy { $0 == 1 })
+        }
+    }
+
+    @Test func `lost connections lose nothing at least once, and all duplicates are flagged`() async throws {
+        let (scene, path) = (self.scene, try self.writeBatch())
+        let faults = [300, 301, 1200].map { PushFault(at: .requestOverall($0), .cut) }
+        let arguments = self.arguments(path)
+        try await Self.withService(faults) { simulator in
+            let run = try await scene.send(arguments, port: simulator.pushPort)
+            #expect(run.ending.code == 1, "\(run.ending) \(run.error)")
+            for result in try scene.results() where result.outcome == "accepted" {
+                let count = try simulator.count(result.line)
+                #expect(count == 1 || (count > 1 && result.isFlagged), "line \(result.line) went \(count) times")
+            }
+            #expect(try SummaryObject.last(of: run.output).possibleDuplicates > 0)
+        }
+    }
+
+    @Test func `a batch that the service ended goes on with its journal`() async throws {
+        let (scene, path) = (self.scene, try self.writeBatch())
+        let arguments = self.arguments(
+            path,
+            ["--journal", scene.path("journal"), "--delivery", "at-most-once", "--give-up-after", "2"]
+        )
+        let away = [PushFault(at: .requestOverall(500), .goingAway(.badCertificate))]
+        let taken = try await Self.withService(away) { simulator in
+            let run = try await scene.send(arguments, port: simulator.pushPort)
+            #expect(run.ending.code == 77, "\(run.ending) \(run.error)")
+            return try (1...Self.count).map { Self.bad.contains($0) ? 0 : try simulator.count($0) }
+        }
+        #expect(taken.reduce(0, +) > 0)
+        try await Self.withService { simulator in
+            let run = try await scene.send(arguments, port: simulator.pushPort)
+            #expect(run.ending.code == 1, "\(run.ending) \(run.error)")
+            let results = try scene.results()
+            #expect(results.map(\.line).sorted() == Array(1...Self.count))
+            let counts = try Self.good.map { taken[$0 - 1] + (try simulator.count($0)) }
+            #expect(counts.allSatisfy { $0 == 1 })
+        }
+    }
+
+    @Test func `a service that is not there is exit 69, a stranger's certificate 77`() async throws {
+        let scene = self.scene
+        let path = try self.scene.write("one.jsonl", SendScene.line(1))
+        let gone = try await Self.withService { $0.pushPort }
+        let run = try await scene.send(self.arguments(path, ["--give-up-after", "2"]), port: gone)
+        #expect(run.ending.code == 69, "\(run.ending) \(run.error)")
+        #expect(try scene.results().map(\.outcome) == ["unsent"])
+        try await SendScene.withGateway(change: { $0.push.clientTrust = .nothing }) { simulator in
+            let arguments = [path, "--transport", "http2", "--give-up-after", "2"]
+            let refused = try await scene.send(arguments, port: simulator.pushPort)
+            #expect(refused.ending.code == 77, "\(refused.ending) \(refused.error)")
+        }
+    }
+}
