@@ -151,9 +151,17 @@ final class Bridge: Sendable {
 
     private func settle(_ airborne: Airborne, _ ending: FlightEnding) {
         self.observer.ended(ending.cause)
-        let target = self.state.withLockedValue { state in
-            state.end(airborne.number, from: airborne.origin, ending, now: Self.now, jitter: .random(in: 0...1))
+        let (target, inFlightCount) = self.state.withLockedValue { state in
+            let target = state.end(
+                airborne.number,
+                from: airborne.origin,
+                ending,
+                now: Self.now,
+                jitter: .random(in: 0...1)
+            )
+            return (target, state.inFlightCount)
         }
+        self.observer.inFlight(inFlightCount)
         guard let target else { return }
         target.inbox.put(target.number, ending.verdict)
     }
