@@ -117,7 +117,7 @@ package final class ServerLife: Sendable {
         do {
             listener = try await binding.get()
         } catch {
-            throw self.faults.listen(host, port, "\(error)")
+            throw self.faults.listen(host, port, "\(ListenError(error))")
         }
         guard let address = listener.localAddress else { throw self.faults.notListening }
         self.bound.succeed(address)

@@ -208,7 +208,9 @@ struct FrontAdmissionTests {
         try await Fixture.withFront(backend) { front, port in
             await #expect(throws: GatewayError.ranAlready) { try await front.run() }
             let second = BinaryFront(configuration: try Fixture.configuration { $0.port = port }, backend: backend)
-            await #expect(throws: GatewayError.self) { try await second.run() }
+            let failure = await #expect(throws: GatewayError.self) { try await second.run() }
+            let reason = "something listens there already (Address already in use). Stop it, or choose another port."
+            #expect(failure?.description == "cannot listen on 127.0.0.1 port \(port): \(reason)")
             await #expect(throws: GatewayError.self) { try await second.boundAddress }
         }
     }

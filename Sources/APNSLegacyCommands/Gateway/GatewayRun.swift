@@ -3,6 +3,7 @@
 import APNSGateway
 import APNSHTTP2
 import APNSSession
+import APNSTransport
 import APNSWire
 import CoreMetrics
 import FoundationEssentials
@@ -298,7 +299,8 @@ final class GatewayRun: Sendable {
                 answers: answers
             )
         } catch {
-            throw CommandFailure(.unavailable, "cannot listen on \(admin.host) port \(admin.port): \(error)")
+            let reason = ListenError(error)
+            throw CommandFailure(.unavailable, "cannot listen on \(admin.host) port \(admin.port): \(reason)")
         }
     }
 
