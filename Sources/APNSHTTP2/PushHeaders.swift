@@ -97,7 +97,7 @@ struct PushHeaders {
             Self.write(Fixed.authorization, .neverIndexed, to: &buffer)
             Self.write(authorization, to: &buffer)
         }
-        self.writeOnce("apns-id", request.identifier.description, to: &buffer)
+        self.writeIdentifier(request.identifier, to: &buffer)
         if let expiration = request.expiration { self.writeOnce("apns-expiration", String(expiration), to: &buffer) }
         if let collapse = request.collapseIdentifier { self.writeOnce("apns-collapse-id", collapse, to: &buffer) }
         let last = buffer.writerIndex
@@ -149,7 +149,18 @@ struct PushHeaders {
         self.write(Fixed.path, .neverIndexed, to: &buffer)
         self.write(self.pathPrefix.count + 2 * token.octetCount, .plainText, to: &buffer)
         buffer.writeBytes(self.pathPrefix)
-        buffer.writeString(token.hexadecimal)
+        buffer.writeHexadecimal(token)
+    }
+
+    private mutating func writeIdentifier(_ identifier: PushIdentifier, to buffer: inout ByteBuffer) {
+        let name = "apns-id"
+        guard let number = self.number(of: name) else {
+            self.writeOnce(name, identifier.description, to: &buffer)
+            return
+        }
+        Self.write(number, .notIndexed, to: &buffer)
+        Self.write(PushIdentifier.characterCount, .plainText, to: &buffer)
+        buffer.writeText(of: identifier)
     }
 
     // MARK: Fields

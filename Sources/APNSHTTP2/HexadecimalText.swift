@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import NIOCore
+
+/// Lower-case hexadecimal digits, written where they belong: a string for each request costs more than its header.
+enum HexadecimalText {
+    /// Writes the two digits of an octet.
+    static func write(_ octet: UInt8, to target: UnsafeMutableRawBufferPointer, at position: Int) {
+        target[position] = self.digit(octet >> 4)
+        target[position + 1] = self.digit(octet & 15)
+    }
+
+    private static func digit(_ value: UInt8) -> UInt8 {
+        value < 10 ? UInt8(ascii: "0") &+ value : UInt8(ascii: "a") &- 10 &+ value
+    }
+}
+
+extension ByteBuffer {
+    mutating func writeHexadecimal(_ token: DeviceToken) {
+        self.writeWithUnsafeMutableBytes(minimumWritableBytes: 2 * token.octetCount) { target in
+            token.withUnsafeBytes { octets in
+                for (index, octet) in octets.enumerated() { HexadecimalText.write(octet, to: target, at: 2 * index) }
+            }
+            return 2 * token.octetCount
+        }
+    }
+
+    mutating func writeText(of identifier: PushIdentifier) {
+        self.writeWithUnsafeMutableBytes(minimumWritableBytes: PushIdentifier.characterCount) { target in
+            identifier.writeText(to: target)
+            return PushIdentifier.characterCount
+        }
+    }
+}
