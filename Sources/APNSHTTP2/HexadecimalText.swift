@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
-import NIOCore
 
 /// Lower-case hexadecimal digits, written where they belong: a string for each request costs more than its header.
 enum HexadecimalText {
@@ -16,20 +15,22 @@ enum HexadecimalText {
     }
 }
 
-extension ByteBuffer {
-    mutating func writeHexadecimal(_ token: DeviceToken) {
-        self.writeWithUnsafeMutableBytes(minimumWritableBytes: 2 * token.octetCount) { target in
+extension [UInt8] {
+    mutating func appendHexadecimal(_ token: DeviceToken) {
+        self.append(octetCount: 2 * token.octetCount) { target in
             token.withUnsafeBytes { octets in
                 for (index, octet) in octets.enumerated() { HexadecimalText.write(octet, to: target, at: 2 * index) }
             }
-            return 2 * token.octetCount
         }
     }
 
-    mutating func writeText(of identifier: PushIdentifier) {
-        self.writeWithUnsafeMutableBytes(minimumWritableBytes: PushIdentifier.characterCount) { target in
-            identifier.writeText(to: target)
-            return PushIdentifier.characterCount
-        }
+    mutating func appendText(of identifier: PushIdentifier) {
+        self.append(octetCount: PushIdentifier.characterCount) { identifier.writeText(to: $0) }
+    }
+
+    private mutating func append(octetCount: Int, _ fill: (UnsafeMutableRawBufferPointer) -> Void) {
+        let start = self.count
+        self.append(contentsOf: repeatElement(0, count: octetCount))
+        self.withUnsafeMutableBytes { fill(UnsafeMutableRawBufferPointer(rebasing: $0[start...])) }
     }
 }
