@@ -42,9 +42,9 @@ extension FeedbackError: CustomStringConvertible {
     public var description: String {
         switch self {
         case .unavailable(let endpoint, let error):
-            "The feedback service \(endpoint) cannot be reached, or the connection broke: \(FeedbackError.text(error))"
+            "The feedback service \(endpoint) cannot be reached, or the connection broke: \(error)"
         case .notPermitted(let endpoint, let error):
-            "The connection to \(endpoint) is not permitted: \(FeedbackError.text(error))"
+            "The connection to \(endpoint) is not permitted: \(error)"
         case .spool(let error): "\(error)"
         case .purgeList(let error): "\(error)"
         case .output(let error): "\(error)"
@@ -52,14 +52,6 @@ extension FeedbackError: CustomStringConvertible {
             "\(path) is of version \(version), which a newer release made. Run that release, and it empties the spool."
         case .topicMissing: "The certificate names no topic. Say which app it is for."
         case .stopped: "Stopped before the service was asked."
-        }
-    }
-
-    private static func text(_ error: any Error) -> String {
-        switch error {
-        case ProxyError.refused(let text): "the proxy did not open the way: \(text)"
-        case ProxyError.authenticationRequired: "the proxy wants a user name and a password, or others."
-        default: "\(error)"
         }
     }
 }

@@ -16,6 +16,11 @@ public struct PushConfiguration: Sendable {
     /// What signs provider tokens; `nil` where the certificate of ``tls`` is the proof.
     public var providerToken: ProviderTokenKey?
 
+    /// A proxy to go through; `nil` by default.
+    ///
+    /// TLS goes through it end to end.
+    public var proxy: Proxy?
+
     /// How many connections there may be at a time, 1 to 64; 1 by default.
     ///
     /// Another one is opened while those that are open have no room.
@@ -45,7 +50,7 @@ public struct PushConfiguration: Sendable {
     /// Then the request is indeterminate.
     public var answerDurationMax = Duration.seconds(30)
 
-    /// How long opening a connection may take, and then the service's first word; 10 s by default, each.
+    /// How long opening a connection may take, proxy included, and then the service's first word; 10 s each.
     public var connectDurationMax = Duration.seconds(10)
 
     /// On how many streams a request is written at most, where it is proved each time that it was not processed; 5 by

@@ -179,7 +179,8 @@ final class PushLane {
         let wasCurrent = connection === self.current
         if wasCurrent { self.current = nil }
         self.leaving.removeAll { $0 === connection }
-        let isPermanent = (failure as? TLSError)?.isPermanent ?? false
+        let isPermanent =
+            (failure as? TLSError)?.isPermanent ?? (failure as? ProxyError == .authenticationRequired)
         if Self.provesNothingProcessed(failure, connection) {
             self.unprocessed(waiting)
         } else {

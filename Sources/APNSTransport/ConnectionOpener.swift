@@ -20,6 +20,9 @@ package struct ConnectionOpener: Sendable {
     /// The channel asks for more when less than this waits in it, and takes no more when this does, in octets.
     private static let waterMark = ChannelOptions.Types.WriteBufferWaterMark(low: 65_536, high: 131_072)
 
+    /// What is read at a time, in octets.
+    private static let readOctetCountMax = 65_536
+
     // NIO has no names of its own for these two.
     private static let keepaliveDelay = NIOBSDSocket.Option(rawValue: TCP_KEEPIDLE)
     private static let keepaliveInterval = NIOBSDSocket.Option(rawValue: TCP_KEEPINTVL)
@@ -39,7 +42,7 @@ package struct ConnectionOpener: Sendable {
         tls: TLSConfiguration,
         connectDurationMax: Duration,
         keepaliveDelay: Duration?
-    ) throws {
+    ) throws(TLSError) {
         self.endpoint = endpoint
         self.proxy = proxy
         self.connectDurationMax = connectDurationMax
@@ -78,6 +81,7 @@ package struct ConnectionOpener: Sendable {
                     throw error
                 }
             }
+            .flatMapErrorThrowing { throw ConnectError($0, to: target) ?? $0 }
     }
 
     /// Names are looked up anew for each connection; an address needs no resolver, which costs threads.
@@ -93,6 +97,10 @@ package struct ConnectionOpener: Sendable {
             .connectTimeout(TimeAmount(self.connectDurationMax))
             .channelOption(.socketOption(.tcp_nodelay), value: 1)
             .channelOption(.writeBufferWaterMark, value: ConnectionOpener.waterMark)
+            .channelOption(
+                .recvAllocator,
+                value: FixedSizeRecvByteBufferAllocator(capacity: ConnectionOpener.readOctetCountMax)
+            )
         guard let delay = self.keepaliveDelay else { return bootstrap }
         let seconds = ChannelOptions.Types.SocketOption.Value(clamping: max(1, delay.components.seconds))
         return

@@ -5,6 +5,7 @@ import APNSSimulator
 import APNSWire
 import Foundation
 import OpenSSLTLS
+import TestSupport
 import Testing
 
 /// `send --transport http2` with the input, results and exit codes of the binary protocol.
@@ -47,6 +48,35 @@ import Testing
             },
             body
         )
+    }
+
+    @Test(arguments: ["http", "socks5"]) func `requests go through a proxy`(kind: String) async throws {
+        let path = try self.scene.write("few.jsonl", (1...20).map { SendScene.line($0) }.joined())
+        let (scene, arguments) = (self.scene, self.arguments(path))
+        try await Self.withService { simulator in
+            let proxy = try await ScriptedProxy.start(
+                kind == "http" ? .http : .socks5,
+                .open,
+                upstream: simulator.pushPort
+            )
+            let way = ["--proxy", "\(kind)://127.0.0.1:\(proxy.port)"]
+            let run = try await scene.send(arguments + way, port: simulator.pushPort)
+            #expect(run.ending.code == 0, "\(run.ending) \(run.error)")
+            #expect(!proxy.requests.isEmpty)
+            for device in 1...20 { #expect(try simulator.count(device) == 1) }
+            try await proxy.stop()
+        }
+    }
+
+    @Test func `a proxy that wants other credentials ends the run`() async throws {
+        let path = try self.scene.write("few.jsonl", SendScene.line(1))
+        let answer = "HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n"
+        let proxy = try await ScriptedProxy.start(.http, .say(answer), upstream: 1)
+        let way = ["--proxy", "http://127.0.0.1:\(proxy.port)"]
+        let run = try await self.scene.send(self.arguments(path) + way, port: 1)
+        #expect(run.ending.code == 77, "\(run.ending) \(run.error)")
+        #expect(run.error.contains("the proxy wants a user name and a password"))
+        try await proxy.stop()
     }
 
     @Test func `bad and dead ones are named, and every other one is processed once`() async throws {

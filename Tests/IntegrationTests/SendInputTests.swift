@@ -74,6 +74,23 @@ import Testing
         }
     }
 
+    @Test func `what came of a line does not wait for the next one`() async throws {
+        let ends = try SendExitTests.pipe()
+        let scene = self.scene
+        try await SendScene.withGateway { simulator in
+            let streams = Child.Streams(input: ends.reading, output: scene.path("out"), error: scene.path("err"))
+            let child = try Child(["send", "-", "--results", "-"] + scene.endpoint(simulator.gatewayPort), streams)
+            close(ends.reading)
+            #expect(write(ends.writing, "{}\n", 3) == 3)
+            while !scene.read("out").contains("invalid"), !child.hasEnded {
+                try await Task.sleep(for: .milliseconds(10))
+            }
+            #expect(!child.hasEnded)
+            close(ends.writing)
+            #expect(try await child.end().code == 1)
+        }
+    }
+
     @Test func `a slow pipe is sent as it comes`() async throws {
         let ends = try SendExitTests.pipe()
         let scene = self.scene

@@ -18,7 +18,7 @@ struct PackageManifest {
         let declaration =
             #/
             \.(target|executableTarget|testTarget|systemLibrary|macro|plugin)\(
-            \s*name:\s*"([^"]+)" (?:,\s*path:\s*"([^"]+)")?
+            \s*name:\s*"([^"]+)" (?:,\s*dependencies:\s*\[[^\]]*\])? (?:,\s*path:\s*"([^"]+)")?
             /#
         // A dependency on a target is spelled the same, in the list of dependencies of another.
         self.targets = text.matches(of: declaration).map {

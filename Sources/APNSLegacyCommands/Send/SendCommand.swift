@@ -53,9 +53,6 @@ public struct SendCommand: AsyncParsableCommand, Sendable {
         guard self.http2.p8Key == nil || self.endpoint.certificate == nil else {
             throw ValidationError("Say --certificate or --p8-key, not both.")
         }
-        guard self.http2.transport == .binary || self.endpoint.proxy == nil else {
-            throw ValidationError("--proxy is for the binary protocol only.")
-        }
     }
 
     /// Sends the batch.

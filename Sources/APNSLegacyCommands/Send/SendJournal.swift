@@ -127,6 +127,9 @@ final class SendJournal {
         return self.pending.utf8.count >= SendJournal.pendingOctetCountMax
     }
 
+    /// Whether something is recorded that the system does not have.
+    var isFlushDue: Bool { self.run != nil || self.spared != nil || !self.pending.isEmpty }
+
     /// Gives what is recorded to the system.
     func flush() throws {
         self.putRun()

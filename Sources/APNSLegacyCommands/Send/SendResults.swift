@@ -29,8 +29,8 @@ struct SendResults: ~Copyable {
     private static let groupCountMax: UInt64 = 65_536
     private static let groupDuration = Duration.milliseconds(50)
 
-    /// Results wait no longer than this to be given to the system, while others come.
-    private static let flushDelay = Duration.milliseconds(20)
+    /// Results wait no longer than about twice this to be given to the system.
+    static let flushDelay = Duration.milliseconds(20)
 
     /// Opens the results file.
     ///
@@ -163,6 +163,9 @@ struct SendResults: ~Copyable {
         let line = UInt64(problem.lineNumber)
         try self.record(line..<(line + 1), .invalid, status: nil, isDuplicate: false)
     }
+
+    /// Whether something waits to be given to the system.
+    var isFlushDue: Bool { self.writer.octetCount > 0 || self.journal?.isFlushDue ?? false }
 
     /// Gives everything to the system when some time has passed.
     mutating func flushWhenDue() throws {

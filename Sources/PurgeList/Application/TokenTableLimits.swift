@@ -16,6 +16,7 @@ enum TokenTableLimits {
     /// How long the lock is left to others once it was held.
     ///
     /// - Parameter lock: for how long it was held, as when the disk is slow to take a commit.
+    /// - Returns: longer than the pauses between the tries of those who wait.
     static func pauseDuration(after lock: Duration) -> Duration {
         switch lock {
         case ...Duration.milliseconds(125): .milliseconds(27)

@@ -20,7 +20,6 @@ import Testing
                 ["--transport", "http2", "--topic", "a", "--certificate", "c.pem"] + key,
                 "--certificate or --p8-key, not both"
             ),
-            (["--transport", "http2", "--proxy", "http://proxy:1"], "--proxy is for the binary protocol only"),
             (["--transport", "http2", "--push-type", "lert"], "--push-type"),
             (["--transport", "http3"], "--transport"),
         ] as [([String], String)]

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import NIOConcurrencyHelpers
-import NIOCore
+package import NIOCore
 import NIOPosix
 
 /// A proxy on loopback that answers as told, and joins the two ends where that is the answer.
-final class ScriptedProxy: Sendable {
+package final class ScriptedProxy: Sendable {
     /// What it does with a request.
-    enum Answer: Sendable {
+    package enum Answer: Sendable {
         /// Opens the way.
         case open
         /// Says this and closes.
@@ -18,14 +18,14 @@ final class ScriptedProxy: Sendable {
         case close
     }
 
-    enum Kind: Sendable {
+    package enum Kind: Sendable {
         case http
         case socks5
     }
 
-    let port: Int
+    package let port: Int
     /// Succeeds with the first request; fails when the proxy is stopped before, or after 20 seconds.
-    let asked: EventLoopFuture<Void>
+    package let asked: EventLoopFuture<Void>
     private let first: EventLoopPromise<Void>
     private let listener: any Channel
     private let seen: NIOLockedValueBox<[String]>
@@ -39,10 +39,10 @@ final class ScriptedProxy: Sendable {
     }
 
     /// The requests, as text.
-    var requests: [String] { self.seen.withLockedValue { $0 } }
+    package var requests: [String] { self.seen.withLockedValue { $0 } }
 
     /// Starts one; it opens ways to the port `upstream` on loopback, whatever is asked for.
-    static func start(_ kind: Kind, _ answer: Answer, upstream: Int) async throws -> ScriptedProxy {
+    package static func start(_ kind: Kind, _ answer: Answer, upstream: Int) async throws -> ScriptedProxy {
         let seen = NIOLockedValueBox<[String]>([])
         let first = MultiThreadedEventLoopGroup.singleton.next().makePromise(of: Void.self)
         let timer = first.futureResult.eventLoop.scheduleTask(in: .seconds(20)) {
@@ -61,7 +61,7 @@ final class ScriptedProxy: Sendable {
         return ScriptedProxy(listener: listener, seen: seen, first: first)
     }
 
-    func stop() async throws {
+    package func stop() async throws {
         self.first.fail(ChannelError.ioOnClosedChannel)
         try await self.listener.close()
     }
