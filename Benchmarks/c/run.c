@@ -4,6 +4,7 @@
 
 #include <getopt.h>
 #include <netdb.h>
+#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
@@ -54,7 +55,8 @@ static void read_options(struct run *run, int count, char **arguments) {
         {"host", required_argument, NULL, 'h'},        {"port", required_argument, NULL, 'p'},
         {"certificate", required_argument, NULL, 'c'}, {"key", required_argument, NULL, 'k'},
         {"trust", required_argument, NULL, 't'},       {"count", required_argument, NULL, 'n'},
-        {"window", required_argument, NULL, 'w'},      {NULL, 0, NULL, 0},
+        {"window", required_argument, NULL, 'w'},      {"token", required_argument, NULL, 'd'},
+        {NULL, 0, NULL, 0},
     };
     run->host = "127.0.0.1";
     run->window = WINDOW_FRAMES;
@@ -67,12 +69,27 @@ static void read_options(struct run *run, int count, char **arguments) {
         case 't': run->trust = optarg; break;
         case 'n': run->count = frame_count(optarg); break;
         case 'w': run->window = frame_count(optarg); break;
+        case 'd': run->token = optarg; break;
         default: exit(64);
         }
     }
     if (!run->port || !run->certificate || !run->key || !run->trust || run->count == 0) {
-        fail("Wanted: --port N --certificate FILE --key FILE --trust FILE --count N [--host NAME] [--window N]");
+        fail("Wanted: --port N --certificate FILE --key FILE --trust FILE --count N [--host NAME] [--window N] "
+             "[--token HEX]");
     }
+}
+
+// Fills the table with random tokens, or with the one that was asked for.
+static void fill_tokens(struct run *run) {
+    if (run->token == NULL) {
+        if (RAND_bytes(&run->tokens[0][0], sizeof run->tokens) != 1) fail("No random octets.");
+        return;
+    }
+    size_t count = 0;
+    if (OPENSSL_hexstr2buf_ex(run->tokens[0], TOKEN_OCTETS, &count, run->token, '\0') != 1 || count != TOKEN_OCTETS) {
+        fail("--token wants 64 hexadecimal digits.");
+    }
+    for (size_t index = 1; index < TOKEN_COUNT; index++) memcpy(run->tokens[index], run->tokens[0], TOKEN_OCTETS);
 }
 
 static int connect_socket(const char *host, const char *port) {
@@ -120,7 +137,7 @@ void run_open(struct run *run, int count, char **arguments) {
     memset(run, 0, sizeof *run);
     read_options(run, count, arguments);
     signal(SIGPIPE, SIG_IGN);
-    if (RAND_bytes(&run->tokens[0][0], sizeof run->tokens) != 1) fail("No random octets.");
+    fill_tokens(run);
     memset(run->payload, 'x', sizeof run->payload);
     memcpy(run->payload, "{\"aps\":{\"alert\":\"", 17);
     memcpy(run->payload + PAYLOAD_OCTETS - 3, "\"}}", 3);

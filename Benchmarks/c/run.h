@@ -24,6 +24,8 @@ struct run {
     const char *certificate;
     const char *key;
     const char *trust;
+    // The one token of all frames, in hexadecimal digits; NULL for random ones.
+    const char *token;
     uint32_t count;
     // How many frames may be unproved, for the client that proves them.
     uint32_t window;

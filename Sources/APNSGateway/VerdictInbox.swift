@@ -3,6 +3,7 @@
 import APNSSession
 import NIOConcurrencyHelpers
 import NIOCore
+import NIOPosix
 
 /// Verdicts on their way from any thread to the event loop of their connection, many at a time.
 final class VerdictInbox: Sendable {
@@ -32,8 +33,15 @@ final class VerdictInbox: Sendable {
             waiting.verdicts.append((number, verdict))
             return waiting.verdicts.count == 1
         }
-        // Never at once, even on the event loop itself: the backend may still be inside its call.
-        if isFirst { self.eventLoop.execute { self.empty() } }
+        guard isFirst else { return }
+        // Where another event loop is at work, not before it has done all it has to do now: to wake this one costs a
+        // system call, and it would take a verdict or two each time.
+        if let present = MultiThreadedEventLoopGroup.currentEventLoop, present !== self.eventLoop {
+            present.execute { self.eventLoop.execute { self.empty() } }
+        } else {
+            // Never at once, even on the event loop itself: the backend may still be inside its call.
+            self.eventLoop.execute { self.empty() }
+        }
     }
 
     private func empty() {

@@ -78,13 +78,13 @@ final class PushConnection: ChannelInboundHandler {
     /// - Returns: whether there was room.
     func write(_ push: PendingPush, authorization: String?) -> Bool {
         guard !self.isOver, !self.isClosing, self.streams.room > 0, !self.window.isExhausted else { return false }
-        let request = push.submission.request
         var push = push
         push.attempts += 1
         let number = self.streams.open(push)
-        self.headers.write(request, authorization: authorization, stream: number, to: &self.outgoing)
-        if self.window.begin(number, request.payload) {
-            self.outgoing.writeData(number, request.payload, isEnd: true)
+        let submission = push.submission
+        self.headers.write(submission.request, authorization: authorization, stream: number, to: &self.outgoing)
+        if self.window.begin(number, submission.request.payload) {
+            self.outgoing.writeData(number, submission.request.payload, isEnd: true)
         } else {
             self.writePieces()
         }

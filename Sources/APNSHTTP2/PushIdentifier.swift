@@ -50,7 +50,7 @@ public struct PushIdentifier: Hashable, Sendable {
         self.low = words.1
     }
 
-    private static let characterCount = 36
+    static let characterCount = 36
     /// Where the second half begins: behind 16 digits and two dashes, at the third.
     private static let middle = 18
     private static let dashes: Set<Int> = [8, 13, 18, 23]
@@ -60,18 +60,22 @@ extension PushIdentifier: CustomStringConvertible {
     /// The canonical text.
     public var description: String {
         String(unsafeUninitializedCapacity: Self.characterCount) { target in
-            var position = 0
-            for shift in stride(from: 124, through: 0, by: -4) {
-                let word = shift >= 64 ? self.high >> (shift - 64) : self.low >> shift
-                let digit = UInt8(truncatingIfNeeded: word & 15)
-                target.initializeElement(at: position, to: digit + (digit < 10 ? 48 : 87))
+            self.writeText(to: UnsafeMutableRawBufferPointer(target))
+            return Self.characterCount
+        }
+    }
+
+    /// Writes the canonical text.
+    func writeText(to target: UnsafeMutableRawBufferPointer) {
+        var position = 0
+        for index in 0..<16 {
+            let word = index < 8 ? self.high : self.low
+            HexadecimalText.write(UInt8(truncatingIfNeeded: word >> (56 - 8 * (index & 7))), to: target, at: position)
+            position += 2
+            if index == 3 || index == 5 || index == 7 || index == 9 {
+                target[position] = UInt8(ascii: "-")
                 position += 1
-                if position == 8 || position == 13 || position == 18 || position == 23 {
-                    target.initializeElement(at: position, to: UInt8(ascii: "-"))
-                    position += 1
-                }
             }
-            return position
         }
     }
 }

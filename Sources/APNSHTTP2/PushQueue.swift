@@ -109,8 +109,9 @@ final class PushQueue: Sendable {
     func take(_ countMax: Int, lane: Int) -> [PendingPush] {
         self.state.withLockedValue { state in
             let count = min(countMax, state.pending.count)
-            let taken = Array(state.pending.prefix(count))
-            state.pending.removeFirst(count)
+            var taken: [PendingPush] = []
+            taken.reserveCapacity(count)
+            for _ in 0..<count { taken.append(state.pending.removeFirst()) }
             state.lanes[lane] = count < countMax ? .hungry : .busy
             return taken
         }

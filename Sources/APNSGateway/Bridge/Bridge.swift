@@ -106,8 +106,13 @@ final class Bridge: Sendable {
     }
 
     private func receive(_ answer: UpstreamAnswer, _ before: Airborne) {
+        if case .answered = answer { self.observer.answered(after: NIODeadline.now() - before.sentAt) }
+        if answer.isAcceptance {
+            // Nearly every answer: a copy that could be sent again, and random numbers, would cost more than the rest.
+            self.end(before, .accepted, answer)
+            return
+        }
         var airborne = before
-        if case .answered = answer { self.observer.answered(after: NIODeadline.now() - airborne.sentAt) }
         let action = airborne.flight.receive(
             answer,
             to: &airborne.request,
@@ -151,14 +156,10 @@ final class Bridge: Sendable {
 
     private func settle(_ airborne: Airborne, _ ending: FlightEnding) {
         self.observer.ended(ending.cause)
+        // Each random number costs a system call.
+        let jitter = ending.verdict == .accepted ? 0 : Double.random(in: 0...1)
         let (target, inFlightCount) = self.state.withLockedValue { state in
-            let target = state.end(
-                airborne.number,
-                from: airborne.origin,
-                ending,
-                now: Self.now,
-                jitter: .random(in: 0...1)
-            )
+            let target = state.end(airborne.number, from: airborne.origin, ending, now: Self.now, jitter: jitter)
             return (target, state.inFlightCount)
         }
         self.observer.inFlight(inFlightCount)

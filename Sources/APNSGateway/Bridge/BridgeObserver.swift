@@ -6,6 +6,8 @@ import NIOCore
 /// What can be counted at a bridge, as swift-metrics.
 struct BridgeObserver: Sendable {
     private let endings: [FlightEnding.Cause: Counter]
+    /// That of nearly all, which needs no look-up.
+    private let accepted: Counter?
     private let flights: Gauge
     private let latency: Timer
     private let again: Counter
@@ -20,12 +22,16 @@ struct BridgeObserver: Sendable {
             )
         }
         self.endings = endings
+        self.accepted = endings[.accepted]
         self.flights = Gauge(label: "push.bridge.inflight", dimensions: dimensions)
         self.latency = Timer(label: "push.bridge.upstream.duration", dimensions: dimensions)
         self.again = Counter(label: "push.bridge.sent.again", dimensions: dimensions)
     }
 
-    func ended(_ cause: FlightEnding.Cause) { self.endings[cause]?.increment() }
+    func ended(_ cause: FlightEnding.Cause) {
+        let counter = cause == .accepted ? self.accepted : self.endings[cause]
+        counter?.increment()
+    }
 
     func inFlight(_ count: Int) { self.flights.record(count) }
 

@@ -36,9 +36,13 @@ struct DeliveryLedger {
         var firstNumber: UInt64 = 1
         var rows: Deque<Row> = []
 
-        subscript(number: UInt64) -> Row? {
-            guard number >= self.firstNumber, number - self.firstNumber < UInt64(self.rows.count) else { return nil }
-            return self.rows[Int(number - self.firstNumber)]
+        /// - Returns: whether the notification was on its way as this flight.
+        mutating func end(_ number: UInt64, _ flight: FlightNumber, _ state: Row.State) -> Bool {
+            guard number >= self.firstNumber, number - self.firstNumber < UInt64(self.rows.count),
+                self.rows[Int(number - self.firstNumber)].state == .flying(flight)
+            else { return false }
+            self.end(number, state)
+            return true
         }
 
         mutating func end(_ number: UInt64, _ state: Row.State) {
@@ -103,10 +107,10 @@ struct DeliveryLedger {
     /// - Returns: where the verdict goes now, `nil` for nowhere.
     mutating func end(_ flight: FlightNumber, from origin: FlightOrigin, _ verdict: Verdict) -> FlightOrigin? {
         if self.swallowSet.end(flight, verdict) { return nil }
-        let target = self.adopted.removeValue(forKey: flight) ?? origin
-        guard self.connections[target.connection]?[target.number]?.state == .flying(flight) else { return nil }
-        self.connections[target.connection]?.end(target.number, verdict.isDelivery ? .delivered(verdict) : .failed)
-        return target
+        let target = (self.adopted.isEmpty ? nil : self.adopted.removeValue(forKey: flight)) ?? origin
+        let state: Row.State = verdict.isDelivery ? .delivered(verdict) : .failed
+        let isEnded = self.connections[target.connection]?.end(target.number, flight, state) ?? false
+        return isEnded ? target : nil
     }
 
     /// Takes it that a connection ends, and that its provider learns which message was the first not taken.

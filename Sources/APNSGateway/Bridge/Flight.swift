@@ -46,7 +46,7 @@ struct Flight: Hashable, Sendable {
         jitter: Double
     ) -> OnAnswer {
         switch AnswerMeaning(answer, topic: request.topic, now: date) {
-        case .accepted: return .end(FlightEnding(.accepted, .accepted))
+        case .accepted: return .end(.accepted)
         case .dead(let time): return .end(FlightEnding(.dead, .dead, deadSince: time))
         case .rejected(let status): return .end(.rejected(status, .rejected))
         case .misconfigured(let status): return .end(.rejected(status, .misconfigured))
@@ -147,6 +147,8 @@ struct FlightEnding: Hashable, Sendable {
         self.cause = cause
         self.deadSince = deadSince
     }
+
+    static let accepted = FlightEnding(.accepted, .accepted)
 
     static func rejected(_ status: UInt8, _ cause: Cause) -> FlightEnding {
         FlightEnding(.rejected(ErrorResponse.Status(rawValue: status)), cause)

@@ -77,7 +77,7 @@ struct SwallowSet {
     ///
     /// - Returns: whether it was in here.
     mutating func end(_ flight: FlightNumber, _ verdict: Verdict) -> Bool {
-        guard let (key, serial) = self.flying.removeValue(forKey: flight) else { return false }
+        guard !self.flying.isEmpty, let (key, serial) = self.flying.removeValue(forKey: flight) else { return false }
         guard let index = self.entries[key]?.firstIndex(where: { $0.serial == serial }) else { return false }
         if verdict.isDelivery {
             self.entries[key]?[index].fate = .delivered(verdict)

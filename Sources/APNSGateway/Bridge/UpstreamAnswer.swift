@@ -17,6 +17,12 @@ public enum UpstreamAnswer: Hashable, Sendable {
 
     /// The service does not let the gateway in, so that another try is of no use until somebody changes something.
     case notPermitted(detail: String)
+
+    /// Whether the service took the notification.
+    var isAcceptance: Bool {
+        guard case .answered(200..<300, _, _) = self else { return false }
+        return true
+    }
 }
 
 /// What an answer means for the provider.
@@ -73,10 +79,10 @@ extension AnswerMeaning {
     ///   - now: the time in seconds since 1970 (UTC).
     package init(_ answer: UpstreamAnswer, topic: String?, now: UInt32) {
         switch answer {
+        case _ where answer.isAcceptance: self = .accepted
         case .unprocessed: self = .passing(.unprocessed)
         case .lost: self = .passing(.unknown)
         case .notPermitted: self = .credentialFault
-        case .answered(let status, _, _) where (200..<300).contains(status): self = .accepted
         case .answered(let status, let reason, let timestamp):
             self =
                 Self.byReason(reason ?? "", topic: topic, deadSince: Self.time(timestamp, now: now))

@@ -191,6 +191,8 @@ public final class SQLiteFeedbackStore: FeedbackRecorder, Sendable {
     ///   - token: the token.
     ///   - list: whose list.
     public func forget(_ token: DeviceToken, in list: FeedbackListName) {
+        // Most lists are empty, and this is asked for each notification.
+        guard self.books.withLockedValue({ $0.count > 0 }) else { return }
         self.remove([token: nil], in: list)
     }
 

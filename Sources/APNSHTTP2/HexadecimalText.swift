@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+
+/// Lower-case hexadecimal digits, written where they belong: a string for each request costs more than its header.
+enum HexadecimalText {
+    /// Writes the two digits of an octet.
+    static func write(_ octet: UInt8, to target: UnsafeMutableRawBufferPointer, at position: Int) {
+        target[position] = self.digit(octet >> 4)
+        target[position + 1] = self.digit(octet & 15)
+    }
+
+    private static func digit(_ value: UInt8) -> UInt8 {
+        value < 10 ? UInt8(ascii: "0") &+ value : UInt8(ascii: "a") &- 10 &+ value
+    }
+}
+
+extension [UInt8] {
+    mutating func appendHexadecimal(_ token: DeviceToken) {
+        self.append(octetCount: 2 * token.octetCount) { target in
+            token.withUnsafeBytes { octets in
+                for (index, octet) in octets.enumerated() { HexadecimalText.write(octet, to: target, at: 2 * index) }
+            }
+        }
+    }
+
+    mutating func appendText(of identifier: PushIdentifier) {
+        self.append(octetCount: PushIdentifier.characterCount) { identifier.writeText(to: $0) }
+    }
+
+    private mutating func append(octetCount: Int, _ fill: (UnsafeMutableRawBufferPointer) -> Void) {
+        let start = self.count
+        self.append(contentsOf: repeatElement(0, count: octetCount))
+        self.withUnsafeMutableBytes { fill(UnsafeMutableRawBufferPointer(rebasing: $0[start...])) }
+    }
+}
