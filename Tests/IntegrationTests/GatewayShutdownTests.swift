@@ -50,7 +50,8 @@ import Testing
                         try await gateway.connect { provider in
                             let first = index * Self.countEach + 1
                             provider.push(try GatewayProgram.frames(first...first + Self.countEach - 1))
-                            let octets = try await provider.end().octets
+                            // It comes after the load and the shutdown.
+                            let octets = try await provider.end(within: .seconds(90)).octets
                             guard let taken = try Self.known(index, octets) else { return }
                             known.withLockedValue { $0.formUnion(taken) }
                         }
