@@ -19,7 +19,7 @@ package struct ListenError: Error, Hashable, CustomStringConvertible {
                 case EADDRNOTAVAIL: "this machine has no such address (\(text)). Choose one that it has."
                 default: "\(text)."
                 }
-        case is SocketAddressError:
+        case is SocketAddressError, is SocketAddressError.UnknownHost:
             self.description = "it is no address or host name of this machine. Check its spelling."
         default: self.description = "\(error)"
         }

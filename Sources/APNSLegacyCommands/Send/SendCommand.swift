@@ -76,8 +76,8 @@ public struct SendCommand: AsyncParsableCommand, Sendable {
 
         Results go to the file of --results, and without it those that were not accepted to standard output: one \
         JSON object a line with line, id, token, outcome, status, attempts, possibleDuplicate, reason. Outcomes are \
-        accepted (proved), rejected (with the gateway's status), indeterminate (written, but the connection died without \
-        a word), unsent (safe to send again), invalid (refused before sending) and suppressed (the token is on the \
+        accepted (proved), rejected (with the gateway's status), indeterminate (written, but the connection died \
+        without a word), unsent (safe to send again), invalid (refused before sending) and suppressed (the token is on the \
         purge list, or was rejected earlier in this run).
 
         With --transport http2 the batch goes to Apple's HTTP/2 provider API, or to a service that speaks it; input, \
