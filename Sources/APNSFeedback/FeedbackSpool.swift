@@ -22,6 +22,11 @@ public struct FeedbackSpool: Hashable, Sendable {
         self.folder = folder
         guard mkdir(folder, 0o700) != 0 else { return }
         guard errno == EEXIST else { throw SpoolError.current("open", folder) }
+        var status = stat()
+        guard stat(folder, &status) == 0 else { throw SpoolError.current("open", folder) }
+        guard status.st_mode & S_IFMT == S_IFDIR else {
+            throw SpoolError.cannotCreate(path: folder, detail: String(cString: strerror(ENOTDIR)))
+        }
     }
 
     /// Takes the lock of a topic and environment.

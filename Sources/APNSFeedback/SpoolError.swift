@@ -30,7 +30,7 @@ extension SpoolError: CustomStringConvertible {
     public var description: String {
         switch self {
         case .held(let path, let holder):
-            "Another drain is at work\(holder.map { ": process \($0)" } ?? "") holds \(path). "
+            "Another drain is at work; \(holder.map { "process \($0)" } ?? "it") holds \(path). "
                 + "Two at a time would share the list between them; run again when it is done."
         case .cannotCreate(let path, let detail):
             "Cannot open \(path): \(detail). The folder of the spool must be there, and this user must be allowed to "

@@ -17,14 +17,16 @@ public final class SpoolLock: Sendable {
     /// - Parameter path: the lock file, which is made where it is not there.
     /// - Throws: ``SpoolError/held(path:holder:)`` where another has it, or that the file cannot be opened.
     public init(path: String) throws {
-        self.file = try SpoolFile(path: path, O_RDWR | O_CREAT)
-        while flock(self.file.descriptor, LOCK_EX | LOCK_NB) != 0 {
+        let file = try SpoolFile(path: path, O_RDWR | O_CREAT)
+        while flock(file.descriptor, LOCK_EX | LOCK_NB) != 0 {
             if errno == EINTR { continue }
             guard errno == EWOULDBLOCK else { throw SpoolError.current("lock", path) }
-            let content = try self.file.read(octetCount: Self.contentOctetCountMax, at: 0)
+            let content = try file.read(octetCount: Self.contentOctetCountMax, at: 0)
             let text = String(decoding: content.prefix { $0 != 0x0A }, as: UTF8.self)
             throw SpoolError.held(path: path, holder: Int32(text))
         }
+        // Only now: an object that is not whole has no `deinit`, which would empty the file of the one that holds it.
+        self.file = file
         try self.file.truncate(to: 0)
         try self.file.write(Array("\(getpid())\n".utf8))
     }

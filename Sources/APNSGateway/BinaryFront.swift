@@ -19,6 +19,8 @@ public final class BinaryFront: Service, Sendable {
     private let group: any EventLoopGroup
     private let logger: Logger
     private let life: ServerLife
+    private let observer = GatewayObserver()
+    private let door: FrontDoor
     private let tls = NIOLockedValueBox<TLSContext?>(nil)
 
     /// Makes a front that does not listen yet.
@@ -27,7 +29,7 @@ public final class BinaryFront: Service, Sendable {
     ///   - configuration: where it listens, whom it lets in, and what it puts up with.
     ///   - backend: where the notifications go.
     ///   - eventLoopGroup: by default NIO's own.
-    ///   - logger: is told of connections, at debug level.
+    ///   - logger: is told of connections, at debug level, and of refusals with their reasons.
     public init(
         configuration: BinaryFrontConfiguration,
         backend: any DeliveryBackend,
@@ -38,10 +40,19 @@ public final class BinaryFront: Service, Sendable {
         self.backend = backend
         self.group = eventLoopGroup
         self.logger = logger
+        let (count, strangerCount) = (configuration.connectionCountMax, configuration.strangerCountMax)
         self.life = ServerLife(
             group: eventLoopGroup,
-            connectionCountMax: configuration.connectionCountMax,
+            connectionCountMax: count,
+            strangerCountMax: strangerCount,
             faults: GatewayError.lifeFaults
+        )
+        self.door = FrontDoor(
+            self.life.registry,
+            countMax: count,
+            strangerCountMax: strangerCount,
+            observer: self.observer,
+            refusals: RefusalLog(logger)
         )
     }
 
@@ -88,7 +99,6 @@ public final class BinaryFront: Service, Sendable {
     private func bind() throws -> EventLoopFuture<any Channel> {
         let first = try self.configuration.tlsContext()
         self.tls.withLockedValue { $0 = $0 ?? first }
-        let observer = GatewayObserver()
         return ServerBootstrap(group: self.group)
             .serverChannelOption(.backlog, value: 256)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
@@ -97,12 +107,9 @@ public final class BinaryFront: Service, Sendable {
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
             .childChannelOption(.recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: 65_536))
             .childChannelInitializer {
-                [configuration, backend, registry = self.life.registry, logger, tls = self.tls] channel in
+                [configuration, backend, observer, door, logger, tls = self.tls] channel in
                 channel.eventLoop.makeCompletedFuture {
-                    guard let number = registry.add(channel) else {
-                        observer.connectionRefused()
-                        throw ChannelError.operationUnsupported
-                    }
+                    let number = try door.enter(channel)
                     let pacer = ReadingPacer()
                     let tls = try TLSHandler(serverContext: tls.withLockedValue { $0 ?? first })
                     let front = BinaryFrontHandler(
@@ -110,6 +117,7 @@ public final class BinaryFront: Service, Sendable {
                         configuration: configuration,
                         backend: backend,
                         observer: observer,
+                        door: door,
                         pacer: pacer,
                         tls: tls,
                         eventLoop: channel.eventLoop,

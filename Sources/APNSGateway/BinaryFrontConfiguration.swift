@@ -61,6 +61,12 @@ public struct BinaryFrontConfiguration: Sendable {
     /// By default 1024.
     public var connectionCountMax = 1024
 
+    /// How many connections of one address, or of one /64 network of IPv6, may be there that have not proved who they
+    /// are; more are closed as they come.
+    ///
+    /// `nil`, the default, for a quarter of ``connectionCountMax``: so nobody keeps all others out by connecting alone.
+    public var unprovedCountMaxPerAddress: Int?
+
     /// How long a handshake may take; by default 10 seconds.
     public var handshakeTimeout = Duration.seconds(10)
 
@@ -70,6 +76,12 @@ public struct BinaryFrontConfiguration: Sendable {
     /// `nil` for any time.
     public var idleTimeout: Duration? = .seconds(86_400)
 
+    /// How long a notification may be without a verdict; by default 5 minutes.
+    ///
+    /// Then its provider is told that the service shuts down, with the last one accepted, as if the backend had said
+    /// so. Looked after four times in that time, so that it may take a quarter longer. `nil` for any time.
+    public var verdictTimeout: Duration? = .seconds(300)
+
     /// How many octets are read and thrown away behind an error response; by default 64 MiB.
     public var drainOctetCountMax = GatewaySession.drainOctetCountMaxDefault
 
@@ -77,6 +89,8 @@ public struct BinaryFrontConfiguration: Sendable {
     public var drainDuration = Duration.seconds(5)
 
     /// How long a graceful shutdown may take before connections are cut; by default 30 seconds.
+    ///
+    /// Where it is told to providers, what has no verdict in the first four fifths is told as not taken.
     public var shutdownDuration = Duration.seconds(30)
 
     /// Whether a shutdown is told to providers with status 10; by default it is.
@@ -93,6 +107,10 @@ public struct BinaryFrontConfiguration: Sendable {
     public init(identity: TLSIdentity, clientTrust: TLSTrust) {
         self.identity = identity
         self.clientTrust = clientTrust
+    }
+
+    var strangerCountMax: Int {
+        FrontDoor.strangerCountMax(self.unprovedCountMaxPerAddress, of: self.connectionCountMax)
     }
 
     func tlsContext() throws(GatewayError) -> TLSContext {

@@ -33,6 +33,7 @@ final class BinaryFrontHandler: ChannelDuplexHandler {
     private let configuration: BinaryFrontConfiguration
     private let backend: any DeliveryBackend
     private let observer: GatewayObserver
+    private let door: FrontDoor
     private let inbox: VerdictInbox
     private let pacer: ReadingPacer
     private let tls: TLSHandler
@@ -48,12 +49,16 @@ final class BinaryFrontHandler: ChannelDuplexHandler {
     private var lastReadAt = NIODeadline.now()
     private var idleTimer: Scheduled<Void>?
     private var endTimer: Scheduled<Void>?
+    private var verdictTimer: Scheduled<Void>?
+    /// The message that has waited for its verdict longest, as far as was looked, and since when.
+    private var oldest: (number: UInt64, since: NIODeadline)?
 
     init(
         number: UInt64,
         configuration: BinaryFrontConfiguration,
         backend: any DeliveryBackend,
         observer: GatewayObserver,
+        door: FrontDoor,
         pacer: ReadingPacer,
         tls: TLSHandler,
         eventLoop: any EventLoop,
@@ -63,6 +68,7 @@ final class BinaryFrontHandler: ChannelDuplexHandler {
         self.configuration = configuration
         self.backend = backend
         self.observer = observer
+        self.door = door
         self.inbox = VerdictInbox(eventLoop: eventLoop)
         self.pacer = pacer
         self.tls = tls
@@ -84,6 +90,7 @@ final class BinaryFrontHandler: ChannelDuplexHandler {
     func channelInactive(context: ChannelHandlerContext) {
         self.idleTimer?.cancel()
         self.endTimer?.cancel()
+        self.verdictTimer?.cancel()
         self.inbox.deliver(to: nil)
         self.intake.session.connectionLost()
         self.reportAccepted(octetCount: 0)
@@ -99,7 +106,7 @@ final class BinaryFrontHandler: ChannelDuplexHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        if case .handshaking = self.phase { self.observer.connectionRefused() }
+        if case .handshaking = self.phase { self.door.handshakeFailed(context.channel, error) }
         self.logger.debug("connection failed", metadata: [LogKey.failure: "\(error)"])
         // TLS closes by itself; anything else has to be closed here.
         if !(error is TLSError) { context.close(promise: nil) }
@@ -130,7 +137,7 @@ extension BinaryFrontHandler {
             context.close(promise: nil)
             return
         }
-        let address = context.channel.remoteAddress.map { "\($0.ipAddress ?? "?"):\($0.port ?? 0)" } ?? "?"
+        let address = FrontDoor.address(of: context.channel)
         let identity = ProviderIdentity(certificate)
         let provider = ProviderConnection(
             number: self.number,
@@ -144,12 +151,14 @@ extension BinaryFrontHandler {
         case .admitted(let delivery):
             self.phase = .taking(delivery)
             if let pace = delivery.readingPace { self.pacer.setPace(pace, channel: context.channel) }
+            self.door.admit(self.number)
             self.observer.connectionOpened()
             self.logger.debug("provider connected", metadata: metadata)
             self.watchForIdleness(context)
+            self.watchForVerdicts(context)
         case .refused(let manner):
             self.phase = .closed
-            self.observer.connectionRefused()
+            self.door.refused()
             self.logger.debug("provider refused", metadata: metadata)
             self.carryOut(manner, drains: false, context: context)
         }
@@ -170,7 +179,7 @@ extension BinaryFrontHandler {
         case .draining(let delivery):
             self.intake.append(octets)
             self.discard(for: delivery)
-            self.run(self.intake.session.discarded(octetCount: octetCount), context: context)
+            self.run(self.intake.session.discarded(octetCount: octetCount), "it went on sending", context)
         case .handshaking, .closed: break
         }
     }
@@ -187,9 +196,27 @@ extension BinaryFrontHandler {
         switch self.intake.take(for: delivery, inbox: self.inbox) {
         case .drained: break
         case .stopped: self.isReadingStopped = true
-        case .awaitsEarlier: self.awaitEarlier(for: delivery, context: context)
-        case .finished(let ending): self.finish(ending, for: delivery, context: context)
+        case .awaitsEarlier:
+            self.logFault(context)
+            self.awaitEarlier(for: delivery, context: context)
+        case .finished(let ending):
+            self.logFault(context)
+            self.finish(ending, for: delivery, context: context)
         }
+    }
+
+    private func logFault(_ context: ChannelHandlerContext) {
+        if let fault = self.intake.fault { self.logCut("octets refused", "\(fault)", context) }
+    }
+
+    private func logCut(_ message: Logger.Message, _ reason: String, _ context: ChannelHandlerContext) {
+        self.door.refusals.log(
+            message,
+            [
+                LogKey.connection: "\(self.number)", LogKey.reason: "\(reason)",
+                LogKey.remoteAddress: "\(FrontDoor.address(of: context.channel))",
+            ]
+        )
     }
 
     private func reportAccepted(octetCount: Int) {
@@ -247,6 +274,38 @@ extension BinaryFrontHandler {
         self.reportAccepted(octetCount: 0)
     }
 
+    /// Looks now and then whether the oldest message has waited too long for its verdict.
+    private func watchForVerdicts(_ context: ChannelHandlerContext) {
+        guard let timeout = self.configuration.verdictTimeout.map(TimeAmount.init) else { return }
+        let interval = TimeAmount.nanoseconds(max(1_000_000, timeout.nanoseconds / 4))
+        self.verdictTimer = context.eventLoop.assumeIsolated().scheduleTask(in: interval) { [weak self] in
+            guard let self, let context = self.context else { return }
+            self.lookAtOldest(timeout, context)
+            self.watchForVerdicts(context)
+        }
+    }
+
+    private func lookAtOldest(_ timeout: TimeAmount, _ context: ChannelHandlerContext) {
+        guard self.intake.session.inFlightCount > 0 else {
+            self.oldest = nil
+            return
+        }
+        let (number, now) = (self.intake.session.acceptedCount + 1, NIODeadline.now())
+        guard let oldest = self.oldest, oldest.number == number else {
+            self.oldest = (number, now)
+            return
+        }
+        if now - oldest.since >= timeout { self.giveUp(context) }
+    }
+
+    /// Waits for no more verdicts: what has none was not taken, as far as the provider is told.
+    private func giveUp(_ context: ChannelHandlerContext) {
+        let count = self.intake.session.inFlightCount
+        guard count > 0 else { return }
+        self.logger.warning("verdicts overdue", metadata: [LogKey.count: "\(count)"])
+        self.settle([(self.intake.session.acceptedCount + 1, .serviceFault)])
+    }
+
     private func resume(for delivery: any DeliveryConnection, context: ChannelHandlerContext) {
         self.isReadingStopped = false
         self.take(for: delivery, context: context)
@@ -272,12 +331,25 @@ extension BinaryFrontHandler {
         switch self.phase {
         case .handshaking: context.close(promise: nil)
         case .taking(let delivery):
+            if shutdown.isAnnounced { self.giveUpInTime(context) }
             switch self.intake.session.shutDown(isAnnounced: shutdown.isAnnounced) {
             case .awaitEarlier: self.awaitEarlier(for: delivery, context: context)
             case .finish(let ending): self.finish(ending, for: delivery, context: context)
             case .none: break
             }
-        case .ending, .draining, .closed: break
+        case .ending:
+            if shutdown.isAnnounced { self.giveUpInTime(context) }
+        case .draining, .closed: break
+        }
+    }
+
+    /// Leaves time before the cut to tell the provider.
+    private func giveUpInTime(_ context: ChannelHandlerContext) {
+        self.verdictTimer?.cancel()
+        let delay = TimeAmount(self.configuration.shutdownDuration * 4 / 5)
+        self.verdictTimer = context.eventLoop.assumeIsolated().scheduleTask(in: delay) { [weak self] in
+            guard let self, let context = self.context else { return }
+            self.giveUp(context)
         }
     }
 
@@ -340,12 +412,14 @@ extension BinaryFrontHandler {
             in: TimeAmount(self.configuration.drainDuration)
         ) { [weak self] in
             guard let self, let context = self.context else { return }
-            self.run(self.intake.session.drainDeadlinePassed(), context: context)
+            self.run(self.intake.session.drainDeadlinePassed(), "it did not close in time", context)
         }
     }
 
-    private func run(_ action: GatewaySession.OnDrain, context: ChannelHandlerContext) {
-        if action == .close { self.cut(isReset: false, context: context) }
+    private func run(_ action: GatewaySession.OnDrain, _ reason: String, _ context: ChannelHandlerContext) {
+        guard action == .close else { return }
+        self.logCut("connection cut", "behind its end \(reason)", context)
+        self.cut(isReset: false, context: context)
     }
 
     private func close(_ context: ChannelHandlerContext) {

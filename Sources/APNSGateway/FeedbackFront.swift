@@ -19,6 +19,7 @@ public final class FeedbackFront: Service, Sendable {
     private let group: any EventLoopGroup
     private let logger: Logger
     private let life: ServerLife
+    private let door: FrontDoor
     private let tls = NIOLockedValueBox<TLSContext?>(nil)
 
     /// Makes a front that does not listen yet.
@@ -27,7 +28,7 @@ public final class FeedbackFront: Service, Sendable {
     ///   - configuration: where it listens, whom it lets in, and how it delivers.
     ///   - store: where the tuples are from.
     ///   - eventLoopGroup: by default NIO's own.
-    ///   - logger: is told of connections, at debug level.
+    ///   - logger: is told of connections, at debug level, and of refusals with their reasons.
     public init(
         configuration: FeedbackFrontConfiguration,
         store: any FeedbackStore,
@@ -38,10 +39,19 @@ public final class FeedbackFront: Service, Sendable {
         self.store = store
         self.group = eventLoopGroup
         self.logger = logger
+        let (count, strangerCount) = (configuration.connectionCountMax, configuration.strangerCountMax)
         self.life = ServerLife(
             group: eventLoopGroup,
-            connectionCountMax: configuration.connectionCountMax,
+            connectionCountMax: count,
+            strangerCountMax: strangerCount,
             faults: GatewayError.lifeFaults
+        )
+        self.door = FrontDoor(
+            self.life.registry,
+            countMax: count,
+            strangerCountMax: strangerCount,
+            observer: GatewayObserver(),
+            refusals: RefusalLog(logger)
         )
     }
 
@@ -94,14 +104,15 @@ public final class FeedbackFront: Service, Sendable {
             .childChannelOption(.allowRemoteHalfClosure, value: true)
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
             .childChannelInitializer {
-                [configuration, store, registry = self.life.registry, logger, tls = self.tls] channel in
+                [configuration, store, door, logger, tls = self.tls] channel in
                 channel.eventLoop.makeCompletedFuture {
-                    guard let number = registry.add(channel) else { throw ChannelError.operationUnsupported }
+                    let number = try door.enter(channel)
                     let tls = try TLSHandler(serverContext: tls.withLockedValue { $0 ?? first })
                     let handler = FeedbackFrontHandler(
                         number: number,
                         configuration: configuration,
                         store: store,
+                        door: door,
                         tls: tls,
                         logger: logger
                     )

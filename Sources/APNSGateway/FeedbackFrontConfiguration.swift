@@ -54,6 +54,12 @@ public struct FeedbackFrontConfiguration: Sendable {
     /// By default 256.
     public var connectionCountMax = 256
 
+    /// How many connections of one address, or of one /64 network of IPv6, may be there that have not proved who they
+    /// are; more are closed as they come.
+    ///
+    /// `nil`, the default, for a quarter of ``connectionCountMax``: so nobody keeps all others out by connecting alone.
+    public var unprovedCountMaxPerAddress: Int?
+
     /// How long a handshake may take; by default 10 seconds.
     public var handshakeTimeout = Duration.seconds(10)
 
@@ -68,6 +74,10 @@ public struct FeedbackFrontConfiguration: Sendable {
     public init(identity: TLSIdentity, clientTrust: TLSTrust) {
         self.identity = identity
         self.clientTrust = clientTrust
+    }
+
+    var strangerCountMax: Int {
+        FrontDoor.strangerCountMax(self.unprovedCountMaxPerAddress, of: self.connectionCountMax)
     }
 
     func tlsContext() throws(GatewayError) -> TLSContext {

@@ -32,6 +32,7 @@ final class FeedbackFrontHandler: ChannelDuplexHandler {
     private let number: UInt64
     private let configuration: FeedbackFrontConfiguration
     private let store: any FeedbackStore
+    private let door: FrontDoor
     private let tls: TLSHandler
     private var logger: Logger
 
@@ -52,12 +53,14 @@ final class FeedbackFrontHandler: ChannelDuplexHandler {
         number: UInt64,
         configuration: FeedbackFrontConfiguration,
         store: any FeedbackStore,
+        door: FrontDoor,
         tls: TLSHandler,
         logger: Logger
     ) {
         self.number = number
         self.configuration = configuration
         self.store = store
+        self.door = door
         self.tls = tls
         self.logger = logger
         self.logger[metadataKey: LogKey.connection] = "\(number)"
@@ -97,6 +100,7 @@ final class FeedbackFrontHandler: ChannelDuplexHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        if case .handshaking = self.phase { self.door.handshakeFailed(context.channel, error) }
         self.logger.debug("feedback connection failed", metadata: [LogKey.failure: "\(error)"])
         if error as? TLSError == .truncated, !self.configuration.requiresCloseNotify { self.acknowledge() }
         self.phase = .closed
@@ -127,7 +131,7 @@ final class FeedbackFrontHandler: ChannelDuplexHandler {
             context.close(promise: nil)
             return
         }
-        let address = context.channel.remoteAddress.map { "\($0.ipAddress ?? "?"):\($0.port ?? 0)" } ?? "?"
+        let address = FrontDoor.address(of: context.channel)
         let identity = ProviderIdentity(certificate)
         let provider = ProviderConnection(
             number: self.number,
@@ -139,10 +143,12 @@ final class FeedbackFrontHandler: ChannelDuplexHandler {
         let metadata: Logger.Metadata = [LogKey.remoteAddress: "\(address)", LogKey.topic: "\(identity.topic ?? "")"]
         guard let list = self.store.open(provider) else {
             self.phase = .closed
+            self.door.refused()
             self.logger.debug("feedback refused", metadata: metadata)
             context.close(promise: nil)
             return
         }
+        self.door.admit(self.number)
         self.logger.debug("feedback asked for", metadata: metadata)
         self.list = list
         self.manner = list.manner

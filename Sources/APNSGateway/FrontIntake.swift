@@ -25,6 +25,8 @@ struct FrontIntake: ~Copyable {
     private let payloadCheck: BinaryFrontConfiguration.PayloadCheck
     private let countsDiscarded: Bool
     private var octets = FrameOctets()
+    /// What is wrong with octets that are no message.
+    private(set) var fault: WireError?
 
     init(_ configuration: BinaryFrontConfiguration, requiresOrder: Bool) {
         self.session = GatewaySession(
@@ -81,6 +83,7 @@ struct FrontIntake: ~Copyable {
                         continue
                     }
                 } catch {
+                    self.fault = error
                     action = self.session.receive(error, command: raw.isEmpty ? nil : Command(rawValue: raw[taken]))
                 }
                 switch action {

@@ -6,15 +6,22 @@ import Metrics
 /// What can be counted at a front, as swift-metrics.
 struct GatewayObserver: Sendable {
     private let opened = Counter(label: "push.gateway.connections.opened")
-    private let refused = Counter(label: "push.gateway.connections.refused")
+    private let refused: [FrontDoor.Cause: Counter]
     private let closed = Counter(label: "push.gateway.connections.closed")
     private let accepted = Counter(label: "push.gateway.notifications.accepted")
     private let discarded = Counter(label: "push.gateway.notifications.discarded")
     private let octets = Counter(label: "push.gateway.received.octets")
 
+    init() {
+        let causes = FrontDoor.Cause.allCases.map { cause in
+            (cause, Counter(label: "push.gateway.connections.refused", dimensions: [("cause", cause.rawValue)]))
+        }
+        self.refused = Dictionary(uniqueKeysWithValues: causes)
+    }
+
     func connectionOpened() { self.opened.increment() }
 
-    func connectionRefused() { self.refused.increment() }
+    func connectionRefused(_ cause: FrontDoor.Cause) { self.refused[cause]?.increment() }
 
     func connectionClosed() { self.closed.increment() }
 
@@ -51,4 +58,6 @@ enum LogKey {
     static let fingerprint = "push.certificate.fingerprint"
     static let subject = "push.certificate.subject"
     static let duration = "push.refusal.duration"
+    static let pause = "push.feedback.pause"
+    static let leftOut = "push.refusal.leftout"
 }

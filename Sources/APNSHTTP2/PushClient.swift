@@ -44,6 +44,8 @@ public final class PushClient: Service, Sendable {
         logger: Logger = .current
     ) throws(PushError) {
         try configuration.check()
+        // What throws comes first: a promise that an unfinished client leaves behind would end the process.
+        let opener = try PushOpener(configuration)
         self.configuration = configuration
         self.group = eventLoopGroup
         let observer = PushObserver()
@@ -57,7 +59,7 @@ public final class PushClient: Service, Sendable {
         self.ended = ended
         self.shared = PushLane.Shared(
             configuration: configuration,
-            opener: try PushOpener(configuration),
+            opener: opener,
             queue: queue,
             tokens: configuration.providerToken.map { ProviderTokenSource(key: $0, now: configuration.clock) },
             observer: observer,

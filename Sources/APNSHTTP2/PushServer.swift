@@ -90,7 +90,7 @@ public final class PushServer: Service, Sendable {
     }
 
     private func prepare(_ channel: any Channel, _ context: TLSContext, _ judge: ProviderTokenJudge) throws {
-        guard let number = self.life.registry.add(channel) else { throw ChannelError.operationUnsupported }
+        guard case .taken(let number) = self.life.registry.add(channel) else { throw ChannelError.operationUnsupported }
         let tls = try TLSHandler(serverContext: context)
         let handler = PushServerHandler(
             number: number,

@@ -62,7 +62,7 @@ struct CommandFailure: Error, CustomStringConvertible {
         case let error as TokenTableError: self.init(error)
         case let error as GatewayError: self.init(error)
         case let error as PushError: self.init(error)
-        case let error as TLSError: self.init(.configuration, "\(error)")
+        case let error as TLSError: self.init(.configuration, "\(error)" + (error.remedy ?? ""))
         default: self.init(.software, "\(error)")
         }
     }
@@ -91,7 +91,7 @@ struct CommandFailure: Error, CustomStringConvertible {
     }
 
     private init(_ error: ProviderError) {
-        guard case .stopped(let ending, _) = error else {
+        guard case .stopped(let ending, let underlying) = error else {
             self.init(.configuration, "\(error)")
             return
         }
@@ -103,6 +103,6 @@ struct CommandFailure: Error, CustomStringConvertible {
             case .unavailable: .unavailable
             case .tooManyInvalidTokens: .dataError
             }
-        self.init(status, "\(error)")
+        self.init(status, "\(error)" + ((underlying as? TLSError)?.remedy ?? ""))
     }
 }

@@ -27,6 +27,8 @@ public struct GatewaySession: ~Copyable {
         case fault(ErrorResponse)
         /// The service has to stop.
         case shutdown
+        /// The gateway is not let in by the service, which is told as a shutdown behind what was taken.
+        case notPermitted
         /// Nothing is to be said.
         case silence
     }
@@ -145,7 +147,9 @@ extension GatewaySession {
         let response: ErrorResponse? =
             switch end.cause {
             case .fault(let response): response
-            case .shutdown: ErrorResponse(status: .shutdown, identifier: self.window.lastAcceptedIdentifier)
+            case .notPermitted where self.acceptedCount == 0: nil
+            case .shutdown, .notPermitted:
+                ErrorResponse(status: .shutdown, identifier: self.window.lastAcceptedIdentifier)
             case .silence: nil
             }
         self.state = end.isInputClosed ? .closed : .draining(octetCountLeft: self.drainOctetCountMax)
@@ -224,6 +228,7 @@ extension GatewaySession {
             let response = ErrorResponse(status: status, identifier: message.identifier)
             return self.end(at: number, message.isSimple ? .silence : .fault(response))
         case (_, .serviceFault): return self.end(at: number, .shutdown)
+        case (_, .notPermitted): return self.end(at: number, .notPermitted)
         case (_, .acceptedAsLast):
             self.window.truncate(from: number + 1)
             self.window.accept(number)

@@ -12,6 +12,9 @@ public enum Verdict: Hashable, Sendable {
     case rejected(ErrorResponse.Status)
     /// It was not taken for a reason that is not its own: the provider is told that the service shuts down.
     case serviceFault
+    /// It was not taken because the service does not let the gateway in: as ``serviceFault`` where something was taken
+    /// before it, else the connection closes without a word.
+    case notPermitted
     /// It was taken, and nothing that follows it will be: the provider is told that the service shuts down.
     case acceptedAsLast
 }

@@ -104,10 +104,11 @@ public struct ScriptedProvider: Sendable {
 
     /// Waits for the end of what comes.
     ///
+    /// - Parameter limit: for so long at most; 20 seconds by default.
     /// - Returns: how it ended.
-    /// - Throws: ``DeadlineExceeded`` where it did not after 20 seconds.
-    public func end() async throws -> Ending {
-        try await self.wait("the end") { $0.isEnded }
+    /// - Throws: ``DeadlineExceeded`` where it did not.
+    public func end(within limit: TimeAmount = .seconds(20)) async throws -> Ending {
+        try await self.wait("the end", within: limit) { $0.isEnded }
         return self.notes.current.ending
     }
 

@@ -4,41 +4,85 @@ import NIOConcurrencyHelpers
 package import NIOCore
 
 /// The open connections of a server.
+///
+/// Connections are strangers until they are admitted. Of one address there may be fewer strangers than connections, so
+/// that nobody can keep all others out by connecting and proving nothing.
 package final class ConnectionRegistry: Sendable {
+    /// What becomes of a connection that was accepted.
+    package enum Entry: Hashable, Sendable {
+        /// It has this number, from 1.
+        case taken(UInt64)
+        /// There are as many connections as there may be.
+        case full
+        /// There are as many strangers of its address as there may be.
+        case addressFull
+        /// The server takes no more connections.
+        case closed
+    }
+
+    private struct Open {
+        var channel: any Channel
+        /// `nil` when it is no stranger any more.
+        var stranger: AddressPrefix?
+    }
+
     private struct Connections {
-        var open: [UInt64: any Channel] = [:]
+        var open: [UInt64: Open] = [:]
+        var strangerCounts: [AddressPrefix: Int] = [:]
         var lastNumber: UInt64 = 0
         var isClosed = false
         var emptied: EventLoopPromise<Void>?
+
+        mutating func forget(_ stranger: AddressPrefix?) {
+            guard let stranger, let count = self.strangerCounts[stranger] else { return }
+            self.strangerCounts[stranger] = count > 1 ? count - 1 : nil
+        }
     }
 
     private let connections = NIOLockedValueBox(Connections())
     private let countMax: Int
+    private let strangerCountMax: Int
 
-    init(countMax: Int) {
+    /// - Parameters:
+    ///   - countMax: how many connections there may be.
+    ///   - strangerCountMax: how many strangers of one address there may be.
+    init(countMax: Int, strangerCountMax: Int) {
         self.countMax = countMax
+        self.strangerCountMax = strangerCountMax
     }
 
     package var count: Int { self.connections.withLockedValue(\.open.count) }
 
-    /// Takes a connection in until it closes.
+    /// Takes a connection in until it closes, as a stranger.
     ///
-    /// - Returns: its number from 1, or `nil` where there are as many as there may be, or the server closes.
-    package func add(_ channel: any Channel) -> UInt64? {
-        let number = self.connections.withLockedValue { connections -> UInt64? in
-            guard !connections.isClosed, connections.open.count < self.countMax else { return nil }
+    /// - Returns: what becomes of it; the caller closes it where it is not taken.
+    package func add(_ channel: any Channel) -> Entry {
+        let stranger = AddressPrefix(channel.remoteAddress)
+        let entry = self.connections.withLockedValue { connections -> Entry in
+            guard !connections.isClosed else { return .closed }
+            guard connections.open.count < self.countMax else { return .full }
+            guard connections.strangerCounts[stranger, default: 0] < self.strangerCountMax else { return .addressFull }
             connections.lastNumber += 1
-            connections.open[connections.lastNumber] = channel
-            return connections.lastNumber
+            connections.open[connections.lastNumber] = Open(channel: channel, stranger: stranger)
+            connections.strangerCounts[stranger, default: 0] += 1
+            return .taken(connections.lastNumber)
         }
-        guard let number else { return nil }
+        guard case .taken(let number) = entry else { return entry }
         channel.closeFuture.whenComplete { _ in self.remove(number) }
-        return number
+        return entry
+    }
+
+    /// Notes that a connection is no stranger any more.
+    package func admit(_ number: UInt64) {
+        self.connections.withLockedValue { connections in
+            connections.forget(connections.open[number]?.stranger)
+            connections.open[number]?.stranger = nil
+        }
     }
 
     private func remove(_ number: UInt64) {
         let emptied = self.connections.withLockedValue { connections -> EventLoopPromise<Void>? in
-            connections.open[number] = nil
+            connections.forget(connections.open.removeValue(forKey: number)?.stranger)
             guard connections.open.isEmpty else { return nil }
             defer { connections.emptied = nil }
             return connections.emptied
@@ -58,7 +102,7 @@ package final class ConnectionRegistry: Sendable {
 
     /// Sends an event to each connection, from the last handler of its pipeline on.
     package func send(_ event: any Sendable) {
-        let channels = self.connections.withLockedValue { Array($0.open.values) }
+        let channels = self.connections.withLockedValue { $0.open.values.map(\.channel) }
         for channel in channels { channel.triggerUserOutboundEvent(event, promise: nil) }
     }
 }

@@ -34,8 +34,20 @@ package final class ServerLife: Sendable {
     private let stopped: EventLoopPromise<Void>
     private let hasRun = NIOLockedValueBox(false)
 
-    package init(group: any EventLoopGroup, connectionCountMax: Int, faults: Faults) {
-        self.registry = ConnectionRegistry(countMax: connectionCountMax)
+    /// Makes a life that has not begun.
+    ///
+    /// - Parameters:
+    ///   - group: what it waits on.
+    ///   - connectionCountMax: how many connections there may be.
+    ///   - strangerCountMax: how many of them may be of one address and not admitted; by default all.
+    ///   - faults: what it throws.
+    package init(
+        group: any EventLoopGroup,
+        connectionCountMax: Int,
+        strangerCountMax: Int = .max,
+        faults: Faults
+    ) {
+        self.registry = ConnectionRegistry(countMax: connectionCountMax, strangerCountMax: strangerCountMax)
         self.group = group
         self.faults = faults
         self.bound = group.any().makePromise()
@@ -105,7 +117,7 @@ package final class ServerLife: Sendable {
         do {
             listener = try await binding.get()
         } catch {
-            throw self.faults.listen(host, port, "\(error)")
+            throw self.faults.listen(host, port, "\(ListenError(error))")
         }
         guard let address = listener.localAddress else { throw self.faults.notListening }
         self.bound.succeed(address)
@@ -121,7 +133,11 @@ package final class ServerLife: Sendable {
         let cut = eventLoop.scheduleTask(in: TimeAmount(duration)) { [registry] in
             registry.send(ConnectionFloor.Cut())
         }
-        try? await emptied.futureResult.get()
+        await withTaskCancellationHandler {
+            try? await emptied.futureResult.get()
+        } onCancel: {
+            self.registry.send(ConnectionFloor.Cut())
+        }
         cut.cancel()
     }
 

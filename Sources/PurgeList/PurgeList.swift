@@ -21,7 +21,7 @@ public final class PurgeList: Sendable {
     ///
     /// - Parameters:
     ///   - path: the file.
-    ///   - isMade: whether the file is made where it is not there; the default is `true`.
+    ///   - isMade: whether the file is made where it is not there, or empty; the default is `true`.
     /// - Throws: ``PurgeListError``; a file that is no purge list, or of a newer version, is left as it is.
     public init(path: String, isMade: Bool = true) throws {
         self.path = path
@@ -43,9 +43,11 @@ public final class PurgeList: Sendable {
     private static func open(_ path: String, isMade: Bool) throws -> DatabasePool {
         guard isMade || access(path, F_OK) == 0 || errno != ENOENT else { throw PurgeListError.missing(path: path) }
         if isMade { PurgeList.make(path) }
+        var status = stat()
+        if stat(path, &status) == 0, status.st_mode & S_IFMT != S_IFREG { throw PurgeListError.notAFile(path: path) }
         // Not yet the pool: it would switch to a write-ahead file what may be the database of another program.
         let queue = try DatabaseQueue(path: path, configuration: PurgeList.configuration)
-        try PurgeSchema.migrate(queue, path: path)
+        try PurgeSchema.migrate(queue, path: path, isMade: isMade)
         try queue.close()
         let pool = try DatabasePool(path: path, configuration: PurgeList.configuration)
         // The spool of feedback is given up on the word that the list has it, so its word must outlive the power.
@@ -57,13 +59,24 @@ public final class PurgeList: Sendable {
         return pool
     }
 
+    /// Ends the use of this object, which throws from then on.
+    ///
+    /// Where no other process or object has the list open, what is in the write-ahead file goes to the list, which then
+    /// is one file. Otherwise the last one does that. It waits for calls that go on.
+    public func close() {
+        // Only one that may write can put the files together, so readers go first.
+        self.pool.releaseMemory()
+        // What is recorded is on the disk, and the next one that opens the list takes it over.
+        try? self.pool.close()
+    }
+
     /// Makes an empty file that only its owner can read, since tokens are private data; those beside it become alike.
     ///
     /// Where it cannot, SQLite will say so.
     private static func make(_ path: String) {
         // Never opens a file that is there: closing it would take away locks of other connections in this process.
         let descriptor = Glibc.open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        if descriptor >= 0 { close(descriptor) }
+        if descriptor >= 0 { Glibc.close(descriptor) }
     }
 
     private static var configuration: Configuration {

@@ -9,6 +9,10 @@ public enum PurgeListError: Error, Hashable, Sendable {
     case missing(path: String)
     /// The file or its folder cannot be opened.
     case cannotOpen(path: String)
+    /// There is a folder, a device or the like where the file should be.
+    case notAFile(path: String)
+    /// The file is empty, and no list was to be made.
+    case empty(path: String)
     /// The file is something else than a purge list.
     case notAPurgeList(path: String)
     /// A newer release of this program made the file.
@@ -42,6 +46,9 @@ extension PurgeListError: CustomStringConvertible {
         case .missing(let path): "There is no purge list \(path)."
         case .cannotOpen(let path):
             "Cannot open the purge list \(path): its folder must be there, and this user be allowed to write in it."
+        case .notAFile(let path):
+            "\(path) is a folder, a device or the like. Give the path of a purge list, or of a new file."
+        case .empty(let path): "\(path) is empty, so it is not a purge list. Give the path of one."
         case .notAPurgeList(let path):
             "\(path) is not a purge list, and was left as it is. Give the path of a purge list, or of a new file."
         case .newerVersion(let path, let found, let known):

@@ -46,9 +46,11 @@ enum PurgeSchema {
     /// Brings a file to the version of this program.
     ///
     /// Nothing is written to a file that is none of ours, or newer.
-    static func migrate(_ queue: DatabaseQueue, path: String) throws {
+    static func migrate(_ queue: DatabaseQueue, path: String, isMade: Bool) throws {
         // In one transaction, since another process may be making the file.
-        guard try queue.read({ try self.check($0, path: path) }) < self.version else { return }
+        let version = try queue.read { try self.check($0, path: path) }
+        guard version < self.version else { return }
+        guard isMade || version > 0 else { throw PurgeListError.empty(path: path) }
         // Checked again under the lock, since two processes may be here at a time.
         try queue.inDatabase { database in
             try database.inTransaction(.immediate) {

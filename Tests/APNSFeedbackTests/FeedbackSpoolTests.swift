@@ -144,4 +144,21 @@ import Testing
     @Test func `a lock that is let go is free`() throws {
         for _ in 0..<3 { withExtendedLifetime(try self.folder.spool.lock(Fixture.scope)) {} }
     }
+
+    @Test func `each that is refused is told which process holds the lock`() throws {
+        let lock = try self.folder.spool.lock(Fixture.scope)
+        let path = self.folder.spool.path(Fixture.scope.fileStem + ".lock")
+        for _ in 0..<3 {
+            #expect(throws: SpoolError.held(path: path, holder: getpid())) { try self.folder.spool.lock(Fixture.scope) }
+        }
+        withExtendedLifetime(lock) {}
+        #expect("\(SpoolError.held(path: "P", holder: nil))".hasPrefix("Another drain is at work; it holds P."))
+    }
+
+    @Test func `a file where the folder should be is an error`() throws {
+        let path = self.folder.spool.path("file")
+        #expect(FileManager.default.createFile(atPath: path, contents: nil))
+        let error = SpoolError.cannotCreate(path: path, detail: "Not a directory")
+        #expect(throws: error) { try FeedbackSpool(folder: path) }
+    }
 }

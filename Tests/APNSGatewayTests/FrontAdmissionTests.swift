@@ -108,9 +108,12 @@ struct FrontAdmissionTests {
         }
     }
 
-    @Test func `a shutdown cuts what is not settled in time`() async throws {
+    @Test func `a shutdown that is not told cuts what is not settled in time`() async throws {
         let backend = ScriptedBackend { _ in nil }
-        let configuration = try Fixture.configuration { $0.shutdownDuration = .milliseconds(50) }
+        let configuration = try Fixture.configuration {
+            $0.shutdownDuration = .milliseconds(50)
+            $0.announcesShutdown = false
+        }
         try await Fixture.withFront(backend, configuration) { front, port in
             try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { provider in
                 try await provider.send(try Fixture.frames(1...1))
@@ -123,12 +126,91 @@ struct FrontAdmissionTests {
         #expect(backend.current.closedCount == 1)
     }
 
+    @Test func `what has no verdict before the cut is told as not taken`() async throws {
+        let backend = ScriptedBackend { $0 == 3 ? nil : .accepted }
+        let configuration = try Fixture.configuration { $0.shutdownDuration = .seconds(2) }
+        try await Fixture.withFront(backend, configuration) { front, port in
+            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { provider in
+                try await provider.send(try Fixture.frames(1...5))
+                try await backend.wait("five messages") { $0.taken.count == 5 }
+                front.stop()
+                let ending = try await provider.end()
+                #expect(ending.octets == Fixture.response(.shutdown, 2))
+                #expect(ending.hasCloseNotify)
+            }
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func `a verdict that never comes ends the connection in time, behind what was taken`(isEnding: Bool) async throws {
+        let backend = ScriptedBackend { $0 == 3 ? nil : .accepted }
+        let configuration = try Fixture.configuration { $0.verdictTimeout = .milliseconds(400) }
+        try await Fixture.withFront(backend, configuration) { _, port in
+            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { provider in
+                try await provider.send(try Fixture.frames(1...5))
+                try await backend.wait("five messages") { $0.taken.count == 5 }
+                let start = ContinuousClock.now
+                // Also where the end is already decided, and waits for the verdict.
+                if isEnding { try await provider.send(try Fixture.probe(6)) }
+                #expect(try await provider.end().octets == Fixture.response(.shutdown, 2))
+                #expect(ContinuousClock.now - start < .seconds(5))
+            }
+        }
+        #expect(backend.current.closedCount == 1)
+    }
+
+    @Test func `verdicts that are slow, each within its time, end nothing`() async throws {
+        let backend = ScriptedBackend { _ in nil }
+        let configuration = try Fixture.configuration { $0.verdictTimeout = .milliseconds(800) }
+        try await Fixture.withFront(backend, configuration) { _, port in
+            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { provider in
+                try await provider.send(try Fixture.frames(1...4))
+                try await backend.wait("four messages") { $0.taken.count == 4 }
+                let clock = ContinuousClock()
+                // All together take longer than one may.
+                for identifier in 1...4 as ClosedRange<UInt32> {
+                    try await clock.sleep(for: .milliseconds(300))
+                    backend.settle(identifier, .accepted)
+                }
+                try await provider.send(try Fixture.probe(5))
+                #expect(try await provider.end().octets == Fixture.response(.missingDeviceToken, 5))
+            }
+        }
+    }
+
+    @Test func `one address has not all the room before it proves anything, and frees it when it does`() async throws {
+        let backend = ScriptedBackend()
+        let configuration = try Fixture.configuration {
+            $0.connectionCountMax = 10
+            $0.unprovedCountMaxPerAddress = 2
+        }
+        try await Fixture.withFront(backend, configuration) { front, port in
+            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { first in
+                try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { second in
+                    // Both are admitted when they are answered, and so are no strangers.
+                    for provider in [first, second] {
+                        try await provider.send(try Fixture.frames(1...1))
+                    }
+                    try await backend.wait("both") { $0.taken.count == 2 }
+                    let bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+                    var silent: [any Channel] = []
+                    for _ in 0..<2 { silent.append(try await bootstrap.connect(host: "127.0.0.1", port: port).get()) }
+                    try await bootstrap.connect(host: "127.0.0.1", port: port).get().closeFuture.get()
+                    #expect(front.connectionCount == 4)
+                    for channel in silent { try await channel.close() }
+                }
+            }
+        }
+    }
+
     @Test func `a front that cannot listen says why, and runs only once`() async throws {
         let backend = ScriptedBackend()
         try await Fixture.withFront(backend) { front, port in
             await #expect(throws: GatewayError.ranAlready) { try await front.run() }
             let second = BinaryFront(configuration: try Fixture.configuration { $0.port = port }, backend: backend)
-            await #expect(throws: GatewayError.self) { try await second.run() }
+            let failure = await #expect(throws: GatewayError.self) { try await second.run() }
+            let reason = "something listens there already (Address already in use). Stop it, or choose another port."
+            #expect(failure?.description == "cannot listen on 127.0.0.1 port \(port): \(reason)")
             await #expect(throws: GatewayError.self) { try await second.boundAddress }
         }
     }

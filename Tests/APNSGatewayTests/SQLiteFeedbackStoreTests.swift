@@ -83,6 +83,63 @@ import Testing
         }
     }
 
+    /// Waits until it is so, 20 seconds at most.
+    private static func wait(_ what: String, _ isMet: () -> Bool) async throws {
+        for _ in 0..<2000 where !isMet() { try await Task.sleep(for: .milliseconds(10)) }
+        #expect(isMet(), "\(what)")
+    }
+
+    @Test func `what cannot be written is kept back, told, and written when it can be`() async throws {
+        try await Self.withPath { path in
+            let store = try SQLiteFeedbackStore(path: path)
+            try await Self.keep(1, 100, in: Self.list, store)
+            try await Self.keep(2, 100, in: Self.list, store)
+            let other = try DatabaseQueue(path: path)
+            try await other.write {
+                try $0.execute(
+                    sql: "CREATE TRIGGER full BEFORE INSERT ON feedback BEGIN SELECT RAISE(FAIL, 'no space'); END"
+                )
+            }
+            let kept = NIOLockedValueBox(0)
+            for number in 3...5 {
+                let tuple = FeedbackTuple(failedAt: 100, token: try FrontFixture.token(number))
+                store.record(tuple, in: Self.list) { kept.withLockedValue { $0 += 1 } }
+            }
+            try await Self.wait("the problem") { store.problem != nil }
+            #expect(store.problem?.contains("no space") == true)
+            #expect(kept.withLockedValue { $0 } == 0, "What is not on the disk is not said to be kept.")
+            // Changes meanwhile count as well.
+            store.forget(try FrontFixture.token(1), in: Self.list)
+            store.record(FeedbackTuple(failedAt: 300, token: try FrontFixture.token(2)), in: Self.list) {}
+            try await other.write { try $0.execute(sql: "DROP TRIGGER full") }
+            try await Self.wait("the end of the problem") { store.problem == nil && kept.withLockedValue { $0 } == 3 }
+            try await Self.keep(6, 100, in: Self.list, store)
+            let times = [2: 300, 3: 100, 4: 100, 5: 100, 6: 100] as [Int: UInt32]
+            let expected = try times.map { (try FrontFixture.token($0.key), $0.value) }
+            let stored = try SQLiteFeedbackStore(path: path).tokens(in: Self.list)
+            #expect(stored == Dictionary(uniqueKeysWithValues: expected))
+        }
+    }
+
+    @Test func `a file whose folder is removed is a problem until there is one, then it is made anew`() async throws {
+        try await Self.withPath { path in
+            let folder = URL(filePath: path).deletingLastPathComponent()
+            let store = try SQLiteFeedbackStore(path: path)
+            try await Self.keep(1, 100, in: Self.list, store)
+            try FileManager.default.removeItem(at: folder)
+            let kept = NIOLockedValueBox(false)
+            store.record(FeedbackTuple(failedAt: 100, token: try FrontFixture.token(2)), in: Self.list) {
+                kept.withLockedValue { $0 = true }
+            }
+            try await Self.wait("the problem") { store.problem != nil }
+            #expect(!kept.withLockedValue { $0 })
+            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+            try await Self.wait("the end of the problem") { store.problem == nil && kept.withLockedValue { $0 } }
+            let expected = [try FrontFixture.token(1): 100, try FrontFixture.token(2): 100] as [DeviceToken: UInt32]
+            #expect(try SQLiteFeedbackStore(path: path).tokens(in: Self.list) == expected)
+        }
+    }
+
     @Test func `a file of a newer version is left alone`() async throws {
         try await Self.withPath { path in
             let queue = try DatabaseQueue(path: path)

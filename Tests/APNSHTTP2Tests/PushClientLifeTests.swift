@@ -53,6 +53,12 @@ struct PushClientLifeTests {
         #expect(outcome == .unsent(.stopped))
     }
 
+    @Test func `a client whose authorities cannot be used is an error, and nothing else`() throws {
+        var configuration = try PushFixture.clientConfiguration(port: 1)
+        configuration.tls.trust = .pem(Array("none".utf8))
+        #expect(throws: PushError.self) { try PushClient(configuration, logger: PushFixture.quiet) }
+    }
+
     @Test func `what waits too long for its turn is unsent`() async throws {
         var configuration = try PushFixture.clientConfiguration(port: try await self.deadPort())
         configuration.queueDurationMax = .milliseconds(50)

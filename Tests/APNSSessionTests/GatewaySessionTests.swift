@@ -231,6 +231,17 @@ enum GatewayFixture {
         #expect(first.settle(1, .serviceFault) == .finish(Fixture.ending(.shutdown, 0, at: 1)))
     }
 
+    @Test func `a service that lets nobody in is a shutdown behind what was taken, else a silent close`() throws {
+        var session = try Self.session(inFlight: 3)
+        #expect(session.settle(2, .notPermitted) == .awaitEarlier)
+        #expect(session.settle(1, .accepted) == .finish(Fixture.ending(.shutdown, 101, at: 2)))
+        var first = try Self.session(inFlight: 2)
+        #expect(first.settle(2, .notPermitted) == .awaitEarlier)
+        #expect(
+            first.settle(1, .notPermitted) == .finish(GatewayEnding(response: nil, number: 1, drains: true))
+        )
+    }
+
     @Test func `the last message that is to be taken counts as taken, and nothing behind it`() throws {
         var session = try Self.session(inFlight: 3)
         #expect(session.settle(3, .accepted) == .none)

@@ -30,7 +30,8 @@ import Testing
             let kinds: [Kind] = [.good, .good, .good, .probe, .empty, .broken, .unknown]
             self.kind = kinds.randomElement(using: &random) ?? .good
             let verdicts: [Verdict] = [
-                .rejected(.invalidToken), .rejected(.processingError), .serviceFault, .acceptedAsLast,
+                .rejected(.invalidToken), .rejected(.processingError), .serviceFault, .notPermitted,
+                .acceptedAsLast,
             ]
             self.verdict = verdicts.randomElement(using: &random) ?? .serviceFault
         }
@@ -70,6 +71,8 @@ import Testing
                 case (.unknown, _): self.response = nil
                 case (.good, .rejected(let status)): self.response = told(status)
                 case (.good, .serviceFault): self.response = ErrorResponse(status: .shutdown, identifier: last)
+                case (.good, .notPermitted):
+                    self.response = self.number > 1 ? ErrorResponse(status: .shutdown, identifier: last) : nil
                 case (.good, .acceptedAsLast):
                     self.number += 1
                     self.response = ErrorResponse(status: .shutdown, identifier: step.identifier ?? 0)
@@ -142,7 +145,7 @@ import Testing
         mutating func settle(_ number: UInt64) {
             let verdict = self.received[Int(number) - 1].verdict
             switch verdict {
-            case .rejected, .serviceFault: self.knownFailure = min(self.knownFailure, number)
+            case .rejected, .serviceFault, .notPermitted: self.knownFailure = min(self.knownFailure, number)
             case .acceptedAsLast: self.knownFailure = min(self.knownFailure, number + 1)
             case .accepted, .dead: break
             }

@@ -28,6 +28,8 @@ import Testing
             #expect(
                 run.error == "com.example.app (production): 120 dead tokens, 120 new, 0 with a newer time, 0 known\n"
             )
+            #expect(!FileManager.default.fileExists(atPath: scene.purgeList + "-wal"))
+            #expect(!FileManager.default.fileExists(atPath: scene.purgeList + "-shm"))
             #expect(try scene.purged().count == 120)
             let again = try await scene.run(scene.feedback(port))
             #expect(again.ending.code == 0 && again.error == "com.example.app (production): 0 dead tokens\n")
@@ -77,6 +79,47 @@ import Testing
     @Test func `69 says that nobody serves`() async throws {
         let run = try await self.scene.run(self.scene.feedback(1))
         #expect(run.ending.code == 69 && run.error.contains("localhost:1"), "\(run.error)")
+    }
+
+    @Test func `a service that says nothing and stays open is 69, unless it was to be expected`() async throws {
+        let (scene, store) = (self.scene, try self.store(0))
+        try await SendScene.withFeedback(store, { $0.closesBehindList = false }) { port in
+            let run = try await scene.run(scene.feedback(port, ["--quiet"]))
+            #expect(run.ending.code == 69 && run.error.contains("port \(port) said nothing"), "\(run.error)")
+            #expect(run.error.contains("2196"))
+            let expected = try await scene.run(scene.feedback(port, ["--silence", "100ms"]))
+            #expect(expected.ending.code == 0 && expected.error.contains("went silent"), "\(expected.error)")
+            store.add([try SendScene.tuple(1)])
+            let some = try await scene.run(scene.feedback(port))
+            #expect(some.ending.code == 0 && some.error.contains("1 dead token"), "\(some.error)")
+        }
+    }
+
+    @Test func `78 says that the certificate is for another app, before the service is asked`() async throws {
+        let (scene, store) = (self.scene, try self.store(3))
+        try await SendScene.withFeedback(store) { port in
+            let run = try await scene.run(scene.feedback(port, ["--topic", "com.example.other"]))
+            #expect(run.ending.code == 78 && store.taken.isEmpty)
+            #expect(run.error.contains("is for com.example.app, not for com.example.other"), "\(run.error)")
+            let own = try await scene.run(scene.feedback(port, ["--topic", "com.example.app"]))
+            #expect(own.ending.code == 0 && store.taken.count == 1, "\(own.error)")
+        }
+    }
+
+    @Test func `errors name the option that mends them, and a file once`() async throws {
+        let (scene, store) = (self.scene, try self.store(3))
+        let provider = try SendScene.authority.get().issueClient(topic: "com.example.app")
+        let path = scene.path("provider.p12")
+        try Data(try provider.pkcs12(passphrase: "secret")).write(to: URL(filePath: path))
+        try await SendScene.withFeedback(store) { port in
+            let common = ["feedback", "--host", "localhost", "--port", "\(port)", "--purge-list", scene.purgeList]
+            let locked = try await scene.run(common + ["--certificate", path])
+            #expect(locked.ending.code == 78 && locked.error.contains("--passphrase-file FILE"), "\(locked.error)")
+            let nope = try await scene.run(common + ["--certificate", scene.path("nope.pem")])
+            #expect(nope.ending.code == 78 && nope.error.components(separatedBy: "nope.pem").count == 2, "\(nope)")
+            let distrusted = try await scene.run(common + ["--certificate", scene.path("provider.pem")])
+            #expect(distrusted.ending.code == 77 && distrusted.error.contains("--trust FILE"), "\(distrusted.error)")
+        }
     }
 
     @Test func `77 says that the certificate of the service is another one's`() async throws {
@@ -131,8 +174,10 @@ import Testing
             let streams = Child.Streams(error: scene.path("first"))
             let first = try Child(scene.feedback(port, ["--silence", "1h", "--deadline", "1h"]), streams)
             for await _ in store.opened { break }
-            let second = try await scene.run(scene.feedback(port))
-            #expect(second.ending.code == 75 && second.error.contains("process \(first.pid) "), "\(second.error)")
+            for _ in 0..<2 {
+                let second = try await scene.run(scene.feedback(port))
+                #expect(second.ending.code == 75 && second.error.contains("process \(first.pid) "), "\(second.error)")
+            }
             #expect(!first.hasEnded && store.taken.count == 1)
             // The first signal waits for the drain, the second ends it; what was read is kept.
             first.send(SIGTERM)

@@ -15,7 +15,7 @@ import Testing
         try DeviceToken(octets: [UInt8](repeating: 0xB0, count: 30) + [UInt8(number >> 8), UInt8(number & 255)])
     }
 
-    private static let repository = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    static let repository = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent()
 
     /// What a client says became of its notifications.
@@ -56,14 +56,13 @@ import Testing
         let tokens = try (1...100).map { try Self.token($0).hexadecimal }
         let (bad, dead) = (tokens[39], tokens[69])
         let (requests, ending) = try await GatewayScene.run(bad: [bad], dead: [dead]) { scene in
-            let list = scene.folder.appending(path: "tokens")
-            try Data(tokens.joined(separator: "\n").utf8).write(to: list)
+            try scene.folder.write("tokens", Array(tokens.joined(separator: "\n").utf8))
             let printed = try await Program.run(
                 environment.python,
                 [
                     Self.repository.appending(path: "Tests/Interop/python_clients.py").path, client.testDescription,
-                    "--port", "\(scene.gatewayPort)", "--identity", scene.folder.appending(path: "provider.pem").path,
-                    "--trust", scene.folder.appending(path: "ca.pem").path, "--tokens", list.path,
+                    "--port", "\(scene.port)", "--identity", scene.folder.path("provider.pem"), "--trust",
+                    scene.folder.path("ca.pem"), "--tokens", scene.folder.path("tokens"),
                 ],
                 deadlineSeconds: 60
             )
@@ -71,58 +70,17 @@ import Testing
             #expect(outcome.failed == [bad: client.reason])
             #expect(outcome.succeeded == tokens.filter { $0 != bad })
             let tuple = FeedbackTuple(failedAt: 1_700_000_000, token: try Self.token(70))
-            #expect(try await Self.feedback(scene) == [tuple])
+            #expect(try await scene.feedback() == [tuple])
             // The gateway may not have seen the close yet; each further connection gives it time.
             var rest = [tuple]
-            for _ in 0..<20 where !rest.isEmpty { rest = try await Self.feedback(scene) }
+            for _ in 0..<20 where !rest.isEmpty { rest = try await scene.feedback() }
             #expect(rest == [])
         }
         #expect(ending.code == 0, "\(ending)")
         let counts = Dictionary(requests.map { ($0.token, 1) }, uniquingKeysWith: +)
         #expect(counts == Dictionary(uniqueKeysWithValues: tokens.map { ($0, 1) }))
-        #expect(Set(requests.map(\.topic)) == [GatewayScene.topic])
+        #expect(Set(requests.map(\.topic)) == [GatewayProgram.topic])
         #expect(Set(requests.map(\.pushType)) == ["alert"])
-    }
-
-    /// What the feedback service gives to the provider.
-    private static func feedback(_ scene: GatewayScene) async throws -> [FeedbackTuple] {
-        let trust = TLSTrust.pem(scene.authority.certificatePEM)
-        var tls = TLSConfiguration.client(identity: scene.provider.identity, trust: trust)
-        tls.maximumVersion = .tls1_2
-        let context = try TLSContext(tls)
-        return try await ScriptedProvider.withConnection(port: scene.feedbackPort, context: context) { provider in
-            let ending = try await provider.end()
-            #expect(ending.hasCloseNotify)
-            try await provider.channel.close().get()
-            var octets = ByteBuffer(bytes: ending.octets)
-            var tuples: [FeedbackTuple] = []
-            while let tuple = try FeedbackTuple(parsing: &octets) { tuples.append(tuple) }
-            return tuples
-        }
-    }
-
-    @Test func `operators see that it is well, and what it does`() async throws {
-        let (_, ending) = try await GatewayScene.run { scene in
-            let health = try await Self.get("healthz", scene)
-            #expect(health == "ok\n")
-            let metrics = try await Self.get("metrics", scene)
-            #expect(metrics.contains("push_gateway_connections 0\n"))
-            #expect(metrics.contains("push_certificate_days_left{provider=\"shop\",use=\"upstream\"} "))
-        }
-        #expect(ending.code == 0, "\(ending)")
-    }
-
-    private static func get(_ path: String, _ scene: GatewayScene) async throws -> String {
-        let printed = try await Program.run(
-            "/usr/bin/env",
-            [
-                "python3", "-c",
-                "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode(), end='')",
-                "http://127.0.0.1:\(scene.adminPort)/\(path)",
-            ],
-            deadlineSeconds: 20
-        )
-        return String(decoding: printed, as: UTF8.self)
     }
 
     @Test func `the example configuration is found to be good`() async throws {

@@ -32,14 +32,19 @@ extension Child {
     /// - Parameters:
     ///   - arguments: the command and its options.
     ///   - log: the file for its standard error.
+    ///   - deadline: after so many seconds it is killed.
     /// - Returns: the process, and the line.
     /// - Throws: with its log, where it ends without a line.
-    static func start(_ arguments: [String], log: String) async throws -> (child: Child, line: String) {
+    static func start(
+        _ arguments: [String],
+        log: String,
+        deadline: Int64 = 120
+    ) async throws -> (child: Child, line: String) {
         let output = Pipe()
         var streams = Streams()
         streams.outputDescriptor = output.fileHandleForWriting.fileDescriptor
         streams.error = log
-        let child = try Child(arguments, streams, deadline: 120)
+        let child = try Child(arguments, streams, deadline: deadline)
         try output.fileHandleForWriting.close()
         guard let line = try await LineReader(output.fileHandleForReading).next() else {
             child.send(SIGKILL)

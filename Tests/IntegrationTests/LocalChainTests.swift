@@ -27,7 +27,7 @@ import Testing
         let file = try scene.write("local.yaml", configuration)
         let (gateway, listening) = try await Child.start(["gateway", "--config", file], log: scene.path("gateway.log"))
         defer { gateway.send(SIGKILL) }
-        let ports = GatewayScene.ports(listening)
+        let ports = GatewayProgram.ports(listening)
         try #require(ports.count == 3 && ports[0] > 0)
 
         let tokens = try scene.write("tokens.txt", [alive, dead, unknown, alive].map { $0 + "\n" }.joined())

@@ -48,6 +48,14 @@ import Testing
             let attributes = try FileManager.default.attributesOfItem(atPath: folder + "/" + name)
             #expect(attributes[.posixPermissions] as? Int == 0o600, "\(name)")
         }
+        let second = try await scene.run(["simulator", "--folder", folder, "--gateway-port", "\(found.gateway_port)"])
+        #expect(second.ending.code == 69)
+        #expect(
+            second.error.hasSuffix(
+                "something listens there already (Address already in use). Stop it, or choose another port.\n"
+            ),
+            "\(second.error)"
+        )
         child.send(SIGTERM)
         #expect(try await child.end().code == 0)
     }

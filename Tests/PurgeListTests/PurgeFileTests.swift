@@ -110,6 +110,36 @@ struct PurgeFileTests {
         #expect(throws: PurgeListError.cannotOpen(path: path)) { try PurgeList(path: path) }
     }
 
+    @Test("An empty file becomes a list only where one may be made")
+    func empty() throws {
+        #expect(FileManager.default.createFile(atPath: self.path, contents: nil))
+        #expect(throws: PurgeListError.empty(path: self.path)) { try PurgeList(path: self.path, isMade: false) }
+        #expect(try Data(contentsOf: URL(filePath: self.path)).isEmpty)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: self.folder.path).count == 1)
+        _ = try PurgeList(path: self.path)
+    }
+
+    @Test("A folder or a device is no list", arguments: [true, false])
+    func notAFile(isMade: Bool) {
+        for path in [self.folder.path, "/dev/null"] {
+            #expect(throws: PurgeListError.notAFile(path: path)) { try PurgeList(path: path, isMade: isMade) }
+        }
+    }
+
+    @Test("A list that is closed is one file, once nobody has it open")
+    func closing() throws {
+        func names() throws -> [String] { try FileManager.default.contentsOfDirectory(atPath: self.folder.path) }
+        let (list, other) = (try PurgeList(path: self.path), try PurgeList(path: self.path))
+        try list.record(self.entries(100))
+        for each in [list, other] { #expect(try each.statistics().count == 100) }
+        list.close()
+        #expect(throws: PurgeListError.self) { try list.statistics() }
+        #expect(try names().count == 3 && other.statistics().count == 100)
+        other.close()
+        #expect(try names() == ["purge.db"])
+        #expect(try PurgeList(path: self.path).statistics().count == 100)
+    }
+
     @Test("A new list is for its owner's eyes only, and so are the files beside it")
     func permissions() throws {
         let list = try PurgeList(path: self.path)

@@ -158,9 +158,11 @@ final class Bridge: Sendable {
         self.observer.ended(ending.cause)
         // Each random number costs a system call.
         let jitter = ending.verdict == .accepted ? 0 : Double.random(in: 0...1)
-        let target = self.state.withLockedValue { state in
-            state.end(airborne.number, from: airborne.origin, ending, now: Self.now, jitter: jitter)
+        let (target, inFlightCount) = self.state.withLockedValue { state in
+            let target = state.end(airborne.number, from: airborne.origin, ending, now: Self.now, jitter: jitter)
+            return (target, state.inFlightCount)
         }
+        self.observer.inFlight(inFlightCount)
         guard let target else { return }
         target.inbox.put(target.number, ending.verdict)
     }

@@ -51,7 +51,7 @@ struct Flight: Hashable, Sendable {
         case .rejected(let status): return .end(.rejected(status, .rejected))
         case .misconfigured(let status): return .end(.rejected(status, .misconfigured))
         case .gatewayFault: return .end(.rejected(1, .gatewayFault))
-        case .credentialFault: return .end(FlightEnding(.serviceFault, .credentialFault))
+        case .credentialFault: return .end(FlightEnding(.notPermitted, .credentialFault))
         case .passing(let passing):
             return self.receive(passing, to: &request, now: now, date: date, jitter: jitter)
         }
@@ -74,7 +74,7 @@ struct Flight: Hashable, Sendable {
             return .sendAgain(after: .zero)
         case .providerToken:
             // The client makes a new one; if that is refused as well, the clocks disagree.
-            guard !self.isProviderTokenReplaced else { return .end(FlightEnding(.serviceFault, .credentialFault)) }
+            guard !self.isProviderTokenReplaced else { return .end(FlightEnding(.notPermitted, .credentialFault)) }
             self.isProviderTokenReplaced = true
             return .sendAgain(after: .zero)
         case .throttled:

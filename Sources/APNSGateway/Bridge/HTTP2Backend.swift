@@ -20,6 +20,7 @@ public final class HTTP2Backend: DeliveryBackend {
     private let recorder: any FeedbackRecorder
     private let group: any EventLoopGroup
     private let logger: Logger
+    private let refusals: RefusalLog
     private let providers = NIOLockedValueBox(Providers())
 
     /// Makes a backend.
@@ -38,6 +39,7 @@ public final class HTTP2Backend: DeliveryBackend {
         self.recorder = recorder
         self.group = eventLoopGroup
         self.logger = logger
+        self.refusals = RefusalLog(logger)
         self.reload(configurations)
     }
 
@@ -88,9 +90,9 @@ public final class HTTP2Backend: DeliveryBackend {
             }
         }
         if reasons.isEmpty { reasons = ["no provider of the configuration has this certificate or its authority"] }
-        self.logger.warning(
+        self.refusals.log(
             "provider refused",
-            metadata: [
+            [
                 LogKey.remoteAddress: "\(provider.remoteAddress)", LogKey.reason: "\(reasons.joined(separator: "; "))",
                 LogKey.fingerprint: "\(provider.identity.fingerprint)", LogKey.subject: "\(provider.identity.subject)",
             ]
@@ -108,7 +110,13 @@ public final class HTTP2Backend: DeliveryBackend {
         logger[metadataKey: LogKey.provider] = "\(bridge.configuration.name)"
         logger[metadataKey: LogKey.connection] = "\(provider.number)"
         if let duration = bridge.state.withLockedValue({ $0.gate.closedFor(now: Bridge.now) }) {
-            logger.warning("provider kept out", metadata: [LogKey.duration: "\(duration)"])
+            self.refusals.log(
+                "provider kept out",
+                [
+                    LogKey.provider: "\(bridge.configuration.name)", LogKey.remoteAddress: "\(provider.remoteAddress)",
+                    LogKey.duration: "\(duration)",
+                ]
+            )
             return .refused(.orderly(nil))
         }
         let number = self.providers.withLockedValue { providers in

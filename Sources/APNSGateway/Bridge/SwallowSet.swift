@@ -121,7 +121,7 @@ extension Verdict {
     var isDelivery: Bool {
         switch self {
         case .accepted, .dead, .acceptedAsLast: true
-        case .rejected, .serviceFault: false
+        case .rejected, .serviceFault, .notPermitted: false
         }
     }
 }

@@ -5,17 +5,33 @@ import Dispatch
 import FoundationEssentials
 import GRDB
 public import Logging
+import Metrics
 import NIOConcurrencyHelpers
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#elseif canImport(Darwin)
+import Darwin
+#endif
 
 /// What the feedback service has to tell, kept in an SQLite file.
 ///
 /// All of it is in memory as well, so that event loops never wait for the disk; the file is written by one thread, many
 /// changes in one transaction. A tuple is said to be kept when its transaction is on the disk.
+///
+/// Where the file cannot be written, ``problem`` says so, nothing is said to be kept, and it is tried again after a
+/// pause; then all that is in memory is written, into a new file where the old one is gone.
 public final class SQLiteFeedbackStore: FeedbackRecorder, Sendable {
     /// How many tokens are kept by default.
     ///
     /// A million take about 100 MB of memory.
     public static let countMaxDefault = 1_000_000
+
+    /// How long to wait before writing again after the first failure, doubled with each up to ``pauseMax``.
+    static let pauseFirst = Duration.milliseconds(250)
+    static let pauseMax = Duration.seconds(15)
 
     /// The layout of the file that this version reads and writes.
     private static let version = 1
@@ -32,9 +48,36 @@ public final class SQLiteFeedbackStore: FeedbackRecorder, Sendable {
         var changes: [Change] = []
         var waiters: [@Sendable () -> Void] = []
         var isWriting = false
+        /// Why the file cannot be written; then all is to be written anew.
+        var problem: String?
+        /// Whether changes are not kept, because all is to be written anew from what the lists are then.
+        var isBehind = false
     }
 
-    private let database: DatabaseQueue
+    /// The open file; used on the thread of the store only, but for the start.
+    private struct File: Sendable {
+        var database: DatabaseQueue
+        var node: Node
+        var failureCount = 0
+    }
+
+    /// What tells a file from another under the same path.
+    private struct Node: Hashable, Sendable {
+        var device: UInt64
+        var number: UInt64
+
+        init?(path: String) {
+            var facts = stat()
+            guard stat(path, &facts) == 0 else { return nil }
+            self.device = UInt64(facts.st_dev)
+            self.number = UInt64(facts.st_ino)
+        }
+    }
+
+    private let path: String
+    private let file: NIOLockedValueBox<File>
+    private let failures = Counter(label: "push.feedback.store.failures")
+    private let dropped = Counter(label: "push.feedback.store.dropped")
     private let countMax: Int
     private let logger: Logger
     private let books: NIOLockedValueBox<Books>
@@ -48,17 +91,24 @@ public final class SQLiteFeedbackStore: FeedbackRecorder, Sendable {
     ///   - logger: is told where the file cannot be written.
     /// - Throws: ``GatewayError/feedback(path:detail:)``.
     public init(path: String, countMax: Int = countMaxDefault, logger: Logger = .current) throws(GatewayError) {
+        self.path = path
         self.countMax = countMax
         self.logger = logger
         do {
-            let database = try Self.open(path)
-            self.books = NIOLockedValueBox(try database.read(Self.load))
-            self.database = database
+            let file = try Self.openFile(path)
+            self.books = NIOLockedValueBox(try file.database.read(Self.load))
+            self.file = NIOLockedValueBox(file)
         } catch let error as GatewayError {
             throw error
         } catch {
             throw .feedback(path: path, detail: "\(error)")
         }
+    }
+
+    private static func openFile(_ path: String) throws -> File {
+        let database = try Self.open(path)
+        guard let node = Node(path: path) else { throw GatewayError.feedback(path: path, detail: "it is gone") }
+        return File(database: database, node: node)
     }
 
     private static func open(_ path: String) throws -> DatabaseQueue {
@@ -101,6 +151,11 @@ public final class SQLiteFeedbackStore: FeedbackRecorder, Sendable {
     /// How many tokens wait in each list.
     public var counts: [FeedbackListName: Int] { self.books.withLockedValue { $0.lists.mapValues(\.count) } }
 
+    /// Why the file cannot be written now; `nil` where it can.
+    ///
+    /// What is not written is in memory, and it is tried again.
+    public var problem: String? { self.books.withLockedValue(\.problem) }
+
     /// The tokens of a list with the time since when each is dead.
     func tokens(in list: FeedbackListName) -> [DeviceToken: UInt32] {
         self.books.withLockedValue { $0.lists[list] ?? [:] }
@@ -118,11 +173,12 @@ public final class SQLiteFeedbackStore: FeedbackRecorder, Sendable {
             guard before != nil || books.count < self.countMax else { return (true, false) }
             if before == nil { books.count += 1 }
             books.lists[list, default: [:]][tuple.token] = max(before ?? 0, tuple.failedAt)
-            books.changes.append(.put(tuple, list))
+            if !books.isBehind { books.changes.append(.put(tuple, list)) }
             books.waiters.append(onKept)
             return (false, Self.start(&books))
         }
         if isFull {
+            self.dropped.increment()
             self.logger.error("feedback store is full", metadata: [LogKey.topic: "\(list.topic)"])
             onKept()
         }
@@ -148,7 +204,7 @@ public final class SQLiteFeedbackStore: FeedbackRecorder, Sendable {
                 guard let present = books.lists[list]?[token], time == nil || time == present else { continue }
                 books.lists[list]?[token] = nil
                 books.count -= 1
-                books.changes.append(.remove(token, time, list))
+                if !books.isBehind { books.changes.append(.remove(token, time, list)) }
             }
             return books.changes.isEmpty ? false : Self.start(&books)
         }
@@ -160,25 +216,90 @@ public final class SQLiteFeedbackStore: FeedbackRecorder, Sendable {
         return !books.isWriting
     }
 
+    /// What is to be written next.
+    private struct Batch {
+        var changes: [Change]
+        /// All there is, where the file has to be written anew.
+        var lists: [FeedbackListName: [DeviceToken: UInt32]]?
+        var waiters: [@Sendable () -> Void]
+    }
+
     /// Writes all changes, those that come meanwhile too; on the thread of the store.
     private func write() {
-        while true {
-            let (changes, waiters) = self.books.withLockedValue { books in
-                defer { (books.changes, books.waiters) = ([], []) }
-                if books.changes.isEmpty { books.isWriting = false }
-                return (books.changes, books.waiters)
-            }
-            guard !changes.isEmpty else { return }
+        while let batch = self.nextBatch() {
             do {
-                try self.database.write { database in try Self.apply(changes, to: database) }
+                try self.write(batch)
             } catch {
-                self.logger.error("feedback not written", metadata: [LogKey.failure: "\(error)"])
+                self.failed(error, batch)
+                return
             }
-            for waiter in waiters { waiter() }
+            for waiter in batch.waiters { waiter() }
         }
     }
 
-    private static func apply(_ changes: [Change], to database: Database) throws {
+    private func nextBatch() -> Batch? {
+        self.books.withLockedValue { books in
+            guard books.problem != nil || !books.changes.isEmpty else {
+                books.isWriting = false
+                return nil
+            }
+            defer { (books.changes, books.waiters, books.isBehind) = ([], [], false) }
+            return Batch(
+                changes: books.changes,
+                lists: books.problem == nil ? nil : books.lists,
+                waiters: books.waiters
+            )
+        }
+    }
+
+    private func write(_ batch: Batch) throws {
+        guard let lists = batch.lists else {
+            let file = self.file.withLockedValue { $0 }
+            // SQLite goes on writing to a file that was removed, where nobody finds it again.
+            guard Node(path: self.path) == file.node else {
+                throw GatewayError.feedback(path: self.path, detail: "it is gone, or another one is in its place")
+            }
+            try file.database.write { try Self.apply(batch.changes, to: $0) }
+            return
+        }
+        let file = try Self.openFile(self.path)
+        let isSame = file.node == self.file.withLockedValue(\.node)
+        try file.database.write { database in
+            // What somebody put in its place is not this store's to throw away.
+            if isSame { try database.execute(sql: "DELETE FROM feedback") }
+            for (list, tokens) in lists {
+                try Self.apply(
+                    tokens.lazy.map { .put(FeedbackTuple(failedAt: $0.value, token: $0.key), list) },
+                    to: database
+                )
+            }
+        }
+        self.file.withLockedValue { $0 = file }
+        self.books.withLockedValue { $0.problem = nil }
+        self.logger.notice("feedback is written again")
+    }
+
+    private func failed(_ error: any Error, _ batch: Batch) {
+        let failureCount = self.file.withLockedValue { file in
+            file.failureCount += 1
+            return file.failureCount
+        }
+        self.books.withLockedValue { books in
+            books.problem = "\(error)"
+            books.isBehind = true
+            books.changes = []
+            books.waiters = batch.waiters + books.waiters
+        }
+        self.failures.increment()
+        let pause = min(Self.pauseFirst * (1 << min(failureCount - 1, 20)), Self.pauseMax)
+        self.logger.error(
+            "feedback not written, which is tried again",
+            metadata: [LogKey.failure: "\(error)", LogKey.pause: "\(pause)"]
+        )
+        self.thread.asyncAfter(deadline: .now() + pause / .seconds(1)) { self.write() }
+    }
+
+    private static func apply(_ changes: some Sequence<Change>, to database: Database) throws {
         let put = try database.cachedStatement(
             sql: """
                 INSERT INTO feedback (topic, environment, token, failed_at) VALUES (?, ?, ?, ?)
@@ -204,7 +325,7 @@ public final class SQLiteFeedbackStore: FeedbackRecorder, Sendable {
 
     private static func data(_ token: DeviceToken) -> Data { token.withUnsafeBytes { Data($0) } }
 
-    /// Waits until all that was recorded is on the disk.
+    /// Waits until all that was recorded is on the disk, or could not be written once more.
     public func flush() async {
         await withCheckedContinuation { continuation in self.thread.async { continuation.resume() } }
     }

@@ -20,9 +20,9 @@ public struct FeedbackCommand: AsyncParsableCommand, Sendable {
 
             Exit codes: 0 done, also when there was nothing; 64 usage; 65 a tuple without its end, something that is \
             no tuple, or a damaged file, each set aside in the spool; 66 a folder cannot be read; 69 the service \
-            does not serve; 70 a fault in this program; 73, 74 a file cannot be made or written; 75 another drain is \
-            at work, or the time was too short: run again; 77 TLS or the certificate does not permit it; 78 a \
-            certificate or key cannot be used. With several certificates, the worst.
+            does not serve, or says nothing and stays open; 70 a fault in this program; 73, 74 a file cannot be made \
+            or written; 75 another drain is at work, or the time was too short: run again; 77 TLS or the certificate \
+            does not permit it; 78 a certificate or key cannot be used. With several certificates, the worst.
             """
     )
 
@@ -41,7 +41,7 @@ public struct FeedbackCommand: AsyncParsableCommand, Sendable {
     var spool: String?
 
     @Option(help: ArgumentHelp("Print the tokens that were read.", valueName: "text|csv|jsonl"))
-    var output: PurgeExport.Format?
+    var output: FeedbackPrinter.Format?
 
     @Option(
         help: ArgumentHelp("Go on, one drain of each list in so much time, give or take a tenth.", valueName: "1h")
@@ -49,9 +49,15 @@ public struct FeedbackCommand: AsyncParsableCommand, Sendable {
     var every: FeedbackSpan?
 
     @Option(
-        help: ArgumentHelp("A service that has said nothing for so long has nothing more.", valueName: "5s")
+        help: ArgumentHelp(
+            "For a service that stays open behind its list: what has said nothing for so long has nothing more. "
+                + "By default 5s, and 69 where it said nothing at all.",
+            valueName: "5s"
+        )
     )
-    var silence = FeedbackSpan(seconds: 5)
+    var silence: FeedbackSpan?
+
+    static let silenceDefault = FeedbackSpan(seconds: 5)
 
     @Option(help: ArgumentHelp("How long reading one list may take.", valueName: "10m"))
     var deadline = FeedbackSpan(seconds: 600)
@@ -69,8 +75,7 @@ public struct FeedbackCommand: AsyncParsableCommand, Sendable {
     ///
     /// - Throws: a sentence for people.
     public func validate() throws {
-        guard self.output != .sql else { throw ValidationError("--output is text, csv or jsonl.") }
-        guard self.silence.duration > .zero, self.deadline.duration > .zero else {
+        guard self.silence?.duration ?? .seconds(1) > .zero, self.deadline.duration > .zero else {
             throw ValidationError("--silence and --deadline are above 0.")
         }
         if let every = self.every, every.duration < .seconds(1) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSFeedback
+import OpenSSLTLS
 
 extension ExitStatus {
     /// The exit code of one drain.
@@ -41,7 +42,8 @@ extension CommandFailure {
     init(_ error: FeedbackError) {
         switch error {
         case .unavailable: self.init(.unavailable, "\(error)")
-        case .notPermitted: self.init(.notPermitted, "\(error)")
+        case .notPermitted(_, let underlying):
+            self.init(.notPermitted, "\(error)" + ((underlying as? TLSError)?.remedy ?? ""))
         case .spool(let error): self.init(error)
         case .purgeList(let error): self.init(error)
         case .output(let error): self.init(error)

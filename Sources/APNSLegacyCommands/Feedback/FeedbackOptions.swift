@@ -119,7 +119,15 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
         let identity = try TLSIdentity(contentsOf: certificate, key: key, passphrase: passphrase)
         let facts = ProviderIdentity(identity.certificate)
         guard let topic = self.topic ?? facts.topic else {
-            throw CommandFailure(.configuration, "\(certificate) names no topic. Say --topic BUNDLE-ID.")
+            throw CommandFailure(.configuration, "The certificate names no topic. Say --topic BUNDLE-ID.")
+        }
+        guard facts.topics.isEmpty || facts.topics.contains(topic) else {
+            // The service goes by the certificate: its list would be emptied, and stand under the wrong topic.
+            throw CommandFailure(
+                .configuration,
+                "The certificate is for \(facts.topics.joined(separator: ", ")), not for \(topic). The service was not "
+                    + "asked. Give --topic one of these, or leave it out, or give the certificate of \(topic)."
+            )
         }
         let isSandboxOnly = facts.isForSandbox && !facts.isForProduction
         let environment = self.environment ?? (isSandboxOnly ? .sandbox : .production)

@@ -1,17 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSFeedback
+import ArgumentParser
 import NIOConcurrencyHelpers
 import PurgeList
 
 /// Prints what was read to standard output.
 final class FeedbackPrinter: FeedbackSink {
+    /// How it prints; SQL is for lists that are whole.
+    enum Format: String, ExpressibleByArgument, CaseIterable {
+        case text
+        case csv
+        case jsonl
+
+        fileprivate var export: PurgeExport.Format {
+            switch self {
+            case .text: .text
+            case .csv: .csv
+            case .jsonl: .jsonLines
+            }
+        }
+    }
+
     /// So much is gathered before it is written, in octets.
     private static let blockOctetCount = 65_536
 
     private let export: NIOLockedValueBox<PurgeExport>
 
-    init(_ format: PurgeExport.Format) { self.export = NIOLockedValueBox(PurgeExport(format)) }
+    init(_ format: Format) { self.export = NIOLockedValueBox(PurgeExport(format.export)) }
 
     func take(_ entry: PurgeEntry) throws {
         try self.export.withLockedValue { export in

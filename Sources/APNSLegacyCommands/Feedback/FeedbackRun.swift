@@ -28,17 +28,21 @@ struct FeedbackRun {
         for (certificate, key) in files {
             do {
                 var configuration = try self.command.endpoint.configuration(certificate: certificate, key: key)
-                configuration.silence = self.command.silence.duration
+                configuration.silence = self.silence
                 configuration.deadline = self.command.deadline.duration
                 configurations.append(configuration)
             } catch {
                 let failure = CommandFailure(error)
-                Talk.say("apns-legacy feedback: \(certificate): \(failure)")
+                // What cannot be read says its name itself.
+                let name = failure.description.contains(certificate) ? "" : "\(certificate): "
+                Talk.say("apns-legacy feedback: \(name)\(failure)")
                 worst = worst.worse(failure.status)
             }
         }
         guard !configurations.isEmpty else { return worst }
         let list = try PurgeList(path: self.command.purgeList)
+        // One file is left, whoever still holds this object for an instant.
+        defer { list.close() }
         let spool = try FeedbackSpool(folder: self.command.spool ?? self.command.purgeList + ".spool")
         let printer = self.command.output.map { FeedbackPrinter($0) }
         let drains = configurations.map {
@@ -55,7 +59,7 @@ struct FeedbackRun {
         let isDaemon = self.command.every != nil
         let poller = FeedbackPoller(drains, spool: spool, every: self.command.every?.duration, logger: self.logger) {
             self.report($0)
-            let status = ExitStatus($0)
+            let status = self.isDoubtful($0) ? .unavailable : ExitStatus($0)
             // A daemon that is told to end has no drain to answer for.
             if !isDaemon { worst.withLockedValue { $0 = $0.worse(status) } }
         }
@@ -80,12 +84,31 @@ struct FeedbackRun {
         return worst.withLockedValue { $0 }
     }
 
+    private var silence: Duration { (self.command.silence ?? FeedbackCommand.silenceDefault).duration }
+
+    /// Whether this may be no feedback service: it said nothing and stayed, and nobody said that it would.
+    private func isDoubtful(_ outcome: FeedbackOutcome) -> Bool {
+        guard self.command.silence == nil, outcome.failure == nil, let ending = outcome.ending else { return false }
+        return ending.cause == .silence && ending.octetCount == 0
+    }
+
     // MARK: Telling
 
     private func report(_ outcome: FeedbackOutcome) {
         let name = "\(outcome.scope.topic) (\(outcome.scope.environment.rawValue))"
         for leftover in outcome.leftovers { Talk.say("apns-legacy feedback: \(name): \(leftover)") }
-        if let failure = outcome.failure { Talk.say("apns-legacy feedback: \(name): \(failure)") }
+        if let failure = outcome.failure {
+            Talk.say("apns-legacy feedback: \(name): \(CommandFailure(failure))")
+        }
+        if self.isDoubtful(outcome) {
+            let port = self.command.endpoint.port
+            Talk.say(
+                "apns-legacy feedback: \(name): What listens on port \(port) said nothing for "
+                    + "\(FeedbackCommand.silenceDefault) and did not close. A feedback service closes behind its list, "
+                    + "also an empty one: check --host and --port (feedback is usually 2196, and 2195 is for sending). "
+                    + "If this one stays open, say --silence 5s."
+            )
+        }
         let isWell = outcome.failure == nil && outcome.leftovers.isEmpty
         guard !self.command.quiet || !isWell else { return }
         guard outcome.failure == nil || outcome.tupleCount + outcome.replayedTupleCount > 0 else { return }
@@ -107,7 +130,7 @@ struct FeedbackRun {
         }
         switch outcome.ending?.cause {
         case .closed, .malformed, .failed, nil: break
-        case .silence: parts.append("the service fell silent")
+        case .silence: parts.append("the service went silent and did not close")
         case .deadline: parts.append("the time was over, there may be more")
         case .stopped: parts.append("stopped, there may be more")
         }

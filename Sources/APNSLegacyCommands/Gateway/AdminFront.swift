@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import NIOConcurrencyHelpers
 import NIOCore
 import NIOHTTP1
 import NIOPosix
@@ -8,14 +9,17 @@ import NIOPosix
 struct AdminFront: Sendable {
     /// What is answered.
     struct Answers: Sendable {
-        /// Whether the gateway takes notifications.
-        var isHealthy: @Sendable () -> Bool
+        /// Why the gateway is not well; `nil` where it is.
+        var problem: @Sendable () -> String?
         /// The metrics in Prometheus' text format.
         var metrics: @Sendable () -> String
     }
 
     /// How long a request may take, its connection included.
     private static let connectionDurationMax = TimeAmount.seconds(10)
+
+    /// How many connections there may be; more are closed as they come.
+    static let connectionCountMax = 64
 
     private let channel: any Channel
 
@@ -25,10 +29,17 @@ struct AdminFront: Sendable {
     /// Listens.
     static func listen(host: String, port: Int, group: any EventLoopGroup, answers: Answers) async throws -> AdminFront
     {
+        let count = NIOLockedValueBox(0)
         let bootstrap = ServerBootstrap(group: group)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
+                    let isFull = count.withLockedValue { count in
+                        count += 1
+                        return count > Self.connectionCountMax
+                    }
+                    channel.closeFuture.whenComplete { _ in count.withLockedValue { $0 -= 1 } }
+                    guard !isFull else { throw ChannelError.operationUnsupported }
                     try channel.pipeline.syncOperations.configureHTTPServerPipeline()
                     try channel.pipeline.syncOperations.addHandler(AdminHandler(answers))
                     let cut = channel.eventLoop.scheduleTask(in: Self.connectionDurationMax) {
@@ -84,7 +95,7 @@ private final class AdminHandler: ChannelInboundHandler {
         guard head.method == .GET || head.method == .HEAD else { return (.methodNotAllowed, "only GET\n") }
         switch head.uri {
         case "/healthz":
-            return self.answers.isHealthy() ? (.ok, "ok\n") : (.serviceUnavailable, "ending\n")
+            return self.answers.problem().map { (.serviceUnavailable, $0 + "\n") } ?? (.ok, "ok\n")
         case "/metrics": return (.ok, self.answers.metrics())
         default: return (.notFound, "here are /healthz and /metrics\n")
         }

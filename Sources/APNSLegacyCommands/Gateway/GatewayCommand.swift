@@ -14,9 +14,10 @@ public struct GatewayCommand: AsyncParsableCommand {
         discussion: """
             Listens where gateway.push.apple.com:2195 and feedback.push.apple.com:2196 used to be. Everything is in \
             one YAML file, which docs/gateway.md describes; nobody is let in who is not in it. SIGTERM lets what is \
-            under way be delivered and ends; SIGHUP reads certificates and keys anew.
+            under way be delivered and ends, the second one ends it at once; SIGHUP reads certificates and keys anew.
 
-            Exit codes: 0 ended as told; 66 the configuration cannot be read; 69 an address cannot be listened on; 74 \
+            Exit codes: 0 ended as told; 75 ended, and of some notifications it is not known whether the service has \
+            them; 66 the configuration cannot be read; 69 an address cannot be listened on; 74 \
             the feedback database cannot be used; 78 the configuration, a certificate or a key cannot be used.
             """
     )
@@ -32,6 +33,7 @@ public struct GatewayCommand: AsyncParsableCommand {
 
     /// Runs the gateway until it is told to end.
     public func run() async throws {
+        let isSettled: Bool
         do {
             let parts = try Self.parts(self.config)
             guard !self.check else {
@@ -41,12 +43,13 @@ public struct GatewayCommand: AsyncParsableCommand {
                 return
             }
             let path = self.config
-            try await GatewayRun(parts) { try Self.parts(path) }.run()
+            isSettled = try await GatewayRun(parts) { try Self.parts(path) }.run()
         } catch {
             let failure = CommandFailure(error)
             Talk.say("apns-legacy gateway: \(failure)")
             throw failure.status.code
         }
+        guard isSettled else { throw ExitStatus.tryAgain.code }
     }
 
     static func parts(_ path: String) throws -> GatewayParts {

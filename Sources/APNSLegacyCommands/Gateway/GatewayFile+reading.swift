@@ -115,12 +115,16 @@ extension GatewayFile.Listen {
 extension GatewayFile.Limits {
     init(_ node: ConfigurationNode) throws(ConfigurationFault) {
         self.init()
-        let fields = try node.fields(["connections", "handshake", "idle", "inFlightPerConnection", "shutdown"])
+        let fields = try node.fields([
+            "connections", "unprovedPerAddress", "handshake", "idle", "inFlightPerConnection", "verdict", "shutdown",
+        ])
         let times = Duration.milliseconds(1)...Duration.seconds(7 * 86_400)
         if let count = fields["connections"] { self.connections = try count.number(1...1_000_000) }
+        if let count = fields["unprovedPerAddress"] { self.unprovedPerAddress = try count.number(1...1_000_000) }
         if let time = fields["handshake"] { self.handshake = try time.duration(times) }
         if let time = fields["idle"] { self.idle = try time.duration(times) }
         if let count = fields["inFlightPerConnection"] { self.inFlightPerConnection = try count.number(1...100_000) }
+        if let time = fields["verdict"] { self.verdict = try time.duration(times) }
         if let time = fields["shutdown"] { self.shutdown = try time.duration(times) }
     }
 }

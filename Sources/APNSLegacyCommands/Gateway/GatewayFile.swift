@@ -25,9 +25,12 @@ struct GatewayFile: Hashable, Sendable {
     /// What the gateway puts up with.
     struct Limits: Hashable, Sendable {
         var connections = 1024
+        /// `nil` for a quarter of the connections.
+        var unprovedPerAddress: Int?
         var handshake = Duration.seconds(10)
         var idle = Duration.seconds(86_400)
         var inFlightPerConnection = 1000
+        var verdict = Duration.seconds(300)
         var shutdown = Duration.seconds(30)
     }
 

@@ -2,6 +2,7 @@
 
 import APNSGateway
 import APNSHTTP2
+import Logging
 import OpenSSLTLS
 
 /// What a configuration file names, read and found to be usable.
@@ -40,6 +41,34 @@ struct GatewayParts: Sendable {
             }
         }
         self.clientTrust = authorities.isEmpty ? .nothing : .pem(authorities)
+        try self.check()
+    }
+
+    /// Finds what only shows when TLS is set up.
+    private func check() throws {
+        var listener = TLSConfiguration.server(identity: self.identity, trust: self.clientTrust)
+        listener.minimumVersion = self.file.listen.tlsMinimum
+        listener.maximumVersion = self.file.listen.tlsMaximum
+        listener.cipherList = self.file.listen.ciphers
+        do {
+            _ = try TLSContext(listener)
+        } catch {
+            throw CommandFailure(.configuration, "server: \(error)")
+        }
+        for provider in self.providers {
+            do {
+                _ = try TLSContext(provider.push.tls)
+            } catch {
+                throw CommandFailure(.configuration, "provider \(provider.file.name): \(error)")
+            }
+        }
+    }
+
+    /// Makes the clients of the service, in the order of the providers; none runs.
+    ///
+    /// - Throws: nothing that was not found when the file was read, unless memory is out.
+    func makeClients(logger: Logger) throws -> [PushClient] {
+        try self.providers.map { try PushClient($0.push, logger: logger) }
     }
 
     private static func identity(_ identity: GatewayFile.Identity, of owner: String) throws -> TLSIdentity {

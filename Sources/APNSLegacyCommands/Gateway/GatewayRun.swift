@@ -3,6 +3,7 @@
 import APNSGateway
 import APNSHTTP2
 import APNSSession
+import APNSTransport
 import APNSWire
 import CoreMetrics
 import FoundationEssentials
@@ -24,6 +25,8 @@ final class GatewayRun: Sendable {
     }
 
     private let reread: @Sendable () throws -> GatewayParts
+    /// As it was at the start, which is what the fronts keep to.
+    private let limits: GatewayFile.Limits
     private let upstreams: NIOLockedValueBox<Upstreams>
     private let metrics: GatewayMetrics
     private let logger: Logger
@@ -38,13 +41,14 @@ final class GatewayRun: Sendable {
     /// - Throws: where the feedback database cannot be used.
     init(_ parts: GatewayParts, reread: @escaping @Sendable () throws -> GatewayParts) throws {
         self.reread = reread
+        self.limits = parts.file.limits
         let level = Logger.Level(rawValue: parts.file.logLevel.rawValue) ?? .info
         let logger = Logger(label: "apns-legacy.gateway") { _ in GatewayLog(level: level) }
         self.logger = logger
         let metrics = GatewayMetrics()
         MetricsSystem.bootstrap(metrics)
         self.metrics = metrics
-        self.upstreams = NIOLockedValueBox(Upstreams(parts: parts))
+        self.upstreams = NIOLockedValueBox(Upstreams(parts: parts, clients: try parts.makeClients(logger: logger)))
         self.store = try SQLiteFeedbackStore(path: parts.file.feedback, logger: logger)
         self.backend = HTTP2Backend([], recorder: self.store, logger: logger)
         self.front = BinaryFront(configuration: Self.front(parts), backend: self.backend, logger: logger)
@@ -66,6 +70,8 @@ final class GatewayRun: Sendable {
         front.admitsUnverified = true
         front.inFlightCountMax = limits.inFlightPerConnection
         front.connectionCountMax = limits.connections
+        front.unprovedCountMaxPerAddress = limits.unprovedPerAddress
+        front.verdictTimeout = limits.verdict
         front.handshakeTimeout = limits.handshake
         front.idleTimeout = limits.idle
         front.shutdownDuration = limits.shutdown
@@ -85,70 +91,151 @@ final class GatewayRun: Sendable {
         front.maximumVersion = listen.tlsMaximum
         front.cipherList = listen.ciphers
         front.admitsUnverified = true
+        front.unprovedCountMaxPerAddress = parts.file.limits.unprovedPerAddress
         front.handshakeTimeout = parts.file.limits.handshake
         front.shutdownDuration = parts.file.limits.shutdown
         return front
     }
 
-    /// Runs until SIGTERM or SIGINT, or until it cannot go on.
-    func run() async throws {
-        let admin = try await self.listenForOperators()
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            try self.connect(self.upstreams.withLockedValue(\.parts), &group)
-            group.addTask {
-                try await self.front.run()
-                // Nothing is under way any more that needs them.
-                for client in self.upstreams.withLockedValue(\.clients) { client.finish() }
-            }
-            group.addTask { try await self.feedbackFront.run() }
-            let signals = await UnixSignalsSequence(trapping: [.sigterm, .sigint, .sighup])
-            let (reloads, reloading) = AsyncStream.makeStream(of: Void.self)
-            group.addTask {
-                for await signal in signals {
-                    guard signal == .sighup else { break }
-                    reloading.yield()
-                }
-                reloading.finish()
-            }
-            let (gateway, feedback) = (try await self.front.boundAddress, try await self.feedbackFront.boundAddress)
-            let operators = admin?.address.map { "\($0)" } ?? "off"
-            self.logger.notice(
-                "gateway ready",
-                metadata: [
-                    "push.gateway.address": "\(gateway)", "push.feedback.address": "\(feedback)",
-                    "push.admin.address": "\(operators)",
-                ]
-            )
-            // For scripts that let it choose its ports.
-            print("gateway \(gateway.port ?? 0) feedback \(feedback.port ?? 0) admin \(admin?.address?.port ?? 0)")
-            fflush(nil)
-            for await _ in reloads { self.reload(&group) }
-            self.logger.notice("gateway ending")
-            self.upstreams.withLockedValue { $0.isEnding = true }
-            self.feedbackFront.stop()
-            self.front.stop()
-            try await group.waitForAll()
-        }
-        await self.store.flush()
-        await admin?.close()
-        self.logger.notice("gateway ended")
+    // MARK: Its life
+
+    private enum Event: Sendable {
+        case signal(UnixSignal)
+        /// No connection of a provider is left, and none can come.
+        case frontsEnded((any Error)?)
+        case clientEnded
+        /// The time for ending is over.
+        case overdue
     }
 
-    private func connect(_ parts: GatewayParts, _ group: inout ThrowingTaskGroup<Void, any Error>) throws {
-        let clients = try parts.providers.map { try PushClient($0.push, logger: self.logger) }
-        let (old, configurations) = self.upstreams.withLockedValue { upstreams in
-            let old = upstreams.clients
-            upstreams.parts = parts
-            upstreams.clients = clients
-            let configurations = zip(parts.providers, clients).map { provider, client in
-                let upstream = PushUpstream(client)
-                let present = upstreams.switches[provider.file.name] ?? UpstreamSwitch(upstream)
-                present.turn(to: upstream)
-                upstreams.switches[provider.file.name] = present
-                return provider.bridge(present)
+    /// Files beside the connections of providers: those of the feedback service, of operators, to the service.
+    private static let otherFileCountMax = 512
+
+    /// How long after ``GatewayFile/Limits/shutdown`` it ends at the latest.
+    private static let endingMargin = Duration.seconds(1)
+
+    /// Runs until SIGTERM or SIGINT, or until it cannot go on.
+    ///
+    /// - Returns: whether it is known of each notification what became of it.
+    func run() async throws -> Bool {
+        self.raiseFileLimit()
+        let admin = try await self.listenForOperators()
+        let (events, source) = AsyncStream.makeStream(of: Event.self)
+        let failure = await withTaskGroup(of: Void.self) { group in
+            self.start(self.upstreams.withLockedValue(\.parts), self.clients, source, &group)
+            group.addTask {
+                var failure: (any Error)?
+                do { try await self.serve() } catch { failure = error }
+                source.yield(.frontsEnded(failure))
             }
-            return (old, configurations)
+            let signals = await UnixSignalsSequence(trapping: [.sigterm, .sigint, .sighup])
+            group.addTask { for await signal in signals { source.yield(.signal(signal)) } }
+            group.addTask { await self.sayReady(admin) }
+            let failure = await self.react(to: events, source, &group)
+            group.cancelAll()
+            return failure
         }
+        let unsettled = self.backend.inFlightCounts.values.reduce(0, +)
+        await self.store.flush()
+        await admin?.close()
+        if let failure { throw failure }
+        self.logger.notice("gateway ended", metadata: ["push.notifications.unsettled": "\(unsettled)"])
+        return unsettled == 0
+    }
+
+    /// Connections need as many open files; the limit that a process begins with is often lower than the one it may
+    /// have.
+    private func raiseFileLimit() {
+        var limit = rlimit()
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
+        limit.rlim_cur = limit.rlim_max
+        setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        let needed = self.limits.connections + Self.otherFileCountMax
+        guard limit.rlim_max < rlim_t(needed) else { return }
+        self.logger.warning(
+            "fewer files may be open than limits.connections needs",
+            metadata: ["push.files.allowed": "\(limit.rlim_max)", "push.files.needed": "\(needed)"]
+        )
+    }
+
+    private func serve() async throws {
+        try await withThrowingTaskGroup(of: Void.self) { fronts in
+            fronts.addTask { try await self.front.run() }
+            fronts.addTask { try await self.feedbackFront.run() }
+            while let () = try await fronts.next() {}
+        }
+    }
+
+    private func sayReady(_ admin: AdminFront?) async {
+        // Where there is no address, the front's end says why.
+        guard let gateway = try? await self.front.boundAddress,
+            let feedback = try? await self.feedbackFront.boundAddress
+        else { return }
+        let operators = admin?.address.map { "\($0)" } ?? "off"
+        self.logger.notice(
+            "gateway ready",
+            metadata: [
+                "push.gateway.address": "\(gateway)", "push.feedback.address": "\(feedback)",
+                "push.admin.address": "\(operators)",
+            ]
+        )
+        // For scripts that let it choose its ports.
+        print("gateway \(gateway.port ?? 0) feedback \(feedback.port ?? 0) admin \(admin?.address?.port ?? 0)")
+        fflush(nil)
+    }
+
+    /// - Returns: why it ended, where it was not told to.
+    private func react(
+        to events: AsyncStream<Event>,
+        _ source: AsyncStream<Event>.Continuation,
+        _ group: inout TaskGroup<Void>
+    ) async -> (any Error)? {
+        var clientCount = self.clients.count
+        var (isEnding, isServing) = (false, true)
+        for await event in events {
+            switch event {
+            case .signal(.sighup):
+                if !isEnding { clientCount += self.reload(source, &group) }
+            case .signal:
+                // Who asks twice does not want to wait.
+                guard !isEnding else { return nil }
+                isEnding = true
+                self.end(source, &group)
+            case .frontsEnded(let failure?): return failure
+            case .frontsEnded(nil):
+                isServing = false
+                for client in self.clients { client.finish() }
+            case .clientEnded: clientCount -= 1
+            case .overdue: return nil
+            }
+            if !isServing, clientCount == 0 { return nil }
+        }
+        return nil
+    }
+
+    private func end(_ source: AsyncStream<Event>.Continuation, _ group: inout TaskGroup<Void>) {
+        self.logger.notice("gateway ending")
+        self.upstreams.withLockedValue { $0.isEnding = true }
+        self.feedbackFront.stop()
+        self.front.stop()
+        let duration = self.limits.shutdown + Self.endingMargin
+        group.addTask {
+            try? await Task.sleep(for: duration)
+            source.yield(.overdue)
+        }
+    }
+
+    // MARK: Certificates
+
+    private var clients: [PushClient] { self.upstreams.withLockedValue(\.clients) }
+
+    /// Starts the clients of the service, and sends through them from now on.
+    private func start(
+        _ parts: GatewayParts,
+        _ clients: [PushClient],
+        _ source: AsyncStream<Event>.Continuation,
+        _ group: inout TaskGroup<Void>
+    ) {
         for (provider, client) in zip(parts.providers, clients) {
             group.addTask {
                 do { try await client.run() } catch {
@@ -157,28 +244,51 @@ final class GatewayRun: Sendable {
                         metadata: ["push.provider": "\(provider.file.name)", "push.connection.failure": "\(error)"]
                     )
                 }
+                source.yield(.clientEnded)
+            }
+        }
+        let configurations = self.upstreams.withLockedValue { upstreams in
+            upstreams.parts = parts
+            upstreams.clients = clients
+            return zip(parts.providers, clients).map { provider, client in
+                let upstream = PushUpstream(client)
+                let present = upstreams.switches[provider.file.name] ?? UpstreamSwitch(upstream)
+                present.turn(to: upstream)
+                upstreams.switches[provider.file.name] = present
+                return provider.bridge(present)
             }
         }
         self.backend.reload(configurations)
-        for client in old { client.finish() }
     }
 
-    private func reload(_ group: inout ThrowingTaskGroup<Void, any Error>) {
+    /// Reads everything before it changes anything, so that a fault leaves all as it was.
+    ///
+    /// - Returns: how many clients were started.
+    private func reload(_ source: AsyncStream<Event>.Continuation, _ group: inout TaskGroup<Void>) -> Int {
         do {
             let parts = try self.reread()
+            let (old, clients) = (self.clients, try parts.makeClients(logger: self.logger))
             try self.front.reload(identity: parts.identity, clientTrust: parts.clientTrust)
             try self.feedbackFront.reload(identity: parts.identity, clientTrust: parts.clientTrust)
-            try self.connect(parts, &group)
+            self.start(parts, clients, source, &group)
+            for client in old { client.finish() }
             self.logger.notice("configuration read anew")
+            return clients.count
         } catch {
             self.logger.error("configuration not read anew", metadata: ["push.failure": "\(error)"])
+            return 0
         }
     }
+
+    // MARK: What operators see
 
     private func listenForOperators() async throws -> AdminFront? {
         guard let admin = self.upstreams.withLockedValue(\.parts.file.admin) else { return nil }
         let answers = AdminFront.Answers(
-            isHealthy: { self.upstreams.withLockedValue { !$0.isEnding } },
+            problem: {
+                if self.upstreams.withLockedValue(\.isEnding) { return "ending" }
+                return self.store.problem.map { "the feedback database cannot be written: \($0)" }
+            },
             metrics: { self.metrics.text(with: self.gauges) }
         )
         do {
@@ -189,7 +299,8 @@ final class GatewayRun: Sendable {
                 answers: answers
             )
         } catch {
-            throw CommandFailure(.unavailable, "cannot listen on \(admin.host) port \(admin.port): \(error)")
+            let reason = ListenError(error)
+            throw CommandFailure(.unavailable, "cannot listen on \(admin.host) port \(admin.port): \(reason)")
         }
     }
 
@@ -202,6 +313,7 @@ final class GatewayRun: Sendable {
         var gauges: [Gauge] = [
             ("push_gateway_connections", [], Double(self.front.connectionCount)),
             ("push_feedback_connections", [], Double(self.feedbackFront.connectionCount)),
+            ("push_feedback_writable", [], self.store.problem == nil ? 1 : 0),
             (
                 "push_certificate_days_left", [("provider", ""), ("use", "server")],
                 days(parts.identity.certificate.notAfter)

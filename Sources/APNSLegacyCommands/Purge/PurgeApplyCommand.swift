@@ -37,6 +37,7 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
         guard topics + (self.entries.requireAllTopics ? 1 : 0) <= 1 else {
             throw ValidationError("Say one of --topic, --topic-column and --require-all-topics.")
         }
+        try self.validateElsewhere()
         guard self.elsewhere.exec == nil else { return try self.validateHook() }
         guard self.target.table != nil, self.target.tokenColumn != nil else {
             throw ValidationError("Say with --table and --token-column where the tokens are.")
@@ -55,7 +56,19 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
         }
     }
 
+    /// A brake that does not brake would be worse than none.
+    private func validateElsewhere() throws {
+        guard self.target.database == nil else { return }
+        guard self.change.maxFraction == nil else {
+            throw ValidationError("--max-fraction is for --database only: elsewhere, the rows are not counted.")
+        }
+        guard self.change.lockWait == nil else { throw ValidationError("--lock-wait is for --database only.") }
+    }
+
     private func validateHook() throws {
+        guard self.change.grace == nil else {
+            throw ValidationError("--exec knows no registration, so that it cannot count --grace from there.")
+        }
         let table = [self.target.table, self.target.tokenColumn, self.target.topicColumn, self.change.activeColumn]
         guard table.allSatisfy({ $0 == nil }), self.target.registeredColumn == nil, self.target.createdColumn == nil
         else { throw ValidationError("--exec knows no table: the command compares failedAt with the registration.") }
@@ -82,20 +95,23 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
             tokenColumn: self.target.tokenColumn ?? "",
             rules: self.rules
         )
-        application.fractionMax = self.change.maxFraction
+        application.fractionMax = self.change.maxFraction ?? application.fractionMax
         application.batchRowCountMax = self.change.batch ?? application.batchRowCountMax
         application.isDryRun = self.change.dryRun
         if let wait = self.change.lockWait { application.lockWait = .seconds(wait.seconds) }
         self.warn()
         let start = ContinuousClock.now
         let report = try application.run(list)
+        if report.matchedCount == 0 { try self.warnOfScope(list) }
         let summary = PurgeApplySummary(
             report: report,
             table: application.table,
             action: self.change.action,
             seconds: (ContinuousClock.now - start) / .seconds(1)
         )
-        print(self.change.output == .json ? summary.json : summary.text)
+        if !self.change.quiet || ![.done, .dryRun].contains(report.ending) {
+            print(self.change.output == .json ? summary.json : summary.text)
+        }
         switch report.ending {
         case .done, .dryRun: return .success
         case .brake:
@@ -106,6 +122,22 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
             return .tryAgain
         case .stopped(let error): throw error
         }
+    }
+
+    /// Says where the list has nothing that could be meant, so that a slip of the pen is not taken for good news.
+    private func warnOfScope(_ list: PurgeList) throws {
+        let (rules, scopes) = (self.rules, try list.scopes())
+        let isMeant = scopes.contains { scope in
+            guard scope.environment == rules.environment else { return false }
+            return if case .one(let topic) = rules.topic { scope.topic == topic } else { true }
+        }
+        guard !scopes.isEmpty, !isMeant else { return }
+        let found = scopes.prefix(5).map { "\($0.topic) (\($0.environment.rawValue))" }.joined(separator: ", ")
+        Talk.say(
+            "Warning: the purge list has nothing for \(self.entries.topic ?? "any topic") "
+                + "(\(rules.environment.rawValue)); it has \(found)\(scopes.count > 5 ? " and more" : ""). "
+                + "Are --topic and --environment right?"
+        )
     }
 
     private func warn() {
@@ -129,8 +161,8 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
             tokenColumn: self.target.tokenColumn ?? "",
             rules: self.rules
         )
-        script.literal = self.elsewhere.tokenSpelling
-        script.clock = self.elsewhere.registeredKind
+        script.literal = self.elsewhere.tokenSpelling ?? script.literal
+        script.clock = self.elsewhere.registeredKind ?? script.clock
         script.inactiveValue = self.elsewhere.inactiveValue
         script.batchTokenCount = self.change.batch ?? script.batchTokenCount
         self.warn()
@@ -146,6 +178,7 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
             skippedCount: counts.skippedCount,
             verb: self.change.dryRun ? "would be written" : "written"
         )
+        if self.change.quiet { return .success }
         let text = self.change.output == .json ? summary.json : summary.text
         // The statements have standard output to themselves.
         if self.elsewhere.sqlFile == nil, !self.change.dryRun { Talk.say(text) } else { print(text) }
@@ -164,7 +197,7 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
             print(self.change.output == .json ? hook.summary.json : hook.summary.text)
             return .tryAgain
         }
-        print(self.change.output == .json ? hook.summary.json : hook.summary.text)
+        if !self.change.quiet { print(self.change.output == .json ? hook.summary.json : hook.summary.text) }
         return .success
     }
 

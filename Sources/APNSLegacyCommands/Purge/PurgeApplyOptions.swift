@@ -82,9 +82,12 @@ struct PurgeActionOptions: ParsableArguments, Sendable {
     var grace: PurgeSpan?
 
     @Option(
-        help: ArgumentHelp("Change nothing where more than this part of the rows would go; 0 to 1.", valueName: "part")
+        help: ArgumentHelp(
+            "Change nothing where more than this part of the rows would go; 0 to 1, by default 0.2, which is 20 %.",
+            valueName: "part"
+        )
     )
-    var maxFraction = 0.2
+    var maxFraction: Double?
 
     @Option(help: ArgumentHelp("The most rows or tokens of a batch.", valueName: "number"))
     var batch: Int?
@@ -94,6 +97,9 @@ struct PurgeActionOptions: ParsableArguments, Sendable {
 
     @Flag(help: "Count what would go, and change nothing.")
     var dryRun = false
+
+    @Flag(name: .shortAndLong, help: "Say nothing where all went well.")
+    var quiet = false
 
     @Option(help: ArgumentHelp("The form of the report.", valueName: "text|json"))
     var output = PurgeReportForm.text
@@ -105,7 +111,9 @@ struct PurgeActionOptions: ParsableArguments, Sendable {
         guard self.grace?.seconds ?? 0 <= Self.graceSecondCountMax else {
             throw ValidationError("--grace is at most a hundred years.")
         }
-        guard (0...1).contains(self.maxFraction) else { throw ValidationError("--max-fraction is 0 to 1.") }
+        guard (0...1).contains(self.maxFraction ?? 0) else {
+            throw ValidationError("--max-fraction is 0 to 1, such as 0.2 for 20 %.")
+        }
         guard (1...10_000).contains(self.batch ?? 1) else { throw ValidationError("--batch is 1 to 10000.") }
         guard (0...86_400).contains(self.lockWait?.seconds ?? 0) else {
             throw ValidationError("--lock-wait is at most a day.")
@@ -126,16 +134,16 @@ struct PurgeElsewhereOptions: ParsableArguments, Sendable {
     @Option(help: ArgumentHelp("Write the statements there instead of standard output.", valueName: "file"))
     var sqlFile: String?
 
-    @Option(help: ArgumentHelp("How tokens stand in that table.", valueName: "hex|HEX|base64|blob"))
-    var tokenSpelling = TokenLiteral.hexadecimal
+    @Option(help: ArgumentHelp("How tokens stand in that table; by default hex.", valueName: "hex|HEX|base64|blob"))
+    var tokenSpelling: TokenLiteral?
 
     @Option(
         help: ArgumentHelp(
-            "How times of registration stand in that table.",
+            "How times of registration stand in that table; by default timestamp. SQLite has seconds.",
             valueName: "timestamp|seconds|milliseconds"
         )
     )
-    var registeredKind = PruneScript.Clock.timestamp
+    var registeredKind: PruneScript.Clock?
 
     @Option(
         help: ArgumentHelp(
@@ -157,7 +165,16 @@ struct PurgeElsewhereOptions: ParsableArguments, Sendable {
     var execDeadline: PurgeSpan?
 
     func validate() throws {
-        guard self.sql != nil || self.sqlFile == nil else { throw ValidationError("--sql-file needs --sql.") }
+        let forSQL = [
+            ("--sql-file", self.sqlFile != nil), ("--token-spelling", self.tokenSpelling != nil),
+            ("--registered-kind", self.registeredKind != nil), ("--inactive-value", self.inactiveValue != nil),
+        ]
+        for (name, isGiven) in forSQL where isGiven && self.sql == nil {
+            throw ValidationError("\(name) needs --sql.")
+        }
+        guard self.exec != nil || self.execDeadline == nil else {
+            throw ValidationError("--exec-deadline needs --exec.")
+        }
         guard (1...604_800).contains(self.execDeadline?.seconds ?? 1) else {
             throw ValidationError("--exec-deadline is one second to one week.")
         }

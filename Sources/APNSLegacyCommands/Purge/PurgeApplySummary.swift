@@ -105,7 +105,7 @@ struct PurgeApplySummary {
         }
         let fields =
             ["\"ending\":\"\(self.ending)\""] + counts.map { "\"\($0.0)\":\($0.1)" }
-            + lists.map { "\"\($0.0)\":\($0.1)" }
+            + lists.map { "\"\($0.0)\":[\($0.1.map(String.init).joined(separator: ","))]" }
             + [
                 "\"spellings\":{\(spellings.joined(separator: ","))}", "\"times\":{\(kinds.joined(separator: ","))}",
                 "\"seconds\":\(Double(Int(self.seconds * 1000)) / 1000)",

@@ -94,7 +94,8 @@ extension CommandFailure {
             switch error {
             case .missing: .noInput
             case .cannotOpen, .readOnly: .cannotCreate
-            case .notAPurgeList, .newerVersion, .corrupt, .tokenOctetCount, .nameOctetCount, .controlCharacter, .time:
+            case .notAFile, .empty, .notAPurgeList, .newerVersion, .corrupt, .tokenOctetCount, .nameOctetCount,
+                .controlCharacter, .time:
                 .dataError
             case .full, .inputOutput: .ioError
             case .busy: .tryAgain

@@ -8,10 +8,11 @@ extension CommandFailure {
         let status: ExitStatus =
             switch error {
             case .missingFile, .cannotOpen: .noInput
-            case .notADatabase, .corrupt, .noTokens, .constraint: .dataError
+            case .notADatabase, .corrupt, .noTokens, .noTimes, .notAFlag, .constraint: .dataError
             case .readOnly, .full: .ioError
             case .busy: .tryAgain
-            case .missingTable, .notATable, .missingColumn, .generatedColumn, .hiddenRowNumber, .name, .severalTopics:
+            case .missingTable, .notATable, .missingColumn, .generatedColumn, .takenColumn, .hiddenRowNumber, .name,
+                .severalTopics:
                 .usage
             case .database: .software
             @unknown default: .software

@@ -27,14 +27,28 @@ final class OutputFile {
             self.isCut = false
             return
         }
-        let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | (isKept ? 0 : O_TRUNC), 0o600)
+        let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         self.descriptor = descriptor
         var status = stat()
         self.isCut = descriptor >= 0 && fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
         guard descriptor >= 0 else {
             throw CommandFailure(.cannotCreate, "Cannot write \(path): \(String(cString: strerror(errno))).")
         }
+        guard !self.isCut || !self.isDatabase else {
+            throw CommandFailure(
+                .cannotCreate,
+                "\(path) is an SQLite database, which would be overwritten; name a file of its own."
+            )
+        }
+        if !isKept { try self.truncate(to: 0) }
         self.octetCount = UInt64(max(0, lseek(self.descriptor, 0, SEEK_END)))
+    }
+
+    /// Whether the file begins as databases of SQLite do.
+    private var isDatabase: Bool {
+        let title = Array("SQLite format 3\0".utf8)
+        var octets = [UInt8](repeating: 0, count: title.count)
+        return pread(self.descriptor, &octets, octets.count, 0) == title.count && octets == title
     }
 
     deinit {

@@ -27,6 +27,9 @@ public struct SimulatorCommand: AsyncParsableCommand, Sendable {
             key.p8: signs provider tokens, with the key and team identifiers that are printed
             server.pem and server.key.pem: for a gateway of your own at localhost, such as apns-legacy gateway
 
+            A dead device failed when the simulator started. The binary gateway takes what is sent to it, and feedback \
+            lists it only after that.
+
             Exit codes: 0 stopped; 64 usage; 69 an address cannot be listened on; 73 a file cannot be made.
             """
     )

@@ -28,16 +28,15 @@ struct TokenTable {
         }
         self.name = "main." + SQLName.quoted(name)
         self.token = try quoted(tokenColumn)
-        self.registration =
-            switch rules.registration {
-            case .registered(let column), .created(let column): try quoted(column)
-            case .ignored: nil
-            }
+        self.registration = try rules.registration.column.map(quoted)
         if case .column(let column) = rules.topic { self.topic = try quoted(column) } else { self.topic = nil }
         if case .deactivate(let column) = rules.action {
             let active = try quoted(column)
             if columns.contains(where: { $0.isGenerated && SQLName.quoted($0.name) == active }) {
                 throw TokenTableError.generatedColumn(column, table: name)
+            }
+            guard ![self.token, self.registration, self.topic].contains(active) else {
+                throw TokenTableError.takenColumn(column)
             }
             self.active = active
         } else {

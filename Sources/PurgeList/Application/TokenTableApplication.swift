@@ -66,10 +66,7 @@ public struct TokenTableApplication: Hashable, Sendable {
 
     private var names: [String] {
         var names = [self.table, self.tokenColumn]
-        switch self.rules.registration {
-        case .registered(let column), .created(let column): names.append(column)
-        case .ignored: break
-        }
+        if let column = self.rules.registration.column { names.append(column) }
         if case .column(let column) = self.rules.topic { names.append(column) }
         if case .deactivate(let column) = self.rules.action { names.append(column) }
         return names
@@ -100,6 +97,10 @@ public struct TokenTableApplication: Hashable, Sendable {
         let readableCount = report.spellings.values.reduce(0, +)
         if readableCount == 0, report.unreadableTokenCount > 0 {
             throw TokenTableError.noTokens(column: self.tokenColumn, table: self.table, rowCount: report.rowCount)
+        }
+        let readableTimeCount = report.timeKinds.values.reduce(0, +)
+        if readableTimeCount == 0, report.unreadableTimeCount > 0, let column = self.rules.registration.column {
+            throw TokenTableError.noTimes(column: column, table: self.table, rowCount: report.rowCount)
         }
         report.dueCountMax = self.largestCount(of: report.rowCount)
         if report.dueCount > report.dueCountMax {

@@ -29,12 +29,18 @@ public enum TokenTableError: Error, Hashable, Sendable {
     case missingColumn(String, table: String, found: [String])
     /// The column that was to become 0 is computed from others.
     case generatedColumn(String, table: String)
+    /// The column that was to become 0 has another meaning already.
+    case takenColumn(String)
+    /// The column that was to become 0 holds text in a row that is due.
+    case notAFlag(column: String, table: String)
     /// Columns are named as all names of the row number are.
     case hiddenRowNumber(table: String)
     /// A name is empty or has an octet of zero.
     case name(String)
     /// The table has rows, and in no row of them the column holds a token.
     case noTokens(column: String, table: String, rowCount: Int)
+    /// The table has rows, and in no row of them the column holds a time.
+    case noTimes(column: String, table: String, rowCount: Int)
     /// The list has several topics, and nothing says which of them the table is for.
     case severalTopics([String], PushEnvironment)
     /// A foreign key or another constraint refused a whole batch when it was to be committed.
@@ -68,11 +74,19 @@ extension TokenTableError: CustomStringConvertible {
         case .generatedColumn(let column, let table):
             "The column \(quoted(column)) of \(quoted(table)) is computed from others and cannot be set. Give the "
                 + "column that it is computed from as --active-column, or delete."
+        case .takenColumn(let column):
+            "The column \(quoted(column)) cannot become 0, since it holds the token, the registration or the topic. "
+                + "Give as --active-column the one that says whether a row is active."
+        case .notAFlag(let column, let table):
+            "The column \(quoted(column)) of \(quoted(table)) holds text, so that 0 would not be understood there. Is "
+                + "it another column? Else use --sql with --inactive-value, or delete."
         case .hiddenRowNumber(let table):
             "The columns rowid, _rowid_ and oid of \(quoted(table)) hide the row number. Use --sql."
         case .name(let name): "\(quoted(name)) cannot be the name of a table or column."
         case .noTokens(let column, let table, let rowCount):
             "None of the \(rowCount) rows of \(quoted(table)) has a token in \(quoted(column)). Is it another column?"
+        case .noTimes(let column, let table, let rowCount):
+            "None of the \(rowCount) rows of \(quoted(table)) has a time in \(quoted(column)). Is it another column?"
         case .severalTopics(let topics, let environment):
             "The purge list has several topics for \(environment.rawValue): \(list(topics)). Say with --topic or "
                 + "--topic-column which of them a row is for, or --require-all-topics for what is dead in all of them."

@@ -35,15 +35,20 @@ struct TokenTableJudge {
             return try self.dead.failure(of: octets) { self.table.topicIndex.flatMap(row.text) }
         }
         guard let failedAt else { return false }
-        return self.isDue(row, failedAt: failedAt, registered: time)
+        return try self.isDue(row, failedAt: failedAt, registered: time)
     }
 
     /// Judges a row whose token is dead.
-    private mutating func isDue(_ row: TokenTableRow, failedAt: Int64, registered: RegistrationTime??) -> Bool {
+    private mutating func isDue(_ row: TokenTableRow, failedAt: Int64, registered: RegistrationTime??) throws -> Bool {
         self.report.matchedCount += 1
-        if let active = self.table.activeIndex, row.isZero(active) {
-            self.report.inactiveCount += 1
-            return false
+        if let active = self.table.activeIndex {
+            if row.isZero(active) {
+                self.report.inactiveCount += 1
+                return false
+            }
+            guard !row.isText(active) else {
+                throw TokenTableError.notAFlag(column: self.table.active ?? "", table: self.table.name)
+            }
         }
         if let registered {
             guard let registered else {

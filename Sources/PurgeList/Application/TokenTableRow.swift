@@ -59,6 +59,15 @@ struct TokenTableRow {
         }
     }
 
+    /// Whether the value is text or a BLOB, and no numeral that says yes or no.
+    func isText(_ column: Int32) -> Bool {
+        switch self.type(column) {
+        case SQLITE_BLOB: true
+        case SQLITE_TEXT: !self.octets(column).elementsEqual("0".utf8) && !self.octets(column).elementsEqual("1".utf8)
+        default: false
+        }
+    }
+
     /// Whether the value says no: zero as a number or a text.
     func isZero(_ column: Int32) -> Bool {
         switch self.type(column) {

@@ -22,6 +22,14 @@ public struct TokenTableRules: Hashable, Sendable {
         case created(column: String)
         /// Nothing: a row is due whenever its token failed.
         case ignored
+
+        /// The column, where there is one.
+        var column: String? {
+            switch self {
+            case .registered(let column), .created(let column): column
+            case .ignored: nil
+            }
+        }
     }
 
     /// What is done with a row that is due.

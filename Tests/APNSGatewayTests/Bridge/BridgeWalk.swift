@@ -327,7 +327,7 @@ extension BridgeWalk {
         default: break
         }
         if self.mutant == .deadIsRejected, verdict == .dead { verdict = .rejected(.invalidToken) }
-        if self.mutant == .spentIsAccepted, verdict == .serviceFault { verdict = .accepted }
+        if self.mutant == .spentIsAccepted, [.serviceFault, .notPermitted].contains(verdict) { verdict = .accepted }
         if self.mutant == .failedCountsAsDelivered, self.lines[ConnectionNumber(airborne.origin)]?.isOver ?? true {
             verdict = .accepted
         }

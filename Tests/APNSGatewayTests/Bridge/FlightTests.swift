@@ -58,7 +58,7 @@ import Testing
         }
     }
 
-    private static let credentials = FlightEnding(.serviceFault, .credentialFault)
+    private static let credentials = FlightEnding(.notPermitted, .credentialFault)
 
     static let finalLines: [Line] = [
         Line(200, nil, FlightEnding(.accepted, .accepted)),

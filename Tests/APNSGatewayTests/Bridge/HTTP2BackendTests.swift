@@ -154,6 +154,28 @@ import Testing
         }
     }
 
+    @Test(arguments: [0, 2])
+    func `credentials that the service refuses are a shutdown behind what was taken, else nothing`(
+        takenCount: Int
+    ) async throws {
+        let upstream = ScriptedUpstream {
+            let isTaken = ScriptedUpstream.number($0.token) <= takenCount
+            let refused = UpstreamAnswer.answered(status: 403, reason: "BadCertificate", timestamp: nil)
+            return isTaken ? ScriptedUpstream.accepted : refused
+        }
+        try await Self.withGateway(upstream) { port in
+            try await Self.connect(port) {
+                try await $0.send(try Fixture.frames(1...5))
+                let ending = try await $0.end()
+                #expect(ending.octets == (takenCount > 0 ? Fixture.response(.shutdown, UInt32(takenCount)) : []))
+                #expect(ending.hasCloseNotify)
+            }
+            // Nobody is asked to come back at once.
+            let octets = try await Self.connect(port) { try await $0.end().octets }
+            #expect(octets == [])
+        }
+    }
+
     @Test func `without room the provider is not read from, and nothing is lost`() async throws {
         let upstream = ScriptedUpstream { _ in nil }
         upstream.hasRoom = false

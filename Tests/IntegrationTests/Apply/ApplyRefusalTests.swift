@@ -54,6 +54,41 @@ import Testing
         try await self.refuse(["--token-column", "id"], 65, ["None of the 10 rows", "another column"])
     }
 
+    @Test func `a column of registrations without a time is refused`() async throws {
+        try self.scene.withDatabase { try $0.execute(sql: "UPDATE devices SET bundle_id = 'com.example.app'") }
+        let texts = ["None of the 10 rows", "\"bundle_id\"", "time"]
+        try await self.refuse(["--registered-column", "bundle_id"], 65, texts)
+    }
+
+    @Test func `a column that says something else is not set to zero`() async throws {
+        for column in ["token", "updated_at", "TOKEN"] {
+            try await self.refuse(["--action", "deactivate", "--active-column", column], 64, ["--active-column"])
+        }
+        let active = ["--action", "deactivate", "--active-column", "bundle_id"]
+        try await self.refuse(active, 65, ["\"bundle_id\"", "holds text"])
+    }
+
+    @Test func `an SQLite database is not overwritten`() async throws {
+        let columns = ["--table", "devices", "--token-column", "token", "--registered-column", "updated_at"]
+        for path in [self.scene.database, self.scene.list.path] {
+            let run = try await self.scene.run(columns + ["--sql", "ansi", "--sql-file", path])
+            #expect(run.code == 73 && run.error.contains("is an SQLite database"), "\(run)")
+        }
+        #expect(try self.scene.left() == Array(1...10))
+        #expect(try self.scene.list.statistics().count == 3)
+    }
+
+    @Test func `a list that has nothing of the kind is told, and quiet runs say nothing else`() async throws {
+        let wrong = try await self.scene.apply(["--environment", "sandbox", "--quiet"])
+        #expect(wrong.code == 0 && wrong.output.isEmpty, "\(wrong)")
+        #expect(wrong.error.contains("it has \(ApplyScene.topic) (production)"))
+        let topic = try await self.scene.apply(["--topic", "com.example.typo"])
+        #expect(topic.error.contains("has nothing for com.example.typo (production)"), "\(topic)")
+        let right = try await self.scene.apply(["--quiet"])
+        #expect(right.code == 0 && right.output.isEmpty && right.error.isEmpty, "\(right)")
+        #expect(try self.scene.left() == Array(4...10))
+    }
+
     @Test func `a file that is no database is refused`() async throws {
         let path = self.scene.path("text.db")
         try Data(repeating: 0x61, count: 5000).write(to: URL(filePath: path))
@@ -123,6 +158,12 @@ import Testing
             (["--database", "x", "--registered-column", "a", "--topic", "a", "--topic-column", "b"], "--topic"),
             (["--sql", "ansi", "--ignore-registration", "--batch", "501"], "--batch"),
             (["--exec", "true", "--registered-column", "a"], "--exec"),
+            (["--exec", "true", "--grace", "1d"], "--grace"),
+            (["--exec", "true", "--max-fraction", "0.1"], "--max-fraction"),
+            (["--sql", "ansi", "--registered-column", "a", "--max-fraction", "0.1"], "--max-fraction"),
+            (["--sql", "ansi", "--registered-column", "a", "--lock-wait", "1s"], "--lock-wait"),
+            (["--database", "x", "--registered-column", "a", "--token-spelling", "hex"], "--token-spelling"),
+            (["--database", "x", "--registered-column", "a", "--exec-deadline", "1m"], "--exec-deadline"),
         ] as [([String], String)]
     )
     func `64 says that the command line is wrong`(_ arguments: [String], _ text: String) async throws {

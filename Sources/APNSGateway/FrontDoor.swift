@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSTransport
+import Logging
+import NIOCore
+import OpenSSLTLS
+
+/// Where connections come in at a front: lets no more in than there may be, and notes who is refused.
+struct FrontDoor: Sendable {
+    /// Why a connection is refused, in the words of metrics.
+    enum Cause: String, CaseIterable, Sendable {
+        /// There are as many connections as there may be.
+        case full
+        /// There are as many of its address that have not proved who they are.
+        case address
+        /// There was no handshake.
+        case handshake
+        /// The provider is not let in.
+        case provider
+    }
+
+    private let registry: ConnectionRegistry
+    private let countMax: Int
+    private let strangerCountMax: Int
+    private let observer: GatewayObserver
+    let refusals: RefusalLog
+
+    init(
+        _ registry: ConnectionRegistry,
+        countMax: Int,
+        strangerCountMax: Int,
+        observer: GatewayObserver,
+        refusals: RefusalLog
+    ) {
+        self.registry = registry
+        self.countMax = countMax
+        self.strangerCountMax = strangerCountMax
+        self.observer = observer
+        self.refusals = refusals
+    }
+
+    /// How many strangers of one address there may be where that is not said.
+    static func strangerCountMax(_ count: Int?, of connectionCount: Int) -> Int { count ?? max(1, connectionCount / 4) }
+
+    /// - Returns: the number of the connection.
+    /// - Throws: where there is no room for it; then it is to be closed.
+    func enter(_ channel: any Channel) throws -> UInt64 {
+        switch self.registry.add(channel) {
+        case .taken(let number): return number
+        case .full: self.refuse(channel, .full, "there are as many connections as there may be, \(self.countMax)")
+        case .addressFull:
+            let sentence = "there are as many of its address that proved nothing as there may be"
+            self.refuse(channel, .address, "\(sentence), \(self.strangerCountMax)")
+        case .closed: break
+        }
+        throw ChannelError.operationUnsupported
+    }
+
+    /// Notes that a connection's provider is let in.
+    func admit(_ number: UInt64) { self.registry.admit(number) }
+
+    /// Notes that a connection failed in its handshake.
+    func handshakeFailed(_ channel: any Channel, _ error: any Error) {
+        var isClosed = false
+        if case .closedDuringHandshake? = error as? TLSError { isClosed = true }
+        // Those who look whether the port is open are no reason for a warning.
+        self.refuse(channel, .handshake, "\(error)", isQuiet: isClosed)
+    }
+
+    /// Notes that a provider is not let in; who decided that has logged it.
+    func refused() { self.observer.connectionRefused(.provider) }
+
+    private func refuse(_ channel: any Channel, _ cause: Cause, _ reason: String, isQuiet: Bool = false) {
+        self.observer.connectionRefused(cause)
+        self.refusals.log(
+            "connection refused",
+            level: isQuiet ? .info : .warning,
+            [LogKey.remoteAddress: "\(Self.address(of: channel))", LogKey.reason: "\(reason)"]
+        )
+    }
+
+    /// Where a connection comes from, such as "192.0.2.1:40000".
+    static func address(of channel: any Channel) -> String {
+        channel.remoteAddress.map { "\($0.ipAddress ?? "?"):\($0.port ?? 0)" } ?? "?"
+    }
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSTestKit
+import APNSWire
+import Foundation
+import NIOCore
+import NIOPosix
+import OpenSSLTLS
+import Testing
+
+/// Goal: whatever comes to the ports of a running gateway ends in a refusal that is bounded and logged with its reason,
+/// and those beside it are served.
+@Suite(.serialized, .timeLimit(.minutes(5))) struct GatewayAbuseTests {
+    /// The most memory that any of these may bring the gateway to, in KiB; a debug build at rest has about 60 MiB.
+    private static let residentKiBMax = 200 * 1024
+
+    private static let clients = "{authority: ca.pem, revocations: crl.pem}"
+
+    /// Runs a gateway; afterwards a provider that behaves is served, and the memory was bounded.
+    private static func withGateway(
+        limits: String = "{shutdown: 10s}",
+        _ body: @escaping @Sendable (GatewayProgram) async throws -> Void
+    ) async throws {
+        let upstream = GatewayUpstream()
+        let ending = try await upstream.withGateway(limits: limits, clients: Self.clients) {
+            try $0.write("crl.pem", try $0.authority.revocationList(of: []))
+        } _: { gateway in
+            try await body(gateway)
+            #expect(try await gateway.serves())
+            let resident = try #require(gateway.child.residentKiBMax)
+            #expect(resident < Self.residentKiBMax, "\(resident) KiB")
+        }
+        #expect(ending.code == 0, "\(ending)")
+        #expect(Set(upstream.counts.keys).isSubset(of: Set(1...9).union(900_001...900_003)))
+    }
+
+    // MARK: Certificates
+
+    @Test func `who has no certificate is told so in the handshake, and logged`() async throws {
+        try await Self.withGateway { gateway in
+            let context = try gateway.context(nil)
+            let error = try await ScriptedProvider.withConnection(port: gateway.port, context: context) {
+                try await $0.end().error
+            }
+            #expect(error is TLSError, "\(String(describing: error))")
+            let lines = try await gateway.lines("connection refused", "The client sent no certificate")
+            #expect(lines[0].contains("\"level\":\"warning\"") && lines[0].contains("127.0.0.1:"))
+        }
+    }
+
+    struct Stranger: Sendable, CustomTestStringConvertible {
+        var testDescription: String
+        var identity: @Sendable (GatewayProgram.Folder) throws -> TLSIdentity
+        var reason: String
+    }
+
+    static let strangers = [
+        Stranger(
+            testDescription: "of another authority",
+            identity: { _ in
+                try ThrowawayAuthority(name: "Foreign").issueClient(topic: GatewayProgram.topic).identity
+            },
+            reason: "no provider of the configuration has this certificate or its authority"
+        ),
+        Stranger(
+            testDescription: "of another authority that has the name of the right one",
+            identity: { _ in try ThrowawayAuthority().issueClient(topic: GatewayProgram.topic).identity },
+            reason: "no provider of the configuration has this certificate or its authority"
+        ),
+        Stranger(
+            testDescription: "expired",
+            identity: { try $0.authority.issueClient(topic: GatewayProgram.topic, validity: .expired).identity },
+            reason: "shop: The peer's certificate has expired"
+        ),
+        Stranger(
+            testDescription: "not valid yet",
+            identity: { try $0.authority.issueClient(topic: GatewayProgram.topic, validity: .future).identity },
+            reason: "shop: The peer's certificate is not valid yet"
+        ),
+        Stranger(
+            testDescription: "for servers",
+            identity: { try $0.authority.issueServer().identity },
+            reason: "shop: "
+        ),
+    ]
+
+    @Test(arguments: strangers) func `a certificate that is let in nowhere is logged with its fingerprint`(
+        _ stranger: Stranger
+    ) async throws {
+        try await Self.withGateway { gateway in
+            let identity = try stranger.identity(gateway.folder)
+            let octets = try await gateway.connect(identity) { provider in
+                provider.push(try GatewayProgram.frames(1...9))
+                return try await provider.end().octets
+            }
+            #expect(octets == [])
+            let fingerprint = "\"push.certificate.fingerprint\":\"\(identity.certificate.fingerprint)\""
+            let lines = try await gateway.lines("provider refused", stranger.reason, fingerprint)
+            #expect(lines.count == 1 && lines[0].contains("127.0.0.1:"), "\(lines)")
+        }
+    }
+
+    @Test func `a certificate that was revoked is refused, and logged`() async throws {
+        let upstream = GatewayUpstream()
+        try await upstream.withGateway(clients: Self.clients) {
+            try $0.write("crl.pem", try $0.authority.revocationList(of: [$0.provider.identity.certificate]))
+        } _: { gateway in
+            #expect(try await gateway.connect { try await $0.end().octets } == [])
+            let fingerprint = gateway.folder.provider.identity.certificate.fingerprint
+            try await gateway.lines("provider refused", "shop: The peer's certificate was revoked", fingerprint)
+            let other = try gateway.folder.authority.issueClient(topic: GatewayProgram.topic)
+            #expect(try await gateway.serves(other.identity))
+        }
+    }
+
+    @Test func `the fingerprint in the log is the one to pin`() async throws {
+        let upstream = GatewayUpstream()
+        try await upstream.withGateway { gateway in
+            let old = try ThrowawayAuthority(name: "Old").issueClient(topic: GatewayProgram.topic, validity: .expired)
+            #expect(try await gateway.connect(old.identity) { try await $0.end().octets } == [])
+            let line = try await gateway.lines("provider refused")[0]
+            let key = "\"push.certificate.fingerprint\":\""
+            let logged = try #require(line.range(of: key).map { line[$0.upperBound...].prefix(64) })
+            let pins = "{authority: ca.pem, pins: [{fingerprint: \"\(logged)\", allowExpired: true}]}"
+            let text = gateway.folder.read("gateway.yaml").replacingOccurrences(of: "{authority: ca.pem}", with: pins)
+            try gateway.folder.write("gateway.yaml", Array(text.utf8))
+            gateway.child.send(SIGHUP)
+            try await gateway.lines("configuration read anew")
+            #expect(try await gateway.serves(old.identity))
+        }
+    }
+
+    // MARK: Handshakes
+
+    /// Connects without a word, and waits for the end.
+    private static func connectSilently(_ port: Int, saying octets: [UInt8] = []) async throws {
+        let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .connect(host: "127.0.0.1", port: port).get()
+        if !octets.isEmpty { channel.writeAndFlush(ByteBuffer(bytes: octets), promise: nil) }
+        try? await channel.closeFuture.get()
+    }
+
+    @Test func `handshakes that never end are bounded in number and time, and one address does not take all the room`()
+        async throws
+    {
+        try await Self.withGateway(limits: "{connections: 60, unprovedPerAddress: 40, handshake: 3s}") { gateway in
+            let start = ContinuousClock.now
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                // A few octets of a handshake keep the connection as open as none.
+                for number in 0..<200 {
+                    let octets: [UInt8] = number.isMultiple(of: 2) ? [] : [22, 3, 1]
+                    group.addTask { try await Self.connectSilently(gateway.port, saying: octets) }
+                }
+                try await gateway.lines("connection refused", "of its address that proved nothing", "may be, 40")
+                for _ in 0..<160 { try await group.next() }
+                #expect(ContinuousClock.now - start < .seconds(3), "More than there may be go at once.")
+                try await group.waitForAll()
+            }
+            #expect(ContinuousClock.now - start < .seconds(10))
+            try await gateway.lines("connection refused", "did not finish the TLS handshake in time", countMin: 40)
+        }
+    }
+
+    @Test func `thousands of half-open connections leave nothing behind`() async throws {
+        try await Self.withGateway(limits: "{connections: 200, unprovedPerAddress: 100, handshake: 200ms}") { gateway in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for number in 0..<4000 {
+                    if number >= 150 { try await group.next() }
+                    group.addTask { try await Self.connectSilently(gateway.port, saying: [22, 3, 1, 0]) }
+                }
+                try await group.waitForAll()
+            }
+            #expect(try await gateway.serves())
+            let lines = gateway.lines(["connection refused"])
+            #expect(lines.count >= 1 && lines.count <= 2000, "The log is bounded: \(lines.count) lines.")
+        }
+    }
+
+    @Test func `what is no TLS is refused at once, and logged`() async throws {
+        try await Self.withGateway { gateway in
+            try await Self.connectSilently(gateway.port, saying: Array("GET / HTTP/1.1\r\n\r\n".utf8))
+            try await Self.connectSilently(gateway.port, saying: [UInt8](repeating: 0, count: 5000))
+            try await Self.connectSilently(gateway.feedbackPort, saying: Array("GET / HTTP/1.1\r\n\r\n".utf8))
+            try await gateway.lines("connection refused", "does not speak TLS", countMin: 2)
+            try await gateway.lines("connection refused", countMin: 3)
+        }
+    }
+
+    // MARK: Octets
+
+    struct Octets: Sendable, CustomTestStringConvertible {
+        var testDescription: String
+        var octets: [UInt8]
+        var answer: [UInt8]
+        var reason: String
+    }
+
+    static let octets = [
+        Octets(
+            testDescription: "a frame of 4 GiB",
+            octets: [2, 0xFF, 0xFF, 0xFF, 0xFF, 1, 0, 32],
+            answer: [8, 128, 0, 0, 0, 0],
+            reason: "4294967295"
+        ),
+        Octets(
+            testDescription: "a token of 65,535 octets",
+            octets: [1, 0, 0, 0, 9, 0, 0, 0, 0, 0xFF, 0xFF, 1, 2],
+            answer: [8, 5, 0, 0, 0, 9],
+            reason: "65535"
+        ),
+        Octets(testDescription: "no command", octets: Array("GET / HTTP/1.1".utf8), answer: [], reason: "71"),
+    ]
+
+    @Test(arguments: octets) func `octets that are no notification are refused at once, and logged`(
+        _ octets: Octets
+    ) async throws {
+        try await Self.withGateway { gateway in
+            try await gateway.connect { provider in
+                // More of it, as the announcement says, is thrown away.
+                provider.push(ByteBuffer(bytes: octets.octets + [UInt8](repeating: 0xFF, count: 1 << 20)))
+                let ending = try await provider.end()
+                #expect(ending.octets == octets.answer)
+                #expect(ending.hasCloseNotify)
+            }
+            try await gateway.lines("octets refused", octets.reason, "127.0.0.1:")
+        }
+    }
+
+    @Test func `a client that never reads and goes on sending is cut, and logged`() async throws {
+        try await Self.withGateway { gateway in
+            let start = ContinuousClock.now
+            try await gateway.connect(isReading: false) { provider in
+                try await provider.send(try GatewayProgram.frames(1...9))
+                try await provider.send(ByteBuffer(bytes: [9]))
+                let junk = ByteBuffer(repeating: 0xFF, count: 1 << 20)
+                while (try? await provider.send(junk)) != nil {}
+            }
+            #expect(ContinuousClock.now - start < .seconds(15))
+            try await gateway.lines("connection cut", "behind its end it ")
+        }
+    }
+
+    @Test func `a client that never reads and stays silent is cut in time, and logged`() async throws {
+        try await Self.withGateway { gateway in
+            try await gateway.connect(isReading: false) { provider in
+                try await provider.send(ByteBuffer(bytes: [9]))
+                try await gateway.lines("connection cut", "behind its end it did not close in time")
+            }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSTestKit
+import APNSWire
+import Foundation
+import NIOCore
+import NIOPosix
+import TestSupport
+import Testing
+
+/// The gateway before an HTTP/2 server that knows nothing of push: a token is good where a file of its name is there.
+@Suite(.timeLimit(.minutes(5))) struct GatewayNghttpdTests {
+    /// A port that nothing listens on.
+    private static func freePort() async throws -> Int {
+        let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .bind(host: "127.0.0.1", port: 0).get()
+        let port = listener.localAddress?.port ?? 0
+        try await listener.close()
+        return port
+    }
+
+    /// Starts nghttpd over the folder; it writes what it is asked to `nghttpd.log`.
+    private static func start(_ folder: GatewayProgram.Folder, port: Int) throws -> Process {
+        let name = "nghttpd"
+        let paths = ["/usr/bin", "/usr/sbin", "/usr/local/bin"].map { "\($0)/\(name)" }
+        guard let path = paths.first(where: { FileManager.default.isExecutableFile(atPath: $0) }) else {
+            throw Child.Failure(description: "\(name) is not installed; Scripts/test installs it.")
+        }
+        try folder.write("server.key", folder.server.keyPEM)
+        try folder.write("nghttpd.log", [])
+        let process = Process()
+        process.executableURL = URL(filePath: path)
+        process.arguments = [
+            "-v", "-a", "127.0.0.1", "-d", folder.path("root"), "\(port)", folder.path("server.key"),
+            folder.path("server.pem"),
+        ]
+        process.standardOutput = try FileHandle(forWritingTo: URL(filePath: folder.path("nghttpd.log")))
+        process.standardError = FileHandle.nullDevice
+        process.standardInput = FileHandle.nullDevice
+        try process.run()
+        return process
+    }
+
+    @Test func `pushjack gets through the gateway to nghttpd, and blames the token that nghttpd does not know`()
+        async throws
+    {
+        let environment = try await PythonEnvironment("pushjack==1.6.0")
+        let folder = try GatewayProgram.Folder()
+        let tokens = try (1...60).map { try GatewayProgram.token($0).hexadecimal }
+        let unknown = tokens[24]
+        let devices = folder.url.appending(path: "root/3/device")
+        try FileManager.default.createDirectory(at: devices, withIntermediateDirectories: true)
+        for token in tokens where token != unknown { try Data().write(to: devices.appending(path: token)) }
+        let port = try await Self.freePort()
+        let server = try Self.start(folder, port: port)
+        defer { kill(server.processIdentifier, SIGKILL) }
+        try folder.configure(upstreamPort: port)
+        let gateway = try await GatewayProgram(folder)
+        try folder.write("tokens", Array(tokens.joined(separator: "\n").utf8))
+        let printed = try await Program.run(
+            environment.python,
+            [
+                GatewayTests.repository.appending(path: "Tests/Interop/python_clients.py").path, "pushjack", "--port",
+                "\(gateway.port)", "--identity", folder.path("provider.pem"), "--trust", folder.path("ca.pem"),
+                "--tokens", folder.path("tokens"),
+            ],
+            deadlineSeconds: 60
+        )
+        let outcome = try JSONDecoder().decode(GatewayTests.Outcome.self, from: printed)
+        #expect(outcome.failed == [unknown: .status(1)])
+        #expect(outcome.succeeded == tokens.filter { $0 != unknown })
+        let ending = try await gateway.end()
+        #expect(ending.code == 0, "\(ending)")
+        let paths = folder.read("nghttpd.log").split(separator: "\n").filter { $0.contains(":path: /3/device/") }
+            .map { String($0.suffix(64)) }
+        #expect(paths.sorted() == tokens.sorted(), "Each was asked for once.")
+    }
+}

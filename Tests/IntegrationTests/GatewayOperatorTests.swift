@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSHTTP2
+import APNSTestKit
+import APNSWire
+import Foundation
+import NIOCore
+import NIOPosix
+import TestSupport
+import Testing
+
+/// Goal: what operators read of a running gateway is what has happened, and whatever comes to their port is bounded.
+@Suite(.timeLimit(.minutes(5))) struct GatewayOperatorTests {
+    /// What came back: status and body.
+    struct Answer: Decodable {
+        var status: Int
+        var body: String
+    }
+
+    /// Asks as any client of HTTP would.
+    private static func get(_ path: String, _ gateway: GatewayProgram, method: String = "GET") async throws -> Answer {
+        let script = """
+            import http.client, json, sys
+            connection = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=10)
+            connection.request(sys.argv[2], sys.argv[3])
+            response = connection.getresponse()
+            print(json.dumps({"status": response.status, "body": response.read().decode()}))
+            """
+        let arguments = ["python3", "-c", script, "\(gateway.adminPort)", method, path]
+        let printed = try await Program.run("/usr/bin/env", arguments, deadlineSeconds: 20)
+        return try JSONDecoder().decode(Answer.self, from: printed)
+    }
+
+    /// The samples by name with labels, as the parser of Prometheus' own client library reads them.
+    private static func samples(_ text: String) async throws -> [String: Double] {
+        let environment = try await PythonEnvironment("prometheus-client==0.21.1")
+        let script = """
+            import json, sys
+            from prometheus_client.parser import text_string_to_metric_families
+            samples = {}
+            for family in text_string_to_metric_families(sys.stdin.read()):
+                for sample in family.samples:
+                    labels = ",".join(f"{name}={value}" for name, value in sorted(sample.labels.items()))
+                    assert (sample.name, labels) not in samples
+                    samples[f"{sample.name}{{{labels}}}"] = sample.value
+            print(json.dumps(samples))
+            """
+        let printed = try await Program.run(
+            environment.python,
+            ["-c", script],
+            input: Data(text.utf8),
+            deadlineSeconds: 60
+        )
+        return try JSONDecoder().decode([String: Double].self, from: printed)
+    }
+
+    /// Of 100 tokens, 10 are bad and 20 dead.
+    private static func upstream() -> GatewayUpstream {
+        GatewayUpstream { number, _ in
+            switch number % 10 {
+            case 3: .rejected(PushRejection(status: 400, reason: .badDeviceToken))
+            case 5, 6: .rejected(PushRejection(status: 410, reason: .unregistered, timestamp: 1_700_000_000_000))
+            default: .accepted
+            }
+        }
+    }
+
+    @Test func `the figures are what was sent`() async throws {
+        let upstream = Self.upstream()
+        let ending = try await upstream.withGateway { gateway in
+            // Each bad token ends a connection, and what follows it is sent again.
+            var next: UInt32 = 1
+            while next <= 100 {
+                let first = next
+                next = try await gateway.connect { provider in
+                    try await provider.send(try GatewayProgram.frames(first...100))
+                    try await provider.send(try GatewayProgram.probe(101))
+                    let response = try #require(try GatewayProgram.response(try await provider.end().octets))
+                    return response.identifier + 1
+                }
+            }
+            let stranger = try ThrowawayAuthority(name: "Foreign").issueClient(topic: GatewayProgram.topic)
+            #expect(try await gateway.connect(stranger.identity) { try await $0.end().octets } == [])
+            let samples = try await Self.samples(try await Self.get("/metrics", gateway).body)
+            func settled(_ verdict: String) -> Double? {
+                samples["push_bridge_settled_total{provider=shop,verdict=\(verdict)}"]
+            }
+            // Bad tokens behind another one were refused before their provider was told of that one, and came again.
+            let refusedCount = upstream.counts.reduce(0) { $0 + ($1.key % 10 == 3 ? $1.value : 0) }
+            #expect(settled("accepted") == 70)
+            #expect(settled("dead") == 20)
+            #expect(settled("rejected") == Double(refusedCount) && refusedCount >= 10)
+            #expect(settled("budget-spent") == 0)
+            #expect(samples["push_gateway_in_flight{provider=shop}"] == 0)
+            #expect(samples["push_bridge_inflight{provider=shop}"] == 0)
+            #expect(samples["push_bridge_upstream_duration_seconds_count{provider=shop}"] == Double(90 + refusedCount))
+            #expect(
+                samples["push_bridge_upstream_duration_seconds_bucket{le=+Inf,provider=shop}"]
+                    == Double(90 + refusedCount)
+            )
+            #expect(samples["push_feedback_backlog{environment=sandbox,topic=com.example.app}"] == 20)
+            #expect(samples["push_feedback_writable{}"] == 1)
+            #expect(samples["push_gateway_connections_opened_total{}"] == 11)
+            #expect(samples["push_gateway_connections_refused_total{cause=provider}"] == 1)
+            #expect(samples["push_gateway_connections_refused_total{cause=handshake}"] == 0)
+            for use in ["provider=,use=server", "provider=shop,use=upstream"] {
+                let days = try #require(samples["push_certificate_days_left{\(use)}"])
+                #expect(days > 0.9 && days <= 1)
+            }
+            try await gateway.connect { provider in
+                try await provider.send(try GatewayProgram.frames(101...101))
+                try await upstream.wait(count: 101, on: provider.channel.eventLoop)
+                let samples = try await Self.samples(try await Self.get("/metrics", gateway).body)
+                let count = try #require(samples["push_gateway_connections{}"])
+                #expect(count >= 1 && count <= 3, "Those before may not be quite closed: \(count).")
+            }
+        }
+        #expect(ending.code == 0, "\(ending)")
+        #expect(upstream.counts.allSatisfy { $0.value == 1 || $0.key % 10 == 3 })
+    }
+
+    @Test func `other paths and methods are told so`() async throws {
+        try await GatewayUpstream().withGateway { gateway in
+            let requests = [
+                ("GET", "/healthz", 200), ("GET", "/", 404), ("GET", "/metrics/..", 404), ("POST", "/metrics", 405),
+                ("HEAD", "/metrics", 200),
+            ]
+            for (method, path, status) in requests {
+                let answer = try await Self.get(path, gateway, method: method)
+                #expect(answer.status == status, "\(method) \(path)")
+                #expect(answer.body.isEmpty == (method == "HEAD"))
+            }
+        }
+    }
+
+    @Test func `a feedback database that cannot be written makes it ill, and nothing is lost`() async throws {
+        let upstream = Self.upstream()
+        let ending = try await upstream.withGateway { gateway in
+            let database = gateway.folder.database
+            #expect(try await Self.get("/healthz", gateway).status == 200)
+            try FileManager.default.removeItem(at: database)
+            try await gateway.connect { provider in
+                try await provider.send(try GatewayProgram.frames(4...6))
+                try await provider.send(try GatewayProgram.probe(7))
+                try await gateway.lines("feedback not written, which is tried again", "it is gone")
+                let ill = try await Self.get("/healthz", gateway)
+                #expect(ill.status == 503 && ill.body.contains("the feedback database cannot be written: "), "\(ill)")
+                let metrics = try await Self.get("/metrics", gateway).body
+                #expect(metrics.contains("push_feedback_writable 0\n"))
+                #expect(!metrics.contains("push_feedback_store_failures_total 0\n"))
+                #expect(provider.octets.isEmpty, "What is dead is not settled before it is on the disk.")
+                try FileManager.default.createDirectory(at: database, withIntermediateDirectories: true)
+                #expect(try await provider.end().octets == GatewayProgram.response(.missingDeviceToken, 7))
+            }
+            #expect(try await Self.get("/healthz", gateway).status == 200)
+            let tuples = try [5, 6].map { FeedbackTuple(failedAt: 1_700_000_000, token: try GatewayProgram.token($0)) }
+            #expect(Set(try await gateway.feedback()) == Set(tuples))
+        }
+        #expect(ending.code == 0, "\(ending)")
+    }
+
+    @Test func `garbage, silence and many connections at the operators' port are bounded`() async throws {
+        try await GatewayUpstream().withGateway { gateway in
+            let start = ContinuousClock.now
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for number in 0..<300 {
+                    group.addTask {
+                        let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+                            .connect(host: "127.0.0.1", port: gateway.adminPort).get()
+                        let octets = number.isMultiple(of: 3) ? [0xFF, 0xFF, 0xFF] : Array("GET /m".utf8)
+                        channel.writeAndFlush(ByteBuffer(bytes: octets), promise: nil)
+                        try? await channel.closeFuture.get()
+                    }
+                }
+                try await group.waitForAll()
+            }
+            #expect(ContinuousClock.now - start < .seconds(20), "The slow ones are cut after ten seconds.")
+            #expect(try await Self.get("/healthz", gateway).body == "ok\n")
+            let resident = try #require(gateway.child.residentKiBMax)
+            #expect(resident < 200 * 1024, "\(resident) KiB")
+        }
+    }
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSTestKit
+import APNSWire
+import Foundation
+import NIOCore
+import OpenSSLTLS
+
+/// A gateway as a process of its own, with a folder of all files that it needs.
+final class GatewayProgram: Sendable {
+    /// The files, removed with this object.
+    final class Folder: Sendable {
+        let url: URL
+        let authority: ThrowawayAuthority
+        let provider: ThrowawayIdentity
+        let server: ThrowawayIdentity
+
+        init() throws {
+            self.url = FileManager.default.temporaryDirectory.appending(path: "apns-legacy-\(UUID().uuidString)")
+            try FileManager.default.createDirectory(at: self.url, withIntermediateDirectories: true)
+            self.authority = try ThrowawayAuthority()
+            self.provider = try self.authority.issueClient(topic: GatewayProgram.topic)
+            self.server = try self.authority.issueServer()
+            try FileManager.default.createDirectory(at: self.database, withIntermediateDirectories: true)
+            try self.write("ca.pem", self.authority.certificatePEM)
+            try self.write("upstream-ca.pem", self.authority.certificatePEM)
+            try self.write("provider.pem", self.provider.pem)
+            try self.write("upstream.pem", self.provider.pem)
+            try self.write("server.pem", self.server.pem)
+        }
+
+        deinit { try? FileManager.default.removeItem(at: self.url) }
+
+        /// The folder of the feedback database.
+        var database: URL { self.url.appending(path: "database") }
+
+        func path(_ name: String) -> String { self.url.appending(path: name).path }
+
+        func write(_ name: String, _ octets: [UInt8]) throws {
+            try Data(octets).write(to: self.url.appending(path: name))
+        }
+
+        func read(_ name: String) -> String {
+            String(decoding: FileManager.default.contents(atPath: self.path(name)) ?? Data(), as: UTF8.self)
+        }
+
+        /// Writes a configuration for requests to go to this port.
+        func configure(
+            upstreamPort: Int,
+            limits: String = "{shutdown: 10s}",
+            clients: String = "{authority: ca.pem}"
+        ) throws {
+            let text = """
+                listen: {port: 0, feedbackPort: 0}
+                admin: {port: 0}
+                server: {certificate: server.pem}
+                feedback: database/feedback.sqlite
+                limits: \(limits)
+                providers:
+                  - name: shop
+                    clients: \(clients)
+                    environment: sandbox
+                    upstream:
+                      {certificate: upstream.pem, host: localhost, port: \(upstreamPort), trust: upstream-ca.pem}
+                """
+            try self.write("gateway.yaml", Array(text.utf8))
+        }
+    }
+
+    static let topic = "com.example.app"
+
+    let folder: Folder
+    let child: Child
+    let port: Int
+    let feedbackPort: Int
+    let adminPort: Int
+
+    /// Starts a gateway with the configuration in the folder; it listens when this returns.
+    init(_ folder: Folder, deadline: Int64 = 120) async throws {
+        self.folder = folder
+        let arguments = ["gateway", "--config", folder.path("gateway.yaml")]
+        let (child, ready) = try await Child.start(arguments, log: folder.path("log"), deadline: deadline)
+        self.child = child
+        let ports = Self.ports(ready)
+        guard ports.count == 3 else { throw Child.Failure(description: folder.read("log")) }
+        (self.port, self.feedbackPort, self.adminPort) = (ports[0], ports[1], ports[2])
+    }
+
+    /// The ports that a gateway says it listens on: notifications, feedback, operators.
+    static func ports(_ line: String) -> [Int] { line.split(separator: " ").compactMap { Int($0) } }
+
+    deinit { self.child.send(SIGKILL) }
+
+    /// Ends it by SIGTERM.
+    func end() async throws -> Child.Ending {
+        self.child.send(SIGTERM)
+        return try await self.child.end()
+    }
+
+    // MARK: Its log
+
+    var log: String { self.folder.read("log") }
+
+    /// The lines of the log that contain all of these texts.
+    func lines(_ texts: [String]) -> [Substring] {
+        self.log.split(separator: "\n").filter { line in texts.allSatisfy { line.contains($0) } }
+    }
+
+    /// Waits until so many lines of the log contain all of these texts, 20 seconds at most.
+    @discardableResult
+    func lines(_ texts: String..., countMin: Int = 1) async throws -> [Substring] {
+        for _ in 0..<2000 {
+            let lines = self.lines(texts)
+            if lines.count >= countMin { return lines }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        throw Child.Failure(description: "\(texts) is not in the log \(countMin) times: \(self.log.suffix(4000))")
+    }
+
+    // MARK: Its peers
+
+    /// Lends a connection of a provider; without an identity, of the provider that is configured.
+    func connect<Value: Sendable>(
+        _ identity: TLSIdentity? = nil,
+        isReading: Bool = true,
+        _ body: (ScriptedProvider) async throws -> Value
+    ) async throws -> Value {
+        try await ScriptedProvider.withConnection(
+            port: self.port,
+            context: try self.context(identity ?? self.folder.provider.identity),
+            isReading: isReading,
+            body
+        )
+    }
+
+    /// A client's context; `nil` for one without a certificate.
+    func context(_ identity: TLSIdentity?) throws -> TLSContext {
+        let trust = TLSTrust.pem(self.folder.authority.certificatePEM)
+        var tls = TLSConfiguration.client(identity: identity, trust: trust)
+        tls.maximumVersion = .tls1_2
+        return try TLSContext(tls)
+    }
+
+    /// What the feedback service gives to the provider.
+    func feedback() async throws -> [FeedbackTuple] {
+        let context = try self.context(self.folder.provider.identity)
+        let octets = try await ScriptedProvider.withConnection(port: self.feedbackPort, context: context) { provider in
+            let ending = try await provider.end()
+            guard ending.hasCloseNotify else { throw Child.Failure(description: "the list was cut") }
+            try await provider.channel.close().get()
+            return ending.octets
+        }
+        var buffer = ByteBuffer(bytes: octets)
+        var tuples: [FeedbackTuple] = []
+        while let tuple = try FeedbackTuple(parsing: &buffer) { tuples.append(tuple) }
+        return tuples
+    }
+
+    // MARK: What is sent
+
+    static func token(_ number: UInt32) throws -> DeviceToken {
+        let octets = withUnsafeBytes(of: number.bigEndian) { Array($0) }
+        return try DeviceToken(octets: [UInt8](repeating: 0xB0, count: 28) + octets)
+    }
+
+    static func number(of token: DeviceToken) -> UInt32 { UInt32(token.hexadecimal.suffix(8), radix: 16) ?? 0 }
+
+    /// Frames with these identifiers, each for the token of the same number.
+    static func frames(_ identifiers: ClosedRange<UInt32>) throws -> ByteBuffer {
+        var octets = ByteBuffer()
+        for identifier in identifiers {
+            let frame = NotificationFrame(
+                command: .enhanced,
+                identifier: identifier,
+                expiry: 0,
+                token: try Self.token(identifier),
+                payload: ByteBuffer(string: "{\"aps\":{\"alert\":\"number \(identifier)\"}}")
+            )
+            try frame.write(into: &octets)
+        }
+        return octets
+    }
+
+    static func probe(_ identifier: UInt32) throws -> ByteBuffer {
+        var octets = ByteBuffer()
+        try NotificationFrame.probe(command: .enhanced, identifier: identifier).write(into: &octets)
+        return octets
+    }
+
+    static func response(_ status: ErrorResponse.Status, _ identifier: UInt32) -> [UInt8] {
+        var octets = ByteBuffer()
+        ErrorResponse(status: status, identifier: identifier).write(into: &octets)
+        return Array(octets.readableBytesView)
+    }
+
+    /// The only error response among what came.
+    static func response(_ octets: [UInt8]) throws -> ErrorResponse? {
+        var buffer = ByteBuffer(bytes: octets)
+        return try ErrorResponse(parsing: &buffer)
+    }
+
+    /// A provider that behaves gets through.
+    func serves(_ identity: TLSIdentity? = nil) async throws -> Bool {
+        try await self.connect(identity) { provider in
+            try await provider.send(try Self.frames(900_001...900_003))
+            try await provider.send(try Self.probe(900_004))
+            return try await provider.end().octets == Self.response(.missingDeviceToken, 900_004)
+        }
+    }
+}

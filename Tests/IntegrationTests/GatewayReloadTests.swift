@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSTestKit
+import APNSWire
+import Foundation
+import NIOCore
+import OpenSSLTLS
+import Testing
+
+/// Goal: SIGHUP brings new certificates into use on both sides of a running gateway, drops nobody, and changes nothing
+/// where any file is at fault.
+@Suite(.timeLimit(.minutes(5))) struct GatewayReloadTests {
+    /// The fingerprint of the certificate that a new connection is shown.
+    private static func shown(_ gateway: GatewayProgram, port: Int? = nil) async throws -> String? {
+        let context = try gateway.context(gateway.folder.provider.identity)
+        return try await ScriptedProvider.withConnection(port: port ?? gateway.port, context: context) { provider in
+            let channel = provider.channel
+            return try await channel.eventLoop.submit {
+                try channel.pipeline.syncOperations.handler(type: TLSHandler.self).peerCertificate?.fingerprint
+            }.get()
+        }
+    }
+
+    @Test func `new certificates are in use on both sides, and an open connection goes on`() async throws {
+        let upstream = GatewayUpstream()
+        let ending = try await upstream.withGateway { gateway in
+            let folder = gateway.folder
+            let (server, own) = (
+                try folder.authority.issueServer(), try folder.authority.issueClient(topic: GatewayProgram.topic)
+            )
+            let first = folder.server.identity.certificate.fingerprint
+            #expect(try await Self.shown(gateway) == first)
+            try await gateway.connect { provider in
+                try await provider.send(try GatewayProgram.frames(1...50))
+                try await upstream.wait(count: 50, on: provider.channel.eventLoop)
+                try folder.write("server.pem", server.pem)
+                try folder.write("upstream.pem", own.pem)
+                gateway.child.send(SIGHUP)
+                try await gateway.lines("configuration read anew")
+                let second = server.identity.certificate.fingerprint
+                #expect(try await Self.shown(gateway) == second)
+                #expect(try await Self.shown(gateway, port: gateway.feedbackPort) == second)
+                try await provider.send(try GatewayProgram.frames(51...100))
+                try await provider.send(try GatewayProgram.probe(101))
+                #expect(try await provider.end().octets == GatewayProgram.response(.missingDeviceToken, 101))
+            }
+            #expect(
+                upstream.fingerprints == [folder.provider, own].map(\.identity.certificate.fingerprint),
+                "The requests behind the signal go out with the new certificate."
+            )
+        }
+        #expect(ending.code == 0, "\(ending)")
+        #expect(upstream.counts == Dictionary(uniqueKeysWithValues: (1...100).map { ($0, 1) }))
+    }
+
+    @Test func `what is under way while certificates are read anew arrives once`() async throws {
+        let upstream = GatewayUpstream()
+        let ending = try await upstream.withGateway { gateway in
+            try await gateway.connect { provider in
+                for round in 0..<20 as Range<UInt32> {
+                    provider.push(try GatewayProgram.frames(round * 200 + 1...round * 200 + 200))
+                    gateway.child.send(SIGHUP)
+                    guard round % 5 == 4 else { continue }
+                    try await gateway.lines("configuration read anew", countMin: Int(round / 5) + 1)
+                }
+                try await provider.send(try GatewayProgram.probe(4001))
+                #expect(try await provider.end().octets == GatewayProgram.response(.missingDeviceToken, 4001))
+            }
+        }
+        #expect(ending.code == 0, "\(ending)")
+        #expect(upstream.counts == Dictionary(uniqueKeysWithValues: (1...4000).map { ($0, 1) }))
+    }
+
+    struct Fault: Sendable, CustomTestStringConvertible {
+        var testDescription: String
+        var file: String
+        var content: @Sendable (GatewayProgram.Folder) throws -> [UInt8]
+        /// What the log has to say.
+        var words: [String]
+    }
+
+    static let faults = [
+        Fault(
+            testDescription: "a server's certificate that is none",
+            file: "server.pem",
+            content: { _ in Array("none".utf8) },
+            words: ["gateway.yaml: server: ", "neither PEM nor PKCS#12"]
+        ),
+        Fault(
+            testDescription: "a server's certificate with the key of another",
+            file: "server.pem",
+            content: { $0.server.certificatePEM + $0.provider.keyPEM },
+            words: ["gateway.yaml: server: ", "does not match"]
+        ),
+        Fault(
+            testDescription: "an own certificate without its key",
+            file: "upstream.pem",
+            content: { $0.provider.certificatePEM },
+            words: ["provider shop: ", "No private key was found"]
+        ),
+        Fault(
+            testDescription: "authorities of the service that are none",
+            file: "upstream-ca.pem",
+            content: { _ in Array("none".utf8) },
+            words: ["provider shop: ", "trusted certificates cannot be used"]
+        ),
+        Fault(
+            testDescription: "authorities of providers that are none",
+            file: "ca.pem",
+            content: { _ in Array("none".utf8) },
+            words: ["provider shop: ", "trusted certificates cannot be used"]
+        ),
+        Fault(
+            testDescription: "a configuration with a fault",
+            file: "gateway.yaml",
+            content: { Array(($0.read("gateway.yaml") + "\nlisten: {}\n").utf8) },
+            words: ["gateway.yaml: "]
+        ),
+    ]
+
+    @Test(arguments: faults) func `a fault is told, and all stays as it was`(_ fault: Fault) async throws {
+        let upstream = GatewayUpstream()
+        let ending = try await upstream.withGateway { gateway in
+            let folder = gateway.folder
+            try await gateway.connect { provider in
+                try await provider.send(try GatewayProgram.frames(1...5))
+                // All is new but for one fault, so that half of it would be seen.
+                try folder.write("server.pem", try folder.authority.issueServer().pem)
+                let own = try folder.authority.issueClient(topic: GatewayProgram.topic)
+                try folder.write("upstream.pem", own.pem)
+                try folder.write(fault.file, try fault.content(folder))
+                gateway.child.send(SIGHUP)
+                let line = try await gateway.lines("configuration not read anew")
+                for words in fault.words { #expect(line[0].contains(words), "\(line)") }
+                #expect(try await Self.shown(gateway) == folder.server.identity.certificate.fingerprint)
+                let other = try await Self.shown(gateway, port: gateway.feedbackPort)
+                #expect(other == folder.server.identity.certificate.fingerprint)
+                try await provider.send(try GatewayProgram.frames(6...10))
+                try await provider.send(try GatewayProgram.probe(11))
+                #expect(try await provider.end().octets == GatewayProgram.response(.missingDeviceToken, 11))
+            }
+            #expect(try await gateway.serves())
+            #expect(upstream.fingerprints == [folder.provider.identity.certificate.fingerprint])
+        }
+        #expect(ending.code == 0, "\(ending)")
+    }
+
+    @Test func `a provider that is revoked meanwhile may not come again`() async throws {
+        let clients = "{authority: ca.pem, revocations: crl.pem}"
+        let upstream = GatewayUpstream()
+        try await upstream.withGateway(clients: clients) {
+            try $0.write("crl.pem", try $0.authority.revocationList(of: []))
+        } _: { gateway in
+            let folder = gateway.folder
+            #expect(try await gateway.serves())
+            try folder.write(
+                "crl.pem",
+                try folder.authority.revocationList(of: [folder.provider.identity.certificate])
+            )
+            gateway.child.send(SIGHUP)
+            try await gateway.lines("configuration read anew")
+            let octets = try await gateway.connect { try await $0.end().octets }
+            #expect(octets == [])
+            try await gateway.lines("provider refused", "was revoked")
+        }
+    }
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSHTTP2
+import APNSTestKit
+import APNSWire
+import Foundation
+import NIOConcurrencyHelpers
+import NIOCore
+import NIOPosix
+import Testing
+
+/// Goal: at the end of a gateway under load its clients know of each notification whether the service took it.
+@Suite(.timeLimit(.minutes(5))) struct GatewayShutdownTests {
+    private static let connectionCount: UInt32 = 6
+    /// More than the gateway takes before it is told to end.
+    private static let countEach: UInt32 = 8000
+
+    /// A service that answers each request after up to 30 ms, so that answers overtake each other.
+    private static func slowUpstream(silent: UInt32? = nil) -> GatewayUpstream {
+        let upstream = NIOLockedValueBox<GatewayUpstream?>(nil)
+        let made = GatewayUpstream { number, request in
+            guard number != silent else { return .silence }
+            let ticket = request.ticket
+            MultiThreadedEventLoopGroup.singleton.any()
+                .scheduleTask(in: .milliseconds(Int64(number &* 2_654_435_761 >> 20) % 30)) {
+                    upstream.withLockedValue { $0 }?.accept(number, ticket)
+                }
+            return nil
+        }
+        upstream.withLockedValue { $0 = made }
+        return made
+    }
+
+    /// The notifications of one connection that its client knows to be taken.
+    private static func known(_ index: UInt32, _ octets: [UInt8]) throws -> ClosedRange<UInt32>? {
+        guard let response = try GatewayProgram.response(octets) else { return nil }
+        #expect(response.status == .shutdown)
+        #expect(octets.count == 6)
+        let first = index * Self.countEach + 1
+        return response.identifier >= first ? first...response.identifier : nil
+    }
+
+    @Test func `what the service took is what the clients are told, and it ends with 0`() async throws {
+        let upstream = Self.slowUpstream()
+        let known = NIOLockedValueBox<Set<UInt32>>([])
+        let ending = try await upstream.withGateway(limits: "{shutdown: 20s}") { gateway in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for index in 0..<Self.connectionCount {
+                    group.addTask {
+                        try await gateway.connect { provider in
+                            let first = index * Self.countEach + 1
+                            provider.push(try GatewayProgram.frames(first...first + Self.countEach - 1))
+                            // It comes after the load and the shutdown.
+                            let octets = try await provider.end(within: .seconds(90)).octets
+                            guard let taken = try Self.known(index, octets) else { return }
+                            known.withLockedValue { $0.formUnion(taken) }
+                        }
+                    }
+                }
+                try await upstream.wait(count: 2000, on: MultiThreadedEventLoopGroup.singleton.any())
+                gateway.child.send(SIGTERM)
+                try await group.waitForAll()
+            }
+        }
+        #expect(ending.code == 0, "\(ending)")
+        #expect(ending.seconds < 20, "\(ending)")
+        let taken = known.withLockedValue { $0 }
+        #expect(taken.count >= 1000 && taken.count < Int(Self.connectionCount * Self.countEach))
+        #expect(taken == upstream.accepted)
+        #expect(upstream.counts.allSatisfy { $0.value == 1 })
+    }
+
+    @Test func `what is not answered in time is told as not taken, and it ends with 75`() async throws {
+        let upstream = Self.slowUpstream(silent: 11)
+        let start = NIOLockedValueBox(ContinuousClock.now)
+        let ending = try await upstream.withGateway(limits: "{shutdown: 2s}") { gateway in
+            try await gateway.connect { provider in
+                try await provider.send(try GatewayProgram.frames(1...20))
+                try await upstream.wait(count: 20, on: provider.channel.eventLoop)
+                start.withLockedValue { $0 = .now }
+                gateway.child.send(SIGTERM)
+                #expect(try await provider.end().octets == GatewayProgram.response(.shutdown, 10))
+            }
+            _ = try await gateway.child.end()
+            try await gateway.lines("gateway ended", "\"push.notifications.unsettled\":\"1\"")
+        }
+        #expect(ContinuousClock.now - start.withLockedValue { $0 } < .seconds(4))
+        #expect(ending.code == 75, "\(ending)")
+    }
+
+    @Test func `the second signal ends it at once`() async throws {
+        let upstream = Self.slowUpstream(silent: 1)
+        let start = NIOLockedValueBox(ContinuousClock.now)
+        let ending = try await upstream.withGateway(limits: "{shutdown: 60s}") { gateway in
+            try await gateway.connect { provider in
+                try await provider.send(try GatewayProgram.frames(1...5))
+                try await upstream.wait(count: 5, on: provider.channel.eventLoop)
+                gateway.child.send(SIGTERM)
+                try await gateway.lines("gateway ending")
+                start.withLockedValue { $0 = .now }
+                gateway.child.send(SIGTERM)
+                #expect(try await provider.end().octets == [])
+            }
+            _ = try await gateway.child.end()
+        }
+        #expect(ContinuousClock.now - start.withLockedValue { $0 } < .seconds(5))
+        #expect(ending.code == 75, "\(ending)")
+    }
+
+    @Test func `a service that is not there does not keep it`() async throws {
+        let folder = try GatewayProgram.Folder()
+        // Nothing listens there.
+        try folder.configure(upstreamPort: 1, limits: "{shutdown: 1s}")
+        let gateway = try await GatewayProgram(folder)
+        let start = ContinuousClock.now
+        try await gateway.connect { provider in
+            try await provider.send(try GatewayProgram.frames(1...5))
+            gateway.child.send(SIGTERM)
+            #expect(try await provider.end().octets == GatewayProgram.response(.shutdown, 0))
+        }
+        let ending = try await gateway.child.end()
+        #expect(ContinuousClock.now - start < .seconds(5))
+        #expect(ending.code == 75, "\(ending)")
+    }
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSHTTP2
+import APNSTestKit
+import APNSWire
+import Logging
+import NIOConcurrencyHelpers
+import NIOCore
+import OpenSSLTLS
+
+/// The service's end behind a gateway under test: answers as it is told, and notes what it was asked.
+final class GatewayUpstream: PushService {
+    private struct Books {
+        var counts: [UInt32: Int] = [:]
+        var accepted: Set<UInt32> = []
+        var fingerprints: [String] = []
+        var waiters: [(count: Int, promise: EventLoopPromise<Void>)] = []
+    }
+
+    private let books = NIOLockedValueBox(Books())
+    private let reply: @Sendable (_ number: UInt32, InboundPush) -> PushReply?
+
+    /// - Parameter reply: the answer to a request for a token; `nil` for one that the caller gives by the ticket.
+    init(_ reply: @escaping @Sendable (_ number: UInt32, InboundPush) -> PushReply? = { _, _ in .accepted }) {
+        self.reply = reply
+    }
+
+    /// How often each token was asked for.
+    var counts: [UInt32: Int] { self.books.withLockedValue(\.counts) }
+
+    /// The tokens that were answered with 200.
+    var accepted: Set<UInt32> { self.books.withLockedValue(\.accepted) }
+
+    /// The certificates of its clients, in the order in which they came, each once.
+    var fingerprints: [String] { self.books.withLockedValue(\.fingerprints) }
+
+    func problem(token: DeviceToken, topic: String) -> PushRejection? { nil }
+
+    func take(_ request: borrowing InboundPush) -> PushReply? {
+        let number = GatewayProgram.number(of: request.token)
+        let reply = self.reply(number, copy request)
+        let met = self.books.withLockedValue { books in
+            books.counts[number, default: 0] += 1
+            if reply == .accepted { books.accepted.insert(number) }
+            let count = books.counts.count
+            defer { books.waiters.removeAll { $0.count <= count } }
+            return books.waiters.filter { $0.count <= count }
+        }
+        for waiter in met { waiter.promise.succeed(()) }
+        return reply
+    }
+
+    /// Accepts a request that had no answer yet.
+    func accept(_ number: UInt32, _ ticket: PushTicket) {
+        self.books.withLockedValue { _ = $0.accepted.insert(number) }
+        ticket.reply(.accepted)
+    }
+
+    /// Waits until so many tokens were asked for, 20 seconds at most.
+    func wait(count: Int, on eventLoop: any EventLoop) async throws {
+        let promise = eventLoop.makePromise(of: Void.self)
+        let isMet = self.books.withLockedValue { books in
+            let isMet = books.counts.count >= count
+            if !isMet { books.waiters.append((count, promise)) }
+            return isMet
+        }
+        if isMet { promise.succeed(()) }
+        let timer = eventLoop.scheduleTask(in: .seconds(20)) {
+            promise.fail(Child.Failure(description: "fewer than \(count) tokens were asked for"))
+        }
+        defer { timer.cancel() }
+        try await promise.futureResult.get()
+    }
+
+    /// Runs the service's end, with the certificates of a folder, and lends its port.
+    func run<Value: Sendable>(
+        _ folder: GatewayProgram.Folder,
+        _ body: @escaping @Sendable (Int) async throws -> Value
+    ) async throws -> Value {
+        let trust = TLSTrust.pem(folder.authority.certificatePEM)
+        var configuration = PushServerConfiguration(identity: folder.server.identity, clientTrust: trust)
+        configuration.topics = { certificate in
+            self.books.withLockedValue { books in
+                guard !books.fingerprints.contains(certificate.fingerprint) else { return }
+                books.fingerprints.append(certificate.fingerprint)
+            }
+            return [GatewayProgram.topic]
+        }
+        let logger = Logger(label: "tests", factory: { _ in SwiftLogNoOpLogHandler() })
+        return try await PushServer.withRunning(configuration, service: self, logger: logger) { server in
+            try await body(try await server.boundAddress.port ?? 0)
+        }
+    }
+
+    /// Runs a gateway before this service's end; it is ended by SIGTERM when `body` has not done so.
+    ///
+    /// - Returns: how the gateway ended.
+    @discardableResult
+    func withGateway(
+        limits: String = "{shutdown: 10s}",
+        clients: String = "{authority: ca.pem}",
+        _ prepare: (GatewayProgram.Folder) throws -> Void = { _ in },
+        _ body: @escaping @Sendable (GatewayProgram) async throws -> Void
+    ) async throws -> Child.Ending {
+        let folder = try GatewayProgram.Folder()
+        try prepare(folder)
+        return try await self.run(folder) { port in
+            try folder.configure(upstreamPort: port, limits: limits, clients: clients)
+            let gateway = try await GatewayProgram(folder)
+            try await body(gateway)
+            return try await gateway.end()
+        }
+    }
+}
