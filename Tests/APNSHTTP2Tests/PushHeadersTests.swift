@@ -3,6 +3,7 @@
 import APNSWire
 import NIOCore
 import NIOHPACK
+import TestSupport
 import Testing
 
 @testable import APNSHTTP2

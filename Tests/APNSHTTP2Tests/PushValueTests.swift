@@ -2,6 +2,7 @@
 
 import APNSWire
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import APNSHTTP2

@@ -2,6 +2,7 @@
 
 import NIOCore
 import NIOHPACK
+import TestSupport
 import Testing
 
 @testable import APNSHTTP2

@@ -13,47 +13,8 @@ import Testing
 struct InteropTests {
     typealias Fixture = SimulatorFixture
 
-    /// What a client says.
-    struct Outcome: Decodable {
-        var succeeded: [String]
-        /// Token and, as the client puts it, the reason.
-        var failed: [String: Reason]
-        var rounds: Int
-        var seconds: Double
-    }
-
-    /// A status, or the client's words for one.
-    enum Reason: Decodable, Equatable {
-        case status(Int)
-        case words(String)
-
-        init(from decoder: any Decoder) throws {
-            let container = try decoder.singleValueContainer()
-            if let status = try? container.decode(Int.self) {
-                self = .status(status)
-            } else {
-                self = .words(try container.decode(String.self))
-            }
-        }
-    }
-
-    struct Client: Sendable, CustomTestStringConvertible {
-        var testDescription: String
-        var package: String
-        var reason: Reason
-    }
-
-    static let clients = [
-        Client(testDescription: "pushjack", package: "pushjack==1.6.0", reason: .status(8)),
-        Client(testDescription: "apns-clerk", package: "apns-clerk==0.2.0", reason: .words("Invalid token")),
-    ]
-
-    static let script = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .appending(path: "Interop/python_clients.py")
-
-    @Test(arguments: clients)
-    func `a client of another make blames the one bad token and sends the rest`(_ client: Client) async throws {
-        let environment = try await PythonEnvironment(client.package)
+    @Test(arguments: PythonProvider.all)
+    func `a client of another make blames the one bad token and sends the rest`(_ client: PythonProvider) async throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "apns-legacy-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
@@ -64,17 +25,14 @@ struct InteropTests {
         try Data(try Fixture.authority.get().certificatePEM).write(to: files[1])
         try Data(texts.joined(separator: "\n").utf8).write(to: files[2])
         try await Simulator.withRunning(try Fixture.configuration()) { simulator in
-            let printed = try await Program.run(
-                environment.python,
-                [
-                    Self.script.path, client.testDescription, "--port", "\(simulator.gatewayPort)",
-                    "--identity", files[0].path, "--trust", files[1].path, "--tokens", files[2].path,
-                ],
-                deadlineSeconds: 60
+            let outcome = try await client.send(
+                port: simulator.gatewayPort,
+                identity: files[0].path,
+                trust: files[1].path,
+                tokens: files[2].path
             )
-            let outcome = try JSONDecoder().decode(Outcome.self, from: printed)
             let bad = try Fixture.token(999).hexadecimal
-            #expect(outcome.failed == [bad: client.reason])
+            #expect(outcome.failed == [bad: client.invalidToken])
             #expect(outcome.succeeded == texts.filter { $0 != bad })
             for number in 1...100 { #expect(simulator.deliveryCount(of: try Fixture.token(number)) == 1) }
             #expect(simulator.statistics.rejectedCount == 1)
@@ -159,7 +117,7 @@ struct InteropTests {
             let printed = try await Program.run(
                 environment.python,
                 [
-                    Self.script.path, "apns-clerk-feedback", "--port", "\(simulator.feedbackPort)",
+                    PythonProvider.script, "apns-clerk-feedback", "--port", "\(simulator.feedbackPort)",
                     "--identity", identity.path, "--trust", trust.path,
                 ],
                 deadlineSeconds: 60
@@ -170,7 +128,7 @@ struct InteropTests {
             let again = try await Program.run(
                 environment.python,
                 [
-                    Self.script.path, "apns-clerk-feedback", "--port", "\(simulator.feedbackPort)",
+                    PythonProvider.script, "apns-clerk-feedback", "--port", "\(simulator.feedbackPort)",
                     "--identity", identity.path, "--trust", trust.path,
                 ],
                 deadlineSeconds: 60

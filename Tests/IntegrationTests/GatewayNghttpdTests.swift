@@ -44,7 +44,6 @@ import Testing
     @Test func `pushjack gets through the gateway to nghttpd, and blames the token that nghttpd does not know`()
         async throws
     {
-        let environment = try await PythonEnvironment("pushjack==1.6.0")
         let folder = try GatewayProgram.Folder()
         let tokens = try (1...60).map { try GatewayProgram.token($0).hexadecimal }
         let unknown = tokens[24]
@@ -57,16 +56,12 @@ import Testing
         try folder.configure(upstreamPort: port)
         let gateway = try await GatewayProgram(folder)
         try folder.write("tokens", Array(tokens.joined(separator: "\n").utf8))
-        let printed = try await Program.run(
-            environment.python,
-            [
-                GatewayTests.repository.appending(path: "Tests/Interop/python_clients.py").path, "pushjack", "--port",
-                "\(gateway.port)", "--identity", folder.path("provider.pem"), "--trust", folder.path("ca.pem"),
-                "--tokens", folder.path("tokens"),
-            ],
-            deadlineSeconds: 60
+        let outcome = try await PythonProvider.pushjack.send(
+            port: gateway.port,
+            identity: folder.path("provider.pem"),
+            trust: folder.path("ca.pem"),
+            tokens: folder.path("tokens")
         )
-        let outcome = try JSONDecoder().decode(GatewayTests.Outcome.self, from: printed)
         #expect(outcome.failed == [unknown: .status(1)])
         #expect(outcome.succeeded == tokens.filter { $0 != unknown })
         let ending = try await gateway.end()

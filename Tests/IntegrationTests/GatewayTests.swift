@@ -18,56 +18,21 @@ import Testing
     static let repository = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent()
 
-    /// What a client says became of its notifications.
-    struct Outcome: Decodable {
-        var succeeded: [String]
-        var failed: [String: Reason]
-
-        enum Reason: Decodable, Equatable {
-            case status(Int)
-            case words(String)
-
-            init(from decoder: any Decoder) throws {
-                let container = try decoder.singleValueContainer()
-                if let status = try? container.decode(Int.self) {
-                    self = .status(status)
-                } else {
-                    self = .words(try container.decode(String.self))
-                }
-            }
-        }
-    }
-
-    struct Client: Sendable, CustomTestStringConvertible {
-        var testDescription: String
-        var package: String
-        var reason: Outcome.Reason
-    }
-
-    static let clients = [
-        Client(testDescription: "pushjack", package: "pushjack==1.6.0", reason: .status(8)),
-        Client(testDescription: "apns-clerk", package: "apns-clerk==0.2.0", reason: .words("Invalid token")),
-    ]
-
-    @Test(arguments: clients) func `a client of another make blames the bad token; each of the rest goes out once`(
-        _ client: Client
+    @Test(arguments: PythonProvider.all)
+    func `a client of another make blames the bad token; each of the rest goes out once`(
+        _ client: PythonProvider
     ) async throws {
-        let environment = try await PythonEnvironment(client.package)
         let tokens = try (1...100).map { try Self.token($0).hexadecimal }
         let (bad, dead) = (tokens[39], tokens[69])
         let (requests, ending) = try await GatewayScene.run(bad: [bad], dead: [dead]) { scene in
             try scene.folder.write("tokens", Array(tokens.joined(separator: "\n").utf8))
-            let printed = try await Program.run(
-                environment.python,
-                [
-                    Self.repository.appending(path: "Tests/Interop/python_clients.py").path, client.testDescription,
-                    "--port", "\(scene.port)", "--identity", scene.folder.path("provider.pem"), "--trust",
-                    scene.folder.path("ca.pem"), "--tokens", scene.folder.path("tokens"),
-                ],
-                deadlineSeconds: 60
+            let outcome = try await client.send(
+                port: scene.port,
+                identity: scene.folder.path("provider.pem"),
+                trust: scene.folder.path("ca.pem"),
+                tokens: scene.folder.path("tokens")
             )
-            let outcome = try JSONDecoder().decode(Outcome.self, from: printed)
-            #expect(outcome.failed == [bad: client.reason])
+            #expect(outcome.failed == [bad: client.invalidToken])
             #expect(outcome.succeeded == tokens.filter { $0 != bad })
             let tuple = FeedbackTuple(failedAt: 1_700_000_000, token: try Self.token(70))
             #expect(try await scene.feedback() == [tuple])

@@ -4,6 +4,7 @@ import APNSTestKit
 import NIOCore
 import NIOPosix
 import OpenSSLTLS
+import TestSupport
 import Testing
 
 /// Goal: the handler speaks with OpenSSL's own `s_server` and `s_client`, not only with itself.

@@ -2,6 +2,7 @@
 
 import APNSTestKit
 import OpenSSLTLS
+import TestSupport
 import Testing
 
 @Suite struct TLSCertificateTests {

@@ -2,6 +2,7 @@
 
 import Foundation
 import PurgeList
+import TestSupport
 import Testing
 
 /// Readers and writers of one file at a time.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import PurgeList
+import TestSupport
 import Testing
 
 @Suite("Purge list", .timeLimit(.minutes(2)))

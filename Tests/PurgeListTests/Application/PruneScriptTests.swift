@@ -2,6 +2,7 @@
 
 import GRDB
 import PurgeList
+import TestSupport
 import Testing
 
 /// Goal: nothing of the list or of a name ends a literal or an identifier, and each token keeps its own time.

@@ -3,11 +3,11 @@
 import Foundation
 
 /// A folder for one test, removed with this object.
-final class TemporaryFolder: Sendable {
-    let path: String
+package final class TemporaryFolder: Sendable {
+    package let path: String
 
-    init() throws {
-        let path = FileManager.default.temporaryDirectory.appending(path: "tls-\(UUID().uuidString)").path
+    package init() throws {
+        let path = FileManager.default.temporaryDirectory.appending(path: "apns-legacy-\(UUID().uuidString)").path
         try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
         self.path = path
     }
@@ -17,7 +17,7 @@ final class TemporaryFolder: Sendable {
     }
 
     /// Writes a file and returns its path.
-    func write(_ name: String, _ octets: [UInt8]) throws -> String {
+    package func write(_ name: String, _ octets: [UInt8]) throws -> String {
         let path = self.path + "/" + name
         try Data(octets).write(to: URL(filePath: path))
         return path

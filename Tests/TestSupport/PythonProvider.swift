@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+
+/// A provider of another make from PyPI, as a process of its own.
+package struct PythonProvider: Sendable, CustomStringConvertible {
+    /// A status, or the provider's words for one.
+    package enum Reason: Decodable, Equatable, Sendable {
+        case status(Int)
+        case words(String)
+
+        package init(from decoder: any Decoder) throws {
+            let container = try decoder.singleValueContainer()
+            if let status = try? container.decode(Int.self) {
+                self = .status(status)
+            } else {
+                self = .words(try container.decode(String.self))
+            }
+        }
+    }
+
+    /// What it says became of its notifications, by token.
+    package struct Outcome: Decodable {
+        package var succeeded: [String]
+        package var failed: [String: Reason]
+    }
+
+    package let description: String
+    /// What it says of a token that is refused.
+    package let invalidToken: Reason
+    private let release: String
+
+    /// Sends items of command 2.
+    package static let pushjack = PythonProvider(
+        description: "pushjack",
+        invalidToken: .status(8),
+        release: "pushjack==1.6.0"
+    )
+
+    /// Sends notifications of command 1.
+    package static let apnsClerk = PythonProvider(
+        description: "apns-clerk",
+        invalidToken: .words("Invalid token"),
+        release: "apns-clerk==0.2.0"
+    )
+
+    package static let all = [pushjack, apnsClerk]
+
+    /// The program that speaks through these packages.
+    package static let script = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .appending(path: "Interop/python_clients.py").path
+
+    /// Sends one notification to each token of a file, a line each.
+    package func send(port: Int, identity: String, trust: String, tokens: String) async throws -> Outcome {
+        let environment = try await PythonEnvironment(self.release)
+        let files = ["--identity", identity, "--trust", trust, "--tokens", tokens]
+        let printed = try await Program.run(
+            environment.python,
+            [Self.script, self.description, "--port", "\(port)"] + files,
+            deadlineSeconds: 60
+        )
+        return try JSONDecoder().decode(Outcome.self, from: printed)
+    }
+}
