@@ -71,7 +71,7 @@ package struct ConnectionOpener: Sendable {
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture { try adopt(channel) }
             }
-        return ConnectionOpener.connect(bootstrap, to: target)
+        return bootstrap.connect(host: target.host, port: target.port)
             .flatMap { channel in
                 self.wayThroughProxy(channel, deadline: deadline).flatMapThrowing {
                     try finish(channel, TLSHandler(context: self.context, serverName: self.endpoint.host))
@@ -82,14 +82,6 @@ package struct ConnectionOpener: Sendable {
                 }
             }
             .flatMapErrorThrowing { throw ConnectError($0, to: target) ?? $0 }
-    }
-
-    /// Names are looked up anew for each connection; an address needs no resolver, which costs threads.
-    private static func connect(_ bootstrap: ClientBootstrap, to target: Endpoint) -> EventLoopFuture<any Channel> {
-        guard let address = try? SocketAddress(ipAddress: target.host, port: target.port) else {
-            return bootstrap.connect(host: target.host, port: target.port)
-        }
-        return bootstrap.connect(to: address)
     }
 
     private func bootstrap(_ eventLoop: any EventLoop) -> ClientBootstrap {
