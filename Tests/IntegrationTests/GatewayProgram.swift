@@ -76,10 +76,20 @@ final class GatewayProgram: Sendable {
     let adminPort: Int
 
     /// Starts a gateway with the configuration in the folder; it listens when this returns.
-    init(_ folder: Folder, deadline: Int64 = 120) async throws {
+    ///
+    /// - Parameters:
+    ///   - folder: its files.
+    ///   - launcher: a program and arguments of it that are followed by the gateway's, and that become it.
+    ///   - deadline: in seconds; it is killed when they have passed.
+    init(_ folder: Folder, launcher: [String] = [], deadline: Int64 = 120) async throws {
         self.folder = folder
-        let arguments = ["gateway", "--config", folder.path("gateway.yaml")]
-        let (child, ready) = try await Child.start(arguments, log: folder.path("log"), deadline: deadline)
+        let words = launcher + [try Child.program, "gateway", "--config", folder.path("gateway.yaml")]
+        let (child, ready) = try await Child.start(
+            Array(words.dropFirst()),
+            program: words[0],
+            log: folder.path("log"),
+            deadline: deadline
+        )
         self.child = child
         let ports = Self.ports(ready)
         guard ports.count == 3 else { throw Child.Failure(description: folder.read("log")) }
@@ -122,22 +132,23 @@ final class GatewayProgram: Sendable {
     /// Lends a connection of a provider; without an identity, of the provider that is configured.
     func connect<Value: Sendable>(
         _ identity: TLSIdentity? = nil,
+        version: TLSVersion = .tls1_2,
         isReading: Bool = true,
         _ body: (ScriptedProvider) async throws -> Value
     ) async throws -> Value {
         try await ScriptedProvider.withConnection(
             port: self.port,
-            context: try self.context(identity ?? self.folder.provider.identity),
+            context: try self.context(identity ?? self.folder.provider.identity, version: version),
             isReading: isReading,
             body
         )
     }
 
     /// A client's context; `nil` for one without a certificate.
-    func context(_ identity: TLSIdentity?) throws -> TLSContext {
+    func context(_ identity: TLSIdentity?, version: TLSVersion = .tls1_2) throws -> TLSContext {
         let trust = TLSTrust.pem(self.folder.authority.certificatePEM)
         var tls = TLSConfiguration.client(identity: identity, trust: trust)
-        tls.maximumVersion = .tls1_2
+        tls.maximumVersion = version
         return try TLSContext(tls)
     }
 

@@ -37,6 +37,7 @@ extension Child {
     /// - Throws: with its log, where it ends without a line.
     static func start(
         _ arguments: [String],
+        program: String? = nil,
         log: String,
         deadline: Int64 = 120
     ) async throws -> (child: Child, line: String) {
@@ -44,7 +45,7 @@ extension Child {
         var streams = Streams()
         streams.outputDescriptor = output.fileHandleForWriting.fileDescriptor
         streams.error = log
-        let child = try Child(arguments, streams, deadline: deadline)
+        let child = try Child(arguments, streams, program: program, deadline: deadline)
         try output.fileHandleForWriting.close()
         guard let line = try await LineReader(output.fileHandleForReading).next() else {
             child.send(SIGKILL)

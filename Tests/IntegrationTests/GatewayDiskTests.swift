@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSHTTP2
+import APNSTestKit
+import APNSWire
+import Foundation
+import NIOCore
+import TestSupport
+import Testing
+
+/// Goal: a disk without room costs a running gateway no dead token, and nobody is told of one that is not kept.
+@Suite(.timeLimit(.minutes(5))) struct GatewayDiskTests {
+    /// Makes a small disk of a folder, which only the process sees that it becomes, and those it starts.
+    private static let launcher = ["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "/bin/sh", "-c"]
+    private static let mount = "mount -t tmpfs -o size=256k tmpfs \"$0\" && exec \"$@\""
+
+    /// Whether this system lets its users have disks of their own.
+    private static func isPossible() async -> Bool {
+        let folder = FileManager.default.temporaryDirectory.path
+        let words = Self.launcher + [Self.mount, folder, "true"]
+        return (try? await Program.run(words[0], Array(words.dropFirst()), deadlineSeconds: 20)) != nil
+    }
+
+    /// A program's view of its database's folder.
+    private static func disk(_ gateway: GatewayProgram) -> URL {
+        URL(filePath: "/proc/\(gateway.child.pid)/root" + gateway.folder.database.path)
+    }
+
+    /// Writes until there is no room.
+    private static func fill(_ file: URL) throws {
+        try Data().write(to: file)
+        let handle = try FileHandle(forWritingTo: file)
+        defer { try? handle.close() }
+        for octetCount in [4096, 1] {
+            let piece = Data(count: octetCount)
+            while (try? handle.write(contentsOf: piece)) != nil {}
+        }
+    }
+
+    @Test(.enabled("No disk can be made here.") { await isPossible() })
+    func `who sent to a dead token waits until the token is kept`() async throws {
+        let upstream = GatewayUpstream { number, _ in
+            number == 2
+                ? .rejected(PushRejection(status: 410, reason: .unregistered, timestamp: 1_700_000_000_000)) : .accepted
+        }
+        let folder = try GatewayProgram.Folder()
+        try await upstream.run(folder) { port in
+            try folder.configure(upstreamPort: port)
+            let launcher = Self.launcher + [Self.mount, folder.database.path]
+            let gateway = try await GatewayProgram(folder, launcher: launcher)
+            let ballast = Self.disk(gateway).appending(path: "ballast")
+            try Self.fill(ballast)
+            try await gateway.connect { provider in
+                try await provider.send(try GatewayProgram.frames(1...3))
+                try await provider.send(try GatewayProgram.probe(4))
+                let line = try await gateway.lines("feedback not written")[0]
+                #expect(line.contains("full"), "\(line)")
+                #expect(provider.octets == [], "The answer is not given before the token is kept.")
+                try FileManager.default.removeItem(at: ballast)
+                let octets = try await provider.end().octets
+                #expect(octets == GatewayProgram.response(.missingDeviceToken, 4))
+            }
+            try await gateway.lines("feedback is written again")
+            #expect(try await gateway.feedback().map(\.token) == [GatewayProgram.token(2)])
+            let ending = try await gateway.end()
+            #expect(ending.code == 0, "\(ending)")
+        }
+    }
+}
