@@ -63,7 +63,8 @@ final class PushConnection: ChannelInboundHandler {
 
     /// How many requests can be written now.
     var room: Int {
-        guard self.isGreeted, !self.isOver, !self.isClosing, let context = self.context, context.channel.isWritable else { return 0 }
+        guard self.isGreeted, !self.isOver, !self.isClosing, let context = self.context, context.channel.isWritable
+        else { return 0 }
         return self.window.isExhausted ? 0 : self.streams.room
     }
 

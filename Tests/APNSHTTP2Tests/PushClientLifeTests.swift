@@ -113,9 +113,13 @@ struct PushClientLifeTests {
     @Test func `a client that is told to go on serves again when the service lets it in`() async throws {
         let service = ScriptedService { _, count in count == 1 ? .goingAway(.badCertificate) : nil }
         let request = try PushFixture.request()
-        let outcomes = try await PushFixture.withPair(service, client: { $0.endsWhenRefused = false }, { client in
-            [await client.send(request), await client.send(request)]
-        })
+        let outcomes = try await PushFixture.withPair(
+            service,
+            client: { $0.endsWhenRefused = false },
+            { client in
+                [await client.send(request), await client.send(request)]
+            }
+        )
         #expect(outcomes == [.unsent(.notPermitted("BadCertificate")), .accepted])
     }
 

@@ -75,18 +75,20 @@ import Testing
         #expect(upstream.counts == [1: 1, 11: 1, 21: 1])
     }
 
-    @Test func `a service with the wrong certificate is tried again, and used when it has the right one`() async throws {
+    @Test func `a service with the wrong certificate is tried again, and used when it has the right one`() async throws
+    {
         let folder = try GatewayProgram.Folder()
         let upstream = GatewayUpstream()
         let stranger = try ThrowawayAuthority(name: "Stranger").issueServer()
-        let (port, gateway) = try await upstream.run(folder) {
+        let port = try await GatewayNghttpdTests.freePort()
+        try folder.configure(upstreamPort: port)
+        let gateway = try await GatewayProgram(folder)
+        try await upstream.run(folder) {
             $0.identity = stranger.identity
-        } _: { port in
-            try folder.configure(upstreamPort: port)
-            let gateway = try await GatewayProgram(folder)
+            $0.port = port
+        } _: { _ in
             #expect(try await !Self.delivers(1, gateway))
             try await gateway.lines("service not reached", "shop")
-            return (port, gateway)
         }
         try await upstream.run(folder) {
             $0.port = port

@@ -69,6 +69,7 @@ struct GatewayParts: Sendable {
     /// - Parameters:
     ///   - books: what is shared by all clients of this process, those of a configuration before among them.
     ///   - logger: for the clients.
+    /// - Returns: one for each provider.
     /// - Throws: nothing that was not found when the file was read, unless memory is out.
     func makeClients(_ books: UpstreamBooks, logger: Logger) throws -> [PushClient] {
         try self.providers.map { provider in
