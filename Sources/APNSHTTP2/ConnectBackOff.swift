@@ -14,6 +14,8 @@ struct ConnectBackOff: Equatable {
     let most: Duration
     let failureCountMax: Int?
     private(set) var failureCount = 0
+    /// Those of them in a row that answered nothing.
+    private(set) var silentCount = 0
 
     init(first: Duration, most: Duration, failureCountMax: Int?) {
         self.first = first
@@ -21,16 +23,23 @@ struct ConnectBackOff: Equatable {
         self.failureCountMax = failureCountMax
     }
 
-    /// A connection answered something, so it works.
-    mutating func succeeded() { self.failureCount = 0 }
+    /// A request was accepted, so that the next connection may be opened at once.
+    mutating func succeeded() {
+        self.failureCount = 0
+        self.silentCount = 0
+    }
 
-    /// A connection could not be opened, or ended before it answered anything.
+    /// A connection could not be opened, or ended before it accepted anything.
     ///
-    /// - Parameter jitter: a random number, 0 to 1, of which between half and the whole of the pause is made.
+    /// - Parameters:
+    ///   - hasAnswered: whether it answered something; it works then, and is no reason to give up, but a service that
+    ///     ends a connection after each rejection is not to be met with a storm of connections.
+    ///   - jitter: a random number, 0 to 1, of which between half and the whole of the pause is made.
     /// - Returns: what to do.
-    mutating func failed(jitter: Double) -> Step {
+    mutating func failed(hasAnswered: Bool = false, jitter: Double) -> Step {
         self.failureCount += 1
-        if let limit = self.failureCountMax, self.failureCount >= limit { return .giveUp }
+        self.silentCount = hasAnswered ? 0 : self.silentCount + 1
+        if let limit = self.failureCountMax, self.silentCount >= limit { return .giveUp }
         let whole = min(self.first * (1 << min(self.failureCount - 1, 30)), self.most)
         return .wait(whole * (0.5 + 0.5 * min(max(jitter, 0), 1)))
     }

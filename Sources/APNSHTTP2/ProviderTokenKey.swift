@@ -5,7 +5,7 @@ public import OpenSSLTLS
 /// A key that signs provider tokens, with what the service knows it by.
 ///
 /// - SeeAlso: "Establishing a token-based connection to APNs".
-public struct ProviderTokenKey: Sendable {
+public struct ProviderTokenKey: Equatable, Sendable {
     /// The private key; Apple gives it out as a .p8 file.
     public var key: ES256PrivateKey
 

@@ -13,6 +13,8 @@ struct ProviderTokenSchedule: Equatable {
         case keep
         /// Make a token with this time, and use it from now on.
         case renew(issuedAt: Int64)
+        /// Use the newer token that was refused once.
+        case useRefused
     }
 
     /// The age at which a token is made anew, in seconds; between 20 and 60 minutes.
@@ -25,6 +27,8 @@ struct ProviderTokenSchedule: Equatable {
     private(set) var issuedAt: Int64?
     private var lastRenewal: Int64?
     private var previous: Int64?
+    /// A newer token, which the service refused as too early a renewal; it will do when the older one has expired.
+    private var refused: Int64?
     private var isStale = false
 
     /// Decides for a request at a time.
@@ -34,7 +38,13 @@ struct ProviderTokenSchedule: Equatable {
         let isDue = self.isStale || age >= Self.renewalAge || age < 0
         guard isDue else { return .keep }
         // A clock that was set back would otherwise make tokens without end.
-        if let lastRenewal = self.lastRenewal, abs(now - lastRenewal) < Self.renewalIntervalMin { return .keep }
+        if let lastRenewal = self.lastRenewal, abs(now - lastRenewal) < Self.renewalIntervalMin {
+            guard let refused = self.refused, self.isStale || age >= Self.ageMax else { return .keep }
+            self.issuedAt = refused
+            self.refused = nil
+            self.isStale = false
+            return .useRefused
+        }
         return self.renew(at: now)
     }
 
@@ -42,6 +52,7 @@ struct ProviderTokenSchedule: Equatable {
         self.previous = self.issuedAt
         self.issuedAt = now
         self.lastRenewal = now
+        self.refused = nil
         self.isStale = false
         return .renew(issuedAt: now)
     }
@@ -52,6 +63,7 @@ struct ProviderTokenSchedule: Equatable {
     mutating func renewalRefused(at now: Int64) -> Int64? {
         self.lastRenewal = now
         guard let previous = self.previous, now - previous < Self.ageMax else { return nil }
+        self.refused = self.issuedAt
         self.issuedAt = previous
         self.previous = nil
         return previous
@@ -63,7 +75,8 @@ struct ProviderTokenSchedule: Equatable {
     mutating func expired(issuedAt: Int64, at now: Int64) -> Bool {
         // Another request has had it renewed meanwhile.
         guard issuedAt == self.issuedAt else { return true }
-        if let lastRenewal = self.lastRenewal, abs(now - lastRenewal) < Self.renewalIntervalMin { return false }
+        let isTooEarly = self.lastRenewal.map { abs(now - $0) < Self.renewalIntervalMin } ?? false
+        if isTooEarly, self.refused == nil { return false }
         self.isStale = true
         return true
     }

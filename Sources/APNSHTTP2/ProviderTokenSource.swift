@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import FoundationEssentials
 import NIOConcurrencyHelpers
 import OpenSSLTLS
 
-/// The provider token of all connections of a client.
-final class ProviderTokenSource: Sendable {
+/// The provider token of a key, made when it is due.
+///
+/// The service refuses tokens of a key that follow one another in less than 20 minutes, so all clients of a process that
+/// sign with the same key should share one of these.
+///
+/// - SeeAlso: "Establishing a token-based connection to APNs".
+public final class ProviderTokenSource: Sendable {
     /// A token as it stands in a header, and its time.
     struct Current {
         var authorization: String
@@ -15,18 +21,23 @@ final class ProviderTokenSource: Sendable {
         var schedule = ProviderTokenSchedule()
         var current: Current?
         var previous: Current?
+        var refused: Current?
     }
 
-    private let key: ProviderTokenKey
+    /// What signs the tokens.
+    public let key: ProviderTokenKey
+
     private let now: @Sendable () -> Int64
     private let state = NIOLockedValueBox(State())
 
+    /// Makes one that has no token yet.
+    ///
     /// - Parameters:
     ///   - key: signs the tokens.
-    ///   - now: the time in seconds since 1970.
-    init(key: ProviderTokenKey, now: @escaping @Sendable () -> Int64) {
+    ///   - now: the time in seconds since 1970 (UTC); the system's by default.
+    public init(key: ProviderTokenKey, now: (@Sendable () -> Int64)? = nil) {
         self.key = key
-        self.now = now
+        self.now = now ?? { Int64(Date().timeIntervalSince1970) }
     }
 
     /// The token for a request that goes out now.
@@ -35,17 +46,27 @@ final class ProviderTokenSource: Sendable {
     func current() throws(TLSError) -> Current {
         let now = self.now()
         let result = self.state.withLockedValue { state -> Result<Current, TLSError> in
-            if case .keep = state.schedule.step(at: now), let current = state.current { return .success(current) }
             do throws(TLSError) {
-                let made = Current(authorization: "bearer \(try self.key.token(issuedAt: now))", issuedAt: now)
-                state.previous = state.current
-                state.current = made
-                return .success(made)
+                return .success(try self.step(&state, at: now))
             } catch {
                 return .failure(error)
             }
         }
         return try result.get()
+    }
+
+    private func step(_ state: inout State, at now: Int64) throws(TLSError) -> Current {
+        switch (state.schedule.step(at: now), state.current, state.refused) {
+        case (.keep, let current?, _): return current
+        case (.useRefused, _, let refused?):
+            state.current = refused
+            state.refused = nil
+            return refused
+        default:
+            let made = Current(authorization: "bearer \(try self.key.token(issuedAt: now))", issuedAt: now)
+            (state.previous, state.current, state.refused) = (state.current, made, nil)
+            return made
+        }
     }
 
     /// The service refused a renewal.
@@ -57,8 +78,7 @@ final class ProviderTokenSource: Sendable {
             // Requests that were under way with the refused token all say so; the first one has done what is to do.
             guard state.current?.issuedAt == issuedAt else { return state.current != nil }
             guard state.schedule.renewalRefused(at: now) != nil, let previous = state.previous else { return false }
-            state.current = previous
-            state.previous = nil
+            (state.previous, state.current, state.refused) = (nil, previous, state.current)
             return true
         }
     }

@@ -61,7 +61,7 @@ public final class PushClient: Service, Sendable {
             configuration: configuration,
             opener: opener,
             queue: queue,
-            tokens: configuration.providerToken.map { ProviderTokenSource(key: $0, now: configuration.clock) },
+            tokens: configuration.providerToken,
             observer: observer,
             logger: logger
         ) { error in

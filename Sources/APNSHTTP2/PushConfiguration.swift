@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import FoundationEssentials
 public import OpenSSLTLS
 
 /// Where and how a client sends.
@@ -13,8 +12,10 @@ public struct PushConfiguration: Sendable {
     /// Where its application protocols are not named, `h2` is.
     public var tls: TLSConfiguration
 
-    /// What signs provider tokens; `nil` where the certificate of ``tls`` is the proof.
-    public var providerToken: ProviderTokenKey?
+    /// Where provider tokens come from; `nil` where the certificate of ``tls`` is the proof.
+    ///
+    /// Clients that sign with the same key should share one.
+    public var providerToken: ProviderTokenSource?
 
     /// A proxy to go through; `nil` by default.
     ///
@@ -70,6 +71,13 @@ public struct PushConfiguration: Sendable {
     /// After how many failures in a row to connect the client ends; `nil`, the default, for never.
     public var connectFailureCountMax: Int?
 
+    /// Whether the client ends where the service does not let it in or is not the one that it should be; by default it
+    /// does.
+    ///
+    /// Otherwise what waits is unsent with ``PushTrouble/notPermitted(_:)``, and it connects again, after the pauses of
+    /// ``backOffFirst`` and ``backOffMax``, for what comes later.
+    public var endsWhenRefused = true
+
     /// After how long without a word on an idle connection the service is asked whether it is there; 1 h by default.
     public var idlePingDelay = Duration.seconds(3600)
 
@@ -79,12 +87,12 @@ public struct PushConfiguration: Sendable {
     /// How long the answer to that may take before the connection is given up; 10 s by default.
     public var pingDurationMax = Duration.seconds(10)
 
-    /// The time in seconds since 1970 (UTC), for provider tokens; the system's by default.
-    public var clock: @Sendable () -> Int64 = { Int64(Date().timeIntervalSince1970) }
-
     /// Is told, on an event loop, why a connection could not be opened or ended before it answered anything; by default
     /// nobody.
     public var onConnectFailure: (@Sendable (String) -> Void)?
+
+    /// Is told, on an event loop, that a connection answered for the first time; by default nobody.
+    public var onFirstAnswer: (@Sendable () -> Void)?
 
     /// Makes a configuration with the defaults for a client that proves itself by its certificate.
     ///
@@ -101,9 +109,9 @@ public struct PushConfiguration: Sendable {
     ///
     /// - Parameters:
     ///   - endpoint: where the service listens.
-    ///   - providerToken: what signs the tokens.
+    ///   - providerToken: where the tokens come from.
     ///   - trust: the authorities of the service's certificate; those of the system by default.
-    public init(endpoint: PushEndpoint, providerToken: ProviderTokenKey, trust: TLSTrust = .system) {
+    public init(endpoint: PushEndpoint, providerToken: ProviderTokenSource, trust: TLSTrust = .system) {
         self.endpoint = endpoint
         self.tls = .client(trust: trust)
         self.providerToken = providerToken

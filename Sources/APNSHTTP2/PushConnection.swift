@@ -37,6 +37,8 @@ final class PushConnection: ChannelInboundHandler {
     private(set) var isGreeted = false
     /// Whether any request was answered here.
     private(set) var hasAnswered = false
+    /// Whether any request was accepted here.
+    private(set) var hasAccepted = false
     /// Why the service is going away, where it said so.
     private(set) var goAwayReason: PushReason?
 
@@ -61,7 +63,8 @@ final class PushConnection: ChannelInboundHandler {
 
     /// How many requests can be written now.
     var room: Int {
-        guard self.isGreeted, !self.isOver, let context = self.context, context.channel.isWritable else { return 0 }
+        guard self.isGreeted, !self.isOver, !self.isClosing, let context = self.context, context.channel.isWritable
+        else { return 0 }
         return self.window.isExhausted ? 0 : self.streams.room
     }
 
@@ -129,7 +132,7 @@ final class PushConnection: ChannelInboundHandler {
     ///
     /// - Returns: the requests whose answers took too long.
     func check(at now: NIODeadline, answerDurationMax: Duration) -> [PendingPush] {
-        guard !self.isOver, self.isGreeted else { return [] }
+        guard !self.isOver, !self.isClosing, self.isGreeted else { return [] }
         let limit = TimeAmount(answerDurationMax)
         let overdue = self.streams.numbers { now - $0.writtenAt >= limit }.compactMap { number -> PendingPush? in
             self.outgoing.writeReset(number, code: HTTP2Octets.Code.cancel)
@@ -217,7 +220,11 @@ final class PushConnection: ChannelInboundHandler {
     private func finish(_ number: UInt32, _ answer: PushAnswer) {
         self.answers[number] = nil
         self.window.forget(number)
-        self.hasAnswered = true
+        if !self.hasAnswered {
+            self.hasAnswered = true
+            self.lane?.answersBegin()
+        }
+        if answer.status == 200 { self.hasAccepted = true }
         guard let push = self.streams.answered(number, isSuccess: answer.status == 200) else { return }
         self.lane?.answered(push, answer.outcome, on: self)
     }
@@ -318,6 +325,7 @@ final class PushConnection: ChannelInboundHandler {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         self.failure = self.failure ?? error
+        self.isClosing = true
         context.close(promise: nil)
     }
 

@@ -117,7 +117,12 @@ struct PushHeaders {
         if let expiration = request.expiration { self.writeOnce("apns-expiration", String(expiration), to: &block) }
         if let collapse = request.collapseIdentifier { self.writeOnce("apns-collapse-id", collapse, to: &block) }
         let last = block.count
-        if let common { block += common.behind } else { self.writeSeldom(request, to: &block) }
+        // An entry that was added since then has moved the numbers of all others.
+        if let common, self.entries.count == entryCount {
+            block += common.behind
+        } else {
+            self.writeSeldom(request, to: &block)
+        }
         if common == nil, self.entries.count == entryCount {
             self.common = Common(
                 topic: request.topic,

@@ -151,10 +151,17 @@ final class PushLane {
             metadata: [LogKey.reason: "\(connection.goAwayReason?.text ?? "")"]
         )
         self.unprocessed(unprocessed)
-        if let reason = connection.goAwayReason, Self.isAboutIdentity(reason) {
-            self.shared.stop(.notPermitted(reason.text))
-        }
+        if let reason = connection.goAwayReason, Self.isAboutIdentity(reason) { self.refused(reason.text) }
         self.release(connection)
+    }
+
+    /// The service does not let this client in, or is not the one that it should be.
+    private func refused(_ text: String) {
+        if self.shared.configuration.endsWhenRefused {
+            self.shared.stop(.notPermitted(text))
+        } else {
+            self.shared.queue.reject(.notPermitted(text))
+        }
     }
 
     private static func isAboutIdentity(_ reason: PushReason) -> Bool {
@@ -170,7 +177,12 @@ final class PushLane {
         self.leaving.append(connection)
         self.current = nil
         connection.retire()
-        if connection.hasAnswered { self.fill() } else { self.pause() }
+        if connection.hasAccepted {
+            self.fill()
+        } else {
+            let text = connection.goAwayReason?.text ?? "it went away and had accepted nothing"
+            self.pause(text, hasAnswered: connection.hasAnswered)
+        }
     }
 
     /// A connection has ended.
@@ -190,19 +202,21 @@ final class PushLane {
         guard !self.isOver else { return self.finishClosing() }
         self.shared.logger.debug("connection to push service ended", metadata: [LogKey.failure: "\(text)"])
         if isPermanent {
-            self.shared.stop(.notPermitted(text))
-        } else if wasCurrent {
+            self.refused(text)
+            if self.shared.configuration.endsWhenRefused { return }
+        }
+        if wasCurrent {
             self.replace(connection, waitingCount: waiting.count, text)
         }
     }
 
     private func replace(_ connection: PushConnection, waitingCount: Int, _ text: String) {
         let isIdleEnd = connection.isGreeted && waitingCount == 0 && self.shared.queue.isEmpty
-        if connection.hasAnswered || isIdleEnd {
+        if connection.hasAccepted || isIdleEnd {
             self.fill()
         } else {
-            self.shared.observer.failed()
-            self.pause(text)
+            if !connection.hasAnswered { self.shared.observer.failed() }
+            self.pause(text, hasAnswered: connection.hasAnswered)
         }
     }
 
@@ -212,9 +226,9 @@ final class PushLane {
         return connection.tls?.negotiatedVersion == .tls1_3
     }
 
-    private func pause(_ text: String = "it went away without an answer") {
-        self.shared.configuration.onConnectFailure?(text)
-        switch self.backOff.failed(jitter: .random(in: 0...1)) {
+    private func pause(_ text: String, hasAnswered: Bool) {
+        if !hasAnswered { self.shared.configuration.onConnectFailure?(text) }
+        switch self.backOff.failed(hasAnswered: hasAnswered, jitter: .random(in: 0...1)) {
         case .giveUp:
             self.shared.stop(.unavailable(text))
         case .wait(let pause):
@@ -233,8 +247,14 @@ final class PushLane {
 
     // MARK: Outcomes
 
+    /// A connection answers for the first time.
+    func answersBegin() { self.shared.configuration.onFirstAnswer?() }
+
     func answered(_ push: PendingPush, _ outcome: PushOutcome, on connection: PushConnection) {
-        self.backOff.succeeded()
+        if case .accepted = outcome { self.backOff.succeeded() }
+        if case .rejected(let rejection) = outcome, Self.isAboutConnection(rejection.reason) {
+            self.release(connection)
+        }
         if case .rejected(let rejection) = outcome, self.isMended(push, rejection.reason, connection) {
             var push = push
             push.hasNewToken = true
@@ -242,6 +262,14 @@ final class PushLane {
             self.shared.queue.putBack([push])
         } else {
             self.settle(push, outcome, isAnswer: true)
+        }
+    }
+
+    /// Whether a rejection says that this connection is of no more use.
+    private static func isAboutConnection(_ reason: PushReason) -> Bool {
+        switch reason {
+        case .idleTimeout, .shutdown: true
+        default: false
         }
     }
 

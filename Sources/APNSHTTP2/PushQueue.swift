@@ -92,6 +92,15 @@ final class PushQueue: Sendable {
         for callback in callbacks { callback() }
     }
 
+    /// All that waits is unsent; what comes later is taken.
+    func reject(_ trouble: PushTrouble) {
+        let pending = self.state.withLockedValue { state in
+            defer { state.pending.removeAll() }
+            return state.pending
+        }
+        self.give(up: pending, trouble)
+    }
+
     /// Nothing is sent any more; all that waits is unsent.
     func stop(_ trouble: PushTrouble) {
         let (pending, callbacks) = self.state.withLockedValue { state in

@@ -7,7 +7,7 @@ import COpenSSL
 /// Safe to share: OpenSSL counts references atomically and nothing changes the key.
 ///
 /// - SeeAlso: RFC 7518, 3.4.
-public final class ES256PrivateKey: @unchecked Sendable {
+public final class ES256PrivateKey: Equatable, @unchecked Sendable {
     private let pointer: OpaquePointer
 
     /// Reads a key from a file.
@@ -43,6 +43,11 @@ public final class ES256PrivateKey: @unchecked Sendable {
     ///
     /// - Throws: ``TLSError/identityMalformed(detail:)``.
     public var publicKey: ES256PublicKey { get throws(TLSError) { try ES256PublicKey(of: self.pointer) } }
+
+    /// Whether both are the same key.
+    public static func == (left: ES256PrivateKey, right: ES256PrivateKey) -> Bool {
+        EVP_PKEY_eq(left.pointer, right.pointer) == 1
+    }
 
     /// Signs octets.
     ///

@@ -2,6 +2,7 @@
 
 import APNSTestKit
 import NIOConcurrencyHelpers
+import NIOCore
 import OpenSSLTLS
 import Testing
 
@@ -26,6 +27,28 @@ struct ProviderTokenTests {
         #expect(schedule.renewalRefused(at: Self.noon + 3010) == Self.noon)
         #expect(schedule.step(at: Self.noon + 3500) == .keep)
         #expect(schedule.step(at: Self.noon + 3010 + 1200) == .renew(issuedAt: Self.noon + 4210))
+    }
+
+    @Test func `a token that was refused as too early is used when the old one has expired`() {
+        var schedule = ProviderTokenSchedule()
+        _ = schedule.step(at: Self.noon)
+        _ = schedule.step(at: Self.noon + 3000)
+        _ = schedule.renewalRefused(at: Self.noon + 3010)
+        #expect(schedule.step(at: Self.noon + 3599) == .keep)
+        #expect(schedule.step(at: Self.noon + 3600) == .useRefused)
+        #expect(schedule.issuedAt == Self.noon + 3000)
+        #expect(schedule.step(at: Self.noon + 3601) == .keep)
+        #expect(schedule.step(at: Self.noon + 6000) == .renew(issuedAt: Self.noon + 6000))
+    }
+
+    @Test func `a token that was refused as too early is used when the service calls the old one expired`() {
+        var schedule = ProviderTokenSchedule()
+        _ = schedule.step(at: Self.noon)
+        _ = schedule.step(at: Self.noon + 3000)
+        _ = schedule.renewalRefused(at: Self.noon + 3010)
+        #expect(schedule.expired(issuedAt: Self.noon, at: Self.noon + 3100) == true)
+        #expect(schedule.step(at: Self.noon + 3100) == .useRefused)
+        #expect(schedule.expired(issuedAt: Self.noon + 3000, at: Self.noon + 3101) == false)
     }
 
     @Test func `a refused renewal without an old token that is good brings nothing`() {
@@ -53,13 +76,7 @@ struct ProviderTokenTests {
         #expect(schedule.step(at: Self.noon - 60) == .keep)
     }
 
-    private func key() throws -> ProviderTokenKey {
-        try ProviderTokenKey(
-            key: try PushFixture.signer.get(),
-            keyIdentifier: PushFixture.keyIdentifier,
-            teamIdentifier: PushFixture.teamIdentifier
-        )
-    }
+    private func key() throws -> ProviderTokenKey { try PushFixture.key() }
 
     private func judge(_ change: (inout PushServerConfiguration) -> Void = { _ in }) throws -> ProviderTokenJudge {
         var configuration = try PushFixture.serverConfiguration()
@@ -167,7 +184,7 @@ struct ProviderTokenTests {
             ScriptedService(),
             server: { $0.clock = { time.withLockedValue(\.self) } },
             usesToken: true,
-            client: { $0.clock = { time.withLockedValue(\.self) } },
+            client: { $0.providerToken = try PushFixture.tokens { time.withLockedValue(\.self) } },
             { client in
                 var outcomes: [PushOutcome] = []
                 for _ in 0..<5 {
@@ -191,7 +208,7 @@ struct ProviderTokenTests {
                 $0.tokenRenewalIntervalMin = .seconds(3300)
             },
             usesToken: true,
-            client: { $0.clock = { time.withLockedValue(\.self) } },
+            client: { $0.providerToken = try PushFixture.tokens { time.withLockedValue(\.self) } },
             { client in
                 var reports = [await client.report(of: request)]
                 time.withLockedValue { $0 += 3100 }
@@ -205,6 +222,49 @@ struct ProviderTokenTests {
         #expect(outcomes.map(\.attempts) == [1, 2, 1])
     }
 
+    @Test func `a renewal that is refused until the old token has expired costs no request`() async throws {
+        let time = NIOLockedValueBox(Self.noon)
+        let request = try PushFixture.request(topic: PushFixture.topic)
+        let outcomes = try await PushFixture.withPair(
+            ScriptedService(),
+            server: {
+                $0.clock = { time.withLockedValue(\.self) }
+                $0.tokenRenewalIntervalMin = .seconds(3300)
+            },
+            usesToken: true,
+            client: { $0.providerToken = try PushFixture.tokens { time.withLockedValue(\.self) } },
+            { client in
+                var outcomes: [PushOutcome] = []
+                for seconds in [0, 3050, 3500, 3599, 3605, 3700, 4100, 4300, 7000] as [Int64] {
+                    time.withLockedValue { $0 = Self.noon + seconds }
+                    outcomes.append(await client.send(request))
+                }
+                return outcomes
+            }
+        )
+        #expect(outcomes == Array(repeating: .accepted, count: 9))
+    }
+
+    @Test func `clients that share their tokens do not renew each other's`() async throws {
+        let tokens = try PushFixture.tokens { Self.noon }
+        let request = try PushFixture.request(topic: PushFixture.topic)
+        var configuration = try PushFixture.serverConfiguration()
+        configuration.clock = { Self.noon + 1 }
+        configuration.tokenRenewalIntervalMin = .seconds(1200)
+        let server = configuration
+        try await PushServer.withRunning(server, service: ScriptedService(), logger: PushFixture.quiet) { server in
+            let port = try await server.boundAddress.port ?? 0
+            for _ in 0..<3 {
+                var configuration = try PushFixture.tokenConfiguration(port: port)
+                configuration.providerToken = tokens
+                let outcome = try await PushClient.withClient(configuration, logger: PushFixture.quiet) {
+                    await $0.send(request)
+                }
+                #expect(outcome == .accepted)
+            }
+        }
+    }
+
     @Test func `a token of another key is rejected`() async throws {
         let stranger = try ProviderTokenKey(
             key: try PushFixture.otherSigner.get(),
@@ -215,7 +275,7 @@ struct ProviderTokenTests {
         let outcome = try await PushFixture.withPair(
             ScriptedService(),
             usesToken: true,
-            client: { $0.providerToken = stranger },
+            client: { $0.providerToken = ProviderTokenSource(key: stranger) },
             { await $0.send(request) }
         )
         #expect(outcome == .rejected(PushRejection(status: 403, reason: .invalidProviderToken)))

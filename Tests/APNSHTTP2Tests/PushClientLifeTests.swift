@@ -110,6 +110,66 @@ struct PushClientLifeTests {
         #expect(outcome.withLockedValue(\.self) == .unsent(.notPermitted("BadCertificateEnvironment")))
     }
 
+    @Test func `a client that is told to go on serves again when the service lets it in`() async throws {
+        let service = ScriptedService { _, count in count == 1 ? .goingAway(.badCertificate) : nil }
+        let request = try PushFixture.request()
+        let outcomes = try await PushFixture.withPair(
+            service,
+            client: { $0.endsWhenRefused = false },
+            { client in
+                [await client.send(request), await client.send(request)]
+            }
+        )
+        #expect(outcomes == [.unsent(.notPermitted("BadCertificate")), .accepted])
+    }
+
+    @Test func `a client that is told to go on serves again when the service is the right one`() async throws {
+        let wrong = try ThrowawayAuthority(name: "Stranger").issueServer().identity
+        let request = try PushFixture.request()
+        let port = try await self.deadPort()
+        var configuration = try PushFixture.clientConfiguration(port: port)
+        configuration.endsWhenRefused = false
+        try await PushClient.withClient(configuration, logger: PushFixture.quiet) { client in
+            for (identity, isRight) in [(wrong, false), (try PushFixture.server.get().identity, true)] {
+                var server = try PushFixture.serverConfiguration()
+                server.identity = identity
+                server.port = port
+                let outcome = try await PushServer.withRunning(
+                    server,
+                    service: ScriptedService(),
+                    logger: PushFixture.quiet
+                ) { server in
+                    _ = try await server.boundAddress
+                    return await client.send(request)
+                }
+                if isRight {
+                    #expect(outcome == .accepted)
+                } else {
+                    guard case .unsent(.notPermitted) = outcome else {
+                        Issue.record("\(outcome)")
+                        return
+                    }
+                }
+            }
+        }
+    }
+
+    @Test(arguments: [PushReason.shutdown, .idleTimeout])
+    func `a connection that says it is at its end is left`(_ reason: PushReason) async throws {
+        let service = ScriptedService { _, count in
+            count == 2 ? .rejected(PushRejection(status: 503, reason: reason)) : nil
+        }
+        let request = try PushFixture.request()
+        let connections = NIOLockedValueBox(0)
+        let outcomes = try await PushFixture.withPair(
+            service,
+            client: { $0.onFirstAnswer = { connections.withLockedValue { $0 += 1 } } },
+            { client in [await client.send(request), await client.send(request), await client.send(request)] }
+        )
+        #expect(outcomes == [.accepted, .rejected(PushRejection(status: 503, reason: reason)), .accepted])
+        #expect(connections.withLockedValue(\.self) == 2)
+    }
+
     @Test func `no more are taken than may be open, and room is told of`() async throws {
         let service = ScriptedService { request, _ in request.priority == 5 ? .silence : nil }
         var request = try PushFixture.request()

@@ -52,13 +52,22 @@ enum PushFixture {
     }
 
     static func tokenConfiguration(port: Int, signer: ES256PrivateKey? = nil) throws -> PushConfiguration {
-        let key = try ProviderTokenKey(
+        let endpoint = PushEndpoint(host: "127.0.0.1", port: port)
+        let tokens = ProviderTokenSource(key: try Self.key(signer))
+        return Self.quick(PushConfiguration(endpoint: endpoint, providerToken: tokens, trust: try Self.trust()))
+    }
+
+    static func key(_ signer: ES256PrivateKey? = nil) throws -> ProviderTokenKey {
+        try ProviderTokenKey(
             key: try signer ?? Self.signer.get(),
             keyIdentifier: Self.keyIdentifier,
             teamIdentifier: Self.teamIdentifier
         )
-        let endpoint = PushEndpoint(host: "127.0.0.1", port: port)
-        return Self.quick(PushConfiguration(endpoint: endpoint, providerToken: key, trust: try Self.trust()))
+    }
+
+    /// A source of tokens with another time.
+    static func tokens(_ now: @escaping @Sendable () -> Int64) throws -> ProviderTokenSource {
+        ProviderTokenSource(key: try Self.key(), now: now)
     }
 
     private static func quick(_ configuration: PushConfiguration) -> PushConfiguration {

@@ -112,6 +112,10 @@ struct PushValueTests {
         #expect(backOff.failed(jitter: 1) == .giveUp)
         backOff.succeeded()
         #expect(backOff.failed(jitter: 0) == .wait(.milliseconds(50)))
+        #expect(backOff.silentCount == 1)
+        let answered = (0..<10).map { _ in backOff.failed(hasAnswered: true, jitter: 1) }
+        #expect(answered.last == .wait(.seconds(1)) && !answered.contains(.giveUp))
+        #expect(backOff.silentCount == 0)
         var endless = ConnectBackOff(first: .milliseconds(100), most: .seconds(30), failureCountMax: nil)
         for _ in 0..<200 { _ = endless.failed(jitter: 0.5) }
         #expect(endless.failed(jitter: 1) == .wait(.seconds(30)))

@@ -11,7 +11,7 @@ import Testing
 /// The gateway before an HTTP/2 server that knows nothing of push: a token is good where a file of its name is there.
 @Suite(.timeLimit(.minutes(5))) struct GatewayNghttpdTests {
     /// A port that nothing listens on.
-    private static func freePort() async throws -> Int {
+    static func freePort() async throws -> Int {
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .bind(host: "127.0.0.1", port: 0).get()
         let port = listener.localAddress?.port ?? 0

@@ -75,6 +75,7 @@ final class GatewayUpstream: PushService {
     /// Runs the service's end, with the certificates of a folder, and lends its port.
     func run<Value: Sendable>(
         _ folder: GatewayProgram.Folder,
+        change: (inout PushServerConfiguration) throws -> Void = { _ in },
         _ body: @escaping @Sendable (Int) async throws -> Value
     ) async throws -> Value {
         let trust = TLSTrust.pem(folder.authority.certificatePEM)
@@ -86,6 +87,7 @@ final class GatewayUpstream: PushService {
             }
             return [GatewayProgram.topic]
         }
+        try change(&configuration)
         let logger = Logger(label: "tests", factory: { _ in SwiftLogNoOpLogHandler() })
         return try await PushServer.withRunning(configuration, service: self, logger: logger) { server in
             try await body(try await server.boundAddress.port ?? 0)

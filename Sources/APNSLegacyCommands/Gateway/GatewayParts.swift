@@ -66,9 +66,20 @@ struct GatewayParts: Sendable {
 
     /// Makes the clients of the service, in the order of the providers; none runs.
     ///
+    /// - Parameters:
+    ///   - books: what is shared by all clients of this process, those of a configuration before among them.
+    ///   - logger: for the clients.
+    /// - Returns: one for each provider.
     /// - Throws: nothing that was not found when the file was read, unless memory is out.
-    func makeClients(logger: Logger) throws -> [PushClient] {
-        try self.providers.map { try PushClient($0.push, logger: logger) }
+    func makeClients(_ books: UpstreamBooks, logger: Logger) throws -> [PushClient] {
+        try self.providers.map { provider in
+            var push = provider.push
+            push.providerToken = push.providerToken.map { books.shared($0) }
+            let name = provider.file.name
+            push.onConnectFailure = { books.failed(name, $0) }
+            push.onFirstAnswer = { books.answered(name) }
+            return try PushClient(push, logger: logger)
+        }
     }
 
     private static func identity(_ identity: GatewayFile.Identity, of owner: String) throws -> TLSIdentity {
@@ -111,14 +122,17 @@ extension GatewayParts.Provider {
         case .providerToken(let path, let keyIdentifier, let teamIdentifier):
             self.push = PushConfiguration(
                 endpoint: endpoint,
-                providerToken: try ProviderTokenKey(
-                    key: try ES256PrivateKey(contentsOf: path),
-                    keyIdentifier: keyIdentifier,
-                    teamIdentifier: teamIdentifier
+                providerToken: ProviderTokenSource(
+                    key: try ProviderTokenKey(
+                        key: try ES256PrivateKey(contentsOf: path),
+                        keyIdentifier: keyIdentifier,
+                        teamIdentifier: teamIdentifier
+                    )
                 ),
                 trust: trust
             )
         }
+        self.push.endsWhenRefused = false
         self.push.connectionCount = service.connections
         self.push.requestCountMax = max(self.push.requestCountMax, file.inFlight)
         self.push.payloadOctetCountMax = file.payloadLimit

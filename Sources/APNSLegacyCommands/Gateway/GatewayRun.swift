@@ -28,6 +28,7 @@ final class GatewayRun: Sendable {
     /// As it was at the start, which is what the fronts keep to.
     private let limits: GatewayFile.Limits
     private let upstreams: NIOLockedValueBox<Upstreams>
+    private let books: UpstreamBooks
     private let metrics: GatewayMetrics
     private let logger: Logger
     private let store: SQLiteFeedbackStore
@@ -48,7 +49,9 @@ final class GatewayRun: Sendable {
         let metrics = GatewayMetrics()
         MetricsSystem.bootstrap(metrics)
         self.metrics = metrics
-        self.upstreams = NIOLockedValueBox(Upstreams(parts: parts, clients: try parts.makeClients(logger: logger)))
+        self.books = UpstreamBooks(logger: logger)
+        let clients = try parts.makeClients(self.books, logger: logger)
+        self.upstreams = NIOLockedValueBox(Upstreams(parts: parts, clients: clients))
         self.store = try SQLiteFeedbackStore(path: parts.file.feedback, logger: logger)
         self.backend = HTTP2Backend([], recorder: self.store, logger: logger)
         self.front = BinaryFront(configuration: Self.front(parts), backend: self.backend, logger: logger)
@@ -267,7 +270,7 @@ final class GatewayRun: Sendable {
     private func reload(_ source: AsyncStream<Event>.Continuation, _ group: inout TaskGroup<Void>) -> Int {
         do {
             let parts = try self.reread()
-            let (old, clients) = (self.clients, try parts.makeClients(logger: self.logger))
+            let (old, clients) = (self.clients, try parts.makeClients(self.books, logger: self.logger))
             try self.front.reload(identity: parts.identity, clientTrust: parts.clientTrust)
             try self.feedbackFront.reload(identity: parts.identity, clientTrust: parts.clientTrust)
             self.start(parts, clients, source, &group)
@@ -323,6 +326,8 @@ final class GatewayRun: Sendable {
             gauges.append(("push_gateway_in_flight", [("provider", name)], Double(count)))
         }
         for provider in parts.providers {
+            let isReached = self.books.isFailing(provider.file.name) ? 0.0 : 1.0
+            gauges.append(("push_upstream_reached", [("provider", provider.file.name)], isReached))
             guard let end = provider.certificateEnd else { continue }
             let dimensions = [("provider", provider.file.name), ("use", "upstream")]
             gauges.append(("push_certificate_days_left", dimensions, days(end)))

@@ -60,7 +60,7 @@ struct SendHTTP2Options: ParsableArguments, Sendable {
         let target = try endpoint.pushEndpoint()
         var configuration: PushConfiguration
         if let key = try self.providerToken(endpoint) {
-            configuration = PushConfiguration(endpoint: target, providerToken: key)
+            configuration = PushConfiguration(endpoint: target, providerToken: ProviderTokenSource(key: key))
         } else if let identity = tls.identity {
             configuration = PushConfiguration(endpoint: target, identity: identity)
         } else {

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSHTTP2
+import APNSTestKit
+import APNSWire
+import Foundation
+import NIOCore
+import OpenSSLTLS
+import Testing
+
+/// Goal: what is wrong between a gateway and the service for a while is over when it is over, and nothing that the
+/// gateway does makes it wrong.
+@Suite(.timeLimit(.minutes(5))) struct GatewayServiceTests {
+    private static let keyIdentifier = "ABC123DEFG"
+    private static let teamIdentifier = "TEAM123456"
+
+    /// Sends a notification; whether it was taken.
+    private static func delivers(_ number: UInt32, _ gateway: GatewayProgram) async throws -> Bool {
+        try await gateway.connect { provider in
+            try await provider.send(try GatewayProgram.frames(number...number))
+            try await provider.send(try GatewayProgram.probe(number + 1))
+            return try await provider.end().octets == GatewayProgram.response(.missingDeviceToken, number + 1)
+        }
+    }
+
+    @Test func `one key makes one token, for all providers and over SIGHUP`() async throws {
+        let upstream = GatewayUpstream()
+        let folder = try GatewayProgram.Folder()
+        let signer = try folder.authority.issueServer()
+        try folder.write("key.p8", signer.keyPEM)
+        let second = try folder.authority.issueClient(topic: "com.example.second")
+        let ending = try await upstream.run(folder) { server in
+            let key = try ES256PrivateKey(octets: signer.keyPEM).publicKey
+            server.tokenKeys = [Self.keyIdentifier: .init(key: key, teamIdentifier: Self.teamIdentifier)]
+            server.tokenRenewalIntervalMin = .seconds(1200)
+        } _: { port in
+            let names = ["shop": folder.provider.identity, "second": second.identity]
+            let providers = names.map { name, identity in
+                """
+                  - name: \(name)
+                    clients: {pins: [{fingerprint: \(identity.certificate.fingerprint)}]}
+                    environment: sandbox
+                    retry: {budget: 2s}
+                    upstream:
+                      {p8: key.p8, keyID: \(Self.keyIdentifier), teamID: \(Self.teamIdentifier),
+                       host: localhost, port: \(port), trust: upstream-ca.pem}
+                """
+            }
+            let text = """
+                listen: {port: 0, feedbackPort: 0}
+                admin: {port: 0}
+                server: {certificate: server.pem}
+                feedback: database/feedback.sqlite
+                limits: {shutdown: 10s}
+                providers:
+
+                """
+            try folder.write("gateway.yaml", Array((text + providers.joined(separator: "\n")).utf8))
+            let gateway = try await GatewayProgram(folder)
+            #expect(try await Self.delivers(1, gateway))
+            // A token carries its time in seconds, so that one of the same second would be the same.
+            let time = Int(Date().timeIntervalSince1970)
+            while Int(Date().timeIntervalSince1970) == time { try await Task.sleep(for: .milliseconds(10)) }
+            try await gateway.connect(second.identity) { provider in
+                try await provider.send(try GatewayProgram.frames(11...11))
+                try await provider.send(try GatewayProgram.probe(12))
+                #expect(try await provider.end().octets == GatewayProgram.response(.missingDeviceToken, 12))
+            }
+            gateway.child.send(SIGHUP)
+            try await gateway.lines("configuration read anew")
+            #expect(try await Self.delivers(21, gateway))
+            return try await gateway.end()
+        }
+        #expect(ending.code == 0, "\(ending)")
+        #expect(upstream.counts == [1: 1, 11: 1, 21: 1])
+    }
+
+    @Test func `a service with the wrong certificate is tried again, and used when it has the right one`() async throws
+    {
+        let folder = try GatewayProgram.Folder()
+        let upstream = GatewayUpstream()
+        let stranger = try ThrowawayAuthority(name: "Stranger").issueServer()
+        let port = try await GatewayNghttpdTests.freePort()
+        try folder.configure(upstreamPort: port)
+        let gateway = try await GatewayProgram(folder)
+        try await upstream.run(folder) {
+            $0.identity = stranger.identity
+            $0.port = port
+        } _: { _ in
+            #expect(try await !Self.delivers(1, gateway))
+            try await gateway.lines("service not reached", "shop")
+        }
+        try await upstream.run(folder) {
+            $0.port = port
+        } _: { _ in
+            // Faults keep a provider out for a while, and the gateway pauses before it connects again.
+            let end = ContinuousClock.now + .seconds(60)
+            var number: UInt32 = 11
+            while try await !Self.delivers(number, gateway), ContinuousClock.now < end {
+                number += 10
+                try await Task.sleep(for: .milliseconds(100))
+            }
+            try await gateway.lines("service answers again", "shop")
+            #expect(upstream.counts == [number: 1])
+        }
+        let ending = try await gateway.end()
+        #expect(ending.code == 0, "\(ending)")
+    }
+}
