@@ -44,17 +44,7 @@ struct PurgeRecording {
     }
 
     private static func scopes(_ database: Database) -> PurgeNames<PurgeScope> {
-        PurgeNames { scope in
-            try database.execute(
-                sql: "INSERT INTO scope (topic, environment) VALUES (?, ?) ON CONFLICT DO NOTHING",
-                arguments: [scope.topic, scope.environment.rawValue]
-            )
-            return try Int64.fetchOne(
-                database,
-                sql: "SELECT id FROM scope WHERE topic = ? AND environment = ?",
-                arguments: [scope.topic, scope.environment.rawValue]
-            )
-        }
+        PurgeNames { try PurgeList.add($0, to: database) }
     }
 
     private static func sources(_ database: Database) -> PurgeNames<String> {

@@ -33,9 +33,8 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
     public func validate() throws {
         let targets = [self.target.database, self.elsewhere.sql?.rawValue, self.elsewhere.exec].compactMap { $0 }
         guard targets.count == 1 else { throw ValidationError("Say one of --database, --sql and --exec.") }
-        let topics = [self.entries.topic, self.target.topicColumn].compactMap { $0 }.count
-        guard topics + (self.entries.requireAllTopics ? 1 : 0) <= 1 else {
-            throw ValidationError("Say one of --topic, --topic-column and --require-all-topics.")
+        guard self.target.topicColumn == nil || self.entries.topic.isEmpty && !self.entries.requireAllTopics else {
+            throw ValidationError("Say --topic-column alone, without --topic and --require-all-topics.")
         }
         try self.validateElsewhere()
         guard self.elsewhere.exec == nil else { return try self.validateHook() }
@@ -126,15 +125,15 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
 
     /// Says where the list has nothing that could be meant, so that a slip of the pen is not taken for good news.
     private func warnOfScope(_ list: PurgeList) throws {
-        let (rules, scopes) = (self.rules, try list.scopes())
+        let (rules, scopes) = (self.rules, try list.knownScopes())
         let isMeant = scopes.contains { scope in
             guard scope.environment == rules.environment else { return false }
-            return if case .one(let topic) = rules.topic { scope.topic == topic } else { true }
+            return if case .one(let topic) = rules.topic { scope.topic.utf8.elementsEqual(topic.utf8) } else { true }
         }
         guard !scopes.isEmpty, !isMeant else { return }
         let found = scopes.prefix(5).map { "\($0.topic) (\($0.environment.rawValue))" }.joined(separator: ", ")
         Talk.say(
-            "Warning: the purge list has nothing for \(self.entries.topic ?? "any topic") "
+            "Warning: the purge list has nothing for \(self.entries.topic.first ?? "any topic") "
                 + "(\(rules.environment.rawValue)); it has \(found)\(scopes.count > 5 ? " and more" : ""). "
                 + "Are --topic and --environment right?"
         )
@@ -215,11 +214,11 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
             environment: self.entries.environment,
             graceSecondCount: self.change.grace?.seconds ?? 0
         )
-        if let topic = self.entries.topic { rules.topic = .one(topic) }
+        if let topic = self.entries.topic.first { rules.topic = .one(topic) }
         if let column = self.target.topicColumn { rules.topic = .column(column) }
         // A hook gets the topic of each token, so that all may come.
-        if self.elsewhere.exec != nil, self.entries.topic == nil { rules.topic = .column("") }
-        if self.entries.requireAllTopics { rules.topic = .everyTopic }
+        if self.elsewhere.exec != nil, self.entries.topic.isEmpty { rules.topic = .column("") }
+        if self.entries.requireAllTopics { rules.topic = .everyTopic(of: self.entries.topic) }
         if let column = self.change.activeColumn { rules.action = .deactivate(column: column) }
         return rules
     }

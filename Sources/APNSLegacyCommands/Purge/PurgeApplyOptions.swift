@@ -47,14 +47,37 @@ struct PurgeEntryOptions: ParsableArguments, Sendable {
     @Option(help: ArgumentHelp("The purge list.", valueName: "file"))
     var purgeList: String
 
-    @Option(help: ArgumentHelp("The topic that the table is for; needed where the list has several.", valueName: "id"))
-    var topic: String?
+    @Option(
+        help: ArgumentHelp(
+            "The topic that the table is for; needed where the list has several. More than one are for "
+                + "--require-all-topics.",
+            valueName: "id"
+        )
+    )
+    var topic: [String] = []
 
     @Option(help: ArgumentHelp("Where the tokens are from.", valueName: "production|sandbox"))
     var environment = PushEnvironment.production
 
-    @Flag(help: "Prune only what is dead in every topic that the list has, as for an enterprise and a store app.")
+    @Flag(
+        help: """
+            Prune only what is dead in each --topic, or in every topic that the list knows, as for an enterprise and a \
+            store app.
+            """
+    )
     var requireAllTopics = false
+
+    func validate() throws {
+        let count = Set(self.topic.map { Array($0.utf8) }).count
+        if self.requireAllTopics, count == 1 {
+            throw ValidationError(
+                "With --require-all-topics, say two or more --topic, or none for all that the list knows."
+            )
+        }
+        guard self.requireAllTopics || self.topic.count <= 1 else {
+            throw ValidationError("Say one --topic; more are for --require-all-topics.")
+        }
+    }
 }
 
 /// What is done, and how much of it.

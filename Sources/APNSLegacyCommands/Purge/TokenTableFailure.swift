@@ -12,7 +12,7 @@ extension CommandFailure {
             case .readOnly, .full: .ioError
             case .busy: .tryAgain
             case .missingTable, .notATable, .missingColumn, .generatedColumn, .takenColumn, .hiddenRowNumber, .name,
-                .severalTopics:
+                .severalTopics, .fewTopics, .unknownTopics:
                 .usage
             case .database: .software
             @unknown default: .software

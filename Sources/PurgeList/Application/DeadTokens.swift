@@ -21,7 +21,7 @@ struct DeadTokens {
         self.scopes = try Self.scopes(database, rules)
         self.scopesByTopic = Dictionary(uniqueKeysWithValues: self.scopes.map { ($0.scope.topic, $0.identifier) })
         // A token that is dead in all of them is in each, so one is enough for the filter.
-        let filtered = rules.topic == .everyTopic ? self.scopes.prefix(1) : self.scopes[...]
+        let filtered = rules.topic.isEveryTopic ? self.scopes.prefix(1) : self.scopes[...]
         let counts = try filtered.map { scope in
             let sql = "SELECT count(*) FROM dead WHERE scope = ?"
             return try Int.fetchOne(database, sql: sql, arguments: [scope.identifier]) ?? 0
@@ -37,7 +37,7 @@ struct DeadTokens {
         self.filter = filter
     }
 
-    /// The topics of the rules that the list has entries for.
+    /// The topics of the rules, but for those in which nothing is dead and nothing depends on that.
     private static func scopes(
         _ database: Database,
         _ rules: TokenTableRules
@@ -45,13 +45,30 @@ struct DeadTokens {
         var query = PurgeQuery()
         query.environment = rules.environment
         if case .one(let topic) = rules.topic { query.topic = topic }
-        let scopes = try PurgeList.scopes(database, matching: query).filter { scope in
+        let known = try PurgeList.scopes(database, matching: query)
+        if case .everyTopic(let topics) = rules.topic { return try self.all(topics, of: known, rules.environment) }
+        let scopes = try known.filter { scope in
             let sql = "SELECT EXISTS (SELECT 1 FROM dead WHERE scope = ?)"
             return try Bool.fetchOne(database, sql: sql, arguments: [scope.identifier]) ?? false
         }
         if rules.topic == .only, scopes.count > 1 {
             throw TokenTableError.severalTopics(scopes.map(\.scope.topic), rules.environment)
         }
+        return scopes
+    }
+
+    /// The topics in which a token must be dead; those without entries too, since nothing is dead there.
+    private static func all(
+        _ topics: [String],
+        of known: [(identifier: Int64, scope: PurgeScope)],
+        _ environment: PushEnvironment
+    ) throws -> [(identifier: Int64, scope: PurgeScope)] {
+        let knownTopics = known.map(\.scope.topic)
+        func isSame(_ one: String, _ other: String) -> Bool { one.utf8.elementsEqual(other.utf8) }
+        let missing = topics.filter { topic in !knownTopics.contains { isSame($0, topic) } }
+        guard missing.isEmpty else { throw TokenTableError.unknownTopics(missing, environment, found: knownTopics) }
+        let scopes = known.filter { known in topics.isEmpty || topics.contains { isSame($0, known.scope.topic) } }
+        guard scopes.count >= 2 else { throw TokenTableError.fewTopics(scopes.map(\.scope.topic), environment) }
         return scopes
     }
 
@@ -92,7 +109,7 @@ struct DeadTokens {
 
     /// Lends each token that is dead by the rules, ordered by topic and octets.
     func forEach(_ body: (DeadToken) throws -> Void) throws {
-        let isEveryTopic = self.rules.topic == .everyTopic
+        let isEveryTopic = self.rules.topic.isEveryTopic
         let handle = self.details.sqliteStatement
         for (identifier, scope) in isEveryTopic ? self.scopes.prefix(1) : self.scopes[...] {
             sqlite3_reset(handle)

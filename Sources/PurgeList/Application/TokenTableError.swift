@@ -43,6 +43,10 @@ public enum TokenTableError: Error, Hashable, Sendable {
     case noTimes(column: String, table: String, rowCount: Int)
     /// The list has several topics, and nothing says which of them the table is for.
     case severalTopics([String], PushEnvironment)
+    /// A token was to be dead in several topics, and there are only these.
+    case fewTopics([String], PushEnvironment)
+    /// A token was to be dead in these topics too, of which the list never heard; it knows others.
+    case unknownTopics([String], PushEnvironment, found: [String])
     /// A foreign key or another constraint refused a whole batch when it was to be committed.
     case constraint(path: String, detail: String)
     /// Something else that SQLite says.
@@ -90,6 +94,13 @@ extension TokenTableError: CustomStringConvertible {
         case .severalTopics(let topics, let environment):
             "The purge list has several topics for \(environment.rawValue): \(list(topics)). Say with --topic or "
                 + "--topic-column which of them a row is for, or --require-all-topics for what is dead in all of them."
+        case .fewTopics(let topics, let environment):
+            "What is dead in all topics takes two topics at least, and the purge list knows \(list(topics)) for "
+                + "\(environment.rawValue). Read the feedback of the others into it first, or prune by --topic."
+        case .unknownTopics(let topics, let environment, let found):
+            "The purge list never heard of \(list(topics)) for \(environment.rawValue), so that nothing is known to be "
+                + "dead there; it knows \(list(found)). Read the feedback of each topic into it first; and are --topic "
+                + "and --environment right?"
         case .constraint(let path, let detail):
             "A constraint of the database \(path) keeps rows from going (\(detail)). Prune what refers to them first, "
                 + "or use --action deactivate."

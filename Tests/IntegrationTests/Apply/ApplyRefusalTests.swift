@@ -84,6 +84,9 @@ import Testing
         #expect(wrong.error.contains("it has \(ApplyScene.topic) (production)"))
         let topic = try await self.scene.apply(["--topic", "com.example.typo"])
         #expect(topic.error.contains("has nothing for com.example.typo (production)"), "\(topic)")
+        try self.scene.list.addScope(PurgeScope(topic: "com.example.other", environment: .production))
+        let alive = try await self.scene.apply(["--topic", "com.example.other"])
+        #expect(alive.code == 0 && alive.error.isEmpty, "\(alive)")
         let right = try await self.scene.apply(["--quiet"])
         #expect(right.code == 0 && right.output.isEmpty && right.error.isEmpty, "\(right)")
         #expect(try self.scene.left() == Array(4...10))
@@ -156,6 +159,9 @@ import Testing
             (["--database", "x", "--registered-column", "a", "--action", "deactivate"], "--active-column"),
             (["--database", "x", "--registered-column", "a", "--active-column", "b"], "--active-column"),
             (["--database", "x", "--registered-column", "a", "--topic", "a", "--topic-column", "b"], "--topic"),
+            (["--database", "x", "--registered-column", "a", "--topic", "a", "--topic", "b"], "--require-all-topics"),
+            (["--database", "x", "--registered-column", "a", "--topic", "a", "--require-all-topics"], "two or more"),
+            (["--database", "x", "--require-all-topics", "--topic-column", "b"], "--topic-column"),
             (["--sql", "ansi", "--ignore-registration", "--batch", "501"], "--batch"),
             (["--exec", "true", "--registered-column", "a"], "--exec"),
             (["--exec", "true", "--grace", "1d"], "--grace"),

@@ -115,6 +115,27 @@ import Testing
         #expect(try self.scene.left() == [1, 3, 4, 5])
     }
 
+    @Test func `what is to be dead in all topics takes two that the list knows`() async throws {
+        try self.scene.record([1, 2], topic: "com.store")
+        try self.scene.makeTable(1...5)
+        let alone = try await self.scene.apply(["--require-all-topics"])
+        #expect(alone.code == 64 && alone.error.contains("takes two topics"), "\(alone)")
+        try self.scene.record([1], topic: "com.ent")
+        try self.scene.list.forget(
+            [PurgeRegistration(token: ApplyScene.octets(1), registeredAt: ApplyScene.failedAt + 1)],
+            topic: "com.ent"
+        )
+        let forgotten = try await self.scene.apply(["--require-all-topics"])
+        #expect(try forgotten.code == 0 && forgotten.count("pruned") == 0 && self.scene.left().count == 5)
+        try self.scene.record([2], topic: "com.ent")
+        try self.scene.list.addScope(PurgeScope(topic: "com.old", environment: .production))
+        let named = ["--require-all-topics", "--topic", "com.store", "--topic"]
+        let unknown = try await self.scene.apply(named + ["com.emt"])
+        #expect(unknown.code == 64 && unknown.error.contains("never heard of \"com.emt\""), "\(unknown)")
+        #expect(try await self.scene.apply(named + ["com.ent"]).count("pruned") == 1)
+        #expect(try self.scene.left() == [1, 3, 4, 5])
+    }
+
     @Test func `deactivated rows stay, and are not deactivated twice`() async throws {
         try self.scene.record(1...2)
         try self.scene.makeTable(1...3)

@@ -141,7 +141,7 @@ import Testing
         var script = self.script(.ansi)
         script.clock = .seconds
         #expect(throws: TokenTableError.severalTopics(["a", "b"], .production)) { try self.text(script) }
-        script.rules.topic = .everyTopic
+        script.rules.topic = .everyTopic(of: [])
         let (text, counts) = try self.text(script)
         #expect(counts.tokenCount == 1 && text.contains("(\"token\" = '01010101' AND \"updated_at\" < 1000)"))
         script.rules.topic = .one("a")
