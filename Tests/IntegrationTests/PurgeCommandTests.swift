@@ -108,6 +108,7 @@ import Testing
             ["list"], ["import", "x"], ["forget", "--purge-list", "x"], ["list", "--purge-list", "x", "--limit", "0"],
             ["list", "--purge-list", "x", "--token", "xyz"], ["export", "--purge-list", "x", "--table", "a;b"],
             ["expire", "--purge-list", "x", "--older-than", "1"],
+            ["forget", "--purge-list", "x", "--token", "ab", "--registered-at", "9999-01-01"],
         ] {
             let run = try await self.scene.run(["purge"] + arguments)
             #expect(run.ending.code == 64, "\(arguments) \(run)")
@@ -134,10 +135,27 @@ import Testing
             [again, "--topic", SendScene.topic, "--environment", "production"]
         )
         #expect(imported.output == "0 tokens added, 0 updated, 0 known, 1 registered since\n")
+        let late = try self.scene.write("late", "\(SendScene.token(2)),9999-01-01\n")
+        let future = try await self.scene.purge("forget", ["--tokens", late])
+        #expect(future.ending.code == 1 && future.error.contains("line 1: the time of the registration is in the"))
         let word = try await self.scene.purge("forget", ["--token", SendScene.token(3), "--topic", "other"])
         #expect(word.ending.code == 0 && word.output.hasPrefix("0 entries forgotten"))
         #expect(try await self.scene.purge("forget", ["--token", SendScene.token(3)]).output.hasPrefix("1 entry"))
         #expect(try await self.scene.purge("list", ["--count"]).output == "1\n")
+    }
+
+    @Test func `A registration that comes before its failure keeps the device off the list`() async throws {
+        let path = try self.scene.write("failed.csv", "token,failed_at\n\(SendScene.token(1)),1700000000\n")
+        let place = ["--topic", SendScene.topic, "--environment", "production"]
+        _ = try PurgeList(path: self.scene.purgeList)
+        let registered = ["--token", SendScene.token(1), "--registered-at", "1700000001"]
+        let nowhere = try await self.scene.purge("forget", registered)
+        #expect(nowhere.ending.code == 0 && nowhere.error.contains("1 registration cannot be remembered"), "\(nowhere)")
+        let run = try await self.scene.purge("forget", registered + place)
+        #expect(run.ending.code == 0 && run.error.isEmpty, "\(run)")
+        let imported = try await self.scene.purge("import", [path] + place)
+        #expect(imported.output == "0 tokens added, 0 updated, 0 known, 1 registered since\n")
+        #expect(try await self.scene.purge("list", ["--count"]).output == "0\n")
     }
 
     @Test func `Stats count by topic, environment and source, and expire takes off what is old`() async throws {

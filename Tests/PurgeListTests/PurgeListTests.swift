@@ -76,4 +76,34 @@ struct PurgeListTests {
         #expect(result.forgottenCount == 2 && result.keptCount == 1 && result.unknownCount == 1)
         #expect(try self.all().map(\.token) == [[2]])
     }
+
+    @Test("A registration is remembered before its failure is heard of, in the topics that are known or named")
+    func earlyRegistration() throws {
+        let early = [1001, nil].enumerated().map { PurgeRegistration(token: [UInt8($0 + 1)], registeredAt: $1) }
+        let nowhere = try self.list.forget(early)
+        #expect(nowhere.unknownCount == 2 && nowhere.unrememberedCount == 1)
+        try self.list.addScope(PurgeScope(topic: "com.example.app", environment: .production))
+        #expect(try self.list.forget(early).unrememberedCount == 0)
+        let change = try self.list.record([Self.entry([1]), Self.entry([2]), Self.entry([1], topic: "other")])
+        #expect(change.supersededCount == 1 && change.addedCount == 2)
+        #expect(try self.list.record([Self.entry([1], failedAt: 1001)]).addedCount == 1)
+        // Naming both makes a topic known, and a word without a time does not.
+        try self.list.forget([early[1]], topic: "never", environment: .sandbox)
+        #expect(try self.list.knownScopes().map(\.topic) == ["com.example.app", "other"])
+        let named = try self.list.forget(early, topic: "named", environment: .sandbox)
+        #expect(named.unknownCount == 2 && named.unrememberedCount == 0)
+        #expect(try self.list.record([Self.entry([1], topic: "named", environment: .sandbox)]).supersededCount == 1)
+        #expect(throws: PurgeListError.self) { try self.list.forget(early, topic: "", environment: .sandbox) }
+    }
+
+    @Test("What is remembered of registrations expires by their time")
+    func registrationsExpire() throws {
+        let scope = PurgeScope(topic: "com.example.app", environment: .production)
+        try self.list.addScope(scope)
+        try self.list.forget([1, 2].map { PurgeRegistration(token: [UInt8($0)], registeredAt: 1000 + $0) })
+        try self.list.expire(failedBefore: 1002)
+        let change = try self.list.record([Self.entry([1], failedAt: 900), Self.entry([2], failedAt: 900)])
+        #expect(change.addedCount == 1 && change.supersededCount == 1)
+        #expect(try self.all().map(\.token) == [[1]])
+    }
 }

@@ -28,7 +28,8 @@ struct PurgeCheckCommand: ParsableCommand {
 struct PurgeExpireCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "expire",
-        abstract: "Take off the list what failed last long ago."
+        abstract: "Take off the list what failed last long ago.",
+        discussion: "Registrations that forget remembers go too where they are as old; nothing else takes them away."
     )
 
     @OptionGroup var file: PurgeFileOptions

@@ -31,7 +31,7 @@ struct PurgeImport {
     private var columns: [PurgeColumn?] = []
 
     /// A failure may be so much later than the clock here says, in seconds.
-    private static let clockSkewSecondsMax: Int64 = 86_400
+    static let clockSkewSecondsMax: Int64 = 86_400
     /// The reasons for which the service says since when the token is dead.
     private static let deadReasons = ["Unregistered", "ExpiredToken"]
     private static let badDeviceToken = "BadDeviceToken"
