@@ -42,7 +42,7 @@ struct RegistrationTime: Equatable {
     /// From 2008, the year before the push service began, to 2100.
     ///
     /// What is outside is another kind of number: those since 2001, zero for never, a counter.
-    private static var plausible: Range<Int64> { 1_199_145_600..<4_102_444_800 }
+    static var plausible: Range<Int64> { 1_199_145_600..<4_102_444_800 }
 
     /// Reads a whole number; `nil` where it is no moment.
     init?(_ number: Int64) {
