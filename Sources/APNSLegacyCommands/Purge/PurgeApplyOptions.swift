@@ -106,7 +106,7 @@ struct PurgeActionOptions: ParsableArguments, Sendable {
 
     @Option(
         help: ArgumentHelp(
-            "Change nothing where more than this part of the rows would go; 0 to 1, by default 0.2, which is 20 %.",
+            "Change nothing where more than this part of the rows that can go would; 0 to 1, by default 0.2, 20 %.",
             valueName: "part"
         )
     )

@@ -18,7 +18,7 @@ public struct TokenTableApplication: Hashable, Sendable {
     public var tokenColumn: String
     /// What makes a row due.
     public var rules: TokenTableRules
-    /// The largest part of the rows that may go at once, 0 to 1; the default is 0.2.
+    /// The largest part of ``TokenTableReport/candidateCount`` that may go at once, 0 to 1; the default is 0.2.
     public var fractionMax = 0.2
     /// The most rows of a transaction, of which fewer are taken where they take long; the default is 10,000.
     public var batchRowCountMax = TokenTableLimits.batchRowCountMax
@@ -102,7 +102,7 @@ public struct TokenTableApplication: Hashable, Sendable {
         if readableTimeCount == 0, report.unreadableTimeCount > 0, let column = self.rules.registration.column {
             throw TokenTableError.noTimes(column: column, table: self.table, rowCount: report.rowCount)
         }
-        report.dueCountMax = self.largestCount(of: report.rowCount)
+        report.dueCountMax = self.largestCount(of: report.candidateCount)
         if report.dueCount > report.dueCountMax {
             report.ending = .brake
         } else if self.isDryRun {

@@ -20,6 +20,9 @@ public struct TokenTableReport: Hashable, Sendable {
     public var ending = Ending.done
     /// Rows that were looked at, thus all of the table.
     public var rowCount = 0
+    /// Rows that would go if their tokens were dead for long: with a token and a time that can be read, not inactive
+    /// already, and of a topic that the list has; the brake lets a part of these go.
+    public var candidateCount = 0
     /// Rows without any token.
     public var emptyCount = 0
     /// Rows whose token cannot be read; kept.

@@ -170,6 +170,25 @@ import Testing
         #expect(try self.scene.left() == Array(4...10))
     }
 
+    @Test func `rows that cannot go do not count for the brake`() async throws {
+        try self.scene.record(1...10)
+        try self.scene.makeTable(1...100)
+        try self.scene.withDatabase { try $0.execute(sql: "UPDATE devices SET active = 0 WHERE id > 10") }
+        let active = ["--max-fraction", "0.2", "--action", "deactivate", "--active-column", "active"]
+        let inactive = try await self.scene.apply(active)
+        #expect(try inactive.code == 79 && inactive.count("due") == 10 && inactive.count("candidates") == 10)
+        try self.scene.withDatabase { try $0.execute(sql: "UPDATE devices SET bundle_id = 'b' WHERE id > 10") }
+        let topic = try await self.scene.apply(["--max-fraction", "0.2", "--topic-column", "bundle_id"])
+        #expect(try topic.code == 79 && topic.count("candidates") == 10 && topic.count("dueMax") == 2)
+        for change in ["updated_at = 0", "updated_at = \(ApplyScene.failedAt - 1), token = 'none'"] {
+            try self.scene.withDatabase { try $0.execute(sql: "UPDATE devices SET \(change) WHERE id > 10") }
+            let run = try await self.scene.apply(["--max-fraction", "0.2", "--output", "text"])
+            #expect(run.code == 79 && run.output.contains("Rows that can go: 10, at most 2 at once"), "\(run)")
+            #expect(run.error.contains("10 of 10 rows that can go are due, which is 100.0 %"))
+        }
+        #expect(try self.scene.left("active = 1") == Array(1...10))
+    }
+
     @Test func `a dry run counts the same and changes no octet`() async throws {
         try self.scene.record(1...3)
         try self.scene.makeTable(1...10)
