@@ -66,6 +66,25 @@ struct PurgeListTests {
         #expect(try self.list.scopes().map(\.topic) == ["a", "a", "b"])
     }
 
+    @Test("Names that differ only by Unicode normalisation are two, also within one call")
+    func normalisation() throws {
+        let names = ["caf\u{e9}", "cafe\u{301}"]
+        try self.list.record(names.map { Self.entry([1], topic: $0, source: $0) })
+        let scopes = try self.list.scopes()
+        #expect(scopes.count == 2 && Set(scopes).count == 2)
+        for name in names {
+            let found = try self.all().filter { $0.topic.utf8.elementsEqual(name.utf8) }
+            #expect(found.count == 1 && found.allSatisfy { $0.source.utf8.elementsEqual(name.utf8) })
+        }
+        let rules = TokenTableRules(registration: .ignored, topic: .column(""))
+        var octetCounts: [Int] = []
+        try self.list.deadTokens(rules) { octetCounts.append($0.scope.topic.utf8.count) }
+        #expect(octetCounts.sorted() == [5, 6])
+        try self.list.forget([PurgeRegistration(token: [1], registeredAt: nil)], topic: names[1])
+        let lookup = try PurgeLookup(self.list, in: [PurgeScope(topic: names[1], environment: .production)])
+        #expect(try lookup.tokenCount == 0 && self.all().count == 1)
+    }
+
     @Test("An entry goes when it registered after its failure, and stays else")
     func registration() throws {
         try self.list.record([Self.entry([1]), Self.entry([2]), Self.entry([3])])

@@ -126,10 +126,12 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
     /// Says where the list has nothing that could be meant, so that a slip of the pen is not taken for good news.
     private func warnOfScope(_ list: PurgeList) throws {
         let (rules, scopes) = (self.rules, try list.knownScopes())
-        let isMeant = scopes.contains { scope in
-            guard scope.environment == rules.environment else { return false }
-            return if case .one(let topic) = rules.topic { scope.topic.utf8.elementsEqual(topic.utf8) } else { true }
-        }
+        let isMeant =
+            if case .one(let topic) = rules.topic {
+                scopes.contains(PurgeScope(topic: topic, environment: rules.environment))
+            } else {
+                scopes.contains { $0.environment == rules.environment }
+            }
         guard !scopes.isEmpty, !isMeant else { return }
         let found = scopes.prefix(5).map { "\($0.topic) (\($0.environment.rawValue))" }.joined(separator: ", ")
         Talk.say(

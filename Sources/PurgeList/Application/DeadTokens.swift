@@ -65,11 +65,12 @@ struct DeadTokens {
         of known: [(identifier: Int64, scope: PurgeScope)],
         _ environment: PushEnvironment
     ) throws -> [(identifier: Int64, scope: PurgeScope)] {
-        let knownTopics = known.map(\.scope.topic)
-        func isSame(_ one: String, _ other: String) -> Bool { one.utf8.elementsEqual(other.utf8) }
-        let missing = topics.filter { topic in !knownTopics.contains { isSame($0, topic) } }
-        guard missing.isEmpty else { throw TokenTableError.unknownTopics(missing, environment, found: knownTopics) }
-        let scopes = known.filter { known in topics.isEmpty || topics.contains { isSame($0, known.scope.topic) } }
+        let names = Set(topics.map(PurgeName.init))
+        let missing = names.subtracting(known.map { PurgeName($0.scope.topic) }).map(\.text).sorted()
+        guard missing.isEmpty else {
+            throw TokenTableError.unknownTopics(missing, environment, found: known.map(\.scope.topic))
+        }
+        let scopes = known.filter { names.isEmpty || names.contains(PurgeName($0.scope.topic)) }
         guard scopes.count >= 2 else { throw TokenTableError.fewTopics(scopes.map(\.scope.topic), environment) }
         return scopes
     }

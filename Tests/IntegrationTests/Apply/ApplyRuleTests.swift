@@ -115,6 +115,20 @@ import Testing
         #expect(try self.scene.left() == [1, 3, 4, 5])
     }
 
+    @Test func `topics that differ only by Unicode normalisation are told apart`() async throws {
+        let topics = ["caf\u{e9}", "cafe\u{301}"]
+        for (index, topic) in topics.enumerated() { try self.scene.record([index + 1], topic: topic) }
+        try self.scene.makeTable(1...3)
+        try self.scene.withDatabase {
+            try $0.execute(sql: "UPDATE devices SET bundle_id = ? WHERE id < 3", arguments: [topics[0]])
+        }
+        let column = try await self.scene.apply(["--topic-column", "bundle_id"])
+        #expect(try column.code == 0 && column.count("pruned") == 1 && column.count("candidates") == 2, "\(column)")
+        #expect(try self.scene.left() == [2, 3])
+        let hook = try await self.scene.run(["--exec", "cat", "--output", "json"])
+        #expect(try hook.code == 0 && hook.count("tokens") == 2, "\(hook)")
+    }
+
     @Test func `what is to be dead in all topics takes two that the list knows`() async throws {
         try self.scene.record([1, 2], topic: "com.store")
         try self.scene.makeTable(1...5)
