@@ -167,12 +167,20 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
         script.inactiveValue = self.elsewhere.inactiveValue
         script.batchTokenCount = self.change.batch ?? script.batchTokenCount
         self.warn()
-        let file = self.change.dryRun ? nil : try OutputFile(path: self.elsewhere.sqlFile ?? "-")
-        let counts = try script.write(list) { text in
-            var text = text
-            try text.withUTF8 { try file?.append(UnsafeRawBufferPointer($0)) }
+        // Opened, and thus emptied, only when the rules were found good.
+        var file: OutputFile?
+        func open() throws -> OutputFile {
+            let opened = try file ?? OutputFile(path: self.elsewhere.sqlFile ?? "-")
+            file = opened
+            return opened
         }
-        try file?.synchronize()
+        let counts = try script.write(list) { text in
+            guard !self.change.dryRun else { return }
+            var text = text
+            try text.withUTF8 { try open().append(UnsafeRawBufferPointer($0)) }
+        }
+        if !self.change.dryRun { try open().synchronize() }
+        if counts.tokenCount + counts.skippedCount == 0 { try self.warnOfScope(list) }
         let summary = PurgeElsewhereSummary(
             tokenCount: counts.tokenCount,
             batchCount: counts.batchCount,
@@ -198,6 +206,7 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
             print(self.change.output == .json ? hook.summary.json : hook.summary.text)
             return .tryAgain
         }
+        if hook.tokenCount == 0 { try self.warnOfScope(list) }
         if !self.change.quiet { print(self.change.output == .json ? hook.summary.json : hook.summary.text) }
         return .success
     }

@@ -92,6 +92,29 @@ import Testing
         #expect(try self.scene.left() == Array(4...10))
     }
 
+    @Test(arguments: [["--sql", "ansi", "--ignore-registration"], ["--exec", "cat"]])
+    func `a list that has nothing of the kind is told for other databases too`(_ way: [String]) async throws {
+        let table = way.contains("--exec") ? [] : ["--table", "devices", "--token-column", "token"]
+        let wrong = try await self.scene.run(table + way + ["--topic", "com.example.typo", "--quiet"])
+        #expect(wrong.code == 0 && wrong.error.contains("has nothing for com.example.typo (production)"), "\(wrong)")
+        let sandbox = try await self.scene.run(table + way + ["--environment", "sandbox", "--dry-run"])
+        #expect(sandbox.code == 0 && sandbox.error.contains("it has \(ApplyScene.topic) (production)"), "\(sandbox)")
+    }
+
+    @Test func `an error leaves the file of statements as it was, and a list of none empties it`() async throws {
+        let path = self.scene.path("purge.sql")
+        let options = ["--table", "devices", "--token-column", "token", "--ignore-registration", "--sql", "ansi"]
+        try Data("old".utf8).write(to: URL(filePath: path))
+        try self.scene.record([4], topic: "b")
+        for (change, code) in [(["--table", ""], 64), ([], 64), (["--purge-list", path], 65)] as [([String], Int32)] {
+            let run = try await self.scene.run(options + ["--sql-file", path] + change)
+            #expect(run.code == code, "\(change) \(run)")
+            #expect(self.scene.read("purge.sql") == "old")
+        }
+        let none = try await self.scene.run(options + ["--sql-file", path, "--topic", "c"])
+        #expect(none.code == 0 && self.scene.read("purge.sql").isEmpty, "\(none)")
+    }
+
     @Test func `a file that is no database is refused`() async throws {
         let path = self.scene.path("text.db")
         try Data(repeating: 0x61, count: 5000).write(to: URL(filePath: path))
