@@ -108,11 +108,14 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
             action: self.change.action,
             seconds: (ContinuousClock.now - start) / .seconds(1)
         )
-        if !self.change.quiet || ![.done, .dryRun].contains(report.ending) {
+        if !self.change.quiet || ![.done, .dryRun].contains(report.ending) || report.refusedCount > 0 {
             print(self.change.output == .json ? summary.json : summary.text)
         }
         switch report.ending {
-        case .done, .dryRun: return .success
+        case .done, .dryRun:
+            guard report.refusedCount > 0 else { return .success }
+            Talk.say("apns-legacy purge apply: \(summary.refusedSentence)")
+            return .someRefused
         case .brake:
             Talk.say("apns-legacy purge apply: \(summary.brakeSentence)")
             return .brake
@@ -237,9 +240,9 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
     private static let manual = """
         A row goes only where its token failed later than its device registered last, by --grace or more. What cannot \
         be read, a token or a time, is kept and counted. All rows are counted first; where more than --max-fraction \
-        of them would go, nothing changes. Then rows go in short transactions, each of which makes sure that its \
-        rows are still as they were read, so the application can go on meanwhile, and a run that is stopped can be \
-        repeated.
+        of those that can go would, nothing changes. Then rows go in short transactions, each of which makes sure \
+        that its rows are still as they were read, so the application can go on meanwhile, and a run that is stopped \
+        can be repeated.
 
         Tokens may be hexadecimal of either case, spaced, <...>, base64 or BLOB; times may be seconds or milliseconds \
         since 1970, Julian days or ISO 8601, without a zone in UTC. Rows may mix them; the report says what was found.
@@ -247,9 +250,9 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
         --sql writes statements for other databases; --exec hands each batch to a command as JSON lines, \
         {"token":..., "topic":..., "environment":..., "failedAt": seconds}.
 
-        Exit codes: 0 done, also when nothing was due; 64 usage, also a table or column that is not there; 65 the \
-        database or list cannot be used; 66 there is no such file; 70 a fault in this program; 73, 74 a file cannot \
-        be made or written; 75 a lock or --exec got in the way, run again; 79 more than --max-fraction is due, and \
-        nothing was changed.
+        Exit codes: 0 done, also when nothing was due; 1 the database did not let some rows go; 64 usage, also a \
+        table or column that is not there; 65 the database or list cannot be used; 66 there is no such file; 70 a \
+        fault in this program; 73, 74 a file cannot be made or written; 75 a lock or --exec got in the way, run \
+        again; 79 more than --max-fraction is due, and nothing was changed.
         """
 }

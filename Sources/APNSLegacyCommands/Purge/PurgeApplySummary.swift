@@ -61,14 +61,21 @@ struct PurgeApplySummary {
         let report = self.report
         let share = Double(Int(Double(report.dueCount) / Double(max(1, report.candidateCount)) * 1000)) / 10
         return "\(grouped(report.dueCount)) of \(grouped(report.candidateCount)) rows that can go are due, which is "
-            + "\(share) %, and --max-fraction lets \(grouped(report.dueCountMax)) go; nothing was changed. If the list is "
-            + "right (--dry-run counts, purge list shows it), run again with a larger --max-fraction."
+            + "\(share) %, and --max-fraction lets \(grouped(report.dueCountMax)) go; nothing was changed. If the "
+            + "list is right (--dry-run counts, purge list shows it), run again with a larger --max-fraction."
     }
 
     /// Why not all that was due is gone.
     var grownSentence: String {
         "While \(grouped(self.report.prunedCount)) rows went, more became due than --max-fraction lets go at once. "
             + "Run again."
+    }
+
+    /// Why some rows that were due are still there.
+    var refusedSentence: String {
+        "The database did not let \(SendSummary.counted(UInt64(self.report.refusedCount), "row")) go: a foreign key "
+            + "without ON DELETE CASCADE, another constraint or a trigger holds them. Prune what refers to them first, "
+            + "or use --action deactivate."
     }
 
     private var spellings: String {

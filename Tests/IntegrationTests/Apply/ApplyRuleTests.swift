@@ -284,7 +284,11 @@ import Testing
             try $0.execute(sql: "INSERT INTO logs VALUES (2)")
         }
         let run = try await self.scene.apply()
-        #expect(try run.code == 0 && run.count("pruned") == 2 && run.count("refused") == 1)
+        #expect(try run.code == 1 && run.count("pruned") == 2 && run.count("refused") == 1)
         #expect(try run.report["refusedRows"] as? [Int] == [2] && self.scene.left() == [2] + Array(4...10))
+        let quiet = try await self.scene.apply(["--quiet"])
+        #expect(try quiet.code == 1 && quiet.count("refused") == 1)
+        #expect(quiet.error.contains("did not let 1 row go"), "\(quiet)")
+        #expect(try await self.scene.apply(["--quiet", "--dry-run"]).code == 0)
     }
 }
