@@ -81,17 +81,41 @@ import Testing
         defer { close(input) }
         let run = try await self.scene.purge(
             "import",
-            ["-", "--topic", "a", "--environment", "sandbox"],
+            ["-", "--topic", "a", "--environment", "sandbox", "--failed-at", "now"],
             input: input
         )
         #expect(run.ending.code == 0 && run.output == "2 tokens added, 0 updated, 0 known\n", "\(run)")
         #expect(try await self.scene.purge("list", ["--source", "import:stdin", "--count"]).output == "2\n")
     }
 
+    @Test func `Tokens without a time of failure want one, and lose nobody else's`() async throws {
+        let options = ["--topic", "a", "--environment", "sandbox"]
+        for text in ["\(SendScene.token(1))\n", "token,source\n\(SendScene.token(1)),x\n"] {
+            let path = try self.scene.write("tokens", text)
+            let run = try await self.scene.purge("import", [path] + options)
+            #expect(run.ending.code == 64 && run.error.contains("--failed-at: now"), "\(run)")
+            #expect(try await self.scene.purge("list", ["--count"]).output == "0\n")
+        }
+        let rows = "Token,FailedAt\n\(SendScene.token(1)),2024-01-01\n\(SendScene.token(2)),\n"
+        let lines = [
+            #"{"token":"\#(SendScene.token(1))","failed_at":1704067200}"#, #"{"token":"\#(SendScene.token(2))"}"#,
+        ]
+        for (name, text, line) in [("times.csv", rows, 3), ("times.jsonl", lines.joined(separator: "\n"), 2)] {
+            let path = try self.scene.write(name, text)
+            let run = try await self.scene.purge("import", [path] + options)
+            #expect(run.ending.code == 1 && run.output.hasSuffix("1 bad line\n"), "\(run)")
+            #expect(run.error.contains("\(path), line \(line): it has no time of failure; say when with --failed-at"))
+        }
+        #expect(try await self.scene.purge("list").output.hasPrefix("2024-01-01T00:00:00Z\tsandbox\ta\t"))
+        let said = try await self.scene.purge("import", [self.scene.path("times.csv"), "--failed-at", "1d"] + options)
+        #expect(said.ending.code == 0 && said.output.hasPrefix("1 token added, 0 updated, 1 known"), "\(said)")
+    }
+
     @Test func `65 says that nothing could be read`() async throws {
+        let options = ["--topic", "a", "--environment", "sandbox", "--failed-at", "now"]
         for text in ["zz\nyy\n", "name,age\nx,1\n"] {
             let path = try self.scene.write("bad", text)
-            let run = try await self.scene.purge("import", [path, "--topic", "a", "--environment", "sandbox"])
+            let run = try await self.scene.purge("import", [path] + options)
             #expect(run.ending.code == 65, "\(run)")
         }
         try self.scene.write("purge.db", String(repeating: "no list\n", count: 100))
@@ -181,7 +205,8 @@ import Testing
         try await withThrowingTaskGroup(of: SendScene.Run.self) { group in
             for file in files {
                 group.addTask {
-                    try await scene.purge("import", [file, "--topic", SendScene.topic, "--environment", "production"])
+                    let options = ["--topic", SendScene.topic, "--environment", "production", "--failed-at", "now"]
+                    return try await scene.purge("import", [file] + options)
                 }
             }
             for _ in 0..<5 { group.addTask { try await scene.purge("list", ["--count"]) } }
