@@ -198,9 +198,13 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
     }
 
     private func hand(_ list: PurgeList, to command: String) throws -> ExitStatus {
-        var hook = PurgeHook(command, deadline: self.elsewhere.execDeadline.map { .seconds($0.seconds) })
+        var hook = try PurgeHook(
+            command,
+            list: list.path,
+            deadline: self.elsewhere.execDeadline.map { .seconds($0.seconds) },
+            isDryRun: self.change.dryRun
+        )
         hook.batchTokenCount = self.change.batch ?? hook.batchTokenCount
-        hook.isDryRun = self.change.dryRun
         do {
             try list.deadTokens(self.rules) { try hook.append($0) }
             try hook.finish()
