@@ -50,6 +50,12 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
         if self.target.ignoreRegistration, self.change.grace != nil {
             throw ValidationError("--grace is counted from the registration, which --ignore-registration ignores.")
         }
+        if self.elsewhere.sql == .ansi, self.elsewhere.registeredKind == nil, !self.target.ignoreRegistration {
+            throw ValidationError(
+                "--sql ansi needs --registered-kind seconds or milliseconds; or timestamp, where column and session "
+                    + "are in UTC, since standard SQL cannot say so."
+            )
+        }
         if self.elsewhere.sql != nil, self.change.batch ?? 1 > PruneScript.batchTokenCountMax {
             throw ValidationError("With --sql, --batch is 1 to \(PruneScript.batchTokenCountMax).")
         }
@@ -149,6 +155,12 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
             Talk.say(
                 "Warning: \(column) says when a row was made. A device that registered again since then looks as if it "
                     + "had not; where the application sets a column whenever it registers, give that."
+            )
+        }
+        if self.elsewhere.sql == .ansi, self.elsewhere.registeredKind == .timestamp {
+            Talk.say(
+                "Warning: the statements compare timestamps without a zone, so that the column and the session in "
+                    + "which they run must be in UTC."
             )
         }
         if self.rules.registration == .ignored {

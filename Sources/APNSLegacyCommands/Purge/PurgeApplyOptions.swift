@@ -162,7 +162,8 @@ struct PurgeElsewhereOptions: ParsableArguments, Sendable {
 
     @Option(
         help: ArgumentHelp(
-            "How times of registration stand in that table; by default timestamp. SQLite has seconds.",
+            "How times of registration stand in that table; by default timestamp, but for ansi, which wants it said. "
+                + "SQLite has seconds.",
             valueName: "timestamp|seconds|milliseconds"
         )
     )

@@ -71,7 +71,7 @@ import Testing
     @Test func `an SQLite database is not overwritten`() async throws {
         let columns = ["--table", "devices", "--token-column", "token", "--registered-column", "updated_at"]
         for path in [self.scene.database, self.scene.list.path] {
-            let run = try await self.scene.run(columns + ["--sql", "ansi", "--sql-file", path])
+            let run = try await self.scene.run(columns + ["--sql", "mysql", "--sql-file", path])
             #expect(run.code == 73 && run.error.contains("is an SQLite database"), "\(run)")
         }
         #expect(try self.scene.left() == Array(1...10))
@@ -186,6 +186,7 @@ import Testing
             (["--database", "x", "--registered-column", "a", "--topic", "a", "--require-all-topics"], "two or more"),
             (["--database", "x", "--require-all-topics", "--topic-column", "b"], "--topic-column"),
             (["--sql", "ansi", "--ignore-registration", "--batch", "501"], "--batch"),
+            (["--sql", "ansi", "--registered-column", "a"], "--registered-kind"),
             (["--exec", "true", "--registered-column", "a"], "--exec"),
             (["--exec", "true", "--grace", "1d"], "--grace"),
             (["--exec", "true", "--max-fraction", "0.1"], "--max-fraction"),
