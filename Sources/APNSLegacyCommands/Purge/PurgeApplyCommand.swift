@@ -106,7 +106,7 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
         if let wait = self.change.lockWait { application.lockWait = .seconds(wait.seconds) }
         self.warn()
         let start = ContinuousClock.now
-        let report = try application.run(list)
+        let report = try application.run(list) { self.warnOfZones($0) }
         if report.matchedCount == 0 { try self.warnOfScope(list) }
         let summary = PurgeApplySummary(
             report: report,
@@ -147,6 +147,16 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
             "Warning: the purge list has nothing for \(self.entries.topic.first ?? "any topic") "
                 + "(\(rules.environment.rawValue)); it has \(found)\(scopes.count > 5 ? " and more" : ""). "
                 + "Are --topic and --environment right?"
+        )
+    }
+
+    private func warnOfZones(_ report: TokenTableReport) {
+        guard report.zoneDueCount > 0 else { return }
+        let count = SendSummary.counted(UInt64(report.zoneDueCount), "due row")
+        Talk.say(
+            "Warning: \(count) registered less than 14 hours before the failure, at a time without a zone, which is "
+                + "taken as UTC. If the application writes local time, they may have registered after it: use "
+                + "--grace 14h, or write UTC."
         )
     }
 

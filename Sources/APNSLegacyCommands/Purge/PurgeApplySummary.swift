@@ -98,7 +98,8 @@ struct PurgeApplySummary {
             ("unreadableTokens", report.unreadableTokenCount), ("matched", report.matchedCount),
             ("registeredLater", report.registeredLaterCount), ("grace", report.graceCount),
             ("unreadableTimes", report.unreadableTimeCount), ("inactiveAlready", report.inactiveCount),
-            ("due", report.dueCount), ("dueMax", report.dueCountMax), ("pruned", report.prunedCount),
+            ("due", report.dueCount), ("dueByZone", report.zoneDueCount), ("dueMax", report.dueCountMax),
+            ("pruned", report.prunedCount),
             ("changedMeanwhile", report.changedCount), ("refused", report.refusedCount),
             ("batches", report.batchCount), ("longestLockMilliseconds", milliseconds(report.longestLock)),
         ]

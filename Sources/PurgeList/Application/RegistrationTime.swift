@@ -17,6 +17,9 @@ public enum RegistrationTimeKind: Int, Hashable, Sendable, CaseIterable {
     /// A date alone; taken as the end of that day, UTC.
     case date
 
+    /// Whether it depends on the zone that was meant.
+    var lacksZone: Bool { self == .unzoned || self == .date }
+
     /// The kind in the words of a report.
     public var name: String {
         switch self {

@@ -78,6 +78,8 @@ struct TokenTableJudge {
                 self.report.graceCount += 1
                 return false
             }
+            let isClose = failedAt - registered.seconds < TokenTableLimits.zoneSecondCountMax
+            if isClose, registered.kind.lacksZone { self.report.zoneDueCount += 1 }
         }
         self.report.dueCount += 1
         return true

@@ -47,6 +47,9 @@ public struct TokenTableReport: Hashable, Sendable {
     public var inactiveCount = 0
     /// Of these, rows that are due.
     public var dueCount = 0
+    /// Of these, rows whose registration has no zone and lies less than 14 hours before the failure: in another zone
+    /// than UTC, it may lie behind it.
+    public var zoneDueCount = 0
     /// The most rows that might go.
     public var dueCountMax = 0
     /// Rows that went, or became inactive.

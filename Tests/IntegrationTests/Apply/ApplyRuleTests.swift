@@ -97,6 +97,24 @@ import Testing
         #expect(try self.scene.left() == [2, 3])
     }
 
+    @Test func `times without a zone that decide are warned of`() async throws {
+        try self.scene.record(1...5)
+        try self.scene.makeTable([])
+        let times: [any DatabaseValueConvertible] = [
+            "2026-01-05 09:20:30", "2026-01-04", "2026-01-04 20:20:30", "2026-01-05T09:20:30Z", ApplyScene.failedAt - 9,
+        ]
+        for (index, time) in times.enumerated() {
+            try self.insert(index + 1, token: ApplyScene.token(index + 1), at: time)
+        }
+        let run = try await self.scene.apply(["--dry-run"])
+        #expect(try run.code == 0 && run.count("due") == 5 && run.count("dueByZone") == 2)
+        #expect(run.error.contains("Warning: 2 due rows registered less than 14 hours before"), "\(run)")
+        let grace = try await self.scene.apply(["--grace", "14h"])
+        #expect(try grace.count("pruned") == 0 && grace.count("grace") == 5 && grace.error.isEmpty, "\(grace)")
+        let far = try await self.scene.apply(["--grace", "13h"])
+        #expect(try far.count("pruned") == 1 && far.error.isEmpty && self.scene.left() == [1, 2, 4, 5], "\(far)")
+    }
+
     @Test func `topics are told apart by option or by column`() async throws {
         try self.scene.record([1, 2], topic: "a")
         try self.scene.record([2, 3], topic: "b")
