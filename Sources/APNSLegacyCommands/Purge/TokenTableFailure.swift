@@ -7,7 +7,7 @@ extension CommandFailure {
     init(_ error: TokenTableError) {
         let status: ExitStatus =
             switch error {
-            case .missingFile, .cannotOpen: .noInput
+            case .missingFile, .notAFile, .cannotOpen: .noInput
             case .notADatabase, .corrupt, .noTokens, .noTimes, .notAFlag, .constraint: .dataError
             case .readOnly, .full: .ioError
             case .busy: .tryAgain

@@ -51,7 +51,12 @@ public struct TokenTableApplication: Hashable, Sendable {
     /// - Returns: what was found and done.
     /// - Throws: ``TokenTableError`` where nothing was changed, and ``PurgeListError``.
     public func run(_ list: PurgeList, counted: (TokenTableReport) -> Void = { _ in }) throws -> TokenTableReport {
-        if access(self.path, F_OK) != 0, errno == ENOENT { throw TokenTableError.missingFile(path: self.path) }
+        var status = stat()
+        if stat(self.path, &status) != 0 {
+            if errno == ENOENT { throw TokenTableError.missingFile(path: self.path) }
+        } else if status.st_mode & S_IFMT != S_IFREG {
+            throw TokenTableError.notAFile(path: self.path)
+        }
         for name in self.names where !SQLName.isFit(name) { throw TokenTableError.name(name) }
         return try PurgeListError.translated(path: list.path) {
             try list.pool.read { listDatabase in

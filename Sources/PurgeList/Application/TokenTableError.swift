@@ -9,6 +9,8 @@ import GRDB
 public enum TokenTableError: Error, Hashable, Sendable {
     /// There is no such file.
     case missingFile(path: String)
+    /// There is a folder, a device or the like where the file should be.
+    case notAFile(path: String)
     /// The file cannot be opened.
     case cannotOpen(path: String)
     /// The file is no SQLite database.
@@ -58,6 +60,7 @@ extension TokenTableError: CustomStringConvertible {
     public var description: String {
         switch self {
         case .missingFile(let path): "There is no database \(path)."
+        case .notAFile(let path): "\(path) is a folder, a device or the like. Give the file of the database."
         case .cannotOpen(let path): "Cannot open the database \(path): this user must be allowed to read and write it."
         case .notADatabase(let path): "\(path) is not an SQLite database. For other databases use --sql or --exec."
         case .readOnly(let path):
