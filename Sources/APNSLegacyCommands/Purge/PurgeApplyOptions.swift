@@ -98,7 +98,8 @@ struct PurgeActionOptions: ParsableArguments, Sendable {
 
     @Option(
         help: ArgumentHelp(
-            "How much later than its registration a token must have failed, such as 12h or 1d; by default at all.",
+            "How much later than its registration a token must have failed: a number with s, m, h, d or w, such as "
+                + "12h; by default at all.",
             valueName: "span"
         )
     )
@@ -115,7 +116,12 @@ struct PurgeActionOptions: ParsableArguments, Sendable {
     @Option(help: ArgumentHelp("The most rows or tokens of a batch.", valueName: "number"))
     var batch: Int?
 
-    @Option(help: ArgumentHelp("How long to wait for a lock of the application; by default 30s.", valueName: "span"))
+    @Option(
+        help: ArgumentHelp(
+            "How long to wait for a lock of the application: a number with s, m, h, d or w; by default 30s.",
+            valueName: "span"
+        )
+    )
     var lockWait: PurgeSpan?
 
     @Flag(help: "Count what would go, and change nothing.")
@@ -185,7 +191,12 @@ struct PurgeElsewhereOptions: ParsableArguments, Sendable {
     )
     var exec: String?
 
-    @Option(help: ArgumentHelp("How long a run of --exec may take; by default 10m.", valueName: "span"))
+    @Option(
+        help: ArgumentHelp(
+            "How long a run of --exec may take: a number with s, m, h, d or w; by default 10m.",
+            valueName: "span"
+        )
+    )
     var execDeadline: PurgeSpan?
 
     func validate() throws {

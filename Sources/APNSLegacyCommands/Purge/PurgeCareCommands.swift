@@ -34,7 +34,7 @@ struct PurgeExpireCommand: ParsableCommand {
 
     @OptionGroup var file: PurgeFileOptions
 
-    @Option(help: ArgumentHelp("How long ago, such as 400d.", valueName: "span"))
+    @Option(help: ArgumentHelp("How long ago: a number with s, m, h, d or w, such as 400d.", valueName: "span"))
     var olderThan: PurgeSpan
 
     func run() throws {

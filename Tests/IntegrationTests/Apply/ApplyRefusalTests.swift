@@ -34,6 +34,7 @@ import Testing
         try await self.refuse(["--action", "deactivate", "--active-column", "on"], 64, ["\"on\"", "\"active\""])
         try await self.refuse(["--database", self.scene.path("none.db")], 66, ["none.db"])
         #expect(!FileManager.default.fileExists(atPath: self.scene.path("none.db")))
+        try await self.refuse(["--database", self.scene.folder], 66, ["is a folder"])
         try await self.refuse(["--purge-list", self.scene.path("none.db")], 66, ["none.db"])
         try await self.refuse(["--table", ""], 64, ["cannot be the name"])
     }
@@ -179,6 +180,7 @@ import Testing
             (["--database", "x", "--registered-column", "a", "--max-fraction", "nan"], "--max-fraction"),
             (["--database", "x", "--registered-column", "a", "--batch", "0"], "--batch"),
             (["--database", "x", "--registered-column", "a", "--grace", "soon"], "--grace"),
+            (["--database", "x", "--registered-column", "a", "--grace", "1"], "s, m, h, d or w"),
             (["--database", "x", "--registered-column", "a", "--action", "deactivate"], "--active-column"),
             (["--database", "x", "--registered-column", "a", "--active-column", "b"], "--active-column"),
             (["--database", "x", "--registered-column", "a", "--topic", "a", "--topic-column", "b"], "--topic"),
