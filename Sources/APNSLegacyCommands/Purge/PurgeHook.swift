@@ -157,13 +157,16 @@ struct PurgeHook {
         var status: CInt = 0
         var stopCount = 0
         while true {
-            let ended = waitpid(pid, &status, WNOHANG)
-            if ended == pid {
+            // Left a zombie, so that its number cannot be that of others while signals may be sent.
+            var information = siginfo_t()
+            let looked = waitid(P_PID, id_t(pid), &information, WEXITED | WNOHANG | WNOWAIT)
+            if looked < 0, errno != EINTR { throw CommandFailure(.software, "The command was lost sight of.") }
+            if looked == 0, information.si_signo == SIGCHLD {
                 // What it started was told to end as it was.
                 if stopCount > 0 { kill(-pid, SIGKILL) }
+                while waitpid(pid, &status, 0) < 0, errno == EINTR {}
                 return status
             }
-            if ended < 0, errno != EINTR { throw CommandFailure(.software, "The command was lost sight of.") }
             if StopSignals.count > stopCount {
                 stopCount = StopSignals.count
                 kill(-pid, stopCount == 1 ? StopSignals.last : SIGKILL)
@@ -172,6 +175,7 @@ struct PurgeHook {
             if ContinuousClock.now >= end {
                 kill(-pid, SIGKILL)
                 while waitpid(pid, &status, 0) < 0, errno == EINTR {}
+                if stopCount > 0 { return status }
                 throw self.failure("The command was still running after \(self.deadline.components.seconds) s")
             }
             usleep(Self.waitMicrosecondCount)
