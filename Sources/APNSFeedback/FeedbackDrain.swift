@@ -119,6 +119,8 @@ public struct FeedbackDrain: Sendable {
         case .failed, nil: throw ending.connectionFailure ?? ChannelError.eof
         case .closed, .silence, .deadline, .stopped, .malformed: break
         }
+        // Also where nothing was dead there: then that is known.
+        try await self.block { [list, scope] in try list.addScope(scope) }
     }
 
     /// Connects and reads to the end.

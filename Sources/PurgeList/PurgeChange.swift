@@ -8,7 +8,7 @@ public struct PurgeChange: Hashable, Sendable {
     public var updatedCount = 0
     /// Entries that said nothing new.
     public var unchangedCount = 0
-    /// Failures of tokens that were forgotten for a registration after them; they stay forgotten.
+    /// Failures of tokens that are known to have registered after them; they do not go onto the list.
     public var supersededCount = 0
 
     /// No change.

@@ -66,7 +66,7 @@ extension PurgeEntry {
         guard PurgeLimits.times.contains(self.firstSeen) else { throw .time(field: "firstSeen", self.firstSeen) }
     }
 
-    private static func check(_ name: String, field: String) throws(PurgeListError) {
+    static func check(_ name: String, field: String) throws(PurgeListError) {
         guard (1...PurgeLimits.nameOctetCountMax).contains(name.utf8.count) else {
             throw .nameOctetCount(field: field, name.utf8.count)
         }

@@ -8,6 +8,8 @@ public struct PurgeForgetting: Hashable, Sendable {
     public var keptCount = 0
     /// Tokens that were not on the list.
     public var unknownCount = 0
+    /// Registrations that cannot be remembered, since the list knows no topic and environment that they could be of.
+    public var unrememberedCount = 0
 
     /// Nothing.
     public init() {}

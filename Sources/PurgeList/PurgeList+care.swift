@@ -37,7 +37,10 @@ extension PurgeList {
         }
     }
 
-    /// Takes off the list what failed last before a moment, for a token that is long gone from every table.
+    /// Takes off the list what failed last before a moment, for a token that is long gone from every table, and forgets
+    /// what registered before it.
+    ///
+    /// Nothing else bounds how many registrations are remembered.
     ///
     /// - Parameter moment: in seconds since 1970.
     /// - Returns: how many tokens went.

@@ -5,7 +5,9 @@ import GRDB
 extension PurgeList {
     /// Takes tokens off the list that registered later than they failed, in one transaction.
     ///
-    /// When they registered is remembered, so that an older failure that is recorded later does not bring them back.
+    /// When they registered is remembered, on the list or not, so that an older failure that is recorded later does not
+    /// bring them back: for each topic and environment that is meant and known, or made known by naming both. What is
+    /// remembered goes by ``expire(failedBefore:)``.
     ///
     /// - Parameters:
     ///   - registrations: the tokens; iterating must not use this list.
@@ -24,10 +26,17 @@ extension PurgeList {
                 var query = PurgeQuery()
                 query.topic = topic
                 query.environment = environment
-                let scopes = try PurgeList.scopes(database, matching: query).map(\.identifier)
+                var scopes = try PurgeList.scopes(database, matching: query).map(\.identifier)
                 let forgetting = try PurgeForgetter(database)
                 var result = PurgeForgetting()
-                for registration in registrations { try forgetting.forget(registration, in: scopes, &result) }
+                for registration in registrations {
+                    if scopes.isEmpty, registration.registeredAt != nil, let topic, let environment {
+                        try PurgeEntry.check(topic, field: "topic")
+                        let scope = PurgeScope(topic: topic, environment: environment)
+                        scopes += try [PurgeList.add(scope, to: database)].compactMap { $0 }
+                    }
+                    try forgetting.forget(registration, in: scopes, &result)
+                }
                 return result
             }
         }
@@ -39,7 +48,6 @@ private struct PurgeForgetter {
     private let delete: PurgeStatement
     private let find: PurgeStatement
     private let remember: PurgeStatement
-    private let renew: PurgeStatement
 
     init(_ database: Database) throws {
         self.delete = try PurgeStatement(
@@ -47,17 +55,13 @@ private struct PurgeForgetter {
             sql: "DELETE FROM dead WHERE scope = ?1 AND token = ?2 AND failed_at < ?3"
         )
         self.find = try PurgeStatement(database, sql: "SELECT 1 FROM dead WHERE scope = ?1 AND token = ?2")
-        // Only what took an entry off the list is remembered: all registrations would be as many as there are devices.
+        // What says nothing new writes nothing, since all registrations may come again each night.
         self.remember = try PurgeStatement(
             database,
             sql: """
                 INSERT INTO registration (scope, token, registered_at) VALUES (?1, ?2, ?3)
-                ON CONFLICT (scope, token) DO UPDATE SET registered_at = max(registered_at, ?3)
+                ON CONFLICT (scope, token) DO UPDATE SET registered_at = ?3 WHERE registered_at < ?3
                 """
-        )
-        self.renew = try PurgeStatement(
-            database,
-            sql: "UPDATE registration SET registered_at = max(registered_at, ?3) WHERE scope = ?1 AND token = ?2"
         )
     }
 
@@ -69,9 +73,7 @@ private struct PurgeForgetter {
             var isKnown = false
             for scope in scopes {
                 let count = try self.run(self.delete, scope, token, registration.registeredAt ?? .max)
-                if let time = registration.registeredAt {
-                    _ = try self.run(count > 0 ? self.remember : self.renew, scope, token, time)
-                }
+                if let time = registration.registeredAt { _ = try self.run(self.remember, scope, token, time) }
                 self.find.bind(scope, at: 1)
                 self.find.bind(token, at: 2)
                 let isKept = try count == 0 && self.find.hasRow()
@@ -80,6 +82,7 @@ private struct PurgeForgetter {
                 isKnown = isKnown || isKept || count > 0
             }
             if !isKnown { result.unknownCount += 1 }
+            if scopes.isEmpty, registration.registeredAt != nil { result.unrememberedCount += 1 }
         }
     }
 

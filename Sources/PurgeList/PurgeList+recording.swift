@@ -6,9 +6,9 @@ extension PurgeList {
     /// Puts dead tokens on the list, in one transaction.
     ///
     /// Of what is there already, the newest failure stays, with its source, and the earliest time of being seen; so
-    /// recording the same twice, or in another order, comes to the same. A failure before the registration that took
-    /// its token off the list does not bring it back. The entries are sorted and written in
-    /// portions, so a lazy sequence of any length needs little memory; many at a time are much quicker than many calls.
+    /// recording the same twice, or in another order, comes to the same. A failure before a registration that is
+    /// remembered puts nothing on the list. The entries are sorted and written in portions, so a lazy sequence of any
+    /// length needs little memory; many at a time are much quicker than many calls.
     ///
     /// - Parameter entries: the tokens; iterating must not use this list.
     /// - Returns: how many were news.

@@ -10,7 +10,7 @@ struct PurgeRecording {
     /// `nil` where nothing was ever forgotten, which is the usual case.
     private let findRegistration: PurgeStatement?
     private var scopes: PurgeNames<PurgeScope>
-    private var sources: PurgeNames<String>
+    private var sources: PurgeNames<PurgeName>
     private var batch = PurgeBatch()
     private(set) var change = PurgeChange()
 
@@ -44,33 +44,23 @@ struct PurgeRecording {
     }
 
     private static func scopes(_ database: Database) -> PurgeNames<PurgeScope> {
-        PurgeNames { scope in
-            try database.execute(
-                sql: "INSERT INTO scope (topic, environment) VALUES (?, ?) ON CONFLICT DO NOTHING",
-                arguments: [scope.topic, scope.environment.rawValue]
-            )
-            return try Int64.fetchOne(
-                database,
-                sql: "SELECT id FROM scope WHERE topic = ? AND environment = ?",
-                arguments: [scope.topic, scope.environment.rawValue]
-            )
-        }
+        PurgeNames { try PurgeList.add($0, to: database) }
     }
 
-    private static func sources(_ database: Database) -> PurgeNames<String> {
+    private static func sources(_ database: Database) -> PurgeNames<PurgeName> {
         PurgeNames { name in
             try database.execute(
                 sql: "INSERT INTO source (name) VALUES (?) ON CONFLICT DO NOTHING",
-                arguments: [name]
+                arguments: [name.text]
             )
-            return try Int64.fetchOne(database, sql: "SELECT id FROM source WHERE name = ?", arguments: [name])
+            return try Int64.fetchOne(database, sql: "SELECT id FROM source WHERE name = ?", arguments: [name.text])
         }
     }
 
     mutating func add(_ entry: PurgeEntry) throws {
         try entry.check()
         let scope = try self.scopes.identifier(PurgeScope(topic: entry.topic, environment: entry.environment))
-        let source = try self.sources.identifier(entry.source)
+        let source = try self.sources.identifier(PurgeName(entry.source))
         self.batch.append(entry, scope: scope, source: source)
         if self.batch.records.count >= PurgeLimits.batchEntryCount { try self.flush() }
     }

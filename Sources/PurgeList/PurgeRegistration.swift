@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A token that an app registered again.
+/// A token that an app registered, for the first time or again.
 public struct PurgeRegistration: Hashable, Sendable {
     /// The token, 1 to 100 octets.
     public var token: [UInt8]

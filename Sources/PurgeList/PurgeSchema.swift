@@ -29,7 +29,7 @@ enum PurgeSchema {
             PRIMARY KEY (scope, token)
         ) WITHOUT ROWID;
         """,
-        // Without it, an old failure that is read again would bring back what registered since.
+        // Without it, a failure that is heard of after a later registration would put a living device on the list.
         """
         CREATE TABLE registration (
             scope INTEGER NOT NULL REFERENCES scope (id),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// A topic in an environment: within one, a token means one device.
+///
+/// Topics are the same where their octets are, whatever Unicode says of them.
 public struct PurgeScope: Hashable, Sendable {
     /// The app's bundle identifier.
     public var topic: String
@@ -15,5 +17,23 @@ public struct PurgeScope: Hashable, Sendable {
     public init(topic: String, environment: PushEnvironment) {
         self.topic = topic
         self.environment = environment
+    }
+
+    /// Whether both are the same.
+    ///
+    /// - Parameters:
+    ///   - left: one scope.
+    ///   - right: another.
+    /// - Returns: whether the topics have the same octets, and the environments are the same.
+    public static func == (left: PurgeScope, right: PurgeScope) -> Bool {
+        left.environment == right.environment && PurgeName(left.topic) == PurgeName(right.topic)
+    }
+
+    /// Feeds what tells a scope from others into a hasher.
+    ///
+    /// - Parameter hasher: the hasher.
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(self.environment)
+        hasher.combine(PurgeName(self.topic))
     }
 }

@@ -34,6 +34,14 @@ import Testing
         #expect(again.failure == nil && again.tupleCount == 0 && again.ending?.cause == .closed)
     }
 
+    @Test func `a list without tuples makes the topic known, and one that was not read does not`() async throws {
+        let refused = try await self.folder.drain(port: 1)
+        #expect(try refused.failure != nil && self.folder.list.knownScopes().isEmpty)
+        let outcome = try await self.folder.drain(MemoryStore([]))
+        #expect(outcome.failure == nil && outcome.tupleCount == 0)
+        #expect(try self.folder.list.knownScopes() == [Fixture.scope] && self.folder.list.scopes().isEmpty)
+    }
+
     @Test func `silence ends a drain from a service that stays open`() async throws {
         let tuples = try Fixture.tuples(100)
         let store = MemoryStore(tuples)

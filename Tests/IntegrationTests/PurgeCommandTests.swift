@@ -81,17 +81,41 @@ import Testing
         defer { close(input) }
         let run = try await self.scene.purge(
             "import",
-            ["-", "--topic", "a", "--environment", "sandbox"],
+            ["-", "--topic", "a", "--environment", "sandbox", "--failed-at", "now"],
             input: input
         )
         #expect(run.ending.code == 0 && run.output == "2 tokens added, 0 updated, 0 known\n", "\(run)")
         #expect(try await self.scene.purge("list", ["--source", "import:stdin", "--count"]).output == "2\n")
     }
 
+    @Test func `Tokens without a time of failure want one, and lose nobody else's`() async throws {
+        let options = ["--topic", "a", "--environment", "sandbox"]
+        for text in ["\(SendScene.token(1))\n", "token,source\n\(SendScene.token(1)),x\n"] {
+            let path = try self.scene.write("tokens", text)
+            let run = try await self.scene.purge("import", [path] + options)
+            #expect(run.ending.code == 64 && run.error.contains("--failed-at: now"), "\(run)")
+            #expect(try await self.scene.purge("list", ["--count"]).output == "0\n")
+        }
+        let rows = "Token,FailedAt\n\(SendScene.token(1)),2024-01-01\n\(SendScene.token(2)),\n"
+        let lines = [
+            #"{"token":"\#(SendScene.token(1))","failed_at":1704067200}"#, #"{"token":"\#(SendScene.token(2))"}"#,
+        ]
+        for (name, text, line) in [("times.csv", rows, 3), ("times.jsonl", lines.joined(separator: "\n"), 2)] {
+            let path = try self.scene.write(name, text)
+            let run = try await self.scene.purge("import", [path] + options)
+            #expect(run.ending.code == 1 && run.output.hasSuffix("1 bad line\n"), "\(run)")
+            #expect(run.error.contains("\(path), line \(line): it has no time of failure; say when with --failed-at"))
+        }
+        #expect(try await self.scene.purge("list").output.hasPrefix("2024-01-01T00:00:00Z\tsandbox\ta\t"))
+        let said = try await self.scene.purge("import", [self.scene.path("times.csv"), "--failed-at", "1d"] + options)
+        #expect(said.ending.code == 0 && said.output.hasPrefix("1 token added, 0 updated, 1 known"), "\(said)")
+    }
+
     @Test func `65 says that nothing could be read`() async throws {
+        let options = ["--topic", "a", "--environment", "sandbox", "--failed-at", "now"]
         for text in ["zz\nyy\n", "name,age\nx,1\n"] {
             let path = try self.scene.write("bad", text)
-            let run = try await self.scene.purge("import", [path, "--topic", "a", "--environment", "sandbox"])
+            let run = try await self.scene.purge("import", [path] + options)
             #expect(run.ending.code == 65, "\(run)")
         }
         try self.scene.write("purge.db", String(repeating: "no list\n", count: 100))
@@ -108,6 +132,7 @@ import Testing
             ["list"], ["import", "x"], ["forget", "--purge-list", "x"], ["list", "--purge-list", "x", "--limit", "0"],
             ["list", "--purge-list", "x", "--token", "xyz"], ["export", "--purge-list", "x", "--table", "a;b"],
             ["expire", "--purge-list", "x", "--older-than", "1"],
+            ["forget", "--purge-list", "x", "--token", "ab", "--registered-at", "9999-01-01"],
         ] {
             let run = try await self.scene.run(["purge"] + arguments)
             #expect(run.ending.code == 64, "\(arguments) \(run)")
@@ -134,10 +159,27 @@ import Testing
             [again, "--topic", SendScene.topic, "--environment", "production"]
         )
         #expect(imported.output == "0 tokens added, 0 updated, 0 known, 1 registered since\n")
+        let late = try self.scene.write("late", "\(SendScene.token(2)),9999-01-01\n")
+        let future = try await self.scene.purge("forget", ["--tokens", late])
+        #expect(future.ending.code == 1 && future.error.contains("line 1: the time of the registration is in the"))
         let word = try await self.scene.purge("forget", ["--token", SendScene.token(3), "--topic", "other"])
         #expect(word.ending.code == 0 && word.output.hasPrefix("0 entries forgotten"))
         #expect(try await self.scene.purge("forget", ["--token", SendScene.token(3)]).output.hasPrefix("1 entry"))
         #expect(try await self.scene.purge("list", ["--count"]).output == "1\n")
+    }
+
+    @Test func `A registration that comes before its failure keeps the device off the list`() async throws {
+        let path = try self.scene.write("failed.csv", "token,failed_at\n\(SendScene.token(1)),1700000000\n")
+        let place = ["--topic", SendScene.topic, "--environment", "production"]
+        _ = try PurgeList(path: self.scene.purgeList)
+        let registered = ["--token", SendScene.token(1), "--registered-at", "1700000001"]
+        let nowhere = try await self.scene.purge("forget", registered)
+        #expect(nowhere.ending.code == 0 && nowhere.error.contains("1 registration cannot be remembered"), "\(nowhere)")
+        let run = try await self.scene.purge("forget", registered + place)
+        #expect(run.ending.code == 0 && run.error.isEmpty, "\(run)")
+        let imported = try await self.scene.purge("import", [path] + place)
+        #expect(imported.output == "0 tokens added, 0 updated, 0 known, 1 registered since\n")
+        #expect(try await self.scene.purge("list", ["--count"]).output == "0\n")
     }
 
     @Test func `Stats count by topic, environment and source, and expire takes off what is old`() async throws {
@@ -163,7 +205,8 @@ import Testing
         try await withThrowingTaskGroup(of: SendScene.Run.self) { group in
             for file in files {
                 group.addTask {
-                    try await scene.purge("import", [file, "--topic", SendScene.topic, "--environment", "production"])
+                    let options = ["--topic", SendScene.topic, "--environment", "production", "--failed-at", "now"]
+                    return try await scene.purge("import", [file] + options)
                 }
             }
             for _ in 0..<5 { group.addTask { try await scene.purge("list", ["--count"]) } }

@@ -66,6 +66,25 @@ struct PurgeListTests {
         #expect(try self.list.scopes().map(\.topic) == ["a", "a", "b"])
     }
 
+    @Test("Names that differ only by Unicode normalisation are two, also within one call")
+    func normalisation() throws {
+        let names = ["caf\u{e9}", "cafe\u{301}"]
+        try self.list.record(names.map { Self.entry([1], topic: $0, source: $0) })
+        let scopes = try self.list.scopes()
+        #expect(scopes.count == 2 && Set(scopes).count == 2)
+        for name in names {
+            let found = try self.all().filter { $0.topic.utf8.elementsEqual(name.utf8) }
+            #expect(found.count == 1 && found.allSatisfy { $0.source.utf8.elementsEqual(name.utf8) })
+        }
+        let rules = TokenTableRules(registration: .ignored, topic: .column(""))
+        var octetCounts: [Int] = []
+        try self.list.deadTokens(rules) { octetCounts.append($0.scope.topic.utf8.count) }
+        #expect(octetCounts.sorted() == [5, 6])
+        try self.list.forget([PurgeRegistration(token: [1], registeredAt: nil)], topic: names[1])
+        let lookup = try PurgeLookup(self.list, in: [PurgeScope(topic: names[1], environment: .production)])
+        #expect(try lookup.tokenCount == 0 && self.all().count == 1)
+    }
+
     @Test("An entry goes when it registered after its failure, and stays else")
     func registration() throws {
         try self.list.record([Self.entry([1]), Self.entry([2]), Self.entry([3])])
@@ -75,5 +94,35 @@ struct PurgeListTests {
         ])
         #expect(result.forgottenCount == 2 && result.keptCount == 1 && result.unknownCount == 1)
         #expect(try self.all().map(\.token) == [[2]])
+    }
+
+    @Test("A registration is remembered before its failure is heard of, in the topics that are known or named")
+    func earlyRegistration() throws {
+        let early = [1001, nil].enumerated().map { PurgeRegistration(token: [UInt8($0 + 1)], registeredAt: $1) }
+        let nowhere = try self.list.forget(early)
+        #expect(nowhere.unknownCount == 2 && nowhere.unrememberedCount == 1)
+        try self.list.addScope(PurgeScope(topic: "com.example.app", environment: .production))
+        #expect(try self.list.forget(early).unrememberedCount == 0)
+        let change = try self.list.record([Self.entry([1]), Self.entry([2]), Self.entry([1], topic: "other")])
+        #expect(change.supersededCount == 1 && change.addedCount == 2)
+        #expect(try self.list.record([Self.entry([1], failedAt: 1001)]).addedCount == 1)
+        // Naming both makes a topic known, and a word without a time does not.
+        try self.list.forget([early[1]], topic: "never", environment: .sandbox)
+        #expect(try self.list.knownScopes().map(\.topic) == ["com.example.app", "other"])
+        let named = try self.list.forget(early, topic: "named", environment: .sandbox)
+        #expect(named.unknownCount == 2 && named.unrememberedCount == 0)
+        #expect(try self.list.record([Self.entry([1], topic: "named", environment: .sandbox)]).supersededCount == 1)
+        #expect(throws: PurgeListError.self) { try self.list.forget(early, topic: "", environment: .sandbox) }
+    }
+
+    @Test("What is remembered of registrations expires by their time")
+    func registrationsExpire() throws {
+        let scope = PurgeScope(topic: "com.example.app", environment: .production)
+        try self.list.addScope(scope)
+        try self.list.forget([1, 2].map { PurgeRegistration(token: [UInt8($0)], registeredAt: 1000 + $0) })
+        try self.list.expire(failedBefore: 1002)
+        let change = try self.list.record([Self.entry([1], failedAt: 900), Self.entry([2], failedAt: 900)])
+        #expect(change.addedCount == 1 && change.supersededCount == 1)
+        #expect(try self.all().map(\.token) == [[1]])
     }
 }

@@ -24,6 +24,7 @@ struct PurgeWalkTests {
     struct Model {
         var dead: [Key: Value] = [:]
         var registered: [Key: Int64] = [:]
+        var scopes: Set<PurgeScope> = []
 
         mutating func record(_ entries: [PurgeEntry]) -> PurgeChange {
             var change = PurgeChange()
@@ -32,6 +33,7 @@ struct PurgeWalkTests {
                     scope: PurgeScope(topic: entry.topic, environment: entry.environment),
                     token: entry.token
                 )
+                self.scopes.insert(key.scope)
                 if let time = self.registered[key], time > entry.failedAt {
                     change.supersededCount += 1
                     continue
@@ -65,7 +67,11 @@ struct PurgeWalkTests {
         ) -> PurgeForgetting {
             var result = PurgeForgetting()
             for registration in registrations {
+                if let topic, let environment, registration.registeredAt != nil {
+                    self.scopes.insert(PurgeScope(topic: topic, environment: environment))
+                }
                 let keys = self.keys(topic, environment, registration.token)
+                if keys.isEmpty, registration.registeredAt != nil { result.unrememberedCount += 1 }
                 let held = keys.filter { self.dead[$0] != nil }
                 if held.isEmpty { result.unknownCount += 1 }
                 for key in keys {
@@ -76,7 +82,7 @@ struct PurgeWalkTests {
                     } else if self.dead[key] != nil {
                         result.keptCount += 1
                     }
-                    guard let time = registration.registeredAt, isGone || self.registered[key] != nil else { continue }
+                    guard let time = registration.registeredAt else { continue }
                     self.registered[key] = max(self.registered[key] ?? time, time)
                 }
             }
@@ -91,10 +97,10 @@ struct PurgeWalkTests {
         }
 
         private func keys(_ topic: String?, _ environment: PushEnvironment?, _ token: [UInt8]) -> [Key] {
-            Set(self.dead.keys).union(self.registered.keys).filter {
-                $0.token == token && topic ?? $0.scope.topic == $0.scope.topic
-                    && environment ?? $0.scope.environment == $0.scope.environment
+            self.scopes.filter {
+                topic ?? $0.topic == $0.topic && environment ?? $0.environment == $0.environment
             }
+            .map { Key(scope: $0, token: token) }
         }
 
         func entries(_ query: PurgeQuery) -> [PurgeEntry] {

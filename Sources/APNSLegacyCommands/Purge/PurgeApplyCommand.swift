@@ -33,9 +33,8 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
     public func validate() throws {
         let targets = [self.target.database, self.elsewhere.sql?.rawValue, self.elsewhere.exec].compactMap { $0 }
         guard targets.count == 1 else { throw ValidationError("Say one of --database, --sql and --exec.") }
-        let topics = [self.entries.topic, self.target.topicColumn].compactMap { $0 }.count
-        guard topics + (self.entries.requireAllTopics ? 1 : 0) <= 1 else {
-            throw ValidationError("Say one of --topic, --topic-column and --require-all-topics.")
+        guard self.target.topicColumn == nil || self.entries.topic.isEmpty && !self.entries.requireAllTopics else {
+            throw ValidationError("Say --topic-column alone, without --topic and --require-all-topics.")
         }
         try self.validateElsewhere()
         guard self.elsewhere.exec == nil else { return try self.validateHook() }
@@ -50,6 +49,12 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
         }
         if self.target.ignoreRegistration, self.change.grace != nil {
             throw ValidationError("--grace is counted from the registration, which --ignore-registration ignores.")
+        }
+        if self.elsewhere.sql == .ansi, self.elsewhere.registeredKind == nil, !self.target.ignoreRegistration {
+            throw ValidationError(
+                "--sql ansi needs --registered-kind seconds or milliseconds; or timestamp, where column and session "
+                    + "are in UTC, since standard SQL cannot say so."
+            )
         }
         if self.elsewhere.sql != nil, self.change.batch ?? 1 > PruneScript.batchTokenCountMax {
             throw ValidationError("With --sql, --batch is 1 to \(PruneScript.batchTokenCountMax).")
@@ -101,7 +106,7 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
         if let wait = self.change.lockWait { application.lockWait = .seconds(wait.seconds) }
         self.warn()
         let start = ContinuousClock.now
-        let report = try application.run(list)
+        let report = try application.run(list) { self.warnOfZones($0) }
         if report.matchedCount == 0 { try self.warnOfScope(list) }
         let summary = PurgeApplySummary(
             report: report,
@@ -109,11 +114,14 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
             action: self.change.action,
             seconds: (ContinuousClock.now - start) / .seconds(1)
         )
-        if !self.change.quiet || ![.done, .dryRun].contains(report.ending) {
+        if !self.change.quiet || ![.done, .dryRun].contains(report.ending) || report.refusedCount > 0 {
             print(self.change.output == .json ? summary.json : summary.text)
         }
         switch report.ending {
-        case .done, .dryRun: return .success
+        case .done, .dryRun:
+            guard report.refusedCount > 0 else { return .success }
+            Talk.say("apns-legacy purge apply: \(summary.refusedSentence)")
+            return .someRefused
         case .brake:
             Talk.say("apns-legacy purge apply: \(summary.brakeSentence)")
             return .brake
@@ -126,17 +134,29 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
 
     /// Says where the list has nothing that could be meant, so that a slip of the pen is not taken for good news.
     private func warnOfScope(_ list: PurgeList) throws {
-        let (rules, scopes) = (self.rules, try list.scopes())
-        let isMeant = scopes.contains { scope in
-            guard scope.environment == rules.environment else { return false }
-            return if case .one(let topic) = rules.topic { scope.topic == topic } else { true }
-        }
+        let (rules, scopes) = (self.rules, try list.knownScopes())
+        let isMeant =
+            if case .one(let topic) = rules.topic {
+                scopes.contains(PurgeScope(topic: topic, environment: rules.environment))
+            } else {
+                scopes.contains { $0.environment == rules.environment }
+            }
         guard !scopes.isEmpty, !isMeant else { return }
         let found = scopes.prefix(5).map { "\($0.topic) (\($0.environment.rawValue))" }.joined(separator: ", ")
         Talk.say(
-            "Warning: the purge list has nothing for \(self.entries.topic ?? "any topic") "
+            "Warning: the purge list has nothing for \(self.entries.topic.first ?? "any topic") "
                 + "(\(rules.environment.rawValue)); it has \(found)\(scopes.count > 5 ? " and more" : ""). "
                 + "Are --topic and --environment right?"
+        )
+    }
+
+    private func warnOfZones(_ report: TokenTableReport) {
+        guard report.zoneDueCount > 0 else { return }
+        let count = SendSummary.counted(UInt64(report.zoneDueCount), "due row")
+        Talk.say(
+            "Warning: \(count) registered less than 14 hours before the failure, at a time without a zone, which is "
+                + "taken as UTC. If the application writes local time, they may have registered after it: use "
+                + "--grace 14h, or write UTC."
         )
     }
 
@@ -145,6 +165,12 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
             Talk.say(
                 "Warning: \(column) says when a row was made. A device that registered again since then looks as if it "
                     + "had not; where the application sets a column whenever it registers, give that."
+            )
+        }
+        if self.elsewhere.sql == .ansi, self.elsewhere.registeredKind == .timestamp {
+            Talk.say(
+                "Warning: the statements compare timestamps without a zone, so that the column and the session in "
+                    + "which they run must be in UTC."
             )
         }
         if self.rules.registration == .ignored {
@@ -166,12 +192,20 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
         script.inactiveValue = self.elsewhere.inactiveValue
         script.batchTokenCount = self.change.batch ?? script.batchTokenCount
         self.warn()
-        let file = self.change.dryRun ? nil : try OutputFile(path: self.elsewhere.sqlFile ?? "-")
-        let counts = try script.write(list) { text in
-            var text = text
-            try text.withUTF8 { try file?.append(UnsafeRawBufferPointer($0)) }
+        // Opened, and thus emptied, only when the rules were found good.
+        var file: OutputFile?
+        func open() throws -> OutputFile {
+            let opened = try file ?? OutputFile(path: self.elsewhere.sqlFile ?? "-")
+            file = opened
+            return opened
         }
-        try file?.synchronize()
+        let counts = try script.write(list) { text in
+            guard !self.change.dryRun else { return }
+            var text = text
+            try text.withUTF8 { try open().append(UnsafeRawBufferPointer($0)) }
+        }
+        if !self.change.dryRun { try open().synchronize() }
+        if counts.tokenCount + counts.skippedCount == 0 { try self.warnOfScope(list) }
         let summary = PurgeElsewhereSummary(
             tokenCount: counts.tokenCount,
             batchCount: counts.batchCount,
@@ -186,9 +220,13 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
     }
 
     private func hand(_ list: PurgeList, to command: String) throws -> ExitStatus {
-        var hook = PurgeHook(command, deadline: self.elsewhere.execDeadline.map { .seconds($0.seconds) })
+        var hook = try PurgeHook(
+            command,
+            list: list.path,
+            deadline: self.elsewhere.execDeadline.map { .seconds($0.seconds) },
+            isDryRun: self.change.dryRun
+        )
         hook.batchTokenCount = self.change.batch ?? hook.batchTokenCount
-        hook.isDryRun = self.change.dryRun
         do {
             try list.deadTokens(self.rules) { try hook.append($0) }
             try hook.finish()
@@ -197,6 +235,7 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
             print(self.change.output == .json ? hook.summary.json : hook.summary.text)
             return .tryAgain
         }
+        if hook.tokenCount == 0 { try self.warnOfScope(list) }
         if !self.change.quiet { print(self.change.output == .json ? hook.summary.json : hook.summary.text) }
         return .success
     }
@@ -215,11 +254,11 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
             environment: self.entries.environment,
             graceSecondCount: self.change.grace?.seconds ?? 0
         )
-        if let topic = self.entries.topic { rules.topic = .one(topic) }
+        if let topic = self.entries.topic.first { rules.topic = .one(topic) }
         if let column = self.target.topicColumn { rules.topic = .column(column) }
         // A hook gets the topic of each token, so that all may come.
-        if self.elsewhere.exec != nil, self.entries.topic == nil { rules.topic = .column("") }
-        if self.entries.requireAllTopics { rules.topic = .everyTopic }
+        if self.elsewhere.exec != nil, self.entries.topic.isEmpty { rules.topic = .column("") }
+        if self.entries.requireAllTopics { rules.topic = .everyTopic(of: self.entries.topic) }
         if let column = self.change.activeColumn { rules.action = .deactivate(column: column) }
         return rules
     }
@@ -227,9 +266,9 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
     private static let manual = """
         A row goes only where its token failed later than its device registered last, by --grace or more. What cannot \
         be read, a token or a time, is kept and counted. All rows are counted first; where more than --max-fraction \
-        of them would go, nothing changes. Then rows go in short transactions, each of which makes sure that its \
-        rows are still as they were read, so the application can go on meanwhile, and a run that is stopped can be \
-        repeated.
+        of those that can go would, nothing changes. Then rows go in short transactions, each of which makes sure \
+        that its rows are still as they were read, so the application can go on meanwhile, and a run that is stopped \
+        can be repeated.
 
         Tokens may be hexadecimal of either case, spaced, <...>, base64 or BLOB; times may be seconds or milliseconds \
         since 1970, Julian days or ISO 8601, without a zone in UTC. Rows may mix them; the report says what was found.
@@ -237,9 +276,9 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
         --sql writes statements for other databases; --exec hands each batch to a command as JSON lines, \
         {"token":..., "topic":..., "environment":..., "failedAt": seconds}.
 
-        Exit codes: 0 done, also when nothing was due; 64 usage, also a table or column that is not there; 65 the \
-        database or list cannot be used; 66 there is no such file; 70 a fault in this program; 73, 74 a file cannot \
-        be made or written; 75 a lock or --exec got in the way, run again; 79 more than --max-fraction is due, and \
-        nothing was changed.
+        Exit codes: 0 done, also when nothing was due; 1 the database did not let some rows go; 64 usage, also a \
+        table or column that is not there; 65 the database or list cannot be used; 66 there is no such file; 70 a \
+        fault in this program; 73, 74 a file cannot be made or written; 75 a lock or --exec got in the way, run \
+        again; 79 more than --max-fraction is due, and nothing was changed.
         """
 }

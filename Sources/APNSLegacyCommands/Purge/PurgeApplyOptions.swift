@@ -47,14 +47,37 @@ struct PurgeEntryOptions: ParsableArguments, Sendable {
     @Option(help: ArgumentHelp("The purge list.", valueName: "file"))
     var purgeList: String
 
-    @Option(help: ArgumentHelp("The topic that the table is for; needed where the list has several.", valueName: "id"))
-    var topic: String?
+    @Option(
+        help: ArgumentHelp(
+            "The topic that the table is for; needed where the list has several. More than one are for "
+                + "--require-all-topics.",
+            valueName: "id"
+        )
+    )
+    var topic: [String] = []
 
     @Option(help: ArgumentHelp("Where the tokens are from.", valueName: "production|sandbox"))
     var environment = PushEnvironment.production
 
-    @Flag(help: "Prune only what is dead in every topic that the list has, as for an enterprise and a store app.")
+    @Flag(
+        help: """
+            Prune only what is dead in each --topic, or in every topic that the list knows, as for an enterprise and a \
+            store app.
+            """
+    )
     var requireAllTopics = false
+
+    func validate() throws {
+        let count = Set(self.topic.map { Array($0.utf8) }).count
+        if self.requireAllTopics, count == 1 {
+            throw ValidationError(
+                "With --require-all-topics, say two or more --topic, or none for all that the list knows."
+            )
+        }
+        guard self.requireAllTopics || self.topic.count <= 1 else {
+            throw ValidationError("Say one --topic; more are for --require-all-topics.")
+        }
+    }
 }
 
 /// What is done, and how much of it.
@@ -75,7 +98,8 @@ struct PurgeActionOptions: ParsableArguments, Sendable {
 
     @Option(
         help: ArgumentHelp(
-            "How much later than its registration a token must have failed, such as 12h or 1d; by default at all.",
+            "How much later than its registration a token must have failed: a number with s, m, h, d or w, such as "
+                + "12h; by default at all.",
             valueName: "span"
         )
     )
@@ -83,7 +107,7 @@ struct PurgeActionOptions: ParsableArguments, Sendable {
 
     @Option(
         help: ArgumentHelp(
-            "Change nothing where more than this part of the rows would go; 0 to 1, by default 0.2, which is 20 %.",
+            "Change nothing where more than this part of the rows that can go would; 0 to 1, by default 0.2, 20 %.",
             valueName: "part"
         )
     )
@@ -92,7 +116,12 @@ struct PurgeActionOptions: ParsableArguments, Sendable {
     @Option(help: ArgumentHelp("The most rows or tokens of a batch.", valueName: "number"))
     var batch: Int?
 
-    @Option(help: ArgumentHelp("How long to wait for a lock of the application; by default 30s.", valueName: "span"))
+    @Option(
+        help: ArgumentHelp(
+            "How long to wait for a lock of the application: a number with s, m, h, d or w; by default 30s.",
+            valueName: "span"
+        )
+    )
     var lockWait: PurgeSpan?
 
     @Flag(help: "Count what would go, and change nothing.")
@@ -139,7 +168,8 @@ struct PurgeElsewhereOptions: ParsableArguments, Sendable {
 
     @Option(
         help: ArgumentHelp(
-            "How times of registration stand in that table; by default timestamp. SQLite has seconds.",
+            "How times of registration stand in that table; by default timestamp, but for ansi, which wants it said. "
+                + "SQLite has seconds.",
             valueName: "timestamp|seconds|milliseconds"
         )
     )
@@ -161,7 +191,12 @@ struct PurgeElsewhereOptions: ParsableArguments, Sendable {
     )
     var exec: String?
 
-    @Option(help: ArgumentHelp("How long a run of --exec may take; by default 10m.", valueName: "span"))
+    @Option(
+        help: ArgumentHelp(
+            "How long a run of --exec may take: a number with s, m, h, d or w; by default 10m.",
+            valueName: "span"
+        )
+    )
     var execDeadline: PurgeSpan?
 
     func validate() throws {

@@ -18,6 +18,8 @@ struct PurgeApplySummary {
         func add(_ count: Int, _ text: String) {
             if count > 0 { lines.append("  \(padded(count)) \(text)") }
         }
+        let countMax = report.dueCountMax
+        lines.append("Rows that can go: \(grouped(report.candidateCount)), at most \(grouped(countMax)) at once")
         if !report.spellings.isEmpty { lines.append("Tokens: \(self.spellings)") }
         if !report.timeKinds.isEmpty { lines.append("Registrations: \(self.timeKinds)") }
         add(report.emptyCount, "have no token")
@@ -57,16 +59,23 @@ struct PurgeApplySummary {
     /// Why nothing was changed, and how to go on.
     var brakeSentence: String {
         let report = self.report
-        let share = Double(Int(Double(report.dueCount) / Double(max(1, report.rowCount)) * 1000)) / 10
-        return "\(grouped(report.dueCount)) of \(grouped(report.rowCount)) rows are due, which is \(share) %, and "
-            + "--max-fraction lets \(grouped(report.dueCountMax)) go; nothing was changed. If the list is right "
-            + "(--dry-run counts, purge list shows it), run again with a larger --max-fraction."
+        let share = Double(Int(Double(report.dueCount) / Double(max(1, report.candidateCount)) * 1000)) / 10
+        return "\(grouped(report.dueCount)) of \(grouped(report.candidateCount)) rows that can go are due, which is "
+            + "\(share) %, and --max-fraction lets \(grouped(report.dueCountMax)) go; nothing was changed. If the "
+            + "list is right (--dry-run counts, purge list shows it), run again with a larger --max-fraction."
     }
 
     /// Why not all that was due is gone.
     var grownSentence: String {
         "While \(grouped(self.report.prunedCount)) rows went, more became due than --max-fraction lets go at once. "
             + "Run again."
+    }
+
+    /// Why some rows that were due are still there.
+    var refusedSentence: String {
+        "The database did not let \(SendSummary.counted(UInt64(self.report.refusedCount), "row")) go: a foreign key "
+            + "without ON DELETE CASCADE, another constraint or a trigger holds them. Prune what refers to them first, "
+            + "or use --action deactivate."
     }
 
     private var spellings: String {
@@ -85,11 +94,12 @@ struct PurgeApplySummary {
     var json: String {
         let report = self.report
         let counts = [
-            ("rows", report.rowCount), ("withoutToken", report.emptyCount),
+            ("rows", report.rowCount), ("candidates", report.candidateCount), ("withoutToken", report.emptyCount),
             ("unreadableTokens", report.unreadableTokenCount), ("matched", report.matchedCount),
             ("registeredLater", report.registeredLaterCount), ("grace", report.graceCount),
             ("unreadableTimes", report.unreadableTimeCount), ("inactiveAlready", report.inactiveCount),
-            ("due", report.dueCount), ("dueMax", report.dueCountMax), ("pruned", report.prunedCount),
+            ("due", report.dueCount), ("dueByZone", report.zoneDueCount), ("dueMax", report.dueCountMax),
+            ("pruned", report.prunedCount),
             ("changedMeanwhile", report.changedCount), ("refused", report.refusedCount),
             ("batches", report.batchCount), ("longestLockMilliseconds", milliseconds(report.longestLock)),
         ]

@@ -28,12 +28,13 @@ struct PurgeCheckCommand: ParsableCommand {
 struct PurgeExpireCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "expire",
-        abstract: "Take off the list what failed last long ago."
+        abstract: "Take off the list what failed last long ago.",
+        discussion: "Registrations that forget remembers go too where they are as old; nothing else takes them away."
     )
 
     @OptionGroup var file: PurgeFileOptions
 
-    @Option(help: ArgumentHelp("How long ago, such as 400d.", valueName: "span"))
+    @Option(help: ArgumentHelp("How long ago: a number with s, m, h, d or w, such as 400d.", valueName: "span"))
     var olderThan: PurgeSpan
 
     func run() throws {

@@ -14,12 +14,21 @@ enum PurgeColumn: String, CaseIterable {
     /// The time in that answer, in milliseconds since 1970.
     case timestamp
 
-    /// Finds the column of a name; `nil` for one that counts for nothing.
+    /// The columns by their names without regard to case and `_`.
+    private static let folded = Dictionary(uniqueKeysWithValues: Self.allCases.map { ($0.rawValue.lowercased(), $0) })
+
+    /// Finds the column of a name, as exports spell it; `nil` for one that counts for nothing.
     init?(name: String) {
         switch name {
         case "failed_at": self = .failedAt
         case "first_seen": self = .firstSeen
         default: self.init(rawValue: name)
         }
+    }
+
+    /// Finds the column of a name in another spelling, such as `FailedAt`, where none has the usual one.
+    init?(likeName name: String) {
+        guard let column = Self.folded[name.lowercased().filter { $0 != "_" }] else { return nil }
+        self = column
     }
 }

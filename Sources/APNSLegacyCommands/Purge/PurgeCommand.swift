@@ -13,7 +13,7 @@ public struct PurgeCommand: ParsableCommand {
             environment and token, and it keeps the newest failure, when it first heard of the token, and from whom.
 
             Times are seconds since 1970, or ISO 8601 such as 2025-01-31 or 2025-01-31T12:00:00Z (UTC where no zone is \
-            said); options also take a span such as 30d for so long ago.
+            said); options also take now, and a span such as 30d for so long ago.
 
             Exit codes: 0 done, also when nothing was due; 1 some lines of the input were refused; 64 usage; 65 the \
             list or the whole input is wrong; 66 no such list, or the input cannot be read; 70 a fault in here; 73, 74 \

@@ -10,9 +10,10 @@ struct PurgeExportCommand: ParsableCommand {
         abstract: "Write entries as text, CSV, JSON lines or SQL.",
         discussion: """
             text is one token a line. CSV and JSON lines have token, topic, environment, the newest failure, when the \
-            list first heard of it, and source; times are seconds since 1970. import reads all three. SQL makes a \
-            table of the list in SQLite, PostgreSQL or MySQL; in topics and sources, what is not a letter, digit, \
-            space or one of ._:/@+=- is percent-encoded there.
+            list first heard of it, and source; times are seconds since 1970. import reads these two back whole; of \
+            text it reads the tokens, and wants topic, environment and time of failure as options. SQL makes a table \
+            of the list in SQLite, PostgreSQL or MySQL, and import does not read it; in topics and sources, what is \
+            not a letter, digit, space or one of ._:/@+=- is percent-encoded there.
             """
     )
 

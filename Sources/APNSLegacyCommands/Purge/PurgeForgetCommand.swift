@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
+import Glibc
 import PurgeList
 
 /// `apns-legacy purge forget`: takes off what registered again.
@@ -10,7 +11,10 @@ struct PurgeForgetCommand: ParsableCommand {
         abstract: "Take tokens off the list that registered again.",
         discussion: """
             With --registered-at, or a time behind the token and a comma in --tokens, only what failed before that \
-            time goes, and no older failure brings it back. Without a time, the token goes whenever it failed.
+            time goes. The time is remembered, also of tokens that are not on the list, so that no older failure that \
+            is heard of later puts them there: for every topic and environment that the list knows, or for those of \
+            --topic and --environment. expire forgets it. Without a time, the token goes whenever it failed, and \
+            nothing is remembered.
             """
     )
 
@@ -40,6 +44,14 @@ struct PurgeForgetCommand: ParsableCommand {
         guard self.tokens != nil || !self.token.isEmpty else {
             throw ValidationError("Say what to forget: --token TOKEN or --tokens FILE.")
         }
+        if let moment = self.registeredAt, Self.isFuture(moment) {
+            throw ValidationError("--registered-at is in the future; is a clock wrong?")
+        }
+    }
+
+    /// A registration that lies in the future would keep its token off the list until then, whatever becomes of it.
+    private static func isFuture(_ moment: PurgeMoment) -> Bool {
+        moment.seconds > Int64(time(nil)) + PurgeImport.clockSkewSecondsMax
     }
 
     /// So many lines are forgotten in one transaction.
@@ -58,6 +70,7 @@ struct PurgeForgetCommand: ParsableCommand {
                 result.forgottenCount += part.forgottenCount
                 result.keptCount += part.keptCount
                 result.unknownCount += part.unknownCount
+                result.unrememberedCount += part.unrememberedCount
             }
             var problems = PurgeProblems(name: "")
             if let tokens {
@@ -72,6 +85,13 @@ struct PurgeForgetCommand: ParsableCommand {
                 }
             }
             try flush()
+            if result.unrememberedCount > 0 {
+                let count = SendSummary.counted(UInt64(result.unrememberedCount), "registration")
+                Talk.say(
+                    "Warning: the list knows no such topic yet, so that \(count) cannot be remembered. Say both "
+                        + "--topic and --environment."
+                )
+            }
             var output = PurgeOutput(try OutputFile(path: "-"))
             try output.append(
                 "\(SendSummary.counted(UInt64(result.forgottenCount), "entry", "entries")) forgotten, "
@@ -93,6 +113,7 @@ struct PurgeForgetCommand: ParsableCommand {
         guard let moment = PurgeMoment(text: String(parts[1].trimmingPrefix { $0 == " " })) else {
             return .failure(.time("the time of the registration"))
         }
+        guard !Self.isFuture(moment) else { return .failure(.future("the time of the registration")) }
         return .success(PurgeRegistration(token: token, registeredAt: moment.seconds))
     }
 }

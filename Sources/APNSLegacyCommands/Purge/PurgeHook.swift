@@ -14,19 +14,29 @@ struct PurgeHook {
     private static let batchTokenCountDefault = 1000
     /// How long a batch may take, where nobody says otherwise.
     private static let deadlineDefault = Duration.seconds(600)
+    /// How long a command may take to end when this program was told to stop; a second signal ends it at once.
+    private static let stopDuration = Duration.seconds(30)
 
     var batchTokenCount = PurgeHook.batchTokenCountDefault
-    var isDryRun = false
+    let isDryRun: Bool
     private let command: String
     private let deadline: Duration
+    /// `nil` where nothing is handed over.
+    private let lock: PurgeHookLock?
     private var lines: [UInt8] = []
     private var waitingCount = 0
     private(set) var tokenCount = 0
     private(set) var batchCount = 0
 
-    init(_ command: String, deadline: Duration?) {
+    /// Makes a hook, which minds signals from now on, and keeps other runs over the list away while it is there.
+    ///
+    /// - Throws: ``CommandFailure`` where another run is at work.
+    init(_ command: String, list: String, deadline: Duration?, isDryRun: Bool) throws {
         self.command = command
         self.deadline = deadline ?? Self.deadlineDefault
+        self.isDryRun = isDryRun
+        self.lock = isDryRun ? nil : try PurgeHookLock(list: list)
+        if !isDryRun { StopSignals.trap() }
     }
 
     /// What was handed over so far.
@@ -57,12 +67,16 @@ struct PurgeHook {
     }
 
     private func run() throws {
+        guard StopSignals.count == 0 else {
+            throw self.failure("Signal \(StopSignals.last) came before the command was run")
+        }
         let input = try self.inputFile()
         defer { close(input) }
         let pid = try self.start(input)
         let status = try self.wait(for: pid)
         let signal = status & 0x7F
         if signal == 0, status >> 8 & 0xFF == 0 { return }
+        guard StopSignals.count == 0 else { throw self.failure("Signal \(StopSignals.last) stopped the command") }
         let how = signal == 0 ? "ended with \(status >> 8 & 0xFF)" : "was ended by signal \(signal)"
         throw self.failure("The command \(how)")
     }
@@ -110,10 +124,12 @@ struct PurgeHook {
         defer { posix_spawn_file_actions_destroy(&actions) }
         posix_spawn_file_actions_adddup2(&actions, input, 0)
         posix_spawn_file_actions_adddup2(&actions, 2, 1)
+        // Onto itself, it is not closed when the command begins.
+        if let lock { posix_spawn_file_actions_adddup2(&actions, lock.descriptor, lock.descriptor) }
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
-        // A group of its own, so that what it starts ends with it when its time is over.
+        // A group of its own, so that what it starts ends with it when its time is over or this program is stopped.
         posix_spawnattr_setpgroup(&attributes, 0)
         // This program ignores SIGPIPE, and the command would inherit that.
         var signals = sigset_t()
@@ -137,15 +153,29 @@ struct PurgeHook {
     private static let waitMicrosecondCount: UInt32 = 2000
 
     private func wait(for pid: pid_t) throws -> CInt {
-        let end = ContinuousClock.now + self.deadline
+        var end = ContinuousClock.now + self.deadline
         var status: CInt = 0
+        var stopCount = 0
         while true {
-            let ended = waitpid(pid, &status, WNOHANG)
-            if ended == pid { return status }
-            if ended < 0, errno != EINTR { throw CommandFailure(.software, "The command was lost sight of.") }
+            // Left a zombie, so that its number cannot be that of others while signals may be sent.
+            var information = siginfo_t()
+            let looked = waitid(P_PID, id_t(pid), &information, WEXITED | WNOHANG | WNOWAIT)
+            if looked < 0, errno != EINTR { throw CommandFailure(.software, "The command was lost sight of.") }
+            if looked == 0, information.si_signo == SIGCHLD {
+                // What it started was told to end as it was.
+                if stopCount > 0 { kill(-pid, SIGKILL) }
+                while waitpid(pid, &status, 0) < 0, errno == EINTR {}
+                return status
+            }
+            if StopSignals.count > stopCount {
+                stopCount = StopSignals.count
+                kill(-pid, stopCount == 1 ? StopSignals.last : SIGKILL)
+                end = min(end, .now + Self.stopDuration)
+            }
             if ContinuousClock.now >= end {
                 kill(-pid, SIGKILL)
                 while waitpid(pid, &status, 0) < 0, errno == EINTR {}
+                if stopCount > 0 { return status }
                 throw self.failure("The command was still running after \(self.deadline.components.seconds) s")
             }
             usleep(Self.waitMicrosecondCount)

@@ -9,7 +9,7 @@ struct PurgeImport {
     struct Defaults {
         var topic: String?
         var environment: PushEnvironment?
-        var failedAt: Int64
+        var failedAt: Int64?
         var source: String
         var now: Int64
         /// A wrong environment makes every token bad, so these come in only when asked for.
@@ -31,7 +31,7 @@ struct PurgeImport {
     private var columns: [PurgeColumn?] = []
 
     /// A failure may be so much later than the clock here says, in seconds.
-    private static let clockSkewSecondsMax: Int64 = 86_400
+    static let clockSkewSecondsMax: Int64 = 86_400
     /// The reasons for which the service says since when the token is dead.
     private static let deadReasons = ["Unregistered", "ExpiredToken"]
     private static let badDeviceToken = "BadDeviceToken"
@@ -54,7 +54,7 @@ struct PurgeImport {
             case .csv:
                 let fields = try PurgeImport.fields(csv: line)
                 guard !self.columns.isEmpty else {
-                    self.columns = fields.map { PurgeColumn(name: $0) }
+                    self.columns = PurgeImport.columns(header: fields)
                     return .header
                 }
                 return try self.outcome(self.named(fields))
@@ -67,13 +67,34 @@ struct PurgeImport {
     /// Whether a header was read that has no tokens, so that nothing can come of any row.
     var lacksTokens: Bool { self.format == .csv && !self.columns.isEmpty && !self.columns.contains(.token) }
 
+    /// Whether nothing says when any of the tokens failed.
+    var lacksTimes: Bool {
+        guard self.defaults.failedAt == nil else { return false }
+        return switch self.format {
+        case .tokens: true
+        case .csv: !self.columns.isEmpty && !self.columns.contains(.failedAt) && !self.columns.contains(.timestamp)
+        case .jsonLines, nil: false
+        }
+    }
+
     private static func format(firstLine line: String) -> BatchFormat {
         if line.first == "{" || line.first == "[" { return .jsonLines }
         let names = line.split(separator: ",").map { $0.trimmingPrefix { $0 == " " || $0 == "\"" } }
-        return line.contains(",") || names.contains { $0.hasPrefix(PurgeColumn.token.rawValue) } ? .csv : .tokens
+        let isHeader = names.contains { $0.lowercased().hasPrefix(PurgeColumn.token.rawValue) }
+        return line.contains(",") || isHeader ? .csv : .tokens
     }
 
     // MARK: Fields
+
+    /// A name that is spelt as usual goes before one that is not.
+    private static func columns(header: [String]) -> [PurgeColumn?] {
+        var columns = header.map { PurgeColumn(name: $0) }
+        for (index, name) in header.enumerated() {
+            guard let column = PurgeColumn(likeName: name), !columns.contains(column) else { continue }
+            columns[index] = column
+        }
+        return columns
+    }
 
     private func named(_ fields: [String]) throws(PurgeProblem) -> [PurgeColumn: String] {
         guard fields.count == self.columns.count else {
@@ -131,7 +152,9 @@ struct PurgeImport {
         var fields: [PurgeColumn: String] = [:]
         var isFirst = true
         while let name = try scanner.nextKey(isFirst: &isFirst) {
-            guard let column = PurgeColumn(name: self.text(name, scanner)) else {
+            let name = self.text(name, scanner)
+            let usual = PurgeColumn(name: name)
+            guard let column = usual ?? PurgeColumn(likeName: name), usual != nil || fields[column] == nil else {
                 // Providers log more than is wanted here.
                 try scanner.skipValue(enclosedBy: 1)
                 continue
@@ -169,13 +192,7 @@ struct PurgeImport {
         guard let text = fields[.token] else { throw .noToken }
         guard let token = PurgeToken.parse(text) else { throw .token }
         guard let topic = fields[.topic] ?? self.defaults.topic else { throw .noTopic }
-        let failedAt: Int64
-        if let timestamp = fields[.timestamp] {
-            guard let milliseconds = Int64(timestamp), milliseconds >= 0 else { throw .time("timestamp") }
-            failedAt = milliseconds / 1000
-        } else {
-            failedAt = try self.time(.failedAt, fields) ?? self.defaults.failedAt
-        }
+        let failedAt = try self.failedAt(fields)
         guard failedAt <= self.defaults.now + PurgeImport.clockSkewSecondsMax else {
             throw .future(fields[.timestamp] == nil ? "failedAt" : "timestamp")
         }
@@ -189,6 +206,16 @@ struct PurgeImport {
         )
         do throws(PurgeListError) { try entry.check() } catch { throw .entry("\(error)") }
         return .entry(entry)
+    }
+
+    /// Nothing is guessed: taken to fail now, a token would be pruned also where it registered after it failed.
+    private func failedAt(_ fields: [PurgeColumn: String]) throws(PurgeProblem) -> Int64 {
+        if let timestamp = fields[.timestamp] {
+            guard let milliseconds = Int64(timestamp), milliseconds >= 0 else { throw .time("timestamp") }
+            return milliseconds / 1000
+        }
+        guard let failedAt = try self.time(.failedAt, fields) ?? self.defaults.failedAt else { throw .noTime }
+        return failedAt
     }
 
     private func takes(_ reason: String) -> Bool {

@@ -11,8 +11,9 @@ struct PurgeImportCommand: ParsableCommand {
         abstract: "Put tokens on the list from CSV, JSON lines or a file of tokens.",
         discussion: """
             CSV and JSON lines may have token, topic, environment, failedAt (or failed_at; seconds since 1970 or ISO \
-            8601), firstSeen, source, and of answers of the HTTP/2 service reason and timestamp (milliseconds). Other \
-            columns count for nothing. What a line does not say is taken from the options.
+            8601), firstSeen, source, and of answers of the HTTP/2 service reason and timestamp (milliseconds); case \
+            and _ do not matter. Other columns count for nothing. What a line does not say is taken from the options. \
+            When a token failed must be said, by the line or by --failed-at: a device that registered later is alive.
 
             Of lines with a reason, Unregistered and ExpiredToken go in, BadDeviceToken only when asked for, and \
             others are counted and left out. A bad line is named with its number, and the rest goes in.
@@ -33,7 +34,12 @@ struct PurgeImportCommand: ParsableCommand {
     @Option(help: ArgumentHelp("The environment of lines that have none.", valueName: "production|sandbox"))
     var environment: PushEnvironment?
 
-    @Option(help: ArgumentHelp("When tokens failed of which nothing is said; by default now.", valueName: "time"))
+    @Option(
+        help: ArgumentHelp(
+            "When tokens failed whose lines do not say it: now, a time, or an age such as 1d.",
+            valueName: "time"
+        )
+    )
     var failedAt: PurgeMoment?
 
     @Flag(help: "Take BadDeviceToken for dead too. Tokens of the wrong environment are all bad, and alive.")
@@ -62,7 +68,15 @@ struct PurgeImportCommand: ParsableCommand {
         var skipped: [String: UInt64] = [:]
         var portion: [PurgeEntry] = []
         try reader.forEachLine(onProblem: { problems.add($0, line: $1) }) { text, line in
-            switch try importing.read(text) {
+            let outcome = try importing.read(text)
+            guard !importing.lacksTimes else {
+                throw CommandFailure(
+                    .usage,
+                    "Nothing in \(name) says when its tokens failed. Say it with --failed-at: now, a time, or an age "
+                        + "such as 1d. A row that registered later is not pruned."
+                )
+            }
+            switch outcome {
             case .entry(let entry): portion.append(entry)
             case .skipped(let reason):
                 let isListed = skipped[reason] != nil || skipped.count < Self.reasonCountMax
@@ -87,7 +101,7 @@ struct PurgeImportCommand: ParsableCommand {
         return PurgeImport.Defaults(
             topic: self.topic,
             environment: self.environment,
-            failedAt: self.failedAt?.seconds ?? now,
+            failedAt: self.failedAt?.seconds,
             source: "import:\(self.input == "-" ? "stdin" : name)",
             now: now,
             includesBadDeviceTokens: self.includeBadDeviceTokens

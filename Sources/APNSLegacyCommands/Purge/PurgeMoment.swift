@@ -4,14 +4,16 @@ import ArgumentParser
 import Glibc
 import PurgeList
 
-/// A moment on the command line or in an import: seconds since 1970, or ISO 8601; an option also takes a span.
+/// A moment on the command line or in an import: seconds since 1970, or ISO 8601; as an option, also `now` and a span.
 struct PurgeMoment: ExpressibleByArgument, Equatable {
     var seconds: Int64
 
     init(seconds: Int64) { self.seconds = seconds }
 
     init?(argument: String) {
-        if let span = PurgeSpan(argument: argument) {
+        if argument == "now" {
+            self.seconds = Int64(time(nil))
+        } else if let span = PurgeSpan(argument: argument) {
             self.seconds = Int64(time(nil)) - span.seconds
         } else if let moment = PurgeMoment(text: argument) {
             self = moment

@@ -16,6 +16,7 @@ enum PurgeProblem: Error, Equatable, CustomStringConvertible {
     case noTopic
     case noEnvironment
     case environment
+    case noTime
     case time(String)
     case future(String)
     case entry(String)
@@ -34,6 +35,7 @@ enum PurgeProblem: Error, Equatable, CustomStringConvertible {
         case .noTopic: "it has no topic; say which with --topic"
         case .noEnvironment: "it has no environment; say which with --environment"
         case .environment: "its environment is neither production nor sandbox"
+        case .noTime: "it has no time of failure; say when with --failed-at: now, a time, or an age such as 1d"
         case .time(let name): "\(name) is neither seconds since 1970 nor ISO 8601, or later than the year 9999"
         case .future(let name): "\(name) is in the future; is it in milliseconds, or is a clock wrong?"
         case .entry(let text): text

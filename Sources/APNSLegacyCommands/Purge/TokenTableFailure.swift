@@ -7,12 +7,12 @@ extension CommandFailure {
     init(_ error: TokenTableError) {
         let status: ExitStatus =
             switch error {
-            case .missingFile, .cannotOpen: .noInput
+            case .missingFile, .notAFile, .cannotOpen: .noInput
             case .notADatabase, .corrupt, .noTokens, .noTimes, .notAFlag, .constraint: .dataError
             case .readOnly, .full: .ioError
             case .busy: .tryAgain
             case .missingTable, .notATable, .missingColumn, .generatedColumn, .takenColumn, .hiddenRowNumber, .name,
-                .severalTopics:
+                .severalTopics, .fewTopics, .unknownTopics:
                 .usage
             case .database: .software
             @unknown default: .software

@@ -2,14 +2,15 @@
 
 import GRDB
 import GRDBSQLite
+import Glibc
 
 /// The part of a purge list that is held against a table, as it is at one moment.
 struct DeadTokens {
     private let path: String
     private let rules: TokenTableRules
     private let scopes: [(identifier: Int64, scope: PurgeScope)]
-    /// The scope of the topic that a row names.
-    private let scopesByTopic: [String: Int64]
+    /// The scopes by the octets of their topics, in the order of these.
+    private let topics: [(octets: [UInt8], scope: Int64)]
     private let filter: PurgeFilter
     private let lookUp: Statement
     private let details: Statement
@@ -19,9 +20,10 @@ struct DeadTokens {
         self.path = path
         self.rules = rules
         self.scopes = try Self.scopes(database, rules)
-        self.scopesByTopic = Dictionary(uniqueKeysWithValues: self.scopes.map { ($0.scope.topic, $0.identifier) })
+        self.topics = self.scopes.map { (Array($0.scope.topic.utf8), $0.identifier) }
+            .sorted { $0.octets.lexicographicallyPrecedes($1.octets) }
         // A token that is dead in all of them is in each, so one is enough for the filter.
-        let filtered = rules.topic == .everyTopic ? self.scopes.prefix(1) : self.scopes[...]
+        let filtered = rules.topic.isEveryTopic ? self.scopes.prefix(1) : self.scopes[...]
         let counts = try filtered.map { scope in
             let sql = "SELECT count(*) FROM dead WHERE scope = ?"
             return try Int.fetchOne(database, sql: sql, arguments: [scope.identifier]) ?? 0
@@ -37,7 +39,7 @@ struct DeadTokens {
         self.filter = filter
     }
 
-    /// The topics of the rules that the list has entries for.
+    /// The topics of the rules, but for those in which nothing is dead and nothing depends on that.
     private static func scopes(
         _ database: Database,
         _ rules: TokenTableRules
@@ -45,7 +47,9 @@ struct DeadTokens {
         var query = PurgeQuery()
         query.environment = rules.environment
         if case .one(let topic) = rules.topic { query.topic = topic }
-        let scopes = try PurgeList.scopes(database, matching: query).filter { scope in
+        let known = try PurgeList.scopes(database, matching: query)
+        if case .everyTopic(let topics) = rules.topic { return try self.all(topics, of: known, rules.environment) }
+        let scopes = try known.filter { scope in
             let sql = "SELECT EXISTS (SELECT 1 FROM dead WHERE scope = ?)"
             return try Bool.fetchOne(database, sql: sql, arguments: [scope.identifier]) ?? false
         }
@@ -55,13 +59,48 @@ struct DeadTokens {
         return scopes
     }
 
+    /// The topics in which a token must be dead; those without entries too, since nothing is dead there.
+    private static func all(
+        _ topics: [String],
+        of known: [(identifier: Int64, scope: PurgeScope)],
+        _ environment: PushEnvironment
+    ) throws -> [(identifier: Int64, scope: PurgeScope)] {
+        let names = Set(topics.map(PurgeName.init))
+        let missing = names.subtracting(known.map { PurgeName($0.scope.topic) }).map(\.text).sorted()
+        guard missing.isEmpty else {
+            throw TokenTableError.unknownTopics(missing, environment, found: known.map(\.scope.topic))
+        }
+        let scopes = known.filter { names.isEmpty || names.contains(PurgeName($0.scope.topic)) }
+        guard scopes.count >= 2 else { throw TokenTableError.fewTopics(scopes.map(\.scope.topic), environment) }
+        return scopes
+    }
+
+    /// Finds the scope of a topic that a row names; `nil` where nothing is dead in it.
+    func scope(ofTopic topic: UnsafeRawBufferPointer) -> Int64? {
+        var (first, end) = (0, self.topics.count)
+        while first < end {
+            let middle = (first + end) / 2
+            let order = self.topics[middle].octets.withUnsafeBytes { Self.order($0, topic) }
+            if order == 0 { return self.topics[middle].scope }
+            if order < 0 { first = middle + 1 } else { end = middle }
+        }
+        return nil
+    }
+
+    /// Below zero, zero or above, as octets come before others, are the same or come behind.
+    private static func order(_ one: UnsafeRawBufferPointer, _ other: UnsafeRawBufferPointer) -> Int {
+        guard let start = one.baseAddress, let otherStart = other.baseAddress else { return one.count - other.count }
+        let order = memcmp(start, otherStart, min(one.count, other.count))
+        return order == 0 ? one.count - other.count : Int(order)
+    }
+
     /// When a token failed, as the rules see it; `nil` where it is not dead.
     ///
-    /// It asks for the topic of the row only where that matters.
-    func failure(of token: UnsafeRawBufferPointer, topic: () -> String?) throws -> Int64? {
+    /// The scope is that of the row's topic, where the rules go by a column.
+    func failure(of token: UnsafeRawBufferPointer, in scope: Int64?) throws -> Int64? {
         guard self.filter.mayContain(token) else { return nil }
         guard case .column = self.rules.topic else { return try self.earliestFailure(of: token) }
-        guard let topic = topic(), let scope = self.scopesByTopic[topic] else { return nil }
+        guard let scope else { return nil }
         return try self.find(token, scope)
     }
 
@@ -92,7 +131,7 @@ struct DeadTokens {
 
     /// Lends each token that is dead by the rules, ordered by topic and octets.
     func forEach(_ body: (DeadToken) throws -> Void) throws {
-        let isEveryTopic = self.rules.topic == .everyTopic
+        let isEveryTopic = self.rules.topic.isEveryTopic
         let handle = self.details.sqliteStatement
         for (identifier, scope) in isEveryTopic ? self.scopes.prefix(1) : self.scopes[...] {
             sqlite3_reset(handle)

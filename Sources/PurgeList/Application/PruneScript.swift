@@ -2,7 +2,8 @@
 
 /// Statements that prune a token table of another database, in transactions of a bounded number of tokens.
 ///
-/// Each token comes with its own time of failure, so that no row goes that registered after it. Nothing of the list can
+/// Each token comes with its own time of failure, so that no row goes that registered after it. A registration before
+/// 2008 is none: zero or a distant date for never, or a time in another unit. Nothing of the list can
 /// end a literal: tokens are digits and letters, times are numbers or digits with `-`, `:` and a space, and a topic
 /// that has anything but letters, digits, `.`, `-` and `_` is left out and counted.
 public struct PruneScript: Hashable, Sendable {
@@ -106,7 +107,7 @@ public struct PruneScript: Hashable, Sendable {
     private struct Frame {
         let session: String?
         let head: String
-        let tail = ";\nCOMMIT;\n"
+        let tail: String
         let token: String
         let registration: String?
         let topic: String?
@@ -138,7 +139,12 @@ public struct PruneScript: Hashable, Sendable {
                 let value = script.inactiveValue?.rawValue.uppercased() ?? script.dialect.inactive
                 lines.append("UPDATE \(table) SET \(try quoted(column)) = \(value) WHERE")
             }
+            if let registration = self.registration {
+                let earliest = script.moment(RegistrationTime.plausible.lowerBound)
+                lines[lines.count - 1] += " \(registration) >= \(earliest) AND ("
+            }
             self.head = lines.joined(separator: "\n") + "\n"
+            self.tail = (self.registration == nil ? "" : "\n)") + ";\nCOMMIT;\n"
         }
 
         func transaction(_ conditions: String) -> String { self.head + conditions + self.tail }

@@ -17,6 +17,9 @@ public enum RegistrationTimeKind: Int, Hashable, Sendable, CaseIterable {
     /// A date alone; taken as the end of that day, UTC.
     case date
 
+    /// Whether it depends on the zone that was meant.
+    var lacksZone: Bool { self == .unzoned || self == .date }
+
     /// The kind in the words of a report.
     public var name: String {
         switch self {
@@ -42,7 +45,7 @@ struct RegistrationTime: Equatable {
     /// From 2008, the year before the push service began, to 2100.
     ///
     /// What is outside is another kind of number: those since 2001, zero for never, a counter.
-    private static var plausible: Range<Int64> { 1_199_145_600..<4_102_444_800 }
+    static var plausible: Range<Int64> { 1_199_145_600..<4_102_444_800 }
 
     /// Reads a whole number; `nil` where it is no moment.
     init?(_ number: Int64) {

@@ -2,7 +2,7 @@
 
 /// The databases that statements are written for.
 public enum SQLDialect: String, Hashable, Sendable, CaseIterable {
-    /// Standard SQL; with times as numbers, also SQLite.
+    /// Standard SQL; with times as numbers, also SQLite. Timestamps have no zone here, and must be in UTC.
     case ansi
     /// PostgreSQL.
     case postgresql

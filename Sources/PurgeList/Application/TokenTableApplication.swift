@@ -18,7 +18,7 @@ public struct TokenTableApplication: Hashable, Sendable {
     public var tokenColumn: String
     /// What makes a row due.
     public var rules: TokenTableRules
-    /// The largest part of the rows that may go at once, 0 to 1; the default is 0.2.
+    /// The largest part of ``TokenTableReport/candidateCount`` that may go at once, 0 to 1; the default is 0.2.
     public var fractionMax = 0.2
     /// The most rows of a transaction, of which fewer are taken where they take long; the default is 10,000.
     public var batchRowCountMax = TokenTableLimits.batchRowCountMax
@@ -51,7 +51,12 @@ public struct TokenTableApplication: Hashable, Sendable {
     /// - Returns: what was found and done.
     /// - Throws: ``TokenTableError`` where nothing was changed, and ``PurgeListError``.
     public func run(_ list: PurgeList, counted: (TokenTableReport) -> Void = { _ in }) throws -> TokenTableReport {
-        if access(self.path, F_OK) != 0, errno == ENOENT { throw TokenTableError.missingFile(path: self.path) }
+        var status = stat()
+        if stat(self.path, &status) != 0 {
+            if errno == ENOENT { throw TokenTableError.missingFile(path: self.path) }
+        } else if status.st_mode & S_IFMT != S_IFREG {
+            throw TokenTableError.notAFile(path: self.path)
+        }
         for name in self.names where !SQLName.isFit(name) { throw TokenTableError.name(name) }
         return try PurgeListError.translated(path: list.path) {
             try list.pool.read { listDatabase in
@@ -102,7 +107,7 @@ public struct TokenTableApplication: Hashable, Sendable {
         if readableTimeCount == 0, report.unreadableTimeCount > 0, let column = self.rules.registration.column {
             throw TokenTableError.noTimes(column: column, table: self.table, rowCount: report.rowCount)
         }
-        report.dueCountMax = self.largestCount(of: report.rowCount)
+        report.dueCountMax = self.largestCount(of: report.candidateCount)
         if report.dueCount > report.dueCountMax {
             report.ending = .brake
         } else if self.isDryRun {

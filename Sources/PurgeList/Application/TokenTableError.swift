@@ -9,6 +9,8 @@ import GRDB
 public enum TokenTableError: Error, Hashable, Sendable {
     /// There is no such file.
     case missingFile(path: String)
+    /// There is a folder, a device or the like where the file should be.
+    case notAFile(path: String)
     /// The file cannot be opened.
     case cannotOpen(path: String)
     /// The file is no SQLite database.
@@ -43,6 +45,10 @@ public enum TokenTableError: Error, Hashable, Sendable {
     case noTimes(column: String, table: String, rowCount: Int)
     /// The list has several topics, and nothing says which of them the table is for.
     case severalTopics([String], PushEnvironment)
+    /// A token was to be dead in several topics, and there are only these.
+    case fewTopics([String], PushEnvironment)
+    /// A token was to be dead in these topics too, of which the list never heard; it knows others.
+    case unknownTopics([String], PushEnvironment, found: [String])
     /// A foreign key or another constraint refused a whole batch when it was to be committed.
     case constraint(path: String, detail: String)
     /// Something else that SQLite says.
@@ -54,6 +60,7 @@ extension TokenTableError: CustomStringConvertible {
     public var description: String {
         switch self {
         case .missingFile(let path): "There is no database \(path)."
+        case .notAFile(let path): "\(path) is a folder, a device or the like. Give the file of the database."
         case .cannotOpen(let path): "Cannot open the database \(path): this user must be allowed to read and write it."
         case .notADatabase(let path): "\(path) is not an SQLite database. For other databases use --sql or --exec."
         case .readOnly(let path):
@@ -90,6 +97,13 @@ extension TokenTableError: CustomStringConvertible {
         case .severalTopics(let topics, let environment):
             "The purge list has several topics for \(environment.rawValue): \(list(topics)). Say with --topic or "
                 + "--topic-column which of them a row is for, or --require-all-topics for what is dead in all of them."
+        case .fewTopics(let topics, let environment):
+            "What is dead in all topics takes two topics at least, and the purge list knows \(list(topics)) for "
+                + "\(environment.rawValue). Read the feedback of the others into it first, or prune by --topic."
+        case .unknownTopics(let topics, let environment, let found):
+            "The purge list never heard of \(list(topics)) for \(environment.rawValue), so that nothing is known to be "
+                + "dead there; it knows \(list(found)). Read the feedback of each topic into it first; and are --topic "
+                + "and --environment right?"
         case .constraint(let path, let detail):
             "A constraint of the database \(path) keeps rows from going (\(detail)). Prune what refers to them first, "
                 + "or use --action deactivate."

@@ -7,6 +7,10 @@ struct TokenTableJudge {
     private let table: TokenTable
     private let dead: DeadTokens
     private let graceSecondCount: Int64
+    /// Computed once, since they are asked for at each row.
+    private let registrationIndex: Int32?
+    private let topicIndex: Int32?
+    private let activeIndex: Int32?
     /// In arrays, since a dictionary would cost more than the row.
     private var spellingCounts = [Int](repeating: 0, count: TokenSpelling.allCases.count)
     private var timeKindCounts = [Int](repeating: 0, count: RegistrationTimeKind.allCases.count)
@@ -16,6 +20,9 @@ struct TokenTableJudge {
         self.table = table
         self.dead = dead
         self.graceSecondCount = graceSecondCount
+        self.registrationIndex = table.registrationIndex
+        self.topicIndex = table.topicIndex
+        self.activeIndex = table.activeIndex
     }
 
     /// Judges a row.
@@ -23,32 +30,39 @@ struct TokenTableJudge {
     /// - Returns: whether it is due.
     mutating func isDue(_ row: TokenTableRow) throws -> Bool {
         self.report.rowCount += 1
-        let time = self.table.registrationIndex.map { row.time($0) }
+        let time = self.registrationIndex.map { row.time($0) }
         if case .some(.some(let time)) = time { self.timeKindCounts[time.kind.rawValue] += 1 }
+        let isActive = self.activeIndex.map { !row.isZero($0) } ?? true
+        let scope = self.topicIndex.flatMap { row.text($0) }.flatMap { self.dead.scope(ofTopic: $0) }
         let failedAt = try withUnsafeTemporaryAllocation(byteCount: PurgeLimits.tokenOctetCountMax, alignment: 8) {
             guard let token = row.token(self.table.tokenIndex, into: $0) else {
                 self.countUnreadable(row)
                 return nil as Int64?
             }
             self.spellingCounts[token.spelling.rawValue] += 1
+            let isTimed = time.map { $0 != nil } ?? true
+            if isActive, isTimed, scope != nil || self.topicIndex == nil { self.report.candidateCount += 1 }
             let octets = UnsafeRawBufferPointer(rebasing: $0[..<token.octetCount])
-            return try self.dead.failure(of: octets) { self.table.topicIndex.flatMap(row.text) }
+            return try self.dead.failure(of: octets, in: scope)
         }
         guard let failedAt else { return false }
-        return try self.isDue(row, failedAt: failedAt, registered: time)
+        return try self.isDue(row, failedAt: failedAt, registered: time, isActive: isActive)
     }
 
     /// Judges a row whose token is dead.
-    private mutating func isDue(_ row: TokenTableRow, failedAt: Int64, registered: RegistrationTime??) throws -> Bool {
+    private mutating func isDue(
+        _ row: TokenTableRow,
+        failedAt: Int64,
+        registered: RegistrationTime??,
+        isActive: Bool
+    ) throws -> Bool {
         self.report.matchedCount += 1
-        if let active = self.table.activeIndex {
-            if row.isZero(active) {
-                self.report.inactiveCount += 1
-                return false
-            }
-            guard !row.isText(active) else {
-                throw TokenTableError.notAFlag(column: self.table.active ?? "", table: self.table.name)
-            }
+        guard isActive else {
+            self.report.inactiveCount += 1
+            return false
+        }
+        if let active = self.activeIndex, row.isText(active) {
+            throw TokenTableError.notAFlag(column: self.table.active ?? "", table: self.table.name)
         }
         if let registered {
             guard let registered else {
@@ -64,6 +78,8 @@ struct TokenTableJudge {
                 self.report.graceCount += 1
                 return false
             }
+            let isClose = failedAt - registered.seconds < TokenTableLimits.zoneSecondCountMax
+            if isClose, registered.kind.lacksZone { self.report.zoneDueCount += 1 }
         }
         self.report.dueCount += 1
         return true

@@ -35,6 +35,8 @@ enum TokenTableLimits {
     static let batchRowCountMax = 10_000
     /// The page cache of the connection to the application's database, in KiB.
     static let cacheKibibyteCount = 16_384
+    /// The farthest that a zone is from UTC, in seconds.
+    static let zoneSecondCountMax: Int64 = 14 * 3600
     /// How many rows of a kind are named in a report.
     static let namedRowCount = 5
 }

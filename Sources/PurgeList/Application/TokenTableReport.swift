@@ -20,6 +20,9 @@ public struct TokenTableReport: Hashable, Sendable {
     public var ending = Ending.done
     /// Rows that were looked at, thus all of the table.
     public var rowCount = 0
+    /// Rows that would go if their tokens were dead for long: with a token and a time that can be read, not inactive
+    /// already, and of a topic that the list has; the brake lets a part of these go.
+    public var candidateCount = 0
     /// Rows without any token.
     public var emptyCount = 0
     /// Rows whose token cannot be read; kept.
@@ -44,6 +47,9 @@ public struct TokenTableReport: Hashable, Sendable {
     public var inactiveCount = 0
     /// Of these, rows that are due.
     public var dueCount = 0
+    /// Of these, rows whose registration has no zone and lies less than 14 hours before the failure: in another zone
+    /// than UTC, it may lie behind it.
+    public var zoneDueCount = 0
     /// The most rows that might go.
     public var dueCountMax = 0
     /// Rows that went, or became inactive.

@@ -22,10 +22,9 @@ struct TokenTableRow {
         return UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(self.statement, column)))
     }
 
-    /// The text of a text column; `nil` for any other value.
-    func text(_ column: Int32) -> String? {
-        guard self.type(column) == SQLITE_TEXT else { return nil }
-        return String(decoding: self.octets(column), as: UTF8.self)
+    /// The octets of a text in UTF-8; `nil` for any other value.
+    func text(_ column: Int32) -> UnsafeRawBufferPointer? {
+        self.type(column) == SQLITE_TEXT ? self.octets(column) : nil
     }
 
     /// Reads a token into a buffer; `nil` for what is none.

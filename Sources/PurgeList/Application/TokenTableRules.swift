@@ -10,8 +10,13 @@ public struct TokenTableRules: Hashable, Sendable {
         case one(String)
         /// Those of the topic that the row names in this column.
         case column(String)
-        /// A token must be dead in every topic that the list has for the environment.
-        case everyTopic
+        /// A token must be dead in each of these topics, of which there are two at least; where none is named, in every
+        /// topic that the list knows for the environment.
+        ///
+        /// In a topic that has no entries, every device is alive.
+        case everyTopic(of: [String])
+
+        var isEveryTopic: Bool { if case .everyTopic = self { true } else { false } }
     }
 
     /// What tells when a row's device registered last.

@@ -4,6 +4,8 @@
 ///
 /// A table may mix spellings, so each value is judged by itself.
 enum TokenText {
+    /// The octets of a usual token; a BLOB of more may be a text.
+    private static var usualOctetCount: Int { 32 }
     /// The digits of the usual 32 octets.
     private static var usualDigitCount: Int { 64 }
     /// The length of an unpadded base64 text of the usual 32 octets.
@@ -32,14 +34,14 @@ enum TokenText {
         return self.decodeBase64(text, into: target).map { ($0, .base64) }
     }
 
-    /// Reads a token from a BLOB: its octets, unless these are a text of the usual length.
+    /// Reads a token from a BLOB: its octets, unless these are a text.
     static func decode(
         blob: UnsafeRawBufferPointer,
         into target: UnsafeMutableRawBufferPointer
     ) -> (octetCount: Int, spelling: TokenSpelling)? {
-        // That so many random octets are all digits does not happen.
-        if blob.count == self.usualDigitCount, self.decodeUsual(blob, into: target) != nil {
-            return (self.usualDigitCount / 2, .textBlob)
+        // That so many random octets are all characters does not happen, so what is a text and no token is none.
+        if blob.count > self.usualOctetCount, blob.allSatisfy({ (0x20...0x7E).contains($0) || self.isSpace($0) }) {
+            return self.decode(text: blob, into: target).map { ($0.octetCount, .textBlob) }
         }
         guard (1...PurgeLimits.tokenOctetCountMax).contains(blob.count) else { return nil }
         target.copyMemory(from: blob)

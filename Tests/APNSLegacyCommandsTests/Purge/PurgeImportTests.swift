@@ -54,7 +54,12 @@ struct PurgeImportTests {
         for (lines, expected) in [
             (["ab"], self.entry()), (["<AB>"], self.entry()), (["token", "ab"], self.entry()),
             ([#"{"token":"ab"}"#], self.entry()), ([#"{"token":"ab","topic":null,"other":[1]}"#], self.entry()),
-            (["name,token", "x,ab"], self.entry()),
+            (["name,token", "x,ab"], self.entry()), (["Token", "ab"], self.entry()),
+            (["TOKEN,Failed_At,Topic", "ab,5,b"], self.entry(topic: "b", failedAt: 5)),
+            (["Token,token,failedat,failed_at", "x,ab,y,5"], self.entry(failedAt: 5)),
+            ([#"{"Token":"ab","FAILEDAT":5}"#], self.entry(failedAt: 5)),
+            ([#"{"failedAt":5,"token":"ab","Token":"x","FailedAt":"y"}"#], self.entry(failedAt: 5)),
+            ([#"{"FailedAt":6,"failedAt":5,"token":"ab"}"#], self.entry(failedAt: 5)),
             (
                 ["token,topic,environment,failed_at,first_seen,source", #"ab,b,production,5,6,"s ""q""""#],
                 full
@@ -136,5 +141,24 @@ struct PurgeImportTests {
         var importing = self.importing(.csv)
         _ = try importing.read("name,age")
         #expect(importing.lacksTokens)
+    }
+
+    @Test("Nothing is guessed of when a token failed")
+    func noTimes() throws {
+        let defaults = PurgeImport.Defaults(topic: "a", environment: .sandbox, source: "s", now: Self.now)
+        for (lines, lacksTimes) in [
+            (["ab"], true), (["token,source", "ab,s"], true), (["token,failedAt", "ab,"], false),
+            ([#"{"token":"ab"}"#], false), ([#"{"token":"ab","failedAt":null}"#], false),
+            ([#"{"token":"ab","reason":"Unregistered"}"#], false),
+        ] {
+            var importing = PurgeImport(format: nil, defaults: defaults)
+            var outcome = PurgeImport.Outcome.header
+            for line in lines { outcome = try importing.read(line) }
+            guard case .problem(.noTime) = outcome else {
+                Issue.record("\(lines) was taken.")
+                continue
+            }
+            #expect(importing.lacksTimes == lacksTimes, "\(lines)")
+        }
     }
 }

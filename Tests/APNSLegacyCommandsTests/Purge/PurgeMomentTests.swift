@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Glibc
 import Testing
 
 @testable import APNSLegacyCommands
@@ -29,6 +30,16 @@ struct PurgeMomentTests {
     )
     func noMoments(_ text: String) {
         #expect(PurgeMoment(text: text) == nil)
+    }
+
+    @Test("An option takes now and an age, too")
+    func arguments() throws {
+        let now = Int64(time(nil))
+        for (text, age) in [("now", 0), ("0s", 0), ("1d", 86_400)] as [(String, Int64)] {
+            let seconds = try #require(PurgeMoment(argument: text)?.seconds)
+            #expect((now - age...now - age + 60).contains(seconds), "\(text)")
+        }
+        #expect(PurgeMoment(argument: "soon") == nil && PurgeMoment(text: "now") == nil)
     }
 
     @Test("A moment is written in UTC to the second")

@@ -34,6 +34,7 @@ import Testing
         try await self.refuse(["--action", "deactivate", "--active-column", "on"], 64, ["\"on\"", "\"active\""])
         try await self.refuse(["--database", self.scene.path("none.db")], 66, ["none.db"])
         #expect(!FileManager.default.fileExists(atPath: self.scene.path("none.db")))
+        try await self.refuse(["--database", self.scene.folder], 66, ["is a folder"])
         try await self.refuse(["--purge-list", self.scene.path("none.db")], 66, ["none.db"])
         try await self.refuse(["--table", ""], 64, ["cannot be the name"])
     }
@@ -71,7 +72,7 @@ import Testing
     @Test func `an SQLite database is not overwritten`() async throws {
         let columns = ["--table", "devices", "--token-column", "token", "--registered-column", "updated_at"]
         for path in [self.scene.database, self.scene.list.path] {
-            let run = try await self.scene.run(columns + ["--sql", "ansi", "--sql-file", path])
+            let run = try await self.scene.run(columns + ["--sql", "mysql", "--sql-file", path])
             #expect(run.code == 73 && run.error.contains("is an SQLite database"), "\(run)")
         }
         #expect(try self.scene.left() == Array(1...10))
@@ -84,9 +85,35 @@ import Testing
         #expect(wrong.error.contains("it has \(ApplyScene.topic) (production)"))
         let topic = try await self.scene.apply(["--topic", "com.example.typo"])
         #expect(topic.error.contains("has nothing for com.example.typo (production)"), "\(topic)")
+        try self.scene.list.addScope(PurgeScope(topic: "com.example.other", environment: .production))
+        let alive = try await self.scene.apply(["--topic", "com.example.other"])
+        #expect(alive.code == 0 && alive.error.isEmpty, "\(alive)")
         let right = try await self.scene.apply(["--quiet"])
         #expect(right.code == 0 && right.output.isEmpty && right.error.isEmpty, "\(right)")
         #expect(try self.scene.left() == Array(4...10))
+    }
+
+    @Test(arguments: [["--sql", "ansi", "--ignore-registration"], ["--exec", "cat"]])
+    func `a list that has nothing of the kind is told for other databases too`(_ way: [String]) async throws {
+        let table = way.contains("--exec") ? [] : ["--table", "devices", "--token-column", "token"]
+        let wrong = try await self.scene.run(table + way + ["--topic", "com.example.typo", "--quiet"])
+        #expect(wrong.code == 0 && wrong.error.contains("has nothing for com.example.typo (production)"), "\(wrong)")
+        let sandbox = try await self.scene.run(table + way + ["--environment", "sandbox", "--dry-run"])
+        #expect(sandbox.code == 0 && sandbox.error.contains("it has \(ApplyScene.topic) (production)"), "\(sandbox)")
+    }
+
+    @Test func `an error leaves the file of statements as it was, and a list of none empties it`() async throws {
+        let path = self.scene.path("purge.sql")
+        let options = ["--table", "devices", "--token-column", "token", "--ignore-registration", "--sql", "ansi"]
+        try Data("old".utf8).write(to: URL(filePath: path))
+        try self.scene.record([4], topic: "b")
+        for (change, code) in [(["--table", ""], 64), ([], 64), (["--purge-list", path], 65)] as [([String], Int32)] {
+            let run = try await self.scene.run(options + ["--sql-file", path] + change)
+            #expect(run.code == code, "\(change) \(run)")
+            #expect(self.scene.read("purge.sql") == "old")
+        }
+        let none = try await self.scene.run(options + ["--sql-file", path, "--topic", "c"])
+        #expect(none.code == 0 && self.scene.read("purge.sql").isEmpty, "\(none)")
     }
 
     @Test func `a file that is no database is refused`() async throws {
@@ -153,10 +180,15 @@ import Testing
             (["--database", "x", "--registered-column", "a", "--max-fraction", "nan"], "--max-fraction"),
             (["--database", "x", "--registered-column", "a", "--batch", "0"], "--batch"),
             (["--database", "x", "--registered-column", "a", "--grace", "soon"], "--grace"),
+            (["--database", "x", "--registered-column", "a", "--grace", "1"], "s, m, h, d or w"),
             (["--database", "x", "--registered-column", "a", "--action", "deactivate"], "--active-column"),
             (["--database", "x", "--registered-column", "a", "--active-column", "b"], "--active-column"),
             (["--database", "x", "--registered-column", "a", "--topic", "a", "--topic-column", "b"], "--topic"),
+            (["--database", "x", "--registered-column", "a", "--topic", "a", "--topic", "b"], "--require-all-topics"),
+            (["--database", "x", "--registered-column", "a", "--topic", "a", "--require-all-topics"], "two or more"),
+            (["--database", "x", "--require-all-topics", "--topic-column", "b"], "--topic-column"),
             (["--sql", "ansi", "--ignore-registration", "--batch", "501"], "--batch"),
+            (["--sql", "ansi", "--registered-column", "a"], "--registered-kind"),
             (["--exec", "true", "--registered-column", "a"], "--exec"),
             (["--exec", "true", "--grace", "1d"], "--grace"),
             (["--exec", "true", "--max-fraction", "0.1"], "--max-fraction"),

@@ -97,6 +97,24 @@ import Testing
         #expect(try self.scene.left() == [2, 3])
     }
 
+    @Test func `times without a zone that decide are warned of`() async throws {
+        try self.scene.record(1...5)
+        try self.scene.makeTable([])
+        let times: [any DatabaseValueConvertible] = [
+            "2026-01-05 09:20:30", "2026-01-04", "2026-01-04 20:20:30", "2026-01-05T09:20:30Z", ApplyScene.failedAt - 9,
+        ]
+        for (index, time) in times.enumerated() {
+            try self.insert(index + 1, token: ApplyScene.token(index + 1), at: time)
+        }
+        let run = try await self.scene.apply(["--dry-run"])
+        #expect(try run.code == 0 && run.count("due") == 5 && run.count("dueByZone") == 2)
+        #expect(run.error.contains("Warning: 2 due rows registered less than 14 hours before"), "\(run)")
+        let grace = try await self.scene.apply(["--grace", "14h"])
+        #expect(try grace.count("pruned") == 0 && grace.count("grace") == 5 && grace.error.isEmpty, "\(grace)")
+        let far = try await self.scene.apply(["--grace", "13h"])
+        #expect(try far.count("pruned") == 1 && far.error.isEmpty && self.scene.left() == [1, 2, 4, 5], "\(far)")
+    }
+
     @Test func `topics are told apart by option or by column`() async throws {
         try self.scene.record([1, 2], topic: "a")
         try self.scene.record([2, 3], topic: "b")
@@ -112,6 +130,41 @@ import Testing
         #expect(try await self.scene.apply(["--environment", "sandbox", "--dry-run"]).count("due") == 1)
         let all = try await self.scene.apply(["--require-all-topics"])
         #expect(try all.code == 0 && all.count("pruned") == 1)
+        #expect(try self.scene.left() == [1, 3, 4, 5])
+    }
+
+    @Test func `topics that differ only by Unicode normalisation are told apart`() async throws {
+        let topics = ["caf\u{e9}", "cafe\u{301}"]
+        for (index, topic) in topics.enumerated() { try self.scene.record([index + 1], topic: topic) }
+        try self.scene.makeTable(1...3)
+        try self.scene.withDatabase {
+            try $0.execute(sql: "UPDATE devices SET bundle_id = ? WHERE id < 3", arguments: [topics[0]])
+        }
+        let column = try await self.scene.apply(["--topic-column", "bundle_id"])
+        #expect(try column.code == 0 && column.count("pruned") == 1 && column.count("candidates") == 2, "\(column)")
+        #expect(try self.scene.left() == [2, 3])
+        let hook = try await self.scene.run(["--exec", "cat", "--output", "json"])
+        #expect(try hook.code == 0 && hook.count("tokens") == 2, "\(hook)")
+    }
+
+    @Test func `what is to be dead in all topics takes two that the list knows`() async throws {
+        try self.scene.record([1, 2], topic: "com.store")
+        try self.scene.makeTable(1...5)
+        let alone = try await self.scene.apply(["--require-all-topics"])
+        #expect(alone.code == 64 && alone.error.contains("takes two topics"), "\(alone)")
+        try self.scene.record([1], topic: "com.ent")
+        try self.scene.list.forget(
+            [PurgeRegistration(token: ApplyScene.octets(1), registeredAt: ApplyScene.failedAt + 1)],
+            topic: "com.ent"
+        )
+        let forgotten = try await self.scene.apply(["--require-all-topics"])
+        #expect(try forgotten.code == 0 && forgotten.count("pruned") == 0 && self.scene.left().count == 5)
+        try self.scene.record([2], topic: "com.ent")
+        try self.scene.list.addScope(PurgeScope(topic: "com.old", environment: .production))
+        let named = ["--require-all-topics", "--topic", "com.store", "--topic"]
+        let unknown = try await self.scene.apply(named + ["com.emt"])
+        #expect(unknown.code == 64 && unknown.error.contains("never heard of \"com.emt\""), "\(unknown)")
+        #expect(try await self.scene.apply(named + ["com.ent"]).count("pruned") == 1)
         #expect(try self.scene.left() == [1, 3, 4, 5])
     }
 
@@ -147,6 +200,25 @@ import Testing
         #expect(try Data(contentsOf: URL(filePath: self.scene.database)) == before)
         #expect(try await self.scene.apply(["--max-fraction", "0.3"]).code == 0)
         #expect(try self.scene.left() == Array(4...10))
+    }
+
+    @Test func `rows that cannot go do not count for the brake`() async throws {
+        try self.scene.record(1...10)
+        try self.scene.makeTable(1...100)
+        try self.scene.withDatabase { try $0.execute(sql: "UPDATE devices SET active = 0 WHERE id > 10") }
+        let active = ["--max-fraction", "0.2", "--action", "deactivate", "--active-column", "active"]
+        let inactive = try await self.scene.apply(active)
+        #expect(try inactive.code == 79 && inactive.count("due") == 10 && inactive.count("candidates") == 10)
+        try self.scene.withDatabase { try $0.execute(sql: "UPDATE devices SET bundle_id = 'b' WHERE id > 10") }
+        let topic = try await self.scene.apply(["--max-fraction", "0.2", "--topic-column", "bundle_id"])
+        #expect(try topic.code == 79 && topic.count("candidates") == 10 && topic.count("dueMax") == 2)
+        for change in ["updated_at = 0", "updated_at = \(ApplyScene.failedAt - 1), token = 'none'"] {
+            try self.scene.withDatabase { try $0.execute(sql: "UPDATE devices SET \(change) WHERE id > 10") }
+            let run = try await self.scene.apply(["--max-fraction", "0.2", "--output", "text"])
+            #expect(run.code == 79 && run.output.contains("Rows that can go: 10, at most 2 at once"), "\(run)")
+            #expect(run.error.contains("10 of 10 rows that can go are due, which is 100.0 %"))
+        }
+        #expect(try self.scene.left("active = 1") == Array(1...10))
     }
 
     @Test func `a dry run counts the same and changes no octet`() async throws {
@@ -230,7 +302,11 @@ import Testing
             try $0.execute(sql: "INSERT INTO logs VALUES (2)")
         }
         let run = try await self.scene.apply()
-        #expect(try run.code == 0 && run.count("pruned") == 2 && run.count("refused") == 1)
+        #expect(try run.code == 1 && run.count("pruned") == 2 && run.count("refused") == 1)
         #expect(try run.report["refusedRows"] as? [Int] == [2] && self.scene.left() == [2] + Array(4...10))
+        let quiet = try await self.scene.apply(["--quiet"])
+        #expect(try quiet.code == 1 && quiet.count("refused") == 1)
+        #expect(quiet.error.contains("did not let 1 row go"), "\(quiet)")
+        #expect(try await self.scene.apply(["--quiet", "--dry-run"]).code == 0)
     }
 }

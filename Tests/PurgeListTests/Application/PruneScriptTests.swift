@@ -38,9 +38,10 @@ import Testing
         let expected = """
             BEGIN;
             SET LOCAL TIME ZONE 'UTC';
-            DELETE FROM "app"."devices" WHERE
+            DELETE FROM "app"."devices" WHERE "updated_at" >= TIMESTAMP '2008-01-01 00:00:00' AND (
             ("token" IN ('01010101', '03030303') AND "updated_at" < TIMESTAMP '2026-01-05 10:20:30')
-            OR ("token" = '02020202' AND "updated_at" < TIMESTAMP '2026-01-05 10:20:31');
+            OR ("token" = '02020202' AND "updated_at" < TIMESTAMP '2026-01-05 10:20:31')
+            );
             COMMIT;
 
             """
@@ -57,18 +58,21 @@ import Testing
         script.clock = .milliseconds
         let expected = """
             START TRANSACTION;
-            UPDATE `devices` SET `active` = 0 WHERE
-            (`token` = X'abababab' AND `bundle_id` = 'com.example.app' AND `updated_at` < 1767608400000);
+            UPDATE `devices` SET `active` = 0 WHERE `updated_at` >= 1199145600000 AND (
+            (`token` = X'abababab' AND `bundle_id` = 'com.example.app' AND `updated_at` < 1767608400000)
+            );
             COMMIT;
 
             """
         #expect(try self.text(script).text == expected)
         script.dialect = .postgresql
         script.literal = .upperHexadecimal
-        #expect(try self.text(script).text.contains("SET \"active\" = FALSE WHERE\n(\"token\" = 'ABABABAB'"))
+        #expect(try self.text(script).text.contains("SET \"active\" = FALSE WHERE \"updated_at\" >= 1199"))
+        #expect(try self.text(script).text.contains("(\"token\" = 'ABABABAB'"))
         script.inactiveValue = .zero
         script.literal = .blob
-        #expect(try self.text(script).text.contains("\"active\" = 0 WHERE\n(\"token\" = decode('abababab', 'hex')"))
+        #expect(try self.text(script).text.contains("\"active\" = 0 WHERE \"updated_at\" >= "))
+        #expect(try self.text(script).text.contains("AND (\n(\"token\" = decode('abababab', 'hex')"))
         script.rules.registration = .ignored
         script.literal = .base64
         #expect(try self.text(script).text.contains("(\"token\" = 'q6urqw==' AND \"bundle_id\" = 'com.example.app');"))
@@ -83,6 +87,31 @@ import Testing
         let (text, counts) = try self.text(script)
         #expect(counts.tokenCount == 25 && counts.batchCount == 3)
         #expect(text.split(separator: "\n").count { $0 == "COMMIT;" } == 3)
+    }
+
+    @Test(arguments: [PruneScript.Clock.seconds, .milliseconds])
+    func `a registration that is zero, a placeholder or of another unit keeps its row`(
+        _ clock: PruneScript.Clock
+    ) throws {
+        try self.record(1, failedAt: 1_767_608_430)
+        var script = self.script(.ansi)
+        script.clock = clock
+        let factor: Int64 = clock == .seconds ? 1 : 1000
+        let queue = try DatabaseQueue()
+        try queue.inDatabase { database in
+            try database.execute(sql: "CREATE TABLE devices (id INTEGER PRIMARY KEY, token TEXT, updated_at INTEGER)")
+            let failedAt: Int64 = 1_767_608_430
+            let kept: [Int64?] = [
+                nil, 0, -1, 1, 789_300_000, 1_199_145_599 * factor, failedAt * factor,
+                clock == .seconds ? (failedAt - 1) * 1000 : failedAt - 1,
+            ]
+            for time in kept + [1_199_145_600 * factor, (failedAt - 1) * factor] {
+                let sql = "INSERT INTO devices (token, updated_at) VALUES ('01010101', ?)"
+                try database.execute(sql: sql, arguments: [time])
+            }
+            try database.execute(sql: self.text(script).text)
+            #expect(try Int.fetchAll(database, sql: "SELECT id FROM devices ORDER BY id") == Array(1...kept.count))
+        }
     }
 
     @Test func `a topic that could end a literal is left out and counted`() throws {
@@ -116,7 +145,7 @@ import Testing
             let quoted = "\"" + name.unicodeScalars.map { $0 == "\"" ? "\"\"" : String($0) }.joined() + "\""
             let registered = "\"r" + quoted.dropFirst()
             try database.execute(sql: "CREATE TABLE \(quoted) (\(quoted) TEXT, \(registered) INTEGER)")
-            let rows = "('01010101', 5), ('01010101', 9999999999), ('02', 5)"
+            let rows = "('01010101', 1700000000), ('01010101', 9999999999), ('02', 1700000000)"
             try database.execute(sql: "INSERT INTO \(quoted) VALUES \(rows)")
             try database.execute(sql: "CREATE TABLE users (id)")
             try database.execute(sql: self.text(script).text)
@@ -125,7 +154,8 @@ import Testing
         }
         script.dialect = .mysql
         let backticks = "`" + name.unicodeScalars.map { $0 == "`" ? "``" : String($0) }.joined() + "`"
-        #expect(try self.text(script).text.contains("DELETE FROM \(backticks) WHERE\n(\(backticks) = '01010101'"))
+        #expect(try self.text(script).text.contains("DELETE FROM \(backticks) WHERE `r\(backticks.dropFirst())"))
+        #expect(try self.text(script).text.contains("(\(backticks) = '01010101'"))
     }
 
     @Test(arguments: ["", "a\u{0}b", "a\nb", "a..b", String(repeating: "x", count: 513)])
@@ -141,7 +171,7 @@ import Testing
         var script = self.script(.ansi)
         script.clock = .seconds
         #expect(throws: TokenTableError.severalTopics(["a", "b"], .production)) { try self.text(script) }
-        script.rules.topic = .everyTopic
+        script.rules.topic = .everyTopic(of: [])
         let (text, counts) = try self.text(script)
         #expect(counts.tokenCount == 1 && text.contains("(\"token\" = '01010101' AND \"updated_at\" < 1000)"))
         script.rules.topic = .one("a")

@@ -73,11 +73,23 @@ struct TokenTextTests {
         #expect(self.decode(base64.dropLast(2) + last + "=") == nil)
     }
 
-    @Test func `a BLOB is the octets, or a text of 64 digits`() {
+    @Test func `a BLOB is the octets, or a text in any spelling`() {
         let blob = self.decode(Self.token) { TokenText.decode(blob: $0, into: $1) }
         #expect(blob?.octets == Self.token && blob?.spelling == .blob)
-        let text = self.decode(Array(Self.hexadecimal.utf8)) { TokenText.decode(blob: $0, into: $1) }
-        #expect(text?.octets == Self.token && text?.spelling == .textBlob)
+        let pairs = stride(from: 0, to: 64, by: 8).map { Self.hexadecimal.dropFirst($0).prefix(8) }
+        for spelling in [
+            Self.hexadecimal, Self.hexadecimal.uppercased(), "<\(pairs.joined(separator: " "))>",
+            pairs.joined(separator: " "), Data(Self.token).base64EncodedString(), Self.hexadecimal + "\n",
+        ] {
+            let text = self.decode(Array(spelling.utf8)) { TokenText.decode(blob: $0, into: $1) }
+            #expect(text?.octets == Self.token && text?.spelling == .textBlob, "\(spelling.count)")
+        }
+        let nonsense = Array(String(repeating: "no token ", count: 5).utf8)
+        #expect(self.decode(nonsense) { TokenText.decode(blob: $0, into: $1) } == nil)
+        // As octets: short ones may be anything, and one octet that is no character tells long ones from a text.
+        for octets in [Array("0123456789abcdef0123456789abcdef".utf8), Array(Self.hexadecimal.utf8) + [0x80]] {
+            #expect(self.decode(octets) { TokenText.decode(blob: $0, into: $1) }?.octets == octets)
+        }
         #expect(self.decode([]) { TokenText.decode(blob: $0, into: $1) } == nil)
         #expect(self.decode([UInt8](repeating: 1, count: 101)) { TokenText.decode(blob: $0, into: $1) } == nil)
     }

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Glibc
+
+/// The name of a topic or source, told from others by its octets, as the file and other databases do.
+///
+/// To `String`, an "é" of one scalar and one of two are the same.
+struct PurgeName: Hashable {
+    let text: String
+
+    init(_ text: String) { self.text = text }
+
+    static func == (left: PurgeName, right: PurgeName) -> Bool {
+        // Compared for each entry that is recorded, so not one octet after the other.
+        let isSame = left.text.utf8.withContiguousStorageIfAvailable { one in
+            right.text.utf8.withContiguousStorageIfAvailable { other in
+                UnsafeRawBufferPointer(one).hasSameOctets(as: UnsafeRawBufferPointer(other))
+            }
+        }
+        return (isSame ?? nil) ?? left.text.utf8.elementsEqual(right.text.utf8)
+    }
+
+    func hash(into hasher: inout Hasher) {
+        for octet in self.text.utf8 { hasher.combine(octet) }
+        hasher.combine(UInt8.max)
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    fileprivate func hasSameOctets(as other: UnsafeRawBufferPointer) -> Bool {
+        guard self.count == other.count else { return false }
+        guard let start = self.baseAddress, let otherStart = other.baseAddress else { return true }
+        return memcmp(start, otherStart, self.count) == 0
+    }
+}

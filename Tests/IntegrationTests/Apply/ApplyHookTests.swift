@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import PurgeList
+import Testing
+
+/// Goal: a hook ends with the program that runs it, and no two hooks work on one list at a time.
+@Suite(.timeLimit(.minutes(2))) struct ApplyHookTests {
+    let scene: ApplyScene
+
+    init() throws {
+        self.scene = try ApplyScene()
+        try self.scene.record(1...25)
+    }
+
+    /// A hook that writes its number to a file in its second batch, and then goes on for long.
+    private func hook(_ first: String = "") -> String {
+        let (count, pid) = (self.scene.path("count"), self.scene.path("pid"))
+        return first + "echo x >> '\(count)'; test $(wc -l < '\(count)') -lt 2 && exit 0; echo $$ > '\(pid)'; "
+            + "while :; do sleep 0.1; done"
+    }
+
+    /// Starts the program, and waits until the hook is in its second batch.
+    private func start(_ hook: String) async throws -> (program: Child, hook: pid_t) {
+        let streams = Child.Streams(output: self.scene.path("out"), error: self.scene.path("err"))
+        let options = ["--purge-list", self.scene.list.path, "--exec", hook, "--batch", "10"]
+        let child = try Child(["purge", "apply"] + options, streams)
+        for _ in 0..<1000 where !self.scene.read("pid").hasSuffix("\n") && !child.hasEnded {
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        return (child, try #require(pid_t(self.scene.read("pid").dropLast()), "\(self.scene.read("err"))"))
+    }
+
+    @Test(arguments: [SIGTERM, SIGINT, SIGHUP])
+    func `a signal ends the hook, and the batch is named`(_ signal: CInt) async throws {
+        let (program, hook) = try await self.start(self.hook())
+        program.send(signal)
+        let ending = try await program.end()
+        let error = self.scene.read("err")
+        #expect(ending.code == 75 && error.contains("Signal \(signal) stopped the command in batch 2"), "\(error)")
+        #expect(error.contains("tokens 11 to 20"))
+        #expect(self.scene.read("out").contains("10 tokens handed over in 1 batch"))
+        #expect(kill(hook, 0) != 0 && errno == ESRCH)
+    }
+
+    @Test func `a second signal ends a hook that does not mind the first`() async throws {
+        let (program, hook) = try await self.start(self.hook("trap '' TERM INT; "))
+        program.send(SIGTERM)
+        program.send(SIGINT)
+        let ending = try await program.end()
+        #expect(ending.code == 75 && ending.seconds < 25, "\(ending) \(self.scene.read("err"))")
+        #expect(kill(hook, 0) != 0 && errno == ESRCH)
+    }
+
+    @Test func `a second run is sent away while the first or its hook is at work`() async throws {
+        let (program, hook) = try await self.start(self.hook())
+        let second = try await self.scene.run(["--exec", "cat"])
+        #expect(second.code == 75 && second.error.contains("(process \(program.pid))"), "\(second)")
+        #expect(try await self.scene.run(["--exec", "cat", "--dry-run"]).code == 0)
+        // The hook outlives a program that is killed, and keeps others away.
+        program.send(SIGKILL)
+        _ = try await program.end()
+        let third = try await self.scene.run(["--exec", "cat"])
+        #expect(third.code == 75 && third.error.contains("still at work"), "\(third)")
+        kill(-hook, SIGKILL)
+        let deadline = ContinuousClock.now + .seconds(10)
+        var last = try await self.scene.run(["--exec", "cat", "--quiet"])
+        while last.code == 75, ContinuousClock.now < deadline {
+            last = try await self.scene.run(["--exec", "cat", "--quiet"])
+        }
+        #expect(last.code == 0, "\(last)")
+    }
+}
