@@ -163,9 +163,7 @@ public struct FeedbackDrain: Sendable {
 
 extension FeedbackOutcome {
     fileprivate mutating func add(_ result: SpoolImport.Result) {
-        self.change.addedCount += result.change.addedCount
-        self.change.updatedCount += result.change.updatedCount
-        self.change.unchangedCount += result.change.unchangedCount
+        self.change += result.change
         self.leftovers += result.leftovers
     }
 }

@@ -96,9 +96,7 @@ final class SpoolImport: Sendable {
         let change = try self.list.record(tuples)
         state.cursor = tuples.cursor
         state.result.tupleCount = tuples.cursor.tupleCount
-        state.result.change.addedCount += change.addedCount
-        state.result.change.updatedCount += change.updatedCount
-        state.result.change.unchangedCount += change.unchangedCount
+        state.result.change += change
     }
 
     private func setAside(
@@ -133,9 +131,7 @@ extension SpoolImport {
             try segment.finish(at: try SpoolFile(path: path, O_RDONLY).octetCount(), isFromEarlier: true)
             let result = segment.result
             sum.tupleCount += result.tupleCount
-            sum.change.addedCount += result.change.addedCount
-            sum.change.updatedCount += result.change.updatedCount
-            sum.change.unchangedCount += result.change.unchangedCount
+            sum.change += result.change
             sum.leftovers += result.leftovers
         }
         return sum

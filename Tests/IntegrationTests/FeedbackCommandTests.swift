@@ -38,6 +38,21 @@ import Testing
         }
     }
 
+    @Test func `the line names those that were registered since, so that its numbers add up`() async throws {
+        let (scene, store) = (self.scene, try self.store(3))
+        try await SendScene.withFeedback(store) { port in
+            #expect(try await scene.run(scene.feedback(port)).ending.code == 0)
+            let forgetting = try await scene.run([
+                "purge", "forget", "--purge-list", scene.purgeList, "--topic", SendScene.topic, "--token",
+                SendScene.token(1), "--registered-at", "1700000000",
+            ])
+            #expect(forgetting.ending.code == 0, "\(forgetting.error)")
+            store.add(try (0..<3).map { try SendScene.tuple($0) })
+            let run = try await scene.run(scene.feedback(port))
+            #expect(run.error.contains(": 3 dead tokens, 0 new, 0 with a newer time, 2 known, 1 registered since\n"))
+        }
+    }
+
     @Test(arguments: ["text", "csv", "jsonl"]) func `it prints what was read`(_ format: String) async throws {
         let (scene, store) = (self.scene, try self.store(3))
         try await SendScene.withFeedback(store) { port in

@@ -127,6 +127,9 @@ struct FeedbackRun {
             parts.append("\(SendSummary.grouped(UInt64(change.addedCount))) new")
             parts.append("\(SendSummary.grouped(UInt64(change.updatedCount))) with a newer time")
             parts.append("\(SendSummary.grouped(UInt64(change.unchangedCount))) known")
+            if change.supersededCount > 0 {
+                parts.append("\(SendSummary.grouped(UInt64(change.supersededCount))) registered since")
+            }
         }
         switch outcome.ending?.cause {
         case .closed, .malformed, .failed, nil: break
