@@ -163,6 +163,7 @@ public struct FeedbackDrain: Sendable {
 
 extension FeedbackOutcome {
     fileprivate mutating func add(_ result: SpoolImport.Result) {
+        self.futureTupleCount += result.futureTupleCount
         self.change += result.change
         self.leftovers += result.leftovers
     }

@@ -16,10 +16,15 @@ final class SpoolFile: Sendable {
 
     deinit { close(self.descriptor) }
 
-    func octetCount() throws(SpoolError) -> Int {
+    func octetCount() throws(SpoolError) -> Int { Int(try self.status().st_size) }
+
+    /// When it was written last, in seconds since 1970.
+    func modifiedAt() throws(SpoolError) -> Int64 { Int64(try self.status().st_mtim.tv_sec) }
+
+    private func status() throws(SpoolError) -> stat {
         var status = stat()
         guard fstat(self.descriptor, &status) == 0 else { throw SpoolError.current("read", self.path) }
-        return Int(status.st_size)
+        return status
     }
 
     /// Writes all octets at the file's position.

@@ -10,6 +10,7 @@ import PurgeList
 final class SpoolImport: Sendable {
     struct Result: Sendable {
         var tupleCount: UInt64 = 0
+        var futureTupleCount: UInt64 = 0
         var change = PurgeChange()
         var leftovers: [SpoolLeftover] = []
     }
@@ -23,6 +24,8 @@ final class SpoolImport: Sendable {
     private let path: String
     private let list: PurgeList
     private let now: Int64
+    /// By when its octets had been read; `nil` while they are.
+    private let readBy: Int64?
     private let sink: (any FeedbackSink)?
     private let state = NIOLockedValueBox(State())
 
@@ -31,12 +34,14 @@ final class SpoolImport: Sendable {
         of spool: FeedbackSpool,
         into list: PurgeList,
         now: Int64,
+        readBy: Int64? = nil,
         sink: (any FeedbackSink)?
     ) {
         self.path = path
         self.spool = spool
         self.list = list
         self.now = now
+        self.readBy = readBy
         self.sink = sink
     }
 
@@ -52,7 +57,7 @@ final class SpoolImport: Sendable {
                 }
                 state.cursor = SpoolCursor(reader, now: self.now, sink: self.sink)
             }
-            state.cursor?.extend(to: octetCount)
+            state.cursor?.extend(to: octetCount, readBy: self.readBy ?? Int64(time(nil)))
             try self.record(&state)
         }
     }
@@ -96,6 +101,7 @@ final class SpoolImport: Sendable {
         let change = try self.list.record(tuples)
         state.cursor = tuples.cursor
         state.result.tupleCount = tuples.cursor.tupleCount
+        state.result.futureTupleCount = tuples.cursor.futureTupleCount
         state.result.change += change
     }
 
@@ -123,14 +129,19 @@ extension SpoolImport {
     ) throws -> Result {
         var sum = Result()
         for path in try spool.segments(scope) {
-            if let leftover = try self.check(path, spool) {
+            let (startedAt, leftover) = try self.check(path, spool)
+            if let leftover {
                 sum.leftovers.append(leftover)
                 continue
             }
-            let segment = SpoolImport(path, of: spool, into: list, now: now, sink: sink)
-            try segment.finish(at: try SpoolFile(path: path, O_RDONLY).octetCount(), isFromEarlier: true)
+            let file = try SpoolFile(path: path, O_RDONLY)
+            // The last octets came when the file was changed last.
+            let readBy = min(now, max(startedAt, try file.modifiedAt()))
+            let segment = SpoolImport(path, of: spool, into: list, now: now, readBy: readBy, sink: sink)
+            try segment.finish(at: try file.octetCount(), isFromEarlier: true)
             let result = segment.result
             sum.tupleCount += result.tupleCount
+            sum.futureTupleCount += result.futureTupleCount
             sum.change += result.change
             sum.leftovers += result.leftovers
         }
@@ -138,11 +149,17 @@ extension SpoolImport {
     }
 
     /// Reads a segment through, so that nothing of a damaged one goes to the list.
-    private static func check(_ path: String, _ spool: FeedbackSpool) throws -> SpoolLeftover? {
+    ///
+    /// - Returns: when its connection began, and what is damaged.
+    private static func check(
+        _ path: String,
+        _ spool: FeedbackSpool
+    ) throws -> (startedAt: Int64, leftover: SpoolLeftover?) {
         let (opened, unreadable) = try SpoolReader.open(path: path)
-        func aside(_ detail: String) throws -> SpoolLeftover {
+        let startedAt = opened?.header.startedAt ?? 0
+        func aside(_ detail: String) throws -> (Int64, SpoolLeftover?) {
             let path = try spool.setAside(path, as: .damaged)
-            return SpoolLeftover(kind: .damaged, path: path, isFromEarlier: true, detail: detail)
+            return (startedAt, SpoolLeftover(kind: .damaged, path: path, isFromEarlier: true, detail: detail))
         }
         switch unreadable {
         case .newerVersion(let version):
@@ -150,11 +167,11 @@ extension SpoolImport {
         case .damaged: return try aside("its header")
         case .empty, nil: break
         }
-        guard var reader = opened else { return nil }
+        guard var reader = opened else { return (startedAt, nil) }
         while true {
             switch try reader.next() {
             case .octets: continue
-            case .end, .torn: return nil
+            case .end, .torn: return (startedAt, nil)
             case .damaged(let offset): return try aside("at octet \(offset) of the file")
             }
         }

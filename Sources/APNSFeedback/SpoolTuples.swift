@@ -29,6 +29,11 @@ struct SpoolCursor: Sendable {
 
     private(set) var ending: Ending?
     private(set) var tupleCount: UInt64 = 0
+    /// Tuples whose time was not believed.
+    private(set) var futureTupleCount: UInt64 = 0
+
+    /// By when the octets had been read. A failure that is said to be later would outweigh each registration to come.
+    private var readBy: Int64
 
     /// - Parameters:
     ///   - reader: the segment.
@@ -37,12 +42,14 @@ struct SpoolCursor: Sendable {
     init(_ reader: SpoolReader, now: Int64, sink: (any FeedbackSink)?) {
         self.reader = reader
         self.now = now
+        self.readBy = now
         self.sink = sink
     }
 
-    /// Goes on behind where it was drained, as far as this.
-    mutating func extend(to octetCount: Int) {
+    /// Goes on behind where it was drained, as far as this, with octets that had been read by then.
+    mutating func extend(to octetCount: Int, readBy: Int64) {
         self.reader.limit(to: octetCount)
+        self.readBy = readBy
         if case .drained = self.ending { self.ending = nil }
     }
 
@@ -67,11 +74,12 @@ struct SpoolCursor: Sendable {
 
     private mutating func take(_ tokenOctetCount: Int) -> PurgeEntry? {
         let token = self.index + Self.headerOctetCount
+        let time = Int64(SpoolFormat.number(self.octets[self.index...]))
         let entry = PurgeEntry(
             topic: self.reader.header.scope.topic,
             environment: self.reader.header.scope.environment,
             token: Array(self.octets[token..<token + tokenOctetCount]),
-            failedAt: Int64(SpoolFormat.number(self.octets[self.index...])),
+            failedAt: min(time, self.readBy),
             firstSeen: self.now,
             source: "feedback"
         )
@@ -84,6 +92,7 @@ struct SpoolCursor: Sendable {
         self.index = token + tokenOctetCount
         self.offset += UInt64(Self.headerOctetCount + tokenOctetCount)
         self.tupleCount += 1
+        if time > self.readBy { self.futureTupleCount += 1 }
         return entry
     }
 

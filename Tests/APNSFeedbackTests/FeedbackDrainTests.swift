@@ -34,6 +34,17 @@ import Testing
         #expect(again.failure == nil && again.tupleCount == 0 && again.ending?.cause == .closed)
     }
 
+    @Test func `a failure in the future is taken for one at this moment, and counted`() async throws {
+        let future = FeedbackTuple(failedAt: .max, token: try DeviceToken(octets: [1, 2, 3]))
+        let before = Int64(Date().timeIntervalSince1970)
+        let outcome = try await self.folder.drain(MemoryStore([try Fixture.tuple(9), future]))
+        let after = Int64(Date().timeIntervalSince1970)
+        #expect(outcome.failure == nil && outcome.tupleCount == 2 && outcome.futureTupleCount == 1)
+        var failures: [Int64] = []
+        try self.folder.list.entries { failures.append($0.failedAt) }
+        #expect(failures.contains(1_600_000_009) && failures.contains { (before...after).contains($0) })
+    }
+
     @Test func `silence ends a drain from a service that stays open`() async throws {
         let tuples = try Fixture.tuples(100)
         let store = MemoryStore(tuples)

@@ -23,8 +23,11 @@ import Testing
         return segment.path
     }
 
-    func replay() throws -> SpoolImport.Result {
-        try SpoolImport.replay(Fixture.scope, of: self.folder.spool, into: self.folder.list, now: 5, sink: nil)
+    /// After all times of the fixtures, and of their files.
+    static let now: Int64 = 4_000_000_000
+
+    func replay(now: Int64 = Self.now) throws -> SpoolImport.Result {
+        try SpoolImport.replay(Fixture.scope, of: self.folder.spool, into: self.folder.list, now: now, sink: nil)
     }
 
     static func octets(_ range: Range<Int>) throws -> [UInt8] { try range.flatMap { try Fixture.tuple($0).octets } }
@@ -61,7 +64,7 @@ import Testing
                 Fixture.scope,
                 of: folder.spool,
                 into: folder.list,
-                now: 5,
+                now: Self.now,
                 sink: nil
             )
             var expected = 0
@@ -89,7 +92,7 @@ import Testing
             let name = Fixture.scope.fileStem + ".1-1-0.spool"
             try changed.write(to: URL(filePath: folder.spool.folder + "/" + name))
             let run = Result {
-                try SpoolImport.replay(Fixture.scope, of: folder.spool, into: folder.list, now: 5, sink: nil)
+                try SpoolImport.replay(Fixture.scope, of: folder.spool, into: folder.list, now: Self.now, sink: nil)
             }
             let endMark = whole.count - SpoolFormat.recordHeaderOctetCount
             switch run {
@@ -106,6 +109,23 @@ import Testing
             }
             #expect(try folder.tokens().isEmpty, "octet \(index)")
         }
+    }
+
+    /// Where the file was not touched since; a clock that was set back, or a copy, must not make it later than now, and
+    /// a file without its time not earlier than its connection.
+    @Test(arguments: [
+        (1_750_000_000, 1_750_000_000), (0, 1_700_000_000), (1_950_000_000, 1_800_000_000),
+    ] as [(written: Int, believed: Int64)])
+    func `a failure in the future is taken for one at the time of reading`(written: Int, believed: Int64) throws {
+        let token = try DeviceToken(octets: [1, 2, 3])
+        let path = try self.segment([FeedbackTuple(failedAt: .max, token: token).octets + (try Self.octets(0..<1))])
+        var times = [timespec(tv_sec: written, tv_nsec: 0), timespec(tv_sec: written, tv_nsec: 0)]
+        try #require(utimensat(AT_FDCWD, path, &times, 0) == 0)
+        let result = try self.replay(now: 1_800_000_000)
+        #expect(result.tupleCount == 2 && result.futureTupleCount == 1)
+        var failures: Set<Int64> = []
+        try self.folder.list.entries { failures.insert($0.failedAt) }
+        #expect(failures == [believed, 1_600_000_000])
     }
 
     @Test func `zeros behind a segment are a tail that the power cut off`() throws {

@@ -38,6 +38,21 @@ import Testing
         }
     }
 
+    @Test func `a failure in the future does not outweigh a registration after the drain`() async throws {
+        let (scene, store) = (self.scene, ForgetfulStore())
+        store.add([FeedbackTuple(failedAt: .max, token: try DeviceToken(SendScene.token(1)))])
+        try await SendScene.withFeedback(store) { port in
+            let run = try await scene.run(scene.feedback(port))
+            #expect(run.ending.code == 0 && run.error.contains("1 with a time in the future"), "\(run.error)")
+            let forgetting = try await scene.run([
+                "purge", "forget", "--purge-list", scene.purgeList, "--token", SendScene.token(1), "--registered-at",
+                "\(Int(Date().timeIntervalSince1970) + 1)",
+            ])
+            #expect(forgetting.ending.code == 0)
+            #expect(try scene.purged().isEmpty, "\(forgetting)")
+        }
+    }
+
     @Test func `the line names those that were registered since, so that its numbers add up`() async throws {
         let (scene, store) = (self.scene, try self.store(3))
         try await SendScene.withFeedback(store) { port in

@@ -131,6 +131,9 @@ struct FeedbackRun {
                 parts.append("\(SendSummary.grouped(UInt64(change.supersededCount))) registered since")
             }
         }
+        if outcome.futureTupleCount > 0 {
+            parts.append("\(SendSummary.grouped(outcome.futureTupleCount)) with a time in the future, taken as now")
+        }
         switch outcome.ending?.cause {
         case .closed, .malformed, .failed, nil: break
         case .silence: parts.append("the service went silent and did not close")
