@@ -33,4 +33,10 @@ public struct FeedbackOutcome: Sendable {
     ///
     /// - Parameter scope: the app and environment.
     public init(scope: PurgeScope) { self.scope = scope }
+
+    /// The outcome of a drain that had no turn.
+    init(stopped scope: PurgeScope) {
+        self.scope = scope
+        self.failure = .stopped
+    }
 }

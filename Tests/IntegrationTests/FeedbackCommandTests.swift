@@ -218,6 +218,23 @@ import Testing
         }
     }
 
+    @Test func `75 names the certificates that had no turn when it was told to end`() async throws {
+        let (scene, store) = (self.scene, try self.store(3))
+        try scene.write("other.pem", try SendScene.authority.get().issueClient(topic: "com.example.other").pem)
+        try await SendScene.withFeedback(store, { $0.closesBehindList = false }) { port in
+            let streams = Child.Streams(error: scene.path("error"))
+            let more = ["--certificate", scene.path("other.pem"), "--silence", "1s"]
+            let child = try Child(scene.feedback(port, more), streams)
+            for await _ in store.opened { break }
+            child.send(SIGTERM)
+            let ending = try await child.end()
+            let said = scene.read("error")
+            #expect(ending.code == 75 && store.taken.count == 1, "\(ending) \(said)")
+            #expect(said.contains("com.example.app (production): 3 dead tokens"), "\(said)")
+            #expect(said.contains("com.example.other (production): Stopped before the service was asked."), "\(said)")
+        }
+    }
+
     @Test func `a daemon drains, keeps the time of the next drain, and ends with 0 when told to`() async throws {
         let (scene, store) = (self.scene, try self.store(3))
         try await SendScene.withFeedback(store) { port in
