@@ -62,6 +62,8 @@ public struct FeedbackDrain: Sendable {
     public func run() async -> FeedbackOutcome {
         var outcome = FeedbackOutcome(scope: self.configuration.scope)
         do {
+            // What the list would refuse is not read.
+            try self.configuration.scope.check()
             let lock = try self.spool.lock(self.configuration.scope)
             defer { withExtendedLifetime(lock) {} }
             try await self.replay(&outcome)

@@ -20,6 +20,9 @@ struct SpoolCursor: Sendable {
 
     private static let headerOctetCount = 6
 
+    /// Who said that a token is dead.
+    static let source = "feedback"
+
     private var reader: SpoolReader
     private let now: Int64
     private let sink: (any FeedbackSink)?
@@ -81,7 +84,7 @@ struct SpoolCursor: Sendable {
             token: Array(self.octets[token..<token + tokenOctetCount]),
             failedAt: min(time, self.readBy),
             firstSeen: self.now,
-            source: "feedback"
+            source: Self.source
         )
         do {
             try self.sink?.take(entry)

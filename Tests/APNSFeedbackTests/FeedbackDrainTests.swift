@@ -145,6 +145,17 @@ import Testing
         #expect(outcome.tupleCount == 0 && store.openedCount == 0)
     }
 
+    @Test(arguments: ["", String(repeating: "x", count: 256), "com.example\n.app"])
+    func `a topic that the list would refuse is told before the service is asked`(_ topic: String) async throws {
+        let store = MemoryStore(try Fixture.tuples(5))
+        let outcome = try await self.folder.drain(store) { $0.scope.topic = topic }
+        guard case .purgeList = outcome.failure else {
+            Issue.record("\(String(describing: outcome.failure))")
+            return
+        }
+        #expect(store.openedCount == 0 && self.folder.files.isEmpty)
+    }
+
     @Test func `a port where nobody listens is unavailable`() async throws {
         let outcome = try await self.folder.drain(port: 1)
         guard case .unavailable = outcome.failure else {

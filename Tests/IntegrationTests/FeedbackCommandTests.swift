@@ -136,6 +136,22 @@ import Testing
         }
     }
 
+    @Test func `64 says that a topic cannot be one, before the service is asked`() async throws {
+        let (scene, store) = (self.scene, try self.store(3))
+        // It names no topic, so any would do.
+        try scene.write("nameless.pem", try SendScene.authority.get().issueServer().pem)
+        try await SendScene.withFeedback(store) { port in
+            for topic in ["", String(repeating: "x", count: 256), "a\nb"] {
+                let run = try await scene.run([
+                    "feedback", "--host", "localhost", "--port", "\(port)", "--trust", scene.path("ca.pem"),
+                    "--certificate", scene.path("nameless.pem"), "--purge-list", scene.purgeList, "--topic", topic,
+                ])
+                #expect(run.ending.code == 64 && run.error.contains("The service was not asked."), "\(run.error)")
+            }
+            #expect(store.taken.isEmpty && scene.spooled().isEmpty)
+        }
+    }
+
     @Test func `errors name the option that mends them, and a file once`() async throws {
         let (scene, store) = (self.scene, try self.store(3))
         let provider = try SendScene.authority.get().issueClient(topic: "com.example.app")
