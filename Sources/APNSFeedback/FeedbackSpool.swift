@@ -108,7 +108,8 @@ public struct SpoolLeftover: Hashable, Sendable {
     public enum Kind: String, Hashable, Sendable {
         /// The octets of one tuple whose rest did not come.
         case partial
-        /// A segment whose last record was cut short by a crash; what was before it is on the list.
+        /// A segment whose last record was cut short by a crash; what was before it is on the list, and of it the
+        /// whole tuples up to the first without a time that can be.
         case torn
         /// A segment in which there is no tuple where one should begin; what was before it is on the list.
         case malformed
@@ -133,8 +134,8 @@ extension SpoolLeftover: CustomStringConvertible {
         case .partial:
             "A tuple came without its end; its \(self.detail) octets are kept in \(self.path)."
         case .torn:
-            "A crash cut the last record of a segment short. What was before it is on the list; the segment is kept "
-                + "as \(self.path)."
+            "A crash cut the last record of a segment short. On the list is what was before it, and of it so many whole "
+                + "tuples: \(self.detail). What else there is of it is nowhere but in \(self.path)."
         case .malformed:
             "\(self.detail) Is the other end a feedback service? What was before is on the list; "
                 + "all that was read is kept as \(self.path)."

@@ -83,7 +83,7 @@ final class SpoolImport: Sendable {
                     )
                 }
                 try self.spool.acknowledge(self.path)
-            case .torn: try self.setAside(.torn, "", isFromEarlier, &state)
+            case .torn(let count): try self.setAside(.torn, "\(count)", isFromEarlier, &state)
             case .damaged(let offset): try self.setAside(.damaged, "at octet \(offset)", isFromEarlier, &state)
             case .malformed(let offset, let count):
                 let detail =

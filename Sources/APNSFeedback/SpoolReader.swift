@@ -9,7 +9,8 @@ struct SpoolReader: Sendable {
         case octets([UInt8])
         /// Nothing more is in the segment, or nothing more may be read yet.
         case end
-        /// The last record was cut short by a crash while it was written; `octets` is what there is of it.
+        /// The last record was not finished when a crash came. `octets` is what there is of it where its end is not
+        /// there; where all of it is there and does not agree with its checksum, nothing.
         case torn(octets: [UInt8])
         /// At this offset the file is damaged.
         case damaged(offset: Int)
@@ -85,7 +86,7 @@ struct SpoolReader: Sendable {
         else {
             // Only the last record may be as it is because it was never finished.
             let isLast = end == self.fileOctetCount
-            return try self.fault(isLast && count > 0 ? .torn(octets: octets) : .damaged(offset: self.offset))
+            return try self.fault(isLast && count > 0 ? .torn(octets: []) : .damaged(offset: self.offset))
         }
         if count == 0 {
             guard end == self.fileOctetCount else { return .damaged(offset: end) }

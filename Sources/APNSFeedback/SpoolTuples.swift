@@ -9,7 +9,8 @@ struct SpoolCursor: Sendable {
     enum Ending: Sendable {
         /// Nothing more may be read yet, or the segment is at its end.
         case drained
-        case torn
+        /// The last record was not finished; so many tuples of it are among the others.
+        case torn(tupleCount: UInt64)
         case damaged(offset: Int)
         /// At this offset, counted from 0 over all octets of the service, there is no tuple.
         case malformed(offset: UInt64, tokenOctetCount: Int)
@@ -20,6 +21,12 @@ struct SpoolCursor: Sendable {
 
     private static let headerOctetCount = 6
 
+    /// Before this day of the year 2008 no token was dead, for there was no service.
+    private static let firstTime: Int64 = 1_199_145_600
+
+    /// How far the service's clock may be ahead of ours, in seconds.
+    private static let clockSecondsMax: Int64 = 86_400
+
     /// Who said that a token is dead.
     static let source = "feedback"
 
@@ -29,6 +36,9 @@ struct SpoolCursor: Sendable {
     private var octets: [UInt8] = []
     private var index = 0
     private var offset: UInt64 = 0
+
+    /// Where the octets of an unfinished record are read: how many tuples came before them.
+    private var tornAt: UInt64?
 
     private(set) var ending: Ending?
     private(set) var tupleCount: UInt64 = 0
@@ -66,13 +76,31 @@ struct SpoolCursor: Sendable {
             if left >= Self.headerOctetCount {
                 let tokenOctetCount = Int(self.octets[self.index + 4]) << 8 | Int(self.octets[self.index + 5])
                 guard (1...WireLimits.tokenOctetCountMax).contains(tokenOctetCount) else {
-                    self.ending = .malformed(offset: self.offset, tokenOctetCount: tokenOctetCount)
+                    self.ending =
+                        self.tornEnding ?? .malformed(offset: self.offset, tokenOctetCount: tokenOctetCount)
                     return nil
                 }
-                if left >= Self.headerOctetCount + tokenOctetCount { return self.take(tokenOctetCount) }
+                if left >= Self.headerOctetCount + tokenOctetCount {
+                    if self.tornAt != nil, !self.isPlausible {
+                        self.ending = self.tornEnding
+                        return nil
+                    }
+                    return self.take(tokenOctetCount)
+                }
             }
-            guard self.refill() else { return nil }
+            guard self.tornAt == nil, self.refill() else {
+                self.ending = self.ending ?? self.tornEnding
+                return nil
+            }
         }
+    }
+
+    private var tornEnding: Ending? { self.tornAt.map { .torn(tupleCount: self.tupleCount - $0) } }
+
+    /// Whether the next tuple may be believed without a checksum: after a power failure there may be anything.
+    private var isPlausible: Bool {
+        let time = Int64(SpoolFormat.number(self.octets[self.index...]))
+        return time >= Self.firstTime && time <= self.readBy + Self.clockSecondsMax
     }
 
     private mutating func take(_ tokenOctetCount: Int) -> PurgeEntry? {
@@ -107,7 +135,12 @@ struct SpoolCursor: Sendable {
                 self.index = 0
                 return true
             case .end: self.ending = .drained
-            case .torn: self.ending = .torn
+            case .torn(let octets):
+                // These came from the service and are nowhere else.
+                self.octets = self.partial + octets
+                self.index = 0
+                self.tornAt = self.tupleCount
+                return true
             case .damaged(let offset): self.ending = .damaged(offset: offset)
             }
         } catch {

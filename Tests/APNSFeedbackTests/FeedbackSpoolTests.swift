@@ -46,11 +46,12 @@ import Testing
         #expect(try self.replay().tupleCount == 0)
     }
 
-    /// Goal: a process that is killed at any octet of an append loses no record that was whole.
+    /// Goal: a process that is killed at any octet of an append loses no tuple that was whole.
     ///
     /// Method: cut the file at every length.
-    @Test func `a segment that was cut short at any octet gives all whole records`() throws {
-        let portions = try [Self.octets(0..<3), Self.octets(3..<5), Self.octets(5..<6)]
+    @Test func `a segment that was cut short at any octet gives all whole tuples`() throws {
+        let tuples = [0..<3, 3..<5, 5..<6]
+        let portions = try tuples.map { try Self.octets($0) }
         let path = try self.segment(portions)
         let whole = try #require(FileManager.default.contents(atPath: path))
         try FileManager.default.removeItem(atPath: path)
@@ -69,9 +70,12 @@ import Testing
             )
             var expected = 0
             var end = headerOctetCount
-            for (portion, tuples) in zip(portions, [3, 2, 1]) {
-                end += SpoolFormat.recordHeaderOctetCount + portion.count
-                if count >= end { expected += tuples }
+            for range in tuples {
+                end += SpoolFormat.recordHeaderOctetCount
+                for number in range {
+                    end += try Fixture.tuple(number).octets.count
+                    if count >= end { expected += 1 }
+                }
             }
             #expect(result.tupleCount == UInt64(expected), "cut at \(count) of \(whole.count)")
             #expect(!result.leftovers.contains { $0.kind == .damaged }, "cut at \(count): \(result.leftovers)")
@@ -126,6 +130,42 @@ import Testing
         var failures: Set<Int64> = []
         try self.folder.list.entries { failures.insert($0.failedAt) }
         #expect(failures == [believed, 1_600_000_000])
+    }
+
+    @Test func `of a record that was cut short, tuples are taken up to the first whose time cannot be`() throws {
+        let token = try DeviceToken(octets: [1, 2, 3])
+        let impossible = [0, 1_199_145_599, 1_900_000_000].map { FeedbackTuple(failedAt: $0, token: token).octets }
+        for octets in impossible {
+            let folder = try FeedbackFolder()
+            let record = try Self.octets(2..<4) + octets + Self.octets(4..<5) + [0]
+            let path = try self.segment([try Self.octets(0..<2), record], isFinished: false)
+            let whole = try #require(FileManager.default.contents(atPath: path))
+            try FileManager.default.removeItem(atPath: path)
+            let name = Fixture.scope.fileStem + ".1-1-0.spool"
+            try whole.dropLast().write(to: URL(filePath: folder.spool.folder + "/" + name))
+            let result = try SpoolImport.replay(
+                Fixture.scope,
+                of: folder.spool,
+                into: folder.list,
+                now: 1_800_000_000,
+                sink: nil
+            )
+            #expect(result.tupleCount == 4 && result.leftovers.map(\.kind) == [.torn])
+            #expect(try folder.tokens() == Set((0..<4).map { try Fixture.tuple($0).token.octets }))
+            let leftover = try #require(result.leftovers.first)
+            #expect("\(leftover)".contains("whole tuples: 2.") && leftover.path.hasSuffix(".torn"))
+            #expect(FileManager.default.contents(atPath: leftover.path) == whole.dropLast())
+        }
+    }
+
+    @Test func `a last record that does not agree with its checksum is not believed`() throws {
+        let path = try self.segment([try Self.octets(0..<2), try Self.octets(2..<4)], isFinished: false)
+        var octets = try #require(FileManager.default.contents(atPath: path))
+        octets[octets.count - 1] ^= 1
+        try octets.write(to: URL(filePath: path))
+        let result = try self.replay()
+        #expect(result.tupleCount == 2 && result.leftovers.map(\.kind) == [.torn])
+        #expect(FileManager.default.contents(atPath: result.leftovers.first?.path ?? "") == octets)
     }
 
     @Test func `zeros behind a segment are a tail that the power cut off`() throws {
