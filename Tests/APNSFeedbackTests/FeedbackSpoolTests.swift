@@ -158,6 +158,16 @@ import Testing
         }
     }
 
+    @Test func `zeros in a token of a record that was cut short are not its end`() throws {
+        let token = try DeviceToken(octets: [UInt8](repeating: 0, count: 100))
+        let zeros = FeedbackTuple(failedAt: 1_600_000_000, token: token).octets
+        let path = try self.segment([try Self.octets(0..<2), try Self.octets(2..<3) + zeros], isFinished: false)
+        let whole = try #require(FileManager.default.contents(atPath: path))
+        try whole.dropLast(10).write(to: URL(filePath: path))
+        let result = try self.replay()
+        #expect(result.tupleCount == 3 && result.leftovers.map(\.kind) == [.torn], "\(result.leftovers)")
+    }
+
     @Test func `a last record that does not agree with its checksum is not believed`() throws {
         let path = try self.segment([try Self.octets(0..<2), try Self.octets(2..<4)], isFinished: false)
         var octets = try #require(FileManager.default.contents(atPath: path))
