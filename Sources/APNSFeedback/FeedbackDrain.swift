@@ -104,13 +104,23 @@ public struct FeedbackDrain: Sendable {
             startedAt: Int64(time(nil))
         )
         let intake = SpoolIntake(self.spool, header, into: self.list, sink: self.sink)
-        let ending = try await self.connect(intake)
+        try await self.block { try intake.begin() }
+        let ending: FeedbackHandler.Ending
+        do { ending = try await self.connect(intake) } catch {
+            try? await self.block { try intake.finish() }
+            throw error
+        }
         outcome.ending = ending.ending
         var failure = ending.spoolFailure ?? ending.importFailure
         do {
-            if ending.importFailure == nil { try await self.block { try intake.finish() } }
+            if ending.importFailure == nil || intake.unspooledOctetCount > 0 {
+                try await self.block { try intake.finish() }
+            }
         } catch {
-            failure = failure ?? error
+            let lostOctetCount = intake.unspooledOctetCount
+            failure =
+                lostOctetCount > 0
+                ? FeedbackError.lost(octetCount: lostOctetCount, underlying: error) : failure ?? error
         }
         let result = intake.result
         outcome.tupleCount = result.tupleCount

@@ -137,12 +137,12 @@ final class FeedbackHandler: ChannelDuplexHandler {
         self.endIfIdle()
     }
 
-    /// What cannot be kept is not read.
+    /// What cannot be kept is not read; what was read meanwhile may still find a place.
     private func spoolingFailed(_ error: any Error) {
         self.ending.spoolFailure = self.ending.spoolFailure ?? error
-        self.pending.clear()
         _ = self.reader?.stop()
         self.context?.triggerUserOutboundEvent(AbruptClose.Order(), promise: nil)
+        self.spoolIfIdle()
         self.endIfIdle()
     }
 

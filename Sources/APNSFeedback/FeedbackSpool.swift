@@ -50,7 +50,7 @@ public struct FeedbackSpool: Hashable, Sendable {
             .map(self.path)
     }
 
-    /// Makes the segment of a connection.
+    /// Makes the segment of a connection, with room for what comes.
     func begin(_ header: SpoolHeader) throws(SpoolError) -> SpoolSegment {
         var number = 0
         while true {
@@ -59,9 +59,13 @@ public struct FeedbackSpool: Hashable, Sendable {
             let path = self.path(name + Self.segmentEnding)
             // A name that was used and set aside is not used again either.
             guard access(path, F_OK) != 0, try !self.isSetAside(name) else { continue }
-            let segment = try SpoolSegment(path: path, header)
-            try SpoolNames.synchronize(folder: self.folder)
-            return segment
+            do throws(SpoolError) {
+                let segment = try SpoolSegment(path: path, header)
+                try SpoolNames.synchronize(folder: self.folder)
+                return segment
+            } catch .full {
+                throw .noRoom(path: path, octetCount: SpoolSegment.roomOctetCount)
+            }
         }
     }
 
@@ -81,6 +85,8 @@ public struct FeedbackSpool: Hashable, Sendable {
     func setAside(_ path: String, as ending: SpoolLeftover.Kind) throws(SpoolError) -> String {
         let aside = Self.aside(path, ending)
         try SpoolNames.rename(path, to: aside)
+        // A process that was killed had taken room behind its end.
+        if let file = try? SpoolFile(path: aside, O_RDWR) { try? file.truncate(to: file.octetCount()) }
         try SpoolNames.synchronize(folder: self.folder)
         return aside
     }

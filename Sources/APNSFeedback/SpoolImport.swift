@@ -18,6 +18,8 @@ final class SpoolImport: Sendable {
     private struct State {
         var cursor: SpoolCursor?
         var result = Result()
+        /// What the service sent after what is in the segment, and what could not be written there.
+        var unspooled: [UInt8] = []
     }
 
     private let spool: FeedbackSpool
@@ -47,8 +49,13 @@ final class SpoolImport: Sendable {
 
     var result: Result { self.state.withLockedValue(\.result) }
 
-    /// Records what may be read so far of a segment that is being written.
-    func advance(to octetCount: Int) throws {
+    /// Octets that are neither in the segment nor on the list.
+    var unspooledOctetCount: Int { self.state.withLockedValue(\.unspooled.count) }
+
+    /// Records what may be read so far of a segment that is being written, and then what is not in it.
+    ///
+    /// - Parameter octetCount: how much may be read; looked at when no other call is at work.
+    func advance(to octetCount: @autoclosure () -> Int) throws {
         try self.state.withLockedValue { state in
             if state.cursor == nil {
                 guard let reader = try SpoolReader.open(path: self.path).reader else {
@@ -57,14 +64,37 @@ final class SpoolImport: Sendable {
                 }
                 state.cursor = SpoolCursor(reader, now: self.now, sink: self.sink)
             }
-            state.cursor?.extend(to: octetCount, readBy: self.readBy ?? Int64(time(nil)))
-            try self.record(&state)
+            guard var cursor = state.cursor else { return }
+            cursor.extend(to: octetCount(), readBy: self.readBy ?? Int64(time(nil)))
+            cursor = try self.record(&state, cursor)
+            guard !state.unspooled.isEmpty, cursor.isDrained else { return }
+            cursor.feed(state.unspooled)
+            cursor = try self.record(&state, cursor)
+            state.unspooled = cursor.isDrained ? [] : cursor.partial
+        }
+    }
+
+    /// Keeps octets that could not be written to the segment, until the list has them.
+    func keep(_ octets: UnsafeRawBufferPointer) { self.state.withLockedValue { $0.unspooled += octets } }
+
+    /// Begins the segment anew, as the list has all that is in it.
+    ///
+    /// - Returns: whether that was possible: not where there is something that is no tuple.
+    func restart(_ segment: SpoolSegment) throws -> Bool {
+        try self.state.withLockedValue { state in
+            guard let cursor = state.cursor, cursor.isDrained, state.unspooled.isEmpty,
+                let reader = try SpoolReader.open(path: self.path).reader
+            else { return false }
+            do { try self.sink?.flush() } catch { throw FeedbackError.output(error) }
+            try segment.restart(with: cursor.partial)
+            state.cursor?.restart(reader)
+            return true
         }
     }
 
     /// Records the rest, and gives up the segment or sets it aside.
-    func finish(at octetCount: Int, isFromEarlier: Bool = false) throws {
-        try self.advance(to: octetCount)
+    func finish(at octetCount: @autoclosure () -> Int, isFromEarlier: Bool = false) throws {
+        try self.advance(to: octetCount())
         try self.state.withLockedValue { state in
             guard let cursor = state.cursor, let ending = cursor.ending else { return }
             do { try self.sink?.flush() } catch { throw FeedbackError.output(error) }
@@ -95,14 +125,14 @@ final class SpoolImport: Sendable {
         }
     }
 
-    private func record(_ state: inout State) throws {
-        guard let cursor = state.cursor else { return }
+    private func record(_ state: inout State, _ cursor: SpoolCursor) throws -> SpoolCursor {
         let tuples = SpoolTuples(cursor)
         let change = try self.list.record(tuples)
         state.cursor = tuples.cursor
         state.result.tupleCount = tuples.cursor.tupleCount
         state.result.futureTupleCount = tuples.cursor.futureTupleCount
         state.result.change += change
+        return tuples.cursor
     }
 
     private func setAside(
@@ -138,7 +168,8 @@ extension SpoolImport {
             // The last octets came when the file was changed last.
             let readBy = min(now, max(startedAt, try file.modifiedAt()))
             let segment = SpoolImport(path, of: spool, into: list, now: now, readBy: readBy, sink: sink)
-            try segment.finish(at: try file.octetCount(), isFromEarlier: true)
+            let octetCount = try file.octetCount()
+            try segment.finish(at: octetCount, isFromEarlier: true)
             let result = segment.result
             sum.tupleCount += result.tupleCount
             sum.futureTupleCount += result.futureTupleCount

@@ -66,6 +66,23 @@ struct SpoolCursor: Sendable {
         if case .drained = self.ending { self.ending = nil }
     }
 
+    /// Goes on behind where it was drained, with octets that are not in the segment.
+    mutating func feed(_ octets: [UInt8]) {
+        self.octets = self.partial + octets
+        self.index = 0
+        self.ending = nil
+    }
+
+    /// Goes on with a segment that begins with the octets of the tuple whose rest is not there.
+    mutating func restart(_ reader: SpoolReader) {
+        self.reader = reader
+        self.octets = []
+        self.index = 0
+    }
+
+    /// Whether all octets so far were taken, up to a tuple whose rest may come.
+    var isDrained: Bool { if case .drained = self.ending { true } else { false } }
+
     /// The octets of a tuple whose rest is not there.
     var partial: [UInt8] { Array(self.octets[self.index...]) }
 
