@@ -4,6 +4,7 @@ import APNSSession
 import NIOCore
 import NIOPosix
 import NIOTLS
+import OpenSSLTLS
 
 /// Carries out, for one connection, what its ``/APNSSession/FeedbackReader`` decides: the last handler of its channel.
 ///
@@ -189,6 +190,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
             let reader = FeedbackReader(
                 silence: self.configuration.silence,
                 deadline: FeedbackHandler.duration(self.deadline),
+                requiresCloseNotify: self.configuration.requiresCloseNotify,
                 now: self.now
             )
             self.reader = reader
@@ -220,7 +222,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         self.ending.connectionFailure = self.ending.connectionFailure ?? error
-        _ = self.reader?.failed()
+        if case TLSError.truncated = error { _ = self.reader?.truncated() } else { _ = self.reader?.failed() }
         // TLS closes the channel after its errors; others may leave it open.
         context.close(promise: nil)
     }

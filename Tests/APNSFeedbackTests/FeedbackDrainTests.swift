@@ -112,6 +112,19 @@ import Testing
         try self.expectList(tuples.prefix(Int(outcome.tupleCount)))
     }
 
+    @Test(arguments: [FeedbackManner.Cut.abrupt, .reset])
+    func `where close_notify is not required, an end inside a tuple and a reset are failures all the same`(
+        _ cut: FeedbackManner.Cut
+    ) async throws {
+        let store = MemoryStore(try Fixture.tuples(50)) {
+            $0.cutOctetCount = 1000
+            $0.cut = cut
+        }
+        let outcome = try await self.folder.drain(store) { $0.requiresCloseNotify = false }
+        #expect((outcome.failure == nil) == (cut == .abrupt), "\(outcome)")
+        if cut == .abrupt { #expect(outcome.leftovers.map(\.kind) == [.partial] && outcome.ending?.cause == .closed) }
+    }
+
     @Test func `a service of an authority that is not trusted is not read`() async throws {
         let stranger = try ThrowawayAuthority().issueServer()
         let store = MemoryStore(try Fixture.tuples(5))

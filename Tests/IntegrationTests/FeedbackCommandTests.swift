@@ -106,6 +106,20 @@ import Testing
         }
     }
 
+    @Test func `a list that ends without close_notify is 69, unless it was to be expected`() async throws {
+        let (scene, octetCount) = (self.scene, 3 * 38)
+        for (more, code) in [([], 69), (["--without-close-notify"], 0)] as [([String], Int32)] {
+            let store = try self.store(4) {
+                $0.cutOctetCount = octetCount
+                $0.cut = .abrupt
+            }
+            try await SendScene.withFeedback(store) { port in
+                let run = try await scene.run(scene.feedback(port, more))
+                #expect(run.ending.code == code && run.error.contains("3 dead tokens"), "\(run)")
+            }
+        }
+    }
+
     @Test func `69 says that nobody serves`() async throws {
         let run = try await self.scene.run(self.scene.feedback(1))
         #expect(run.ending.code == 69 && run.error.contains("localhost:1"), "\(run.error)")

@@ -57,6 +57,14 @@ public struct FeedbackCommand: AsyncParsableCommand, Sendable {
     )
     var silence: FeedbackSpan?
 
+    @Flag(
+        help: ArgumentHelp(
+            "For a service that ends its list without TLS's close_notify: between two tuples such an end is then no "
+                + "failure (69)."
+        )
+    )
+    var withoutCloseNotify = false
+
     static let silenceDefault = FeedbackSpan(seconds: 5)
 
     @Option(help: ArgumentHelp("How long reading one list may take.", valueName: "10m"))

@@ -29,6 +29,7 @@ struct FeedbackRun {
             do {
                 var configuration = try self.command.endpoint.configuration(certificate: certificate, key: key)
                 configuration.silence = self.silence
+                configuration.requiresCloseNotify = !self.command.withoutCloseNotify
                 configuration.deadline = self.command.deadline.duration
                 configurations.append(configuration)
             } catch {
