@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import CFallocate
 import Glibc
 
 /// A file of the spool, closed with this object.
@@ -52,7 +53,7 @@ final class SpoolFile: Sendable {
 
     /// Takes so much room on the disk behind an offset, without making the file longer.
     func reserve(octetCount: Int, at offset: Int) throws(SpoolError) {
-        while fallocate(self.descriptor, FALLOC_FL_KEEP_SIZE, off_t(offset), off_t(octetCount)) != 0 {
+        while take_room(self.descriptor, off_t(offset), off_t(octetCount)) != 0 {
             if errno == EINTR { continue }
             guard errno == EOPNOTSUPP || errno == ENOSYS else { throw SpoolError.current("write", self.path) }
             return try self.checkRoom(octetCount: octetCount)
