@@ -54,7 +54,8 @@ public struct FeedbackDrain: Sendable {
     /// The app and environment.
     public var scope: PurgeScope { self.configuration.scope }
 
-    /// Records what earlier drains left, then reads the service's list.
+    /// Records what earlier drains left, then reads the service's list, unless another process on this machine does so
+    /// with the same certificate.
     ///
     /// When the task is cancelled, no more is read, and what was read is recorded.
     ///
@@ -68,6 +69,10 @@ public struct FeedbackDrain: Sendable {
             defer { withExtendedLifetime(lock) {} }
             try await self.replay(&outcome)
             guard !Task.isCancelled else { throw FeedbackError.stopped }
+            let drainLock = try self.configuration.tls.identity.flatMap {
+                try DrainLock.take($0.certificate.fingerprint, self.configuration.endpoint)
+            }
+            defer { withExtendedLifetime(drainLock) {} }
             try await self.read(&outcome)
         } catch {
             outcome.failure = FeedbackError(error, self.configuration.endpoint)

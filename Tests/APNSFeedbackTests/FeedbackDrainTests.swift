@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSFeedback
 import APNSGateway
 import APNSTestKit
 import APNSWire
@@ -8,6 +7,8 @@ import Foundation
 import NIOCore
 import OpenSSLTLS
 import Testing
+
+@testable import APNSFeedback
 
 /// Drains from our front over TLS, in good and bad order.
 @Suite(.timeLimit(.minutes(2))) struct FeedbackDrainTests {
@@ -208,6 +209,32 @@ import Testing
         }
         #expect(holder == getpid())
         withExtendedLifetime(lock) {}
+    }
+
+    @Test func `a second drain with the same certificate into another spool and list says who is at it`() async throws {
+        let store = MemoryStore(try Fixture.tuples(10))
+        let folder = self.folder
+        try await FeedbackFront.withRunning(try Fixture.front(), store: store) { front in
+            let port = try await front.boundAddress.port ?? 0
+            let fingerprint = try Fixture.provider.get().identity.certificate.fingerprint
+            let endpoint = Endpoint(host: "LOCALHOST", port: port)
+            var lock = try DrainLock.take(fingerprint, endpoint)
+            #expect(lock != nil)
+            for _ in 0..<3 {
+                let outcome = try await folder.drain(port: port)
+                guard case .held(_, let holder) = outcome.failure else {
+                    Issue.record("\(String(describing: outcome.failure))")
+                    return
+                }
+                #expect(holder == getpid() && store.openedCount == 0 && folder.files.isEmpty)
+            }
+            // Others are not kept from theirs.
+            #expect(try DrainLock.take(fingerprint, Endpoint(host: "localhost", port: 1)) != nil)
+            #expect(try DrainLock.take(fingerprint + "0", endpoint) != nil)
+            lock = nil
+            let outcome = try await folder.drain(port: port)
+            #expect(outcome.failure == nil && outcome.tupleCount == 10)
+        }
     }
 
     @Test func `octets that are no tuples name the offset, and are kept`() async throws {

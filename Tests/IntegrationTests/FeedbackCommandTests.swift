@@ -248,6 +248,21 @@ import Testing
         }
     }
 
+    @Test func `75 names the process that drains with this certificate into another list and spool`() async throws {
+        let (scene, store) = (self.scene, try self.store(3))
+        try await SendScene.withFeedback(store, { $0.closesBehindList = false }) { port in
+            let first = try Child(scene.feedback(port, ["--silence", "1h"]), Child.Streams())
+            for await _ in store.opened { break }
+            let second = try await scene.run(
+                ["feedback"] + scene.endpoint(port) + ["--purge-list", scene.path("other.sqlite")]
+            )
+            #expect(second.ending.code == 75 && second.error.contains("process \(first.pid) "), "\(second.error)")
+            #expect(!first.hasEnded && store.taken.count == 1)
+            first.send(SIGKILL)
+            _ = try await first.end()
+        }
+    }
+
     @Test func `75 names the certificates that had no turn when it was told to end`() async throws {
         let (scene, store) = (self.scene, try self.store(3))
         try scene.write("other.pem", try SendScene.authority.get().issueClient(topic: "com.example.other").pem)

@@ -50,7 +50,7 @@ extension CommandFailure {
         case .lost: self.init(.ioError, "\(error)")
         case .newerSpool: self.init(.dataError, "\(error)")
         case .topicMissing: self.init(.configuration, "\(error)")
-        case .stopped: self.init(.tryAgain, "\(error)")
+        case .held, .stopped: self.init(.tryAgain, "\(error)")
         @unknown default: self.init(.software, "\(error)")
         }
     }
