@@ -171,7 +171,7 @@ import Testing
     }
 
     @Test func `a port where nobody listens is unavailable`() async throws {
-        let outcome = try await self.folder.drain(port: 1)
+        let outcome = try await self.folder.drain(port: 3)
         guard case .unavailable = outcome.failure else {
             Issue.record("\(String(describing: outcome.failure))")
             return
@@ -229,7 +229,7 @@ import Testing
                 #expect(holder == getpid() && store.openedCount == 0 && folder.files.isEmpty)
             }
             // Others are not kept from theirs.
-            #expect(try DrainLock.take(fingerprint, Endpoint(host: "localhost", port: 1)) != nil)
+            #expect(try DrainLock.take(fingerprint, Endpoint(host: "localhost", port: 2)) != nil)
             #expect(try DrainLock.take(fingerprint + "0", endpoint) != nil)
             lock = nil
             let outcome = try await folder.drain(port: port)

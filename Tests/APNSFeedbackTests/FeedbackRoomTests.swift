@@ -4,7 +4,6 @@ import APNSGateway
 import APNSWire
 import Foundation
 import Glibc
-import NIOCore
 import Testing
 
 @testable import APNSFeedback
@@ -103,8 +102,6 @@ import Testing
         return Int(status.st_blocks) * 512
     }
 
-    static func append(_ octets: [UInt8], to intake: SpoolIntake) throws { try intake.append(ByteBuffer(bytes: octets)) }
-
     @Test func `room is taken before the service is asked, and given back in the end`() throws {
         let folder = try FeedbackFolder()
         let header = SpoolHeader(scope: Fixture.scope, host: "localhost", startedAt: 1_700_000_000)
@@ -120,7 +117,7 @@ import Testing
         let folder = try FeedbackFolder()
         let header = SpoolHeader(scope: Fixture.scope, host: "localhost", startedAt: 1_700_000_000)
         let segment = try folder.spool.begin(header)
-        try Array(repeating: 0, count: 10).withUnsafeBytes { try segment.append($0) }
+        try [UInt8](repeating: 0, count: 10).withUnsafeBytes { try segment.append($0) }
         #expect(try Self.roomOctetCount(segment.path) >= SpoolSegment.roomOctetCount)
         let result = try SpoolImport.replay(Fixture.scope, of: folder.spool, into: folder.list, now: 5, sink: nil)
         let leftover = try #require(result.leftovers.first)

@@ -123,8 +123,8 @@ import Testing
     func `a failure in the future is taken for one at the time of reading`(written: Int, believed: Int64) throws {
         let token = try DeviceToken(octets: [1, 2, 3])
         let path = try self.segment([FeedbackTuple(failedAt: .max, token: token).octets + (try Self.octets(0..<1))])
-        var times = [timespec(tv_sec: written, tv_nsec: 0), timespec(tv_sec: written, tv_nsec: 0)]
-        try #require(utimensat(AT_FDCWD, path, &times, 0) == 0)
+        let times = [timespec(tv_sec: written, tv_nsec: 0), timespec(tv_sec: written, tv_nsec: 0)]
+        try #require(utimensat(AT_FDCWD, path, times, 0) == 0)
         let result = try self.replay(now: 1_800_000_000)
         #expect(result.tupleCount == 2 && result.futureTupleCount == 1)
         var failures: Set<Int64> = []

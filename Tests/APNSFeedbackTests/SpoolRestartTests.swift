@@ -47,7 +47,7 @@ import Testing
     /// Goal: nothing is lost or doubled where a segment begins anew in the midst of a tuple, also not by a kill there.
     ///
     /// Method: at each of many splits.
-    @Test(arguments: stride(from: 900, through: 1100, by: 7))
+    @Test(arguments: Array(stride(from: 900, through: 1100, by: 7)))
     func `a segment that begins anew goes on in the midst of a tuple`(_ split: Int) throws {
         try self.append(0..<split)
         try self.advance()
