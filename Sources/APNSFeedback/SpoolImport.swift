@@ -54,7 +54,7 @@ final class SpoolImport: Sendable {
 
     /// Records what may be read so far of a segment that is being written, and then what is not in it.
     ///
-    /// - Parameter octetCount: how much may be read; looked at when no other call is at work.
+    /// How much may be read is looked at when no other call is at work.
     func advance(to octetCount: @autoclosure () -> Int) throws {
         try self.state.withLockedValue { state in
             if state.cursor == nil {

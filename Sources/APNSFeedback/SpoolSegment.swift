@@ -21,8 +21,9 @@ final class SpoolSegment: Sendable {
         var isBroken = false
     }
 
-    /// So much room is taken ahead, in octets, and again when half of it is used. What is read and not yet on the disk is
-    /// at most a quarter of it: twice what a handler gathers.
+    /// So much room is taken ahead, in octets, and again when half of it is used.
+    ///
+    /// What is read and not yet on the disk is at most a quarter of it: twice what a handler gathers.
     static let roomOctetCount = 4 << 20
 
     let path: String

@@ -45,7 +45,9 @@ struct SpoolCursor: Sendable {
     /// Tuples whose time was not believed.
     private(set) var futureTupleCount: UInt64 = 0
 
-    /// By when the octets had been read. A failure that is said to be later would outweigh each registration to come.
+    /// By when the octets had been read.
+    ///
+    /// A failure that is said to be later would outweigh each registration to come.
     private var readBy: Int64
 
     /// - Parameters:

@@ -117,9 +117,11 @@ import Testing
 
     /// Where the file was not touched since; a clock that was set back, or a copy, must not make it later than now, and
     /// a file without its time not earlier than its connection.
-    @Test(arguments: [
-        (1_750_000_000, 1_750_000_000), (0, 1_700_000_000), (1_950_000_000, 1_800_000_000),
-    ] as [(written: Int, believed: Int64)])
+    @Test(
+        arguments: [
+            (1_750_000_000, 1_750_000_000), (0, 1_700_000_000), (1_950_000_000, 1_800_000_000),
+        ] as [(written: Int, believed: Int64)]
+    )
     func `a failure in the future is taken for one at the time of reading`(written: Int, believed: Int64) throws {
         let token = try DeviceToken(octets: [1, 2, 3])
         let path = try self.segment([FeedbackTuple(failedAt: .max, token: token).octets + (try Self.octets(0..<1))])
