@@ -4,6 +4,7 @@ import Glibc
 public import Logging
 public import NIOCore
 public import NIOPosix
+import OpenSSLTLS
 
 /// Reads one list of dead tokens from the feedback service into a purge list.
 ///

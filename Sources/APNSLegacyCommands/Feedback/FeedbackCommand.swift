@@ -22,7 +22,8 @@ public struct FeedbackCommand: AsyncParsableCommand, Sendable {
             no tuple, or a damaged file, each set aside in the spool; 66 a folder cannot be read; 69 the service \
             does not serve, or says nothing and stays open; 70 a fault in this program; 73, 74 a file cannot be made \
             or written; 75 another drain is at work, or the time was too short or over before its turn: run again; \
-            77 TLS or the certificate does not permit it; 78 a certificate or key cannot be used. With several certificates, the worst.
+            77 TLS or the certificate does not permit it; 78 a certificate or key cannot be used. With several \
+            certificates, the worst.
             """
     )
 
