@@ -4,8 +4,8 @@ import OpenSSLTLS
 
 /// Why a drain did not go to its end, or did not begin.
 ///
-/// Whatever it is, what had been read is in the purge list or in the spool, unless ``lost(octetCount:underlying:)`` says
-/// otherwise.
+/// Whatever it is, what had been read is in the purge list or in the spool, unless
+/// ``lost(octetCount:underlying:)`` says otherwise.
 @nonexhaustive
 public enum FeedbackError: Error {
     /// The service cannot be reached, or the connection broke.
@@ -56,11 +56,11 @@ extension FeedbackError: CustomStringConvertible {
         case .newerSpool(let path, let version):
             "\(path) is of version \(version), which a newer release made. Run that release, and it empties the spool."
         case .held(let endpoint, let holder):
-            "Another drain is at work; \(holder.map { "process \($0)" } ?? "it") reads \(endpoint) with this certificate. "
-                + "Two at a time would share the list between them; run again when it is done."
+            "Another drain is at work; \(holder.map { "process \($0)" } ?? "it") reads \(endpoint) with this "
+                + "certificate. Two at a time would share the list between them; run again when it is done."
         case .lost(let octetCount, let error):
-            "\(octetCount) octets that were read could go neither to the spool nor to the purge list, and are lost, as is "
-                + "what the service sent after them where it forgets what it writes: \(error)"
+            "\(octetCount) octets that were read could go neither to the spool nor to the purge list, and are lost, as "
+                + "is what the service sent after them where it forgets what it writes: \(error)"
         case .topicMissing: "The certificate names no topic. Say which app it is for."
         case .stopped: "Stopped before the service was asked."
         }

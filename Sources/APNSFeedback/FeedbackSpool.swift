@@ -140,8 +140,8 @@ extension SpoolLeftover: CustomStringConvertible {
         case .partial:
             "A tuple came without its end; its \(self.detail) octets are kept in \(self.path)."
         case .torn:
-            "A crash cut the last record of a segment short. On the list is what was before it, and of it so many whole "
-                + "tuples: \(self.detail). What else there is of it is nowhere but in \(self.path)."
+            "A crash cut the last record of a segment short. On the list is what was before it, and of it so many "
+                + "whole tuples: \(self.detail). What else there is of it is nowhere but in \(self.path)."
         case .malformed:
             "\(self.detail) Is the other end a feedback service? What was before is on the list; "
                 + "all that was read is kept as \(self.path)."

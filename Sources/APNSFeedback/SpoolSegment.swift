@@ -5,8 +5,9 @@ import NIOConcurrencyHelpers
 
 /// A segment that is being written.
 ///
-/// What is read from the service can be read only once, so room for it is taken on the disk before: there is always more
-/// of it than may be in memory. Where no more is to be had, ``reserve()`` says so while all that was read still fits.
+/// What is read from the service can be read only once, so room for it is taken on the disk before: there is always
+/// more of it than may be in memory. Where no more is to be had, ``reserve()`` says so while all that was read still
+/// fits.
 ///
 /// Its calls block on the disk, so they belong on threads that may; one call at a time writes.
 final class SpoolSegment: Sendable {

@@ -6,8 +6,8 @@ import APNSWire
 ///
 /// Reading empties the service's list, so what came is to be made durable before anything else is done with it, and
 /// before the connection is closed by this end. A service may close behind the last tuple, with or without TLS's
-/// close_notify, or keep the connection open for ever. An orderly close always ends the reading; what else does, its owner
-/// says.
+/// close_notify, or keep the connection open for ever. An orderly close always ends the reading; its owner says what
+/// else does.
 ///
 /// Times are durations since a moment of the owner's choice. Nothing that the service sends can make it fail but
 /// as an ending.
@@ -32,7 +32,7 @@ public struct FeedbackReader: Sendable {
     /// - Parameters:
     ///   - silence: after how long without an octet there is nothing more; `nil` to wait for the service's close.
     ///   - deadline: when reading ends in any case.
-    ///   - requiresCloseNotify: whether an end of the connection without close_notify is a failure; the default is `true`.
+    ///   - requiresCloseNotify: whether an end of the connection without close_notify is a failure; by default it is.
     ///   - now: the time.
     public init(silence: Duration?, deadline: Duration, requiresCloseNotify: Bool = true, now: Duration) {
         self.silence = silence
