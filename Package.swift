@@ -51,6 +51,7 @@ let package = Package(
     ],
     targets: [
         .systemLibrary(name: "CPrefetch"),
+        .systemLibrary(name: "CFallocate"),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .target(
             name: "OpenSSLTLS",
@@ -139,7 +140,7 @@ let package = Package(
         .target(
             name: "APNSFeedback",
             dependencies: [
-                "APNSSession", "APNSTransport", "APNSWire", "COpenSSL", "OpenSSLTLS", "PurgeList",
+                "APNSSession", "APNSTransport", "APNSWire", "CFallocate", "COpenSSL", "OpenSSLTLS", "PurgeList",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),

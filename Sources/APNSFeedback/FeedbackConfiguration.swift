@@ -20,6 +20,13 @@ public struct FeedbackConfiguration: Sendable {
     /// default, `nil` to wait for the service's close.
     public var silence: Duration? = .seconds(5)
 
+    /// Whether the service must end its list with TLS's close_notify; `true` by default.
+    ///
+    /// Then a connection that just ends is a failure, since anyone on the way can end one, and the list may have been
+    /// longer. With `false` it is as good as a close, for services that never say close_notify. A reset is a failure
+    /// all the same, and what there is of a tuple without its end is set aside.
+    public var requiresCloseNotify = true
+
     /// How long reading may take in all; 10 minutes by default.
     public var deadline = Duration.seconds(600)
 

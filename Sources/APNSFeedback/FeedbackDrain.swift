@@ -4,6 +4,7 @@ import Glibc
 public import Logging
 public import NIOCore
 public import NIOPosix
+import OpenSSLTLS
 
 /// Reads one list of dead tokens from the feedback service into a purge list.
 ///
@@ -54,7 +55,8 @@ public struct FeedbackDrain: Sendable {
     /// The app and environment.
     public var scope: PurgeScope { self.configuration.scope }
 
-    /// Records what earlier drains left, then reads the service's list.
+    /// Records what earlier drains left, then reads the service's list, unless another process on this machine does so
+    /// with the same certificate.
     ///
     /// When the task is cancelled, no more is read, and what was read is recorded.
     ///
@@ -62,10 +64,16 @@ public struct FeedbackDrain: Sendable {
     public func run() async -> FeedbackOutcome {
         var outcome = FeedbackOutcome(scope: self.configuration.scope)
         do {
+            // What the list would refuse is not read.
+            try self.configuration.scope.check()
             let lock = try self.spool.lock(self.configuration.scope)
             defer { withExtendedLifetime(lock) {} }
             try await self.replay(&outcome)
             guard !Task.isCancelled else { throw FeedbackError.stopped }
+            let drainLock = try self.configuration.tls.identity.flatMap {
+                try DrainLock.take($0.certificate.fingerprint, self.configuration.endpoint)
+            }
+            defer { withExtendedLifetime(drainLock) {} }
             try await self.read(&outcome)
         } catch {
             outcome.failure = FeedbackError(error, self.configuration.endpoint)
@@ -102,13 +110,23 @@ public struct FeedbackDrain: Sendable {
             startedAt: Int64(time(nil))
         )
         let intake = SpoolIntake(self.spool, header, into: self.list, sink: self.sink)
-        let ending = try await self.connect(intake)
+        try await self.block { try intake.begin() }
+        let ending: FeedbackHandler.Ending
+        do { ending = try await self.connect(intake) } catch {
+            try? await self.block { try intake.finish() }
+            throw error
+        }
         outcome.ending = ending.ending
         var failure = ending.spoolFailure ?? ending.importFailure
         do {
-            if ending.importFailure == nil { try await self.block { try intake.finish() } }
+            if ending.importFailure == nil || intake.unspooledOctetCount > 0 {
+                try await self.block { try intake.finish() }
+            }
         } catch {
-            failure = failure ?? error
+            let lostOctetCount = intake.unspooledOctetCount
+            failure =
+                lostOctetCount > 0
+                ? FeedbackError.lost(octetCount: lostOctetCount, underlying: error) : failure ?? error
         }
         let result = intake.result
         outcome.tupleCount = result.tupleCount
@@ -165,9 +183,8 @@ public struct FeedbackDrain: Sendable {
 
 extension FeedbackOutcome {
     fileprivate mutating func add(_ result: SpoolImport.Result) {
-        self.change.addedCount += result.change.addedCount
-        self.change.updatedCount += result.change.updatedCount
-        self.change.unchangedCount += result.change.unchangedCount
+        self.futureTupleCount += result.futureTupleCount
+        self.change += result.change
         self.leftovers += result.leftovers
     }
 }

@@ -4,6 +4,7 @@ import APNSSession
 import NIOCore
 import NIOPosix
 import NIOTLS
+import OpenSSLTLS
 
 /// Carries out, for one connection, what its ``/APNSSession/FeedbackReader`` decides: the last handler of its channel.
 ///
@@ -137,12 +138,12 @@ final class FeedbackHandler: ChannelDuplexHandler {
         self.endIfIdle()
     }
 
-    /// What cannot be kept is not read.
+    /// What cannot be kept is not read; what was read meanwhile may still find a place.
     private func spoolingFailed(_ error: any Error) {
         self.ending.spoolFailure = self.ending.spoolFailure ?? error
-        self.pending.clear()
         _ = self.reader?.stop()
         self.context?.triggerUserOutboundEvent(AbruptClose.Order(), promise: nil)
+        self.spoolIfIdle()
         self.endIfIdle()
     }
 
@@ -189,6 +190,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
             let reader = FeedbackReader(
                 silence: self.configuration.silence,
                 deadline: FeedbackHandler.duration(self.deadline),
+                requiresCloseNotify: self.configuration.requiresCloseNotify,
                 now: self.now
             )
             self.reader = reader
@@ -220,7 +222,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         self.ending.connectionFailure = self.ending.connectionFailure ?? error
-        _ = self.reader?.failed()
+        if case TLSError.truncated = error { _ = self.reader?.truncated() } else { _ = self.reader?.failed() }
         // TLS closes the channel after its errors; others may leave it open.
         context.close(promise: nil)
     }

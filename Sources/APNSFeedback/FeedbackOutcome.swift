@@ -11,6 +11,10 @@ public struct FeedbackOutcome: Sendable {
     /// Tuples that drains before this one had left in the spool, and that are recorded now.
     public var replayedTupleCount: UInt64 = 0
 
+    /// Tuples among all these whose time is later than they were read; that instant is recorded as their failure, lest
+    /// they outweigh registrations to come.
+    public var futureTupleCount: UInt64 = 0
+
     /// What all these changed in the list.
     public var change = PurgeChange()
 
@@ -29,4 +33,10 @@ public struct FeedbackOutcome: Sendable {
     ///
     /// - Parameter scope: the app and environment.
     public init(scope: PurgeScope) { self.scope = scope }
+
+    /// The outcome of a drain that had no turn.
+    init(stopped scope: PurgeScope) {
+        self.scope = scope
+        self.failure = .stopped
+    }
 }

@@ -69,6 +69,8 @@ public final class FeedbackPoller: Service, Sendable {
     /// Drains until all were, or for ever where there is a period; until graceful shutdown, ``finish()`` or
     /// cancellation, which also ends the drain that goes on.
     ///
+    /// Without a period, those that had no turn by then have an outcome that says ``FeedbackError/stopped``.
+    ///
     /// - Throws: ``SpoolError`` where the times cannot be kept.
     public func run() async throws {
         try await withTaskCancellationHandler {
@@ -83,8 +85,11 @@ public final class FeedbackPoller: Service, Sendable {
         }
     }
 
+    /// Of one that had no turn nobody else would tell.
     private func drainOnce() async {
-        for drain in self.drains where !self.isStopped { self.onOutcome(await drain.run()) }
+        for drain in self.drains {
+            self.onOutcome(self.isStopped ? FeedbackOutcome(stopped: drain.scope) : await drain.run())
+        }
     }
 
     /// Drains what is due, then waits for what is next.

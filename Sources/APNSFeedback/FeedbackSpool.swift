@@ -50,7 +50,7 @@ public struct FeedbackSpool: Hashable, Sendable {
             .map(self.path)
     }
 
-    /// Makes the segment of a connection.
+    /// Makes the segment of a connection, with room for what comes.
     func begin(_ header: SpoolHeader) throws(SpoolError) -> SpoolSegment {
         var number = 0
         while true {
@@ -59,9 +59,13 @@ public struct FeedbackSpool: Hashable, Sendable {
             let path = self.path(name + Self.segmentEnding)
             // A name that was used and set aside is not used again either.
             guard access(path, F_OK) != 0, try !self.isSetAside(name) else { continue }
-            let segment = try SpoolSegment(path: path, header)
-            try SpoolNames.synchronize(folder: self.folder)
-            return segment
+            do throws(SpoolError) {
+                let segment = try SpoolSegment(path: path, header)
+                try SpoolNames.synchronize(folder: self.folder)
+                return segment
+            } catch .full {
+                throw .noRoom(path: path, octetCount: SpoolSegment.roomOctetCount)
+            }
         }
     }
 
@@ -81,6 +85,8 @@ public struct FeedbackSpool: Hashable, Sendable {
     func setAside(_ path: String, as ending: SpoolLeftover.Kind) throws(SpoolError) -> String {
         let aside = Self.aside(path, ending)
         try SpoolNames.rename(path, to: aside)
+        // A process that was killed had taken room behind its end.
+        if let file = try? SpoolFile(path: aside, O_RDWR) { try? file.truncate(to: file.octetCount()) }
         try SpoolNames.synchronize(folder: self.folder)
         return aside
     }
@@ -108,7 +114,8 @@ public struct SpoolLeftover: Hashable, Sendable {
     public enum Kind: String, Hashable, Sendable {
         /// The octets of one tuple whose rest did not come.
         case partial
-        /// A segment whose last record was cut short by a crash; what was before it is on the list.
+        /// A segment whose last record was cut short by a crash; what was before it is on the list, and of it the
+        /// whole tuples up to the first without a time that can be.
         case torn
         /// A segment in which there is no tuple where one should begin; what was before it is on the list.
         case malformed
@@ -133,8 +140,8 @@ extension SpoolLeftover: CustomStringConvertible {
         case .partial:
             "A tuple came without its end; its \(self.detail) octets are kept in \(self.path)."
         case .torn:
-            "A crash cut the last record of a segment short. What was before it is on the list; the segment is kept "
-                + "as \(self.path)."
+            "A crash cut the last record of a segment short. On the list is what was before it, and of it so many "
+                + "whole tuples: \(self.detail). What else there is of it is nowhere but in \(self.path)."
         case .malformed:
             "\(self.detail) Is the other end a feedback service? What was before is on the list; "
                 + "all that was read is kept as \(self.path)."

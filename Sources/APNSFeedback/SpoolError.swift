@@ -11,6 +11,8 @@ public enum SpoolError: Error, Hashable, Sendable {
     case cannotCreate(path: String, detail: String)
     /// The disk is full, or a quota is reached.
     case full(path: String)
+    /// The disk has not so much room as is taken before a service is asked.
+    case noRoom(path: String, octetCount: Int)
     /// A file cannot be read, written or renamed.
     case inputOutput(path: String, action: String, detail: String)
 
@@ -36,7 +38,11 @@ extension SpoolError: CustomStringConvertible {
             "Cannot open \(path): \(detail). The folder of the spool must be there, and this user must be allowed to "
                 + "write in it."
         case .full(let path):
-            "The disk with \(path) is full. What was spooled before is kept; make room, and run again."
+            "The disk with \(path) is full. What was spooled before is kept; what the service sent after that is lost "
+                + "where it forgets what it writes. Make room, and run again."
+        case .noRoom(let path, let octetCount):
+            "The disk with \(path) has no room for what would be read: \(octetCount >> 20) MiB to begin with. The "
+                + "service was not asked. Make room, and run again."
         case .inputOutput(let path, let action, let detail):
             "Cannot \(action) \(path): \(detail). What was spooled before is kept; run again when that is mended."
         }

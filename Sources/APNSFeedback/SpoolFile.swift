@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import CFallocate
 import Glibc
 
 /// A file of the spool, closed with this object.
@@ -16,10 +17,15 @@ final class SpoolFile: Sendable {
 
     deinit { close(self.descriptor) }
 
-    func octetCount() throws(SpoolError) -> Int {
+    func octetCount() throws(SpoolError) -> Int { Int(try self.status().st_size) }
+
+    /// When it was written last, in seconds since 1970.
+    func modifiedAt() throws(SpoolError) -> Int64 { Int64(try self.status().st_mtim.tv_sec) }
+
+    private func status() throws(SpoolError) -> stat {
         var status = stat()
         guard fstat(self.descriptor, &status) == 0 else { throw SpoolError.current("read", self.path) }
-        return Int(status.st_size)
+        return status
     }
 
     /// Writes all octets at the file's position.
@@ -45,6 +51,24 @@ final class SpoolFile: Sendable {
         guard fdatasync(self.descriptor) == 0 else { throw SpoolError.current("write", self.path) }
     }
 
+    /// Takes so much room on the disk behind an offset, without making the file longer.
+    func reserve(octetCount: Int, at offset: Int) throws(SpoolError) {
+        while take_room(self.descriptor, off_t(offset), off_t(octetCount)) != 0 {
+            if errno == EINTR { continue }
+            guard errno == EOPNOTSUPP || errno == ENOSYS else { throw SpoolError.current("write", self.path) }
+            return try self.checkRoom(octetCount: octetCount)
+        }
+    }
+
+    /// Where no room can be taken, it can at least be seen whether it is there.
+    private func checkRoom(octetCount: Int) throws(SpoolError) {
+        var status = statvfs()
+        guard fstatvfs(self.descriptor, &status) == 0 else { throw SpoolError.current("read", self.path) }
+        let (room, isHuge) = UInt64(status.f_bavail).multipliedReportingOverflow(by: UInt64(status.f_frsize))
+        guard isHuge || room >= octetCount else { throw .full(path: self.path) }
+    }
+
+    /// Cuts the file off, and gives back the room that was taken behind that.
     func truncate(to octetCount: Int) throws(SpoolError) {
         guard ftruncate(self.descriptor, off_t(octetCount)) == 0,
             lseek(self.descriptor, off_t(octetCount), SEEK_SET) >= 0

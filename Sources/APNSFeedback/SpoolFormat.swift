@@ -15,7 +15,8 @@ import PurgeList
 /// | n      | octets               | as they came from the service                                      |
 ///
 /// A record is written when the one before it is on the disk. So only the last can be cut short by a crash, and
-/// whatever else does not agree with its checksum was damaged later.
+/// whatever else does not agree with its checksum was damaged later. Of one that was cut short, what is there is as it
+/// came where a kill cut it; where the power failed it may be anything.
 enum SpoolFormat {
     static let version: UInt8 = 1
     static let mark = Array("APNSFBS".utf8)

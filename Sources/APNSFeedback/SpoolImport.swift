@@ -10,6 +10,7 @@ import PurgeList
 final class SpoolImport: Sendable {
     struct Result: Sendable {
         var tupleCount: UInt64 = 0
+        var futureTupleCount: UInt64 = 0
         var change = PurgeChange()
         var leftovers: [SpoolLeftover] = []
     }
@@ -17,12 +18,16 @@ final class SpoolImport: Sendable {
     private struct State {
         var cursor: SpoolCursor?
         var result = Result()
+        /// What the service sent after what is in the segment, and what could not be written there.
+        var unspooled: [UInt8] = []
     }
 
     private let spool: FeedbackSpool
     private let path: String
     private let list: PurgeList
     private let now: Int64
+    /// By when its octets had been read; `nil` while they are.
+    private let readBy: Int64?
     private let sink: (any FeedbackSink)?
     private let state = NIOLockedValueBox(State())
 
@@ -31,19 +36,26 @@ final class SpoolImport: Sendable {
         of spool: FeedbackSpool,
         into list: PurgeList,
         now: Int64,
+        readBy: Int64? = nil,
         sink: (any FeedbackSink)?
     ) {
         self.path = path
         self.spool = spool
         self.list = list
         self.now = now
+        self.readBy = readBy
         self.sink = sink
     }
 
     var result: Result { self.state.withLockedValue(\.result) }
 
-    /// Records what may be read so far of a segment that is being written.
-    func advance(to octetCount: Int) throws {
+    /// Octets that are neither in the segment nor on the list.
+    var unspooledOctetCount: Int { self.state.withLockedValue(\.unspooled.count) }
+
+    /// Records what may be read so far of a segment that is being written, and then what is not in it.
+    ///
+    /// How much may be read is looked at when no other call is at work.
+    func advance(to octetCount: @autoclosure () -> Int) throws {
         try self.state.withLockedValue { state in
             if state.cursor == nil {
                 guard let reader = try SpoolReader.open(path: self.path).reader else {
@@ -52,14 +64,37 @@ final class SpoolImport: Sendable {
                 }
                 state.cursor = SpoolCursor(reader, now: self.now, sink: self.sink)
             }
-            state.cursor?.extend(to: octetCount)
-            try self.record(&state)
+            guard var cursor = state.cursor else { return }
+            cursor.extend(to: octetCount(), readBy: self.readBy ?? Int64(time(nil)))
+            cursor = try self.record(&state, cursor)
+            guard !state.unspooled.isEmpty, cursor.isDrained else { return }
+            cursor.feed(state.unspooled)
+            cursor = try self.record(&state, cursor)
+            state.unspooled = cursor.isDrained ? [] : cursor.partial
+        }
+    }
+
+    /// Keeps octets that could not be written to the segment, until the list has them.
+    func keep(_ octets: UnsafeRawBufferPointer) { self.state.withLockedValue { $0.unspooled += octets } }
+
+    /// Begins the segment anew, as the list has all that is in it.
+    ///
+    /// - Returns: whether that was possible: not where there is something that is no tuple.
+    func restart(_ segment: SpoolSegment) throws -> Bool {
+        try self.state.withLockedValue { state in
+            guard let cursor = state.cursor, cursor.isDrained, state.unspooled.isEmpty,
+                let reader = try SpoolReader.open(path: self.path).reader
+            else { return false }
+            do { try self.sink?.flush() } catch { throw FeedbackError.output(error) }
+            try segment.restart(with: cursor.partial)
+            state.cursor?.restart(reader)
+            return true
         }
     }
 
     /// Records the rest, and gives up the segment or sets it aside.
-    func finish(at octetCount: Int, isFromEarlier: Bool = false) throws {
-        try self.advance(to: octetCount)
+    func finish(at octetCount: @autoclosure () -> Int, isFromEarlier: Bool = false) throws {
+        try self.advance(to: octetCount())
         try self.state.withLockedValue { state in
             guard let cursor = state.cursor, let ending = cursor.ending else { return }
             do { try self.sink?.flush() } catch { throw FeedbackError.output(error) }
@@ -78,7 +113,7 @@ final class SpoolImport: Sendable {
                     )
                 }
                 try self.spool.acknowledge(self.path)
-            case .torn: try self.setAside(.torn, "", isFromEarlier, &state)
+            case .torn(let count): try self.setAside(.torn, "\(count)", isFromEarlier, &state)
             case .damaged(let offset): try self.setAside(.damaged, "at octet \(offset)", isFromEarlier, &state)
             case .malformed(let offset, let count):
                 let detail =
@@ -90,15 +125,14 @@ final class SpoolImport: Sendable {
         }
     }
 
-    private func record(_ state: inout State) throws {
-        guard let cursor = state.cursor else { return }
+    private func record(_ state: inout State, _ cursor: SpoolCursor) throws -> SpoolCursor {
         let tuples = SpoolTuples(cursor)
         let change = try self.list.record(tuples)
         state.cursor = tuples.cursor
         state.result.tupleCount = tuples.cursor.tupleCount
-        state.result.change.addedCount += change.addedCount
-        state.result.change.updatedCount += change.updatedCount
-        state.result.change.unchangedCount += change.unchangedCount
+        state.result.futureTupleCount = tuples.cursor.futureTupleCount
+        state.result.change += change
+        return tuples.cursor
     }
 
     private func setAside(
@@ -125,28 +159,38 @@ extension SpoolImport {
     ) throws -> Result {
         var sum = Result()
         for path in try spool.segments(scope) {
-            if let leftover = try self.check(path, spool) {
+            let (startedAt, leftover) = try self.check(path, spool)
+            if let leftover {
                 sum.leftovers.append(leftover)
                 continue
             }
-            let segment = SpoolImport(path, of: spool, into: list, now: now, sink: sink)
-            try segment.finish(at: try SpoolFile(path: path, O_RDONLY).octetCount(), isFromEarlier: true)
+            let file = try SpoolFile(path: path, O_RDONLY)
+            // The last octets came when the file was changed last.
+            let readBy = min(now, max(startedAt, try file.modifiedAt()))
+            let segment = SpoolImport(path, of: spool, into: list, now: now, readBy: readBy, sink: sink)
+            let octetCount = try file.octetCount()
+            try segment.finish(at: octetCount, isFromEarlier: true)
             let result = segment.result
             sum.tupleCount += result.tupleCount
-            sum.change.addedCount += result.change.addedCount
-            sum.change.updatedCount += result.change.updatedCount
-            sum.change.unchangedCount += result.change.unchangedCount
+            sum.futureTupleCount += result.futureTupleCount
+            sum.change += result.change
             sum.leftovers += result.leftovers
         }
         return sum
     }
 
     /// Reads a segment through, so that nothing of a damaged one goes to the list.
-    private static func check(_ path: String, _ spool: FeedbackSpool) throws -> SpoolLeftover? {
+    ///
+    /// - Returns: when its connection began, and what is damaged.
+    private static func check(
+        _ path: String,
+        _ spool: FeedbackSpool
+    ) throws -> (startedAt: Int64, leftover: SpoolLeftover?) {
         let (opened, unreadable) = try SpoolReader.open(path: path)
-        func aside(_ detail: String) throws -> SpoolLeftover {
+        let startedAt = opened?.header.startedAt ?? 0
+        func aside(_ detail: String) throws -> (Int64, SpoolLeftover?) {
             let path = try spool.setAside(path, as: .damaged)
-            return SpoolLeftover(kind: .damaged, path: path, isFromEarlier: true, detail: detail)
+            return (startedAt, SpoolLeftover(kind: .damaged, path: path, isFromEarlier: true, detail: detail))
         }
         switch unreadable {
         case .newerVersion(let version):
@@ -154,11 +198,11 @@ extension SpoolImport {
         case .damaged: return try aside("its header")
         case .empty, nil: break
         }
-        guard var reader = opened else { return nil }
+        guard var reader = opened else { return (startedAt, nil) }
         while true {
             switch try reader.next() {
             case .octets: continue
-            case .end, .torn: return nil
+            case .end, .torn: return (startedAt, nil)
             case .damaged(let offset): return try aside("at octet \(offset) of the file")
             }
         }

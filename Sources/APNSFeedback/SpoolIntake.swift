@@ -37,14 +37,8 @@ final class SpoolIntake: Sendable {
         self.sink = sink
     }
 
-    /// Appends octets and waits until they are on the disk; the first make the segment.
-    func append(_ octets: ByteBuffer) throws {
-        let segment = try self.segment()
-        try octets.withUnsafeReadableBytes { try segment.append($0) }
-    }
-
-    private func segment() throws -> SpoolSegment {
-        if let segment = self.state.withLockedValue(\.segment) { return segment }
+    /// Makes the segment, with room for what comes: that there is none is to be found out before anything is read.
+    func begin() throws {
         let segment = try self.spool.begin(self.header)
         let segmentImport = SpoolImport(
             segment.path,
@@ -57,8 +51,46 @@ final class SpoolIntake: Sendable {
             state.segment = segment
             state.segmentImport = segmentImport
         }
-        return segment
     }
+
+    /// Appends octets, and waits until they are on the disk.
+    ///
+    /// Where the disk with the spool has no more room, the list gets all there is, and the spool begins anew. So what
+    /// does not fit into the one may still fit into the other.
+    ///
+    /// - Throws: that no more may be read. These octets are in the spool or on the list all the same, or else
+    ///   ``unspooledOctetCount`` says so.
+    func append(_ octets: ByteBuffer) throws {
+        guard case (let segment?, let segmentImport?) = self.parts else { return }
+        guard let failure = octets.withUnsafeReadableBytes({ self.write($0, segment, segmentImport) }) else { return }
+        do {
+            try segmentImport.advance(to: segment.durableOctetCount)
+            guard try segmentImport.restart(segment) else { throw failure }
+            self.state.withLockedValue { $0.importedOctetCount = 0 }
+            try segment.reserve()
+        } catch {
+            throw failure
+        }
+    }
+
+    /// Appends octets, or keeps them in memory.
+    ///
+    /// - Returns: what stood in the way of that, or of room for more.
+    private func write(
+        _ octets: UnsafeRawBufferPointer,
+        _ segment: SpoolSegment,
+        _ segmentImport: SpoolImport
+    ) -> SpoolError? {
+        do throws(SpoolError) { try segment.append(octets) } catch {
+            segmentImport.keep(octets)
+            return error
+        }
+        do throws(SpoolError) { try segment.reserve() } catch { return error }
+        return nil
+    }
+
+    /// Octets that were read and are neither in the spool nor on the list.
+    var unspooledOctetCount: Int { self.parts.1?.unspooledOctetCount ?? 0 }
 
     /// Whether enough is on the disk to tell the list.
     var isImportDue: Bool {
@@ -72,13 +104,15 @@ final class SpoolIntake: Sendable {
         guard case (let segment?, let segmentImport?) = self.parts else { return }
         let octetCount = segment.durableOctetCount
         self.state.withLockedValue { $0.importedOctetCount = octetCount }
-        try segmentImport.advance(to: octetCount)
+        // Meanwhile it may have begun anew.
+        try segmentImport.advance(to: segment.durableOctetCount)
     }
 
     /// Tells the list the rest, and gives up the segment; nothing is appended any more.
     func finish() throws {
         guard case (let segment?, let segmentImport?) = self.parts else { return }
-        try segment.finish()
+        // Without the mark of its end it is like one that a kill left.
+        try? segment.finish()
         try segmentImport.finish(at: segment.durableOctetCount)
     }
 

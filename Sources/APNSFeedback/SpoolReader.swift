@@ -9,7 +9,8 @@ struct SpoolReader: Sendable {
         case octets([UInt8])
         /// Nothing more is in the segment, or nothing more may be read yet.
         case end
-        /// The last record was cut short by a crash while it was written; `octets` is what there is of it.
+        /// The last record was not finished when a crash came. `octets` is what there is of it where its end is not
+        /// there; where all of it is there and does not agree with its checksum, nothing.
         case torn(octets: [UInt8])
         /// At this offset the file is damaged.
         case damaged(offset: Int)
@@ -85,7 +86,7 @@ struct SpoolReader: Sendable {
         else {
             // Only the last record may be as it is because it was never finished.
             let isLast = end == self.fileOctetCount
-            return try self.fault(isLast && count > 0 ? .torn(octets: octets) : .damaged(offset: self.offset))
+            return try self.fault(isLast && count > 0 ? .torn(octets: []) : .damaged(offset: self.offset))
         }
         if count == 0 {
             guard end == self.fileOctetCount else { return .damaged(offset: end) }
@@ -98,10 +99,22 @@ struct SpoolReader: Sendable {
 
     /// A record that goes past the end of a segment that has an end was not cut short: its length is wrong.
     private func cutShort(_ octets: [UInt8]) throws(SpoolError) -> Record {
-        let offset = self.fileOctetCount - SpoolFormat.recordHeaderOctetCount
-        guard offset > self.offset else { return .torn(octets: octets) }
-        let last = try self.file.read(octetCount: 4, at: offset)
-        return last == [0, 0, 0, 0] ? try self.fault(.damaged(offset: self.offset)) : .torn(octets: octets)
+        try self.hasEnd() ? try self.fault(.damaged(offset: self.offset)) : .torn(octets: octets)
+    }
+
+    /// Whether the file ends with the mark of an end, behind any number of records.
+    private func hasEnd() throws(SpoolError) -> Bool {
+        let headerOctetCount = SpoolFormat.recordHeaderOctetCount
+        let mark = try self.file.read(octetCount: headerOctetCount, at: max(0, self.fileOctetCount - headerOctetCount))
+        // Four zeros may also be in a token.
+        guard mark.prefix(4).allSatisfy({ $0 == 0 }) else { return false }
+        var left = self.fileOctetCount - self.offset - 2 * headerOctetCount
+        while left >= 0 {
+            let digest = SpoolDigest.of([], at: self.contentOffset + UInt64(left))
+            if digest?.elementsEqual(mark.dropFirst(4)) == true { return true }
+            left -= headerOctetCount
+        }
+        return false
     }
 
     /// A file system may show zeros where octets were on their way when the power failed.

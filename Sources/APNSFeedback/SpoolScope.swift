@@ -17,4 +17,19 @@ extension PurgeScope {
         }
         return topic.joined() + "_" + self.environment.rawValue
     }
+
+    /// Finds out whether a purge list would take tokens of this scope.
+    ///
+    /// - Throws: ``PurgeList/PurgeListError`` with what is wrong with the topic.
+    package func check() throws(PurgeListError) {
+        let entry = PurgeEntry(
+            topic: self.topic,
+            environment: self.environment,
+            token: [0],
+            failedAt: 0,
+            firstSeen: 0,
+            source: SpoolCursor.source
+        )
+        try entry.check()
+    }
 }

@@ -5,27 +5,53 @@ import NIOConcurrencyHelpers
 
 /// A segment that is being written.
 ///
+/// What is read from the service can be read only once, so room for it is taken on the disk before: there is always
+/// more of it than may be in memory. Where no more is to be had, ``reserve()`` says so while all that was read still
+/// fits.
+///
 /// Its calls block on the disk, so they belong on threads that may; one call at a time writes.
 final class SpoolSegment: Sendable {
     private struct Length {
         /// Octets of the file that are on the disk.
         var file: Int
         /// Octets from the service among them.
-        var content: UInt64
+        var content: UInt64 = 0
+        /// Up to where room is taken.
+        var reserved: Int
+        /// Whether octets are missing behind these, so that none may follow.
+        var isBroken = false
     }
+
+    /// So much room is taken ahead, in octets, and again when half of it is used.
+    ///
+    /// What is read and not yet on the disk is at most a quarter of it: twice what a handler gathers.
+    static let roomOctetCount = 4 << 20
 
     let path: String
     private let file: SpoolFile
+    private let headerOctetCount: Int
     private let length: NIOLockedValueBox<Length>
 
-    /// Makes a segment, and waits until it is on the disk.
+    /// Makes a segment with room for what comes, and waits until it is on the disk.
     init(path: String, _ header: SpoolHeader) throws(SpoolError) {
-        self.path = path
-        self.file = try SpoolFile(path: path, O_RDWR | O_CREAT | O_EXCL)
         let octets = header.octets
-        self.length = NIOLockedValueBox(Length(file: octets.count, content: 0))
-        try self.file.write(octets)
-        try self.file.synchronize()
+        self.path = path
+        self.file = try SpoolSegment.make(path, octets)
+        self.headerOctetCount = octets.count
+        self.length = NIOLockedValueBox(Length(file: octets.count, reserved: octets.count + Self.roomOctetCount))
+    }
+
+    private static func make(_ path: String, _ header: [UInt8]) throws(SpoolError) -> SpoolFile {
+        let file = try SpoolFile(path: path, O_RDWR | O_CREAT | O_EXCL)
+        do throws(SpoolError) {
+            try file.write(header)
+            try file.reserve(octetCount: Self.roomOctetCount, at: header.count)
+            try file.synchronize()
+        } catch {
+            try? SpoolNames.remove(path)
+            throw error
+        }
+        return file
     }
 
     /// How much of the file may be read.
@@ -33,12 +59,15 @@ final class SpoolSegment: Sendable {
 
     /// Appends octets, and waits until they are on the disk.
     ///
-    /// Where that fails, nothing of them is kept.
+    /// Where that fails, nothing of them is kept, and nothing can be appended until ``restart(with:)``.
     func append(_ octets: UnsafeRawBufferPointer) throws(SpoolError) {
         var rest = octets
         var length = self.length.withLockedValue { $0 }
         let start = length.file
         do throws(SpoolError) {
+            guard !length.isBroken else {
+                throw .inputOutput(path: self.path, action: "write", detail: "what came before could not be written")
+            }
             while !rest.isEmpty {
                 let portion = UnsafeRawBufferPointer(rebasing: rest.prefix(SpoolFormat.recordOctetCountMax))
                 try self.write(portion, at: length.content)
@@ -50,22 +79,47 @@ final class SpoolSegment: Sendable {
         } catch {
             // What is cut short here would be found when the segment is read, too.
             try? self.file.truncate(to: start)
+            self.length.withLockedValue { length in
+                length.reserved = start
+                length.isBroken = true
+            }
             throw error
         }
         self.length.withLockedValue { $0 = length }
     }
 
-    /// Says that nothing more comes, and waits until that is on the disk.
-    func finish() throws(SpoolError) {
+    /// Sees to it that there is room for what may be in memory.
+    func reserve() throws(SpoolError) {
         let length = self.length.withLockedValue { $0 }
-        do throws(SpoolError) {
-            try self.write(UnsafeRawBufferPointer(start: nil, count: 0), at: length.content)
-            try self.file.synchronize()
-        } catch {
-            try? self.file.truncate(to: length.file)
-            throw error
+        guard length.reserved - length.file < Self.roomOctetCount / 2 else { return }
+        let start = max(length.reserved, length.file)
+        let end = length.file + Self.roomOctetCount
+        try self.file.reserve(octetCount: end - start, at: start)
+        self.length.withLockedValue { $0.reserved = end }
+    }
+
+    /// Begins anew, as the list has what is in it; only these octets, which are no whole tuple, go on.
+    ///
+    /// What is lost with the power in the midst of this is the beginning of a tuple whose rest was not there.
+    func restart(with octets: [UInt8]) throws(SpoolError) {
+        self.length.withLockedValue { $0.isBroken = true }
+        try self.file.truncate(to: self.headerOctetCount)
+        let count = self.headerOctetCount
+        self.length.withLockedValue { $0 = Length(file: count, reserved: count) }
+        let result: Result<Void, SpoolError> = octets.withUnsafeBytes { raw in
+            do throws(SpoolError) { return .success(try self.append(raw)) } catch { return .failure(error) }
         }
-        self.length.withLockedValue { $0.file += SpoolFormat.recordHeaderOctetCount }
+        try result.get()
+    }
+
+    /// Says that nothing more comes, gives back the room that is left, and waits until that is on the disk.
+    func finish() throws(SpoolError) {
+        var length = self.length.withLockedValue { $0 }
+        defer { try? self.file.truncate(to: length.file) }
+        try self.write(UnsafeRawBufferPointer(start: nil, count: 0), at: length.content)
+        try self.file.synchronize()
+        length.file += SpoolFormat.recordHeaderOctetCount
+        self.length.withLockedValue { [length] in $0 = length }
     }
 
     private func write(_ octets: UnsafeRawBufferPointer, at offset: UInt64) throws(SpoolError) {

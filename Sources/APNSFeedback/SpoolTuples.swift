@@ -9,7 +9,8 @@ struct SpoolCursor: Sendable {
     enum Ending: Sendable {
         /// Nothing more may be read yet, or the segment is at its end.
         case drained
-        case torn
+        /// The last record was not finished; so many tuples of it are among the others.
+        case torn(tupleCount: UInt64)
         case damaged(offset: Int)
         /// At this offset, counted from 0 over all octets of the service, there is no tuple.
         case malformed(offset: UInt64, tokenOctetCount: Int)
@@ -20,6 +21,15 @@ struct SpoolCursor: Sendable {
 
     private static let headerOctetCount = 6
 
+    /// Before this day of the year 2008 no token was dead, for there was no service.
+    private static let firstTime: Int64 = 1_199_145_600
+
+    /// How far the service's clock may be ahead of ours, in seconds.
+    private static let clockSecondsMax: Int64 = 86_400
+
+    /// Who said that a token is dead.
+    static let source = "feedback"
+
     private var reader: SpoolReader
     private let now: Int64
     private let sink: (any FeedbackSink)?
@@ -27,8 +37,18 @@ struct SpoolCursor: Sendable {
     private var index = 0
     private var offset: UInt64 = 0
 
+    /// Where the octets of an unfinished record are read: how many tuples came before them.
+    private var tornAt: UInt64?
+
     private(set) var ending: Ending?
     private(set) var tupleCount: UInt64 = 0
+    /// Tuples whose time was not believed.
+    private(set) var futureTupleCount: UInt64 = 0
+
+    /// By when the octets had been read.
+    ///
+    /// A failure that is said to be later would outweigh each registration to come.
+    private var readBy: Int64
 
     /// - Parameters:
     ///   - reader: the segment.
@@ -37,14 +57,33 @@ struct SpoolCursor: Sendable {
     init(_ reader: SpoolReader, now: Int64, sink: (any FeedbackSink)?) {
         self.reader = reader
         self.now = now
+        self.readBy = now
         self.sink = sink
     }
 
-    /// Goes on behind where it was drained, as far as this.
-    mutating func extend(to octetCount: Int) {
+    /// Goes on behind where it was drained, as far as this, with octets that had been read by then.
+    mutating func extend(to octetCount: Int, readBy: Int64) {
         self.reader.limit(to: octetCount)
+        self.readBy = readBy
         if case .drained = self.ending { self.ending = nil }
     }
+
+    /// Goes on behind where it was drained, with octets that are not in the segment.
+    mutating func feed(_ octets: [UInt8]) {
+        self.octets = self.partial + octets
+        self.index = 0
+        self.ending = nil
+    }
+
+    /// Goes on with a segment that begins with the octets of the tuple whose rest is not there.
+    mutating func restart(_ reader: SpoolReader) {
+        self.reader = reader
+        self.octets = []
+        self.index = 0
+    }
+
+    /// Whether all octets so far were taken, up to a tuple whose rest may come.
+    var isDrained: Bool { if case .drained = self.ending { true } else { false } }
 
     /// The octets of a tuple whose rest is not there.
     var partial: [UInt8] { Array(self.octets[self.index...]) }
@@ -56,24 +95,43 @@ struct SpoolCursor: Sendable {
             if left >= Self.headerOctetCount {
                 let tokenOctetCount = Int(self.octets[self.index + 4]) << 8 | Int(self.octets[self.index + 5])
                 guard (1...WireLimits.tokenOctetCountMax).contains(tokenOctetCount) else {
-                    self.ending = .malformed(offset: self.offset, tokenOctetCount: tokenOctetCount)
+                    self.ending =
+                        self.tornEnding ?? .malformed(offset: self.offset, tokenOctetCount: tokenOctetCount)
                     return nil
                 }
-                if left >= Self.headerOctetCount + tokenOctetCount { return self.take(tokenOctetCount) }
+                if left >= Self.headerOctetCount + tokenOctetCount {
+                    if self.tornAt != nil, !self.isPlausible {
+                        self.ending = self.tornEnding
+                        return nil
+                    }
+                    return self.take(tokenOctetCount)
+                }
             }
-            guard self.refill() else { return nil }
+            guard self.tornAt == nil, self.refill() else {
+                self.ending = self.ending ?? self.tornEnding
+                return nil
+            }
         }
+    }
+
+    private var tornEnding: Ending? { self.tornAt.map { .torn(tupleCount: self.tupleCount - $0) } }
+
+    /// Whether the next tuple may be believed without a checksum: after a power failure there may be anything.
+    private var isPlausible: Bool {
+        let time = Int64(SpoolFormat.number(self.octets[self.index...]))
+        return time >= Self.firstTime && time <= self.readBy + Self.clockSecondsMax
     }
 
     private mutating func take(_ tokenOctetCount: Int) -> PurgeEntry? {
         let token = self.index + Self.headerOctetCount
+        let time = Int64(SpoolFormat.number(self.octets[self.index...]))
         let entry = PurgeEntry(
             topic: self.reader.header.scope.topic,
             environment: self.reader.header.scope.environment,
             token: Array(self.octets[token..<token + tokenOctetCount]),
-            failedAt: Int64(SpoolFormat.number(self.octets[self.index...])),
+            failedAt: min(time, self.readBy),
             firstSeen: self.now,
-            source: "feedback"
+            source: Self.source
         )
         do {
             try self.sink?.take(entry)
@@ -84,6 +142,7 @@ struct SpoolCursor: Sendable {
         self.index = token + tokenOctetCount
         self.offset += UInt64(Self.headerOctetCount + tokenOctetCount)
         self.tupleCount += 1
+        if time > self.readBy { self.futureTupleCount += 1 }
         return entry
     }
 
@@ -95,7 +154,12 @@ struct SpoolCursor: Sendable {
                 self.index = 0
                 return true
             case .end: self.ending = .drained
-            case .torn: self.ending = .torn
+            case .torn(let octets):
+                // These came from the service and are nowhere else.
+                self.octets = self.partial + octets
+                self.index = 0
+                self.tornAt = self.tupleCount
+                return true
             case .damaged(let offset): self.ending = .damaged(offset: offset)
             }
         } catch {

@@ -4,7 +4,7 @@
 public struct FeedbackEnding: Hashable, Sendable {
     /// Why nothing more is read.
     public enum Cause: Hashable, Sendable {
-        /// The service said that there is no more: an orderly close.
+        /// The service said that there is no more: an orderly close, or one without close_notify where that will do.
         case closed
         /// The service kept the connection open and said nothing for as long as it may.
         case silence
@@ -12,7 +12,7 @@ public struct FeedbackEnding: Hashable, Sendable {
         case deadline
         /// The owner wanted no more.
         case stopped
-        /// The connection broke: a reset, or an end without close_notify.
+        /// The connection broke: a reset, or an end without close_notify where that is required.
         case failed
         /// At this offset in octets from 0 there is no tuple: a token of so many octets is announced.
         case malformed(offset: UInt64, tokenOctetCount: Int)

@@ -5,8 +5,9 @@ import APNSWire
 /// Decides how one connection to the feedback service is read.
 ///
 /// Reading empties the service's list, so what came is to be made durable before anything else is done with it, and
-/// before the connection is closed by this end. A service may close behind the last tuple or keep the connection open
-/// for ever; both end the reading.
+/// before the connection is closed by this end. A service may close behind the last tuple, with or without TLS's
+/// close_notify, or keep the connection open for ever. An orderly close always ends the reading; its owner says what
+/// else does.
 ///
 /// Times are durations since a moment of the owner's choice. Nothing that the service sends can make it fail but
 /// as an ending.
@@ -22,6 +23,7 @@ public struct FeedbackReader: Sendable {
 
     private let silence: Duration?
     private let deadline: Duration
+    private let requiresCloseNotify: Bool
     private var state: State
     private var walker = FeedbackWalker()
 
@@ -30,10 +32,12 @@ public struct FeedbackReader: Sendable {
     /// - Parameters:
     ///   - silence: after how long without an octet there is nothing more; `nil` to wait for the service's close.
     ///   - deadline: when reading ends in any case.
+    ///   - requiresCloseNotify: whether an end of the connection without close_notify is a failure; by default it is.
     ///   - now: the time.
-    public init(silence: Duration?, deadline: Duration, now: Duration) {
+    public init(silence: Duration?, deadline: Duration, requiresCloseNotify: Bool = true, now: Duration) {
         self.silence = silence
         self.deadline = deadline
+        self.requiresCloseNotify = requiresCloseNotify
         self.state = .reading(silentSince: now)
     }
 
@@ -85,6 +89,11 @@ public struct FeedbackReader: Sendable {
     ///
     /// - Returns: what to do.
     public mutating func peerClosed() -> FeedbackStep { self.end(.closed) }
+
+    /// The service's end of the connection came without close_notify.
+    ///
+    /// - Returns: what to do.
+    public mutating func truncated() -> FeedbackStep { self.end(self.requiresCloseNotify ? .failed : .closed) }
 
     /// The connection broke; what it delivered before has been received.
     ///

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSFeedback
 import APNSGateway
 import APNSTestKit
 import APNSWire
@@ -8,6 +7,8 @@ import Foundation
 import NIOCore
 import OpenSSLTLS
 import Testing
+
+@testable import APNSFeedback
 
 /// Drains from our front over TLS, in good and bad order.
 @Suite(.timeLimit(.minutes(2))) struct FeedbackDrainTests {
@@ -40,6 +41,17 @@ import Testing
         let outcome = try await self.folder.drain(MemoryStore([]))
         #expect(outcome.failure == nil && outcome.tupleCount == 0)
         #expect(try self.folder.list.knownScopes() == [Fixture.scope] && self.folder.list.scopes().isEmpty)
+    }
+
+    @Test func `a failure in the future is taken for one at this moment, and counted`() async throws {
+        let future = FeedbackTuple(failedAt: .max, token: try DeviceToken(octets: [1, 2, 3]))
+        let before = Int64(Date().timeIntervalSince1970)
+        let outcome = try await self.folder.drain(MemoryStore([try Fixture.tuple(9), future]))
+        let after = Int64(Date().timeIntervalSince1970)
+        #expect(outcome.failure == nil && outcome.tupleCount == 2 && outcome.futureTupleCount == 1)
+        var failures: [Int64] = []
+        try self.folder.list.entries { failures.append($0.failedAt) }
+        #expect(failures.contains(1_600_000_009) && failures.contains { (before...after).contains($0) })
     }
 
     @Test func `silence ends a drain from a service that stays open`() async throws {
@@ -109,6 +121,19 @@ import Testing
         try self.expectList(tuples.prefix(Int(outcome.tupleCount)))
     }
 
+    @Test(arguments: [FeedbackManner.Cut.abrupt, .reset])
+    func `where close_notify is not required, an end inside a tuple and a reset are failures all the same`(
+        _ cut: FeedbackManner.Cut
+    ) async throws {
+        let store = MemoryStore(try Fixture.tuples(50)) {
+            $0.cutOctetCount = 1000
+            $0.cut = cut
+        }
+        let outcome = try await self.folder.drain(store) { $0.requiresCloseNotify = false }
+        #expect((outcome.failure == nil) == (cut == .abrupt), "\(outcome)")
+        if cut == .abrupt { #expect(outcome.leftovers.map(\.kind) == [.partial] && outcome.ending?.cause == .closed) }
+    }
+
     @Test func `a service of an authority that is not trusted is not read`() async throws {
         let stranger = try ThrowawayAuthority().issueServer()
         let store = MemoryStore(try Fixture.tuples(5))
@@ -142,8 +167,19 @@ import Testing
         #expect(outcome.tupleCount == 0 && store.openedCount == 0)
     }
 
+    @Test(arguments: ["", String(repeating: "x", count: 256), "com.example\n.app"])
+    func `a topic that the list would refuse is told before the service is asked`(_ topic: String) async throws {
+        let store = MemoryStore(try Fixture.tuples(5))
+        let outcome = try await self.folder.drain(store) { $0.scope.topic = topic }
+        guard case .purgeList = outcome.failure else {
+            Issue.record("\(String(describing: outcome.failure))")
+            return
+        }
+        #expect(store.openedCount == 0 && self.folder.files.isEmpty)
+    }
+
     @Test func `a port where nobody listens is unavailable`() async throws {
-        let outcome = try await self.folder.drain(port: 1)
+        let outcome = try await self.folder.drain(port: 3)
         guard case .unavailable = outcome.failure else {
             Issue.record("\(String(describing: outcome.failure))")
             return
@@ -181,6 +217,32 @@ import Testing
         }
         #expect(holder == getpid())
         withExtendedLifetime(lock) {}
+    }
+
+    @Test func `a second drain with the same certificate into another spool and list says who is at it`() async throws {
+        let store = MemoryStore(try Fixture.tuples(10))
+        let folder = self.folder
+        try await FeedbackFront.withRunning(try Fixture.front(), store: store) { front in
+            let port = try await front.boundAddress.port ?? 0
+            let fingerprint = try Fixture.provider.get().identity.certificate.fingerprint
+            let endpoint = Endpoint(host: "LOCALHOST", port: port)
+            var lock = try DrainLock.take(fingerprint, endpoint)
+            #expect(lock != nil)
+            for _ in 0..<3 {
+                let outcome = try await folder.drain(port: port)
+                guard case .held(_, let holder) = outcome.failure else {
+                    Issue.record("\(String(describing: outcome.failure))")
+                    return
+                }
+                #expect(holder == getpid() && store.openedCount == 0 && folder.files.isEmpty)
+            }
+            // Others are not kept from theirs.
+            #expect(try DrainLock.take(fingerprint, Endpoint(host: "localhost", port: 2)) != nil)
+            #expect(try DrainLock.take(fingerprint + "0", endpoint) != nil)
+            lock = nil
+            let outcome = try await folder.drain(port: port)
+            #expect(outcome.failure == nil && outcome.tupleCount == 10)
+        }
     }
 
     @Test func `octets that are no tuples name the offset, and are kept`() async throws {

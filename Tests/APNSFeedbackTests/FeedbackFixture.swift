@@ -59,9 +59,16 @@ final class MemoryStore: FeedbackStore {
 
     private let state: NIOLockedValueBox<State>
     let manner: FeedbackManner
+    /// Whether it forgets its list when it begins to write it, as Apple's may have done.
+    private let isForgetful: Bool
 
-    init(_ tuples: [FeedbackTuple], _ change: (inout FeedbackManner) -> Void = { _ in }) {
+    init(
+        _ tuples: [FeedbackTuple],
+        isForgetful: Bool = false,
+        _ change: (inout FeedbackManner) -> Void = { _ in }
+    ) {
         self.state = NIOLockedValueBox(State(tuples: tuples))
+        self.isForgetful = isForgetful
         var manner = FeedbackManner()
         change(&manner)
         self.manner = manner
@@ -75,6 +82,7 @@ final class MemoryStore: FeedbackStore {
         guard provider.identity.topic == FeedbackFixture.topic else { return nil }
         let tuples = self.state.withLockedValue { state in
             state.openedCount += 1
+            defer { if self.isForgetful { state.tuples = [] } }
             return state.tuples
         }
         return List(self, tuples)
@@ -100,7 +108,7 @@ final class MemoryStore: FeedbackStore {
 
         func acknowledge() {
             self.store.state.withLockedValue { state in
-                state.tuples.removeFirst(self.index)
+                state.tuples.removeFirst(self.store.isForgetful ? 0 : self.index)
                 state.acknowledgedCount += 1
             }
         }
@@ -113,8 +121,12 @@ final class FeedbackFolder: Sendable {
     let spool: FeedbackSpool
     let list: PurgeList
 
-    init() throws {
-        let path = FileManager.default.temporaryDirectory.appending(path: "feedback-\(UUID().uuidString)").path
+    convenience init() throws {
+        let name = "feedback-\(UUID().uuidString)"
+        try self.init(path: FileManager.default.temporaryDirectory.appending(path: name).path)
+    }
+
+    init(path: String) throws {
         try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
         self.path = path
         self.spool = try FeedbackSpool(folder: path + "/spool")

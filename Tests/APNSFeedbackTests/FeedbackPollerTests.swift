@@ -59,6 +59,26 @@ import Testing
         #expect(try await self.poll(["a", "b", "c"], every: nil, until: 3) == ["a", "b", "c"])
     }
 
+    @Test func `those that had no turn before the end are told of, too`() async throws {
+        let outcomes = NIOLockedValueBox<[FeedbackOutcome]>([])
+        let itself = NIOLockedValueBox<FeedbackPoller?>(nil)
+        let poller = FeedbackPoller(
+            try ["a", "b", "c"].map { try self.drain($0) },
+            spool: self.folder.spool,
+            every: nil,
+            logger: self.logger
+        ) { outcome in
+            outcomes.withLockedValue { $0.append(outcome) }
+            itself.withLockedValue { $0 }?.finish()
+        }
+        itself.withLockedValue { $0 = poller }
+        defer { itself.withLockedValue { $0 = nil } }
+        try await poller.run()
+        let all = outcomes.withLockedValue { $0 }
+        #expect(all.map(\.scope.topic) == ["a", "b", "c"])
+        #expect(all.map { if case .stopped = $0.failure { true } else { false } } == [false, true, true])
+    }
+
     @Test func `after a restart only those are read whose time has come`() async throws {
         let now = Int64(Date().timeIntervalSince1970)
         try self.schedule("waits").store(now + 3000)

@@ -23,8 +23,11 @@ import Testing
         return segment.path
     }
 
-    func replay() throws -> SpoolImport.Result {
-        try SpoolImport.replay(Fixture.scope, of: self.folder.spool, into: self.folder.list, now: 5, sink: nil)
+    /// After all times of the fixtures, and of their files.
+    static let now: Int64 = 4_000_000_000
+
+    func replay(now: Int64 = Self.now) throws -> SpoolImport.Result {
+        try SpoolImport.replay(Fixture.scope, of: self.folder.spool, into: self.folder.list, now: now, sink: nil)
     }
 
     static func octets(_ range: Range<Int>) throws -> [UInt8] { try range.flatMap { try Fixture.tuple($0).octets } }
@@ -43,11 +46,12 @@ import Testing
         #expect(try self.replay().tupleCount == 0)
     }
 
-    /// Goal: a process that is killed at any octet of an append loses no record that was whole.
+    /// Goal: a process that is killed at any octet of an append loses no tuple that was whole.
     ///
     /// Method: cut the file at every length.
-    @Test func `a segment that was cut short at any octet gives all whole records`() throws {
-        let portions = try [Self.octets(0..<3), Self.octets(3..<5), Self.octets(5..<6)]
+    @Test func `a segment that was cut short at any octet gives all whole tuples`() throws {
+        let tuples = [0..<3, 3..<5, 5..<6]
+        let portions = try tuples.map { try Self.octets($0) }
         let path = try self.segment(portions)
         let whole = try #require(FileManager.default.contents(atPath: path))
         try FileManager.default.removeItem(atPath: path)
@@ -61,14 +65,17 @@ import Testing
                 Fixture.scope,
                 of: folder.spool,
                 into: folder.list,
-                now: 5,
+                now: Self.now,
                 sink: nil
             )
             var expected = 0
             var end = headerOctetCount
-            for (portion, tuples) in zip(portions, [3, 2, 1]) {
-                end += SpoolFormat.recordHeaderOctetCount + portion.count
-                if count >= end { expected += tuples }
+            for range in tuples {
+                end += SpoolFormat.recordHeaderOctetCount
+                for number in range {
+                    end += try Fixture.tuple(number).octets.count
+                    if count >= end { expected += 1 }
+                }
             }
             #expect(result.tupleCount == UInt64(expected), "cut at \(count) of \(whole.count)")
             #expect(!result.leftovers.contains { $0.kind == .damaged }, "cut at \(count): \(result.leftovers)")
@@ -89,7 +96,7 @@ import Testing
             let name = Fixture.scope.fileStem + ".1-1-0.spool"
             try changed.write(to: URL(filePath: folder.spool.folder + "/" + name))
             let run = Result {
-                try SpoolImport.replay(Fixture.scope, of: folder.spool, into: folder.list, now: 5, sink: nil)
+                try SpoolImport.replay(Fixture.scope, of: folder.spool, into: folder.list, now: Self.now, sink: nil)
             }
             let endMark = whole.count - SpoolFormat.recordHeaderOctetCount
             switch run {
@@ -106,6 +113,71 @@ import Testing
             }
             #expect(try folder.tokens().isEmpty, "octet \(index)")
         }
+    }
+
+    /// Where the file was not touched since; a clock that was set back, or a copy, must not make it later than now, and
+    /// a file without its time not earlier than its connection.
+    @Test(
+        arguments: [
+            (1_750_000_000, 1_750_000_000), (0, 1_700_000_000), (1_950_000_000, 1_800_000_000),
+        ] as [(written: Int, believed: Int64)]
+    )
+    func `a failure in the future is taken for one at the time of reading`(written: Int, believed: Int64) throws {
+        let token = try DeviceToken(octets: [1, 2, 3])
+        let path = try self.segment([FeedbackTuple(failedAt: .max, token: token).octets + (try Self.octets(0..<1))])
+        let times = [timespec(tv_sec: written, tv_nsec: 0), timespec(tv_sec: written, tv_nsec: 0)]
+        try #require(utimensat(AT_FDCWD, path, times, 0) == 0)
+        let result = try self.replay(now: 1_800_000_000)
+        #expect(result.tupleCount == 2 && result.futureTupleCount == 1)
+        var failures: Set<Int64> = []
+        try self.folder.list.entries { failures.insert($0.failedAt) }
+        #expect(failures == [believed, 1_600_000_000])
+    }
+
+    @Test func `of a record that was cut short, tuples are taken up to the first whose time cannot be`() throws {
+        let token = try DeviceToken(octets: [1, 2, 3])
+        let impossible = [0, 1_199_145_599, 1_900_000_000].map { FeedbackTuple(failedAt: $0, token: token).octets }
+        for octets in impossible {
+            let folder = try FeedbackFolder()
+            let record = try Self.octets(2..<4) + octets + Self.octets(4..<5) + [0]
+            let path = try self.segment([try Self.octets(0..<2), record], isFinished: false)
+            let whole = try #require(FileManager.default.contents(atPath: path))
+            try FileManager.default.removeItem(atPath: path)
+            let name = Fixture.scope.fileStem + ".1-1-0.spool"
+            try whole.dropLast().write(to: URL(filePath: folder.spool.folder + "/" + name))
+            let result = try SpoolImport.replay(
+                Fixture.scope,
+                of: folder.spool,
+                into: folder.list,
+                now: 1_800_000_000,
+                sink: nil
+            )
+            #expect(result.tupleCount == 4 && result.leftovers.map(\.kind) == [.torn])
+            #expect(try folder.tokens() == Set((0..<4).map { try Fixture.tuple($0).token.octets }))
+            let leftover = try #require(result.leftovers.first)
+            #expect("\(leftover)".contains("whole tuples: 2.") && leftover.path.hasSuffix(".torn"))
+            #expect(FileManager.default.contents(atPath: leftover.path) == whole.dropLast())
+        }
+    }
+
+    @Test func `zeros in a token of a record that was cut short are not its end`() throws {
+        let token = try DeviceToken(octets: [UInt8](repeating: 0, count: 100))
+        let zeros = FeedbackTuple(failedAt: 1_600_000_000, token: token).octets
+        let path = try self.segment([try Self.octets(0..<2), try Self.octets(2..<3) + zeros], isFinished: false)
+        let whole = try #require(FileManager.default.contents(atPath: path))
+        try whole.dropLast(10).write(to: URL(filePath: path))
+        let result = try self.replay()
+        #expect(result.tupleCount == 3 && result.leftovers.map(\.kind) == [.torn], "\(result.leftovers)")
+    }
+
+    @Test func `a last record that does not agree with its checksum is not believed`() throws {
+        let path = try self.segment([try Self.octets(0..<2), try Self.octets(2..<4)], isFinished: false)
+        var octets = try #require(FileManager.default.contents(atPath: path))
+        octets[octets.count - 1] ^= 1
+        try octets.write(to: URL(filePath: path))
+        let result = try self.replay()
+        #expect(result.tupleCount == 2 && result.leftovers.map(\.kind) == [.torn])
+        #expect(FileManager.default.contents(atPath: result.leftovers.first?.path ?? "") == octets)
     }
 
     @Test func `zeros behind a segment are a tail that the power cut off`() throws {

@@ -42,12 +42,13 @@ import Testing
     }
 
     enum Event: CaseIterable, Sendable {
-        case octets, peerClosed, failed, stop, time, connectionClosed
+        case octets, peerClosed, truncated, failed, stop, time, connectionClosed
 
         func happen(to reader: inout FeedbackReader) -> FeedbackStep {
             switch self {
             case .octets: reader.received(FeedbackReaderTests.tuple(1), now: .seconds(1))
             case .peerClosed: reader.peerClosed()
+            case .truncated: reader.truncated()
             case .failed: reader.failed()
             case .stop: reader.stop()
             case .time: reader.timePassed(now: .seconds(61))
@@ -76,6 +77,14 @@ import Testing
     func `each event in each state has its step`(_ state: State, _ event: Event) {
         var reader = state.make()
         #expect(event.happen(to: &reader) == Self.expected(state, event))
+    }
+
+    @Test(arguments: [(true, .failed), (false, .closed)] as [(Bool, FeedbackEnding.Cause)])
+    func `an end without close_notify is what the owner says`(isRequired: Bool, cause: FeedbackEnding.Cause) {
+        var reader = FeedbackReader(silence: nil, deadline: .zero, requiresCloseNotify: isRequired, now: .zero)
+        _ = reader.received(Self.tuple(3) + [0], now: .zero)
+        #expect(reader.truncated() == .close)
+        #expect(reader.connectionClosed() == Self.ending(cause, tuples: 1, octets: 10, partial: 1))
     }
 
     // MARK: Time

@@ -38,6 +38,36 @@ import Testing
         }
     }
 
+    @Test func `a failure in the future does not outweigh a registration after the drain`() async throws {
+        let (scene, store) = (self.scene, ForgetfulStore())
+        store.add([FeedbackTuple(failedAt: .max, token: try DeviceToken(SendScene.token(1)))])
+        try await SendScene.withFeedback(store) { port in
+            let run = try await scene.run(scene.feedback(port))
+            #expect(run.ending.code == 0 && run.error.contains("1 with a time in the future"), "\(run.error)")
+            let forgetting = try await scene.run([
+                "purge", "forget", "--purge-list", scene.purgeList, "--token", SendScene.token(1), "--registered-at",
+                "\(Int(Date().timeIntervalSince1970) + 1)",
+            ])
+            #expect(forgetting.ending.code == 0)
+            #expect(try scene.purged().isEmpty, "\(forgetting)")
+        }
+    }
+
+    @Test func `the line names those that were registered since, so that its numbers add up`() async throws {
+        let (scene, store) = (self.scene, try self.store(3))
+        try await SendScene.withFeedback(store) { port in
+            #expect(try await scene.run(scene.feedback(port)).ending.code == 0)
+            let forgetting = try await scene.run([
+                "purge", "forget", "--purge-list", scene.purgeList, "--topic", SendScene.topic, "--token",
+                SendScene.token(1), "--registered-at", "1700000000",
+            ])
+            #expect(forgetting.ending.code == 0, "\(forgetting.error)")
+            store.add(try (0..<3).map { try SendScene.tuple($0) })
+            let run = try await scene.run(scene.feedback(port))
+            #expect(run.error.contains(": 3 dead tokens, 0 new, 0 with a newer time, 2 known, 1 registered since\n"))
+        }
+    }
+
     @Test(arguments: ["text", "csv", "jsonl"]) func `it prints what was read`(_ format: String) async throws {
         let (scene, store) = (self.scene, try self.store(3))
         try await SendScene.withFeedback(store) { port in
@@ -76,6 +106,20 @@ import Testing
         }
     }
 
+    @Test func `a list that ends without close_notify is 69, unless it was to be expected`() async throws {
+        let (scene, octetCount) = (self.scene, 3 * 38)
+        for (more, code) in [([], 69), (["--without-close-notify"], 0)] as [([String], Int32)] {
+            let store = try self.store(4) {
+                $0.cutOctetCount = octetCount
+                $0.cut = .abrupt
+            }
+            try await SendScene.withFeedback(store) { port in
+                let run = try await scene.run(scene.feedback(port, more))
+                #expect(run.ending.code == code && run.error.contains("3 dead tokens"), "\(run)")
+            }
+        }
+    }
+
     @Test func `69 says that nobody serves`() async throws {
         let run = try await self.scene.run(self.scene.feedback(1))
         #expect(run.ending.code == 69 && run.error.contains("localhost:1"), "\(run.error)")
@@ -103,6 +147,22 @@ import Testing
             #expect(run.error.contains("is for com.example.app, not for com.example.other"), "\(run.error)")
             let own = try await scene.run(scene.feedback(port, ["--topic", "com.example.app"]))
             #expect(own.ending.code == 0 && store.taken.count == 1, "\(own.error)")
+        }
+    }
+
+    @Test func `64 says that a topic cannot be one, before the service is asked`() async throws {
+        let (scene, store) = (self.scene, try self.store(3))
+        // It names no topic, so any would do.
+        try scene.write("nameless.pem", try SendScene.authority.get().issueServer().pem)
+        try await SendScene.withFeedback(store) { port in
+            for topic in ["", String(repeating: "x", count: 256), "a\nb"] {
+                let run = try await scene.run([
+                    "feedback", "--host", "localhost", "--port", "\(port)", "--trust", scene.path("ca.pem"),
+                    "--certificate", scene.path("nameless.pem"), "--purge-list", scene.purgeList, "--topic", topic,
+                ])
+                #expect(run.ending.code == 64 && run.error.contains("The service was not asked."), "\(run.error)")
+            }
+            #expect(store.taken.isEmpty && scene.spooled().isEmpty)
         }
     }
 
@@ -185,6 +245,38 @@ import Testing
             let ending = try await first.end()
             #expect(ending.code == 75, "\(ending) \(scene.read("first"))")
             #expect(try scene.purged().count == 3)
+        }
+    }
+
+    @Test func `75 names the process that drains with this certificate into another list and spool`() async throws {
+        let (scene, store) = (self.scene, try self.store(3))
+        try await SendScene.withFeedback(store, { $0.closesBehindList = false }) { port in
+            let first = try Child(scene.feedback(port, ["--silence", "1h"]), Child.Streams())
+            for await _ in store.opened { break }
+            let second = try await scene.run(
+                ["feedback"] + scene.endpoint(port) + ["--purge-list", scene.path("other.sqlite")]
+            )
+            #expect(second.ending.code == 75 && second.error.contains("process \(first.pid) "), "\(second.error)")
+            #expect(!first.hasEnded && store.taken.count == 1)
+            first.send(SIGKILL)
+            _ = try await first.end()
+        }
+    }
+
+    @Test func `75 names the certificates that had no turn when it was told to end`() async throws {
+        let (scene, store) = (self.scene, try self.store(3))
+        try scene.write("other.pem", try SendScene.authority.get().issueClient(topic: "com.example.other").pem)
+        try await SendScene.withFeedback(store, { $0.closesBehindList = false }) { port in
+            let streams = Child.Streams(error: scene.path("error"))
+            let more = ["--certificate", scene.path("other.pem"), "--silence", "1s"]
+            let child = try Child(scene.feedback(port, more), streams)
+            for await _ in store.opened { break }
+            child.send(SIGTERM)
+            let ending = try await child.end()
+            let said = scene.read("error")
+            #expect(ending.code == 75 && store.taken.count == 1, "\(ending) \(said)")
+            #expect(said.contains("com.example.app (production): 3 dead tokens"), "\(said)")
+            #expect(said.contains("com.example.other (production): Stopped before the service was asked."), "\(said)")
         }
     }
 

@@ -94,7 +94,7 @@ extension SendScene {
         return tokens
     }
 
-    /// The tokens in whole records of the spool, read by other code than the program's.
+    /// The tokens of whole tuples in the spool, read by other code than the program's.
     func spooled() -> [[UInt8]] {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: self.spool)) ?? []
         return names.sorted().filter { $0.hasSuffix(".spool") }.flatMap { name -> [[UInt8]] in
@@ -103,7 +103,7 @@ extension SendScene {
             guard octets.count >= 12 else { return [] }
             octets = octets.dropFirst(12 + number(octets.dropFirst(8).prefix(4)) + 32)
             var content: [UInt8] = []
-            while octets.count > 36, case let count = number(octets.prefix(4)), octets.count >= 36 + count {
+            while octets.count > 36, case let count = number(octets.prefix(4)) {
                 content += octets.dropFirst(36).prefix(count)
                 octets = octets.dropFirst(36 + count)
             }

@@ -21,8 +21,9 @@ public struct FeedbackCommand: AsyncParsableCommand, Sendable {
             Exit codes: 0 done, also when there was nothing; 64 usage; 65 a tuple without its end, something that is \
             no tuple, or a damaged file, each set aside in the spool; 66 a folder cannot be read; 69 the service \
             does not serve, or says nothing and stays open; 70 a fault in this program; 73, 74 a file cannot be made \
-            or written; 75 another drain is at work, or the time was too short: run again; 77 TLS or the certificate \
-            does not permit it; 78 a certificate or key cannot be used. With several certificates, the worst.
+            or written; 75 another drain is at work, or the time was too short or over before its turn: run again; \
+            77 TLS or the certificate does not permit it; 78 a certificate or key cannot be used. With several \
+            certificates, the worst.
             """
     )
 
@@ -56,6 +57,14 @@ public struct FeedbackCommand: AsyncParsableCommand, Sendable {
         )
     )
     var silence: FeedbackSpan?
+
+    @Flag(
+        help: ArgumentHelp(
+            "For a service that ends its list without TLS's close_notify: between two tuples such an end is then no "
+                + "failure (69)."
+        )
+    )
+    var withoutCloseNotify = false
 
     static let silenceDefault = FeedbackSpan(seconds: 5)
 

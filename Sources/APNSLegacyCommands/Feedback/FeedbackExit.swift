@@ -47,9 +47,10 @@ extension CommandFailure {
         case .spool(let error): self.init(error)
         case .purgeList(let error): self.init(error)
         case .output(let error): self.init(error)
+        case .lost: self.init(.ioError, "\(error)")
         case .newerSpool: self.init(.dataError, "\(error)")
         case .topicMissing: self.init(.configuration, "\(error)")
-        case .stopped: self.init(.tryAgain, "\(error)")
+        case .held, .stopped: self.init(.tryAgain, "\(error)")
         @unknown default: self.init(.software, "\(error)")
         }
     }
@@ -60,7 +61,7 @@ extension CommandFailure {
             switch error {
             case .held: .tryAgain
             case .cannotCreate: .cannotCreate
-            case .full, .inputOutput: .ioError
+            case .full, .noRoom, .inputOutput: .ioError
             @unknown default: .software
             }
         self.init(status, "\(error)")

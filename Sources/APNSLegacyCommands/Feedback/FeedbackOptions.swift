@@ -131,13 +131,20 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
         }
         let isSandboxOnly = facts.isForSandbox && !facts.isForProduction
         let environment = self.environment ?? (isSandboxOnly ? .sandbox : .production)
+        let scope = PurgeScope(topic: topic, environment: environment)
+        do { try scope.check() } catch {
+            throw CommandFailure(
+                self.topic == nil ? .configuration : .usage,
+                "\(error) The service was not asked. Say --topic BUNDLE-ID."
+            )
+        }
         var tls = TLSConfiguration.client(identity: identity, trust: self.trust.map { .file($0) } ?? .system)
         tls.minimumVersion = try EndpointOptions.tlsVersion(self.tlsMin)
         let host = self.host ?? (environment == .sandbox ? Endpoint.sandboxFeedback : .productionFeedback).host
         var configuration = FeedbackConfiguration(
             endpoint: Endpoint(host: host, port: self.port),
             tls: tls,
-            scope: PurgeScope(topic: topic, environment: environment)
+            scope: scope
         )
         configuration.proxy = try self.proxy.map(EndpointOptions.proxy)
         return configuration

@@ -29,6 +29,7 @@ struct FeedbackRun {
             do {
                 var configuration = try self.command.endpoint.configuration(certificate: certificate, key: key)
                 configuration.silence = self.silence
+                configuration.requiresCloseNotify = !self.command.withoutCloseNotify
                 configuration.deadline = self.command.deadline.duration
                 configurations.append(configuration)
             } catch {
@@ -127,6 +128,12 @@ struct FeedbackRun {
             parts.append("\(SendSummary.grouped(UInt64(change.addedCount))) new")
             parts.append("\(SendSummary.grouped(UInt64(change.updatedCount))) with a newer time")
             parts.append("\(SendSummary.grouped(UInt64(change.unchangedCount))) known")
+            if change.supersededCount > 0 {
+                parts.append("\(SendSummary.grouped(UInt64(change.supersededCount))) registered since")
+            }
+        }
+        if outcome.futureTupleCount > 0 {
+            parts.append("\(SendSummary.grouped(outcome.futureTupleCount)) with a time in the future, taken as now")
         }
         switch outcome.ending?.cause {
         case .closed, .malformed, .failed, nil: break

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import Foundation
+import Testing
+
+@testable import APNSFeedback
+
+/// Segments that begin anew because the disk has no more room, and octets that found none.
+@Suite(.timeLimit(.minutes(1))) struct SpoolRestartTests {
+    typealias Fixture = FeedbackFixture
+
+    let folder: FeedbackFolder
+    let segment: SpoolSegment
+    let segmentImport: SpoolImport
+    let octets: [UInt8]
+
+    init() throws {
+        self.folder = try FeedbackFolder()
+        let header = SpoolHeader(scope: Fixture.scope, host: "localhost", startedAt: 1_700_000_000)
+        self.segment = try self.folder.spool.begin(header)
+        self.segmentImport = SpoolImport(
+            self.segment.path,
+            of: self.folder.spool,
+            into: self.folder.list,
+            now: 1_800_000_000,
+            sink: nil
+        )
+        self.octets = try (0..<100).flatMap { try Fixture.tuple($0).octets }
+    }
+
+    func append(_ range: Range<Int>) throws { try self.octets[range].withUnsafeBytes { try self.segment.append($0) } }
+
+    func advance() throws { try self.segmentImport.advance(to: self.segment.durableOctetCount) }
+
+    func expectList(_ octetCount: Int) throws {
+        var tokens: Set<[UInt8]> = []
+        var end = 0
+        for number in 0..<100 {
+            let tuple = try Fixture.tuple(number)
+            end += tuple.octets.count
+            if end <= octetCount { tokens.insert(tuple.token.octets) }
+        }
+        #expect(try self.folder.tokens() == tokens)
+    }
+
+    /// Goal: nothing is lost or doubled where a segment begins anew in the midst of a tuple, also not by a kill there.
+    ///
+    /// Method: at each of many splits.
+    @Test(arguments: Array(stride(from: 900, through: 1100, by: 7)))
+    func `a segment that begins anew goes on in the midst of a tuple`(_ split: Int) throws {
+        try self.append(0..<split)
+        try self.advance()
+        let before = self.segment.durableOctetCount
+        #expect(try self.segmentImport.restart(self.segment))
+        #expect(self.segment.durableOctetCount < before)
+        try self.append(split..<split + 1000)
+        let copy = try #require(FileManager.default.contents(atPath: self.segment.path))
+        try self.append(split + 1000..<self.octets.count)
+        try self.segment.finish()
+        try self.segmentImport.finish(at: self.segment.durableOctetCount)
+        #expect(self.segmentImport.result.tupleCount == 100 && self.folder.files.isEmpty)
+        try self.expectList(self.octets.count)
+        // The process that was killed behind the second append.
+        let other = try FeedbackFolder()
+        try copy.write(to: URL(filePath: other.spool.path(Fixture.scope.fileStem + ".1-1-0.spool")))
+        let spool = other.spool
+        let replayed = try SpoolImport.replay(Fixture.scope, of: spool, into: other.list, now: 5, sink: nil)
+        let counts = self.tupleCounts(upTo: split, split + 1000)
+        #expect(replayed.tupleCount == UInt64(counts[1] - counts[0]))
+    }
+
+    func tupleCounts(upTo octetCounts: Int...) -> [Int] {
+        octetCounts.map { octetCount in
+            var end = 0
+            return (0..<100).count { number in
+                end += (try? Fixture.tuple(number).octets.count) ?? 0
+                return end <= octetCount
+            }
+        }
+    }
+
+    @Test func `octets that could not be written go to the list behind those of the segment`() throws {
+        try self.append(0..<1001)
+        self.octets[1001..<2003].withUnsafeBytes { self.segmentImport.keep($0) }
+        self.octets[2003..<2500].withUnsafeBytes { self.segmentImport.keep($0) }
+        #expect(self.segmentImport.unspooledOctetCount == 1499)
+        try self.advance()
+        #expect(self.segmentImport.unspooledOctetCount == 0)
+        try self.expectList(2500)
+        #expect(try self.segmentImport.restart(self.segment))
+        try self.append(2500..<self.octets.count)
+        try self.segment.finish()
+        try self.segmentImport.finish(at: self.segment.durableOctetCount)
+        #expect(self.segmentImport.result.tupleCount == 100 && self.folder.files.isEmpty)
+        try self.expectList(self.octets.count)
+    }
+
+    @Test func `octets for which neither has room are counted, and the segment stays`() throws {
+        try self.append(0..<1001)
+        self.folder.list.close()
+        self.octets[1001..<2003].withUnsafeBytes { self.segmentImport.keep($0) }
+        #expect(throws: PurgeListError.self) { try self.advance() }
+        #expect(throws: PurgeListError.self) {
+            try self.segmentImport.finish(at: self.segment.durableOctetCount)
+        }
+        #expect(self.segmentImport.unspooledOctetCount == 1002 && self.folder.files.count == 1)
+        let error = FeedbackError.lost(octetCount: 1002, underlying: PurgeListError.full(path: "P"))
+        #expect("\(error)".hasPrefix("1002 octets that were read") && "\(error)".contains("disk with the purge list P"))
+    }
+
+    @Test func `octets that a sink refuses are counted`() throws {
+        struct Full: Error {}
+        struct FullSink: FeedbackSink {
+            func take(_ entry: PurgeEntry) throws { throw Full() }
+            func flush() {}
+        }
+        let segmentImport = SpoolImport(
+            self.segment.path,
+            of: self.folder.spool,
+            into: self.folder.list,
+            now: 1_800_000_000,
+            sink: FullSink()
+        )
+        self.octets[0..<1000].withUnsafeBytes { segmentImport.keep($0) }
+        try segmentImport.advance(to: self.segment.durableOctetCount)
+        #expect(segmentImport.unspooledOctetCount == 1000)
+        #expect(try !segmentImport.restart(self.segment))
+        #expect(throws: FeedbackError.self) { try segmentImport.finish(at: self.segment.durableOctetCount) }
+        #expect(segmentImport.unspooledOctetCount == 1000)
+    }
+}
