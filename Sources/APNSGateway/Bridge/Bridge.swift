@@ -158,13 +158,18 @@ final class Bridge: Sendable {
         self.observer.ended(ending.cause)
         // Each random number costs a system call.
         let jitter = ending.verdict == .accepted ? 0 : Double.random(in: 0...1)
-        let (target, inFlightCount) = self.state.withLockedValue { state in
+        let (target, inFlightCount, waiters) = self.state.withLockedValue { state in
             let target = state.end(airborne.number, from: airborne.origin, ending, now: Self.now, jitter: jitter)
-            return (target, state.inFlightCount)
+            return (target, state.inFlightCount, state.takeIdleWaiters())
         }
         self.observer.inFlight(inFlightCount)
-        guard let target else { return }
-        target.inbox.put(target.number, ending.verdict)
+        if let target { target.inbox.put(target.number, ending.verdict) }
+        for waiter in waiters { waiter() }
+    }
+
+    /// Calls as soon as nothing is under way, which may be at once, and from any thread.
+    func whenIdle(_ body: @escaping @Sendable () -> Void) {
+        if !self.state.withLockedValue({ $0.wait(body) }) { body() }
     }
 
     private func metadata(

@@ -9,6 +9,7 @@ struct BridgeState {
     /// How many notifications are under way.
     private(set) var inFlightCount = 0
     private var inboxes: [UInt64: VerdictInbox] = [:]
+    private var idleWaiters: [@Sendable () -> Void] = []
 
     init(_ configuration: BridgeConfiguration) {
         self.ledger = DeliveryLedger(
@@ -59,5 +60,21 @@ struct BridgeState {
     mutating func close(_ connection: UInt64) {
         self.ledger.close(connection)
         self.inboxes[connection] = nil
+    }
+
+    /// Notes who waits until nothing is under way.
+    ///
+    /// - Returns: whether anything is; else there is nothing to wait for.
+    mutating func wait(_ waiter: @escaping @Sendable () -> Void) -> Bool {
+        guard self.inFlightCount > 0 else { return false }
+        self.idleWaiters.append(waiter)
+        return true
+    }
+
+    /// - Returns: those to be called now.
+    mutating func takeIdleWaiters() -> [@Sendable () -> Void] {
+        guard self.inFlightCount == 0, !self.idleWaiters.isEmpty else { return [] }
+        defer { self.idleWaiters = [] }
+        return self.idleWaiters
     }
 }

@@ -71,6 +71,20 @@ public final class HTTP2Backend: DeliveryBackend {
         ) { first, _ in first }
     }
 
+    /// Calls as soon as nothing is under way, those that wait for another try included.
+    ///
+    /// The caller sees to it that nothing more comes.
+    ///
+    /// - Parameter body: is called once, from any thread, also at once.
+    public func whenIdle(_ body: @escaping @Sendable () -> Void) {
+        Self.whenIdle(self.providers.withLockedValue(\.bridges)[...], body)
+    }
+
+    private static func whenIdle(_ bridges: ArraySlice<Bridge>, _ body: @escaping @Sendable () -> Void) {
+        guard let first = bridges.first else { return body() }
+        first.whenIdle { Self.whenIdle(bridges.dropFirst(), body) }
+    }
+
     /// Finds the provider that a certificate belongs to, and its topic.
     ///
     /// - Parameter provider: who is connected.

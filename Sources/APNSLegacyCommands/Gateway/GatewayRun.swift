@@ -103,6 +103,8 @@ final class GatewayRun: Sendable {
         case signal(UnixSignal)
         /// No connection of a provider is left, and none can come.
         case frontsEnded((any Error)?)
+        /// Nothing of what providers sent is under way.
+        case idle
         case clientEnded
         /// The time for ending is over.
         case overdue
@@ -203,6 +205,9 @@ final class GatewayRun: Sendable {
                 self.end(source, &group)
             case .frontsEnded(let failure?): return failure
             case .frontsEnded(nil):
+                // What waits for another try needs a client for it.
+                self.backend.whenIdle { source.yield(.idle) }
+            case .idle:
                 isServing = false
                 for client in self.clients { client.finish() }
             case .clientEnded: clientCount -= 1
