@@ -19,6 +19,9 @@ final class BinaryFrontHandler: ChannelDuplexHandler {
         var isAnnounced: Bool
     }
 
+    /// Asks a connection to end like that if its provider is not let in any more as it was.
+    struct Readmission {}
+
     private enum Phase {
         case handshaking
         case taking(any DeliveryConnection)
@@ -135,21 +138,14 @@ extension BinaryFrontHandler {
     }
 
     private func admit(_ context: ChannelHandlerContext) {
-        guard case .handshaking = self.phase, let certificate = self.tls.peerCertificate else {
+        self.remoteAddress = FrontDoor.address(of: context.channel)
+        guard case .handshaking = self.phase, let provider = self.provider else {
             context.close(promise: nil)
             return
         }
-        let address = FrontDoor.address(of: context.channel)
-        self.remoteAddress = address
-        let identity = ProviderIdentity(certificate)
-        let provider = ProviderConnection(
-            number: self.number,
-            identity: identity,
-            remoteAddress: address,
-            certificate: certificate,
-            intermediates: self.tls.peerIntermediates
-        )
-        let metadata: Logger.Metadata = [LogKey.remoteAddress: "\(address)", LogKey.topic: "\(identity.topic ?? "")"]
+        let metadata: Logger.Metadata = [
+            LogKey.remoteAddress: "\(self.remoteAddress)", LogKey.topic: "\(provider.identity.topic ?? "")",
+        ]
         switch self.backend.admit(provider) {
         case .admitted(let delivery):
             self.phase = .taking(delivery)
@@ -164,6 +160,19 @@ extension BinaryFrontHandler {
             self.door.refused()
             self.logger.debug("provider refused", metadata: metadata)
             self.carryOut(manner, drains: false, context: context)
+        }
+    }
+
+    /// Who is connected, read from the session each time, since it is seldom asked for and not small.
+    private var provider: ProviderConnection? {
+        self.tls.peerCertificate.map { certificate in
+            ProviderConnection(
+                number: self.number,
+                identity: ProviderIdentity(certificate),
+                remoteAddress: self.remoteAddress,
+                certificate: certificate,
+                intermediates: self.tls.peerIntermediates
+            )
         }
     }
 
@@ -344,25 +353,39 @@ extension BinaryFrontHandler {
 
 extension BinaryFrontHandler {
     func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
-        guard let shutdown = event as? Shutdown else {
-            context.triggerUserOutboundEvent(event, promise: promise)
-            return
+        switch event {
+        case let shutdown as Shutdown: self.shutDown(isAnnounced: shutdown.isAnnounced, context)
+        case is Readmission: self.readmit(context)
+        default: return context.triggerUserOutboundEvent(event, promise: promise)
         }
         promise?.succeed(())
+    }
+
+    private func shutDown(isAnnounced: Bool, _ context: ChannelHandlerContext) {
         switch self.phase {
         case .handshaking: context.close(promise: nil)
         case .taking(let delivery):
-            if shutdown.isAnnounced { self.giveUpInTime(context) }
+            if isAnnounced { self.giveUpInTime(context) }
             // Who has closed its side cannot send the rest again, so that is taken while there is time.
-            guard !self.isInputClosed else { return }
-            switch self.intake.session.shutDown(isAnnounced: shutdown.isAnnounced) {
-            case .awaitEarlier: self.awaitEarlier(for: delivery, context: context)
-            case .finish(let ending): self.finish(ending, for: delivery, context: context)
-            case .none: break
-            }
+            if !self.isInputClosed { self.takeNoMore(for: delivery, isAnnounced: isAnnounced, context) }
         case .ending:
-            if shutdown.isAnnounced { self.giveUpInTime(context) }
+            if isAnnounced { self.giveUpInTime(context) }
         case .draining, .closed: break
+        }
+    }
+
+    private func readmit(_ context: ChannelHandlerContext) {
+        guard case .taking(let delivery) = self.phase, let provider = self.provider, !delivery.isAdmitted(provider)
+        else { return }
+        self.giveUpInTime(context)
+        self.takeNoMore(for: delivery, isAnnounced: self.configuration.announcesShutdown, context)
+    }
+
+    private func takeNoMore(for delivery: any DeliveryConnection, isAnnounced: Bool, _ context: ChannelHandlerContext) {
+        switch self.intake.session.shutDown(isAnnounced: isAnnounced) {
+        case .awaitEarlier: self.awaitEarlier(for: delivery, context: context)
+        case .finish(let ending): self.finish(ending, for: delivery, context: context)
+        case .none: break
         }
     }
 
@@ -461,7 +484,7 @@ extension BinaryFrontHandler {
             guard let self, let context = self.context, case .taking = self.phase else { return }
             if self.lastReadAt + timeout <= .now(), self.intake.session.inFlightCount == 0 {
                 self.logger.debug("connection idle")
-                self.triggerUserOutboundEvent(context: context, event: Shutdown(isAnnounced: false), promise: nil)
+                self.shutDown(isAnnounced: false, context)
             } else {
                 self.lastReadAt = max(self.lastReadAt, .now() - timeout + .seconds(1))
                 self.watchForIdleness(context)

@@ -62,6 +62,9 @@ struct BridgeState {
         self.inboxes[connection] = nil
     }
 
+    /// Whether anything is under way, or may come of a connection that has sent something.
+    var isBusy: Bool { self.inFlightCount > 0 || !self.inboxes.isEmpty }
+
     /// Notes who waits until nothing is under way.
     ///
     /// - Returns: whether anything is; else there is nothing to wait for.

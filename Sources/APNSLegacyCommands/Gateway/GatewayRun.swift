@@ -272,16 +272,34 @@ final class GatewayRun: Sendable {
     private func reload(_ source: AsyncStream<Event>.Continuation, _ group: inout TaskGroup<Void>) -> Int {
         do {
             let parts = try self.reread()
-            let (old, clients) = (self.clients, try parts.makeClients(logger: self.logger))
+            let old = self.namedClients
+            let clients = try parts.makeClients(logger: self.logger)
             try self.front.reload(identity: parts.identity, clientTrust: parts.clientTrust)
             try self.feedbackFront.reload(identity: parts.identity, clientTrust: parts.clientTrust)
             self.start(parts, clients, source, &group)
-            for client in old { client.finish() }
+            self.finish(old, behind: parts)
             self.logger.notice("configuration read anew")
             return clients.count
         } catch {
             self.logger.error("configuration not read anew", metadata: ["push.failure": "\(error)"])
             return 0
+        }
+    }
+
+    private var namedClients: [(name: String, client: PushClient)] {
+        self.upstreams.withLockedValue { Array(zip($0.parts.providers.map(\.file.name), $0.clients)) }
+    }
+
+    /// Ends clients that are out of use: at once where another has taken the place; where the provider is gone, when
+    /// its connections take nothing more and what they took is settled.
+    private func finish(_ old: [(name: String, client: PushClient)], behind parts: GatewayParts) {
+        let names = Set(parts.providers.map(\.file.name))
+        for (name, client) in old where names.contains(name) { client.finish() }
+        let leaving = old.filter { !names.contains($0.name) }
+        self.front.readmit().whenComplete { [backend] _ in
+            backend.whenIdle(Set(leaving.map(\.name))) {
+                for (_, client) in leaving { client.finish() }
+            }
         }
     }
 
