@@ -20,6 +20,14 @@ struct BridgeState {
         )
     }
 
+    /// Takes the bounds of another version of the configuration.
+    mutating func bound(_ configuration: BridgeConfiguration) {
+        self.ledger.bound(
+            rememberedCountMax: configuration.rememberedCountMax,
+            duration: configuration.rememberedDuration
+        )
+    }
+
     mutating func take(
         _ key: ResendKey,
         from origin: FlightOrigin,

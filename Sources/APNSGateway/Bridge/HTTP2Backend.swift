@@ -59,7 +59,8 @@ public final class HTTP2Backend: DeliveryBackend {
             providers.retired.removeAll { !$0.state.withLockedValue(\.isBusy) }
             providers.retired = providers.all.filter { !names.contains($0.configuration.name) }
             providers.bridges = configurations.map { configuration in
-                Bridge(
+                states[configuration.name]?.withLockedValue { $0.bound(configuration) }
+                return Bridge(
                     configuration,
                     state: states[configuration.name],
                     recorder: self.recorder,

@@ -187,7 +187,7 @@ extension GatewayFile.Provider {
         )
         try self.readClients(clients)
         self.topic = try fields["topic"]?.text
-        if let limit = fields["payloadLimit"] { self.payloadLimit = try limit.number(1...5120) }
+        if let limit = fields["payloadLimit"] { self.payloadLimit = try limit.number(Self.payloadLimits) }
         if let limits = fields["limits"] { try self.readLimits(limits) }
         if let retry = fields["retry"] { try self.readRetry(retry) }
         if let overrides = fields["overrides"] { try self.readOverrides(overrides) }

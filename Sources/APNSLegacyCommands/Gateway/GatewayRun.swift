@@ -75,8 +75,9 @@ final class GatewayRun: Sendable {
         front.handshakeTimeout = limits.handshake
         front.idleTimeout = limits.idle
         front.shutdownDuration = limits.shutdown
-        let payloadOctetCountMax = parts.providers.map(\.file.payloadLimit).max() ?? 2048
-        front.limits.payloadOctetCountMax = max(front.limits.payloadOctetCountMax, payloadOctetCountMax)
+        // Each provider's own limit holds behind the front, and may be raised while that runs.
+        let payloadOctetCountMax = GatewayFile.Provider.payloadLimits.upperBound
+        front.limits.payloadOctetCountMax = payloadOctetCountMax
         front.rules.payloadOctetCountMaxEnhanced = payloadOctetCountMax
         front.rules.payloadOctetCountMaxItems = payloadOctetCountMax
         return front
