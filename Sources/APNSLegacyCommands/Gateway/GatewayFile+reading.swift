@@ -120,7 +120,13 @@ extension GatewayFile.Limits {
         ])
         let times = Duration.milliseconds(1)...Duration.seconds(7 * 86_400)
         if let count = fields["connections"] { self.connections = try count.number(1...1_000_000) }
-        if let count = fields["unprovedPerAddress"] { self.unprovedPerAddress = try count.number(1...1_000_000) }
+        if let count = fields["unprovedPerAddress"] {
+            let number = try count.number(1...1_000_000)
+            guard number < self.connections else {
+                throw count.fault("fewer than connections, \(self.connections), are needed, or one address takes all")
+            }
+            self.unprovedPerAddress = number
+        }
         if let time = fields["handshake"] { self.handshake = try time.duration(times) }
         if let time = fields["idle"] { self.idle = try time.duration(times) }
         if let count = fields["inFlightPerConnection"] { self.inFlightPerConnection = try count.number(1...100_000) }

@@ -92,7 +92,9 @@ final class GatewayRun: Sendable {
         front.maximumVersion = listen.tlsMaximum
         front.cipherList = listen.ciphers
         front.admitsUnverified = true
-        front.unprovedCountMaxPerAddress = parts.file.limits.unprovedPerAddress
+        // It is a share of limits.connections, of which there are fewer here.
+        let shareMax = max(1, front.connectionCountMax / 4)
+        front.unprovedCountMaxPerAddress = parts.file.limits.unprovedPerAddress.map { min($0, shareMax) }
         front.handshakeTimeout = parts.file.limits.handshake
         front.shutdownDuration = parts.file.limits.shutdown
         return front

@@ -132,6 +132,18 @@ import Testing
             key: "limits.idle"
         ),
         Fault(
+            testDescription: "as many of one address as there may be",
+            change: ("feedback: f", "limits: {connections: 60, unprovedPerAddress: 60}\nfeedback: f"),
+            line: 3,
+            key: "limits.unprovedPerAddress"
+        ),
+        Fault(
+            testDescription: "more of one address than there may be by default",
+            change: ("feedback: f", "limits:\n  unprovedPerAddress: 2000\nfeedback: f"),
+            line: 4,
+            key: "limits.unprovedPerAddress"
+        ),
+        Fault(
             testDescription: "two proofs",
             change: ("passphraseFile: secret", "p8: key"),
             line: 10,
