@@ -41,6 +41,8 @@ struct GatewayObserver: Sendable {
 /// The keys under which data stands in log messages.
 enum LogKey {
     static let connection = "push.connection.id"
+    /// At the backend, which may have several fronts that each count for themselves.
+    static let bridgeConnection = "push.bridge.connection.id"
     static let remoteAddress = "push.connection.remote"
     static let topic = "push.topic"
     static let status = "push.error.status"

@@ -139,9 +139,12 @@ final class Bridge: Sendable {
     private func end(_ airborne: Airborne, _ ending: FlightEnding, _ answer: UpstreamAnswer) {
         switch ending.cause {
         case .accepted:
+            // The metadata is made only where that level is on.
+            self.logger.debug("delivered", metadata: self.metadata(airborne, answer))
             self.recorder.forget(airborne.request.token, in: airborne.list)
             self.settle(airborne, ending)
         case .dead:
+            self.logger.debug("token dead", metadata: self.metadata(airborne, answer))
             let tuple = FeedbackTuple(failedAt: ending.deadSince ?? Self.date, token: airborne.request.token)
             self.recorder.record(tuple, in: airborne.list) { self.settle(airborne, ending) }
         case .misconfigured, .credentialFault, .gatewayFault, .budgetSpent:
@@ -178,7 +181,7 @@ final class Bridge: Sendable {
         _ ending: FlightEnding? = nil
     ) -> Logger.Metadata {
         var metadata: Logger.Metadata = [
-            LogKey.connection: "\(airborne.origin.connection)", LogKey.message: "\(airborne.origin.number)",
+            LogKey.bridgeConnection: "\(airborne.origin.connection)", LogKey.message: "\(airborne.origin.number)",
             LogKey.topic: "\(airborne.list.topic)", LogKey.request: "\(airborne.request.identifier)",
         ]
         switch answer {

@@ -156,7 +156,10 @@ public final class HTTP2Backend: DeliveryBackend {
         }
         logger.info(
             "provider admitted",
-            metadata: [LogKey.remoteAddress: "\(provider.remoteAddress)", LogKey.topic: "\(topic)"]
+            metadata: [
+                LogKey.bridgeConnection: "\(number)", LogKey.remoteAddress: "\(provider.remoteAddress)",
+                LogKey.topic: "\(topic)",
+            ]
         )
         return .admitted(BridgeConnection(bridge, self, number: number, topic: topic, logger: logger))
     }
