@@ -31,7 +31,6 @@ final class Bridge: Sendable {
         var flight: Flight
         var request: PushRequest
         var list: FeedbackListName
-        var sentAt: NIODeadline
     }
 
     /// `state` is that of the version before, so that nothing is forgotten when the configuration is read anew.
@@ -94,19 +93,19 @@ final class Bridge: Sendable {
         )
         let flight = Flight(rules: self.configuration.retries, now: Self.now)
         self.observer.inFlight(inFlightCount)
-        self.send(
-            Airborne(number: number, origin: origin, flight: flight, request: request, list: list, sentAt: .now())
-        )
+        self.send(Airborne(number: number, origin: origin, flight: flight, request: request, list: list))
         let isFull = inFlightCount >= self.configuration.inFlightCountMax || !self.configuration.upstream.hasRoom
         return (nil, isFull)
     }
 
     private func send(_ airborne: Airborne) {
-        self.configuration.upstream.send(airborne.request) { answer in self.receive(answer, airborne) }
+        self.configuration.upstream.send(airborne.request) { answer, latency in
+            if let latency { self.observer.answered(after: latency) }
+            self.receive(answer, airborne)
+        }
     }
 
     private func receive(_ answer: UpstreamAnswer, _ before: Airborne) {
-        if case .answered = answer { self.observer.answered(after: NIODeadline.now() - before.sentAt) }
         if answer.isAcceptance {
             // Nearly every answer: a copy that could be sent again, and random numbers, would cost more than the rest.
             self.end(before, .accepted, answer)
@@ -128,11 +127,7 @@ final class Bridge: Sendable {
             // The payload may lie in the memory of a whole read, which should not be kept for long.
             airborne.request.payload = ByteBuffer(bytes: airborne.request.payload.readableBytesView)
             let next = airborne
-            self.group.any().scheduleTask(in: TimeAmount(wait)) {
-                var next = next
-                next.sentAt = .now()
-                self.send(next)
-            }
+            self.group.any().scheduleTask(in: TimeAmount(wait)) { self.send(next) }
         }
     }
 

@@ -38,6 +38,13 @@ extension GatewayFile {
         if let twice = names.first(where: { name in names.count { $0 == name } > 1 }) {
             throw providers.fault("two providers are called \(twice)")
         }
+        for provider in self.providers where provider.retries.budget >= self.limits.verdict {
+            let (budget, verdict) = (provider.retries.budget, self.limits.verdict)
+            throw (fields["limits"] ?? providers).fault(
+                "verdict, \(verdict), is not above retry.budget of \(provider.name), \(budget), so that it would be told "
+                    + "of a notification that it was not taken while it is still tried"
+            )
+        }
         try self.take(environment)
     }
 
@@ -55,7 +62,12 @@ extension GatewayFile {
                 }
                 return port
             }
-            switch Self.variables[name] {
+            let key = Self.variables[name]
+            if key?.hasPrefix("admin.") == true, self.admin == nil {
+                let sentence = "admin is off in the file, so that this does nothing; take one of the two away"
+                throw ConfigurationFault(line: nil, key: name, sentence: sentence)
+            }
+            switch key {
             case "listen.host": self.listen.host = value
             case "listen.port": self.listen.port = try port()
             case "listen.feedbackPort": self.listen.feedbackPort = try port()
