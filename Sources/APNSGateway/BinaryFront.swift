@@ -80,6 +80,15 @@ public final class BinaryFront: Service, Sendable {
         self.tls.withLockedValue { $0 = tls }
     }
 
+    /// Asks the backend about each provider anew; who is not let in any more as before is treated as at a graceful
+    /// shutdown: nothing more is taken, and the connection ends when what is in flight is settled.
+    ///
+    /// - Returns: completes when nothing more is taken from those.
+    /// - SeeAlso: ``DeliveryConnection/isAdmitted(_:)``.
+    public func readmit() -> EventLoopFuture<Void> {
+        self.life.registry.send(BinaryFrontHandler.Readmission(), on: self.group.any())
+    }
+
     /// Ends ``run()`` as a graceful shutdown does.
     public func stop() { self.life.stop() }
 

@@ -124,6 +124,8 @@ public struct BinaryFrontConfiguration: Sendable {
         tls.cipherList = self.cipherList
         tls.handshakeTimeout = self.handshakeTimeout
         tls.acceptsUnverifiedClientCertificates = self.admitsUnverified
+        // What came before is to be taken, however its sender closed.
+        tls.acceptsTruncation = true
         tls.resumesSessions = !self.admitsUnverified
         do { return try TLSContext(tls) } catch { throw .tls(error) }
     }

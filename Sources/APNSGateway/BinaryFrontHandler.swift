@@ -19,6 +19,9 @@ final class BinaryFrontHandler: ChannelDuplexHandler {
         var isAnnounced: Bool
     }
 
+    /// Asks a connection to end like that if its provider is not let in any more as it was.
+    struct Readmission {}
+
     private enum Phase {
         case handshaking
         case taking(any DeliveryConnection)
@@ -45,6 +48,7 @@ final class BinaryFrontHandler: ChannelDuplexHandler {
     private var isReadingStopped = false
     private var isReadHeld = false
     private var isInputClosed = false
+    private var remoteAddress = "?"
     private var acceptedCountReported: UInt64 = 0
     private var lastReadAt = NIODeadline.now()
     private var idleTimer: Scheduled<Void>?
@@ -95,6 +99,7 @@ final class BinaryFrontHandler: ChannelDuplexHandler {
         self.intake.session.connectionLost()
         self.reportAccepted(octetCount: 0)
         let delivery = self.delivery
+        if case .taking(let delivery) = self.phase { self.discard(for: delivery, isLost: true) }
         self.phase = .closed
         delivery?.closed()
         self.observer.connectionClosed()
@@ -133,20 +138,14 @@ extension BinaryFrontHandler {
     }
 
     private func admit(_ context: ChannelHandlerContext) {
-        guard case .handshaking = self.phase, let certificate = self.tls.peerCertificate else {
+        self.remoteAddress = FrontDoor.address(of: context.channel)
+        guard case .handshaking = self.phase, let provider = self.provider else {
             context.close(promise: nil)
             return
         }
-        let address = FrontDoor.address(of: context.channel)
-        let identity = ProviderIdentity(certificate)
-        let provider = ProviderConnection(
-            number: self.number,
-            identity: identity,
-            remoteAddress: address,
-            certificate: certificate,
-            intermediates: self.tls.peerIntermediates
-        )
-        let metadata: Logger.Metadata = [LogKey.remoteAddress: "\(address)", LogKey.topic: "\(identity.topic ?? "")"]
+        let metadata: Logger.Metadata = [
+            LogKey.remoteAddress: "\(self.remoteAddress)", LogKey.topic: "\(provider.identity.topic ?? "")",
+        ]
         switch self.backend.admit(provider) {
         case .admitted(let delivery):
             self.phase = .taking(delivery)
@@ -161,6 +160,19 @@ extension BinaryFrontHandler {
             self.door.refused()
             self.logger.debug("provider refused", metadata: metadata)
             self.carryOut(manner, drains: false, context: context)
+        }
+    }
+
+    /// Who is connected, read from the session each time, since it is seldom asked for and not small.
+    private var provider: ProviderConnection? {
+        self.tls.peerCertificate.map { certificate in
+            ProviderConnection(
+                number: self.number,
+                identity: ProviderIdentity(certificate),
+                remoteAddress: self.remoteAddress,
+                certificate: certificate,
+                intermediates: self.tls.peerIntermediates
+            )
         }
     }
 
@@ -194,7 +206,7 @@ extension BinaryFrontHandler {
 
     private func take(for delivery: any DeliveryConnection, context: ChannelHandlerContext) {
         switch self.intake.take(for: delivery, inbox: self.inbox) {
-        case .drained: break
+        case .drained: if self.isInputClosed { self.endInput(for: delivery, context: context) }
         case .stopped: self.isReadingStopped = true
         case .awaitsEarlier:
             self.logFault(context)
@@ -225,27 +237,45 @@ extension BinaryFrontHandler {
         self.acceptedCountReported = count
     }
 
-    private func discard(for delivery: any DeliveryConnection) {
-        let count = self.intake.discard()
+    /// Throws away what is not taken; `isLost` where its provider may never know that, so that the log says so.
+    private func discard(for delivery: any DeliveryConnection, isLost: Bool = false) {
+        let isCounted = self.configuration.countsDiscarded
+        let count = self.intake.discard(isCounted: isCounted || isLost)
         guard count > 0 else { return }
         self.observer.discarded(messageCount: count)
-        delivery.discarded(messageCount: count)
+        if isCounted { delivery.discarded(messageCount: count) }
+        guard isLost else { return }
+        self.door.refusals.log(
+            "notifications dropped",
+            [
+                LogKey.connection: "\(self.number)", LogKey.remoteAddress: "\(self.remoteAddress)",
+                LogKey.dropped: "\(count)", LogKey.reason: "their provider closed before they were taken",
+            ]
+        )
     }
 
+    /// Takes it that nothing more comes; what has come follows as verdicts do, since its sender may be gone.
     private func inputClosed(_ context: ChannelHandlerContext) {
         self.isInputClosed = true
         switch self.phase {
         case .handshaking: context.close(promise: nil)
-        case .taking(let delivery):
-            switch self.intake.session.inputClosed() {
-            case .awaitEarlier: self.phase = .ending(delivery)
-            case .close: self.close(context)
-            case .none: break
-            }
+        case .taking(let delivery): if !self.isReadingStopped { self.endInput(for: delivery, context: context) }
         case .ending, .draining:
             // During a manner's delay the close is still to come.
-            if self.intake.session.inputClosed() == .close, self.isDraining { self.close(context) }
+            let isOver = self.intake.session.inputClosed() == .close && self.isDraining
+            if isOver || self.tls.isTruncated { self.close(context) }
         case .closed: break
+        }
+    }
+
+    /// Takes it that all was taken that came before the provider closed its side.
+    private func endInput(for delivery: any DeliveryConnection, context: ChannelHandlerContext) {
+        // Who says no close_notify is gone, so there is nobody to tell the verdicts to.
+        guard !self.tls.isTruncated else { return self.close(context) }
+        switch self.intake.session.inputClosed() {
+        case .awaitEarlier: self.phase = .ending(delivery)
+        case .close: self.close(context)
+        case .none: break
         }
     }
 
@@ -323,23 +353,39 @@ extension BinaryFrontHandler {
 
 extension BinaryFrontHandler {
     func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
-        guard let shutdown = event as? Shutdown else {
-            context.triggerUserOutboundEvent(event, promise: promise)
-            return
+        switch event {
+        case let shutdown as Shutdown: self.shutDown(isAnnounced: shutdown.isAnnounced, context)
+        case is Readmission: self.readmit(context)
+        default: return context.triggerUserOutboundEvent(event, promise: promise)
         }
         promise?.succeed(())
+    }
+
+    private func shutDown(isAnnounced: Bool, _ context: ChannelHandlerContext) {
         switch self.phase {
         case .handshaking: context.close(promise: nil)
         case .taking(let delivery):
-            if shutdown.isAnnounced { self.giveUpInTime(context) }
-            switch self.intake.session.shutDown(isAnnounced: shutdown.isAnnounced) {
-            case .awaitEarlier: self.awaitEarlier(for: delivery, context: context)
-            case .finish(let ending): self.finish(ending, for: delivery, context: context)
-            case .none: break
-            }
+            if isAnnounced { self.giveUpInTime(context) }
+            // Who has closed its side cannot send the rest again, so that is taken while there is time.
+            if !self.isInputClosed { self.takeNoMore(for: delivery, isAnnounced: isAnnounced, context) }
         case .ending:
-            if shutdown.isAnnounced { self.giveUpInTime(context) }
+            if isAnnounced { self.giveUpInTime(context) }
         case .draining, .closed: break
+        }
+    }
+
+    private func readmit(_ context: ChannelHandlerContext) {
+        guard case .taking(let delivery) = self.phase, let provider = self.provider, !delivery.isAdmitted(provider)
+        else { return }
+        self.giveUpInTime(context)
+        self.takeNoMore(for: delivery, isAnnounced: self.configuration.announcesShutdown, context)
+    }
+
+    private func takeNoMore(for delivery: any DeliveryConnection, isAnnounced: Bool, _ context: ChannelHandlerContext) {
+        switch self.intake.session.shutDown(isAnnounced: isAnnounced) {
+        case .awaitEarlier: self.awaitEarlier(for: delivery, context: context)
+        case .finish(let ending): self.finish(ending, for: delivery, context: context)
+        case .none: break
         }
     }
 
@@ -355,16 +401,17 @@ extension BinaryFrontHandler {
 
     private func awaitEarlier(for delivery: any DeliveryConnection, context: ChannelHandlerContext) {
         self.phase = .ending(delivery)
-        self.discard(for: delivery)
+        self.discard(for: delivery, isLost: self.isInputClosed)
         self.isReadingStopped = false
-        self.releaseRead(context)
+        if self.tls.isTruncated { self.close(context) } else { self.releaseRead(context) }
     }
 
     private func finish(_ ending: GatewayEnding, for delivery: any DeliveryConnection, context: ChannelHandlerContext) {
         self.awaitEarlier(for: delivery, context: context)
+        guard !self.tls.isTruncated else { return }
         let manner = delivery.manner(of: ending)
         guard manner.delay > .zero else {
-            self.carryOut(manner, drains: ending.drains, context: context)
+            self.carryOut(manner, drains: ending.drains && !self.isInputClosed, context: context)
             return
         }
         self.endTimer = context.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(manner.delay)) { [weak self] in
@@ -437,7 +484,7 @@ extension BinaryFrontHandler {
             guard let self, let context = self.context, case .taking = self.phase else { return }
             if self.lastReadAt + timeout <= .now(), self.intake.session.inFlightCount == 0 {
                 self.logger.debug("connection idle")
-                self.triggerUserOutboundEvent(context: context, event: Shutdown(isAnnounced: false), promise: nil)
+                self.shutDown(isAnnounced: false, context)
             } else {
                 self.lastReadAt = max(self.lastReadAt, .now() - timeout + .seconds(1))
                 self.watchForIdleness(context)

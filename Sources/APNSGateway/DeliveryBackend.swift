@@ -50,6 +50,12 @@ public protocol DeliveryConnection: AnyObject {
     /// connection has in flight is settled; asked for behind each notification that waits for its verdict.
     var isFull: Bool { get }
 
+    /// Whether the provider would be let in as it was; asked by ``BinaryFront/readmit()``.
+    ///
+    /// - Parameter provider: who is connected.
+    /// - Returns: by default `true`; else the connection ends.
+    func isAdmitted(_ provider: ProviderConnection) -> Bool
+
     /// Says how the connection is brought to its end; asked for once, when everything before the end is settled.
     ///
     /// - Parameter ending: the end that the protocol asks for.
@@ -70,6 +76,8 @@ extension DeliveryConnection {
     public var readingPace: ReadingPace? { nil }
     /// There is room.
     public var isFull: Bool { false }
+    /// It would.
+    public func isAdmitted(_ provider: ProviderConnection) -> Bool { true }
     /// As the protocol asks for.
     public func manner(of ending: GatewayEnding) -> ClosingManner { .orderly(ending.response) }
     /// Nothing.

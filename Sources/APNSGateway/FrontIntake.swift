@@ -23,7 +23,6 @@ struct FrontIntake: ~Copyable {
     var session: GatewaySession
     private let limits: FrameLimits
     private let payloadCheck: BinaryFrontConfiguration.PayloadCheck
-    private let countsDiscarded: Bool
     private var octets = FrameOctets()
     /// What is wrong with octets that are no message.
     private(set) var fault: WireError?
@@ -36,7 +35,6 @@ struct FrontIntake: ~Copyable {
         )
         self.limits = configuration.limits
         self.payloadCheck = configuration.payloadCheck
-        self.countsDiscarded = configuration.countsDiscarded
     }
 
     mutating func append(_ octets: consuming ByteBuffer) {
@@ -114,9 +112,10 @@ struct FrontIntake: ~Copyable {
 
     /// Throws away what was read and not taken.
     ///
-    /// - Returns: how many whole messages were in it, where that is counted.
-    mutating func discard() -> Int {
-        guard self.countsDiscarded else {
+    /// - Parameter isCounted: whether messages are counted, for which they are parsed.
+    /// - Returns: how many whole messages were in it; 0 where they are not counted.
+    mutating func discard(isCounted: Bool) -> Int {
+        guard isCounted else {
             self.octets = FrameOctets()
             return 0
         }

@@ -41,6 +41,8 @@ struct GatewayObserver: Sendable {
 /// The keys under which data stands in log messages.
 enum LogKey {
     static let connection = "push.connection.id"
+    /// At the backend, which may have several fronts that each count for themselves.
+    static let bridgeConnection = "push.bridge.connection.id"
     static let remoteAddress = "push.connection.remote"
     static let topic = "push.topic"
     static let status = "push.error.status"
@@ -48,6 +50,7 @@ enum LogKey {
     static let failure = "push.connection.failure"
     static let count = "push.connection.count"
     static let accepted = "push.notifications.accepted"
+    static let dropped = "push.notifications.dropped"
     static let address = "push.gateway.address"
     static let provider = "push.provider"
     static let message = "push.notification.number"

@@ -102,7 +102,15 @@ package final class ConnectionRegistry: Sendable {
 
     /// Sends an event to each connection, from the last handler of its pipeline on.
     package func send(_ event: any Sendable) {
-        let channels = self.connections.withLockedValue { $0.open.values.map(\.channel) }
-        for channel in channels { channel.triggerUserOutboundEvent(event, promise: nil) }
+        for channel in self.channels { channel.triggerUserOutboundEvent(event, promise: nil) }
     }
+
+    /// Sends an event to each connection, from the last handler of its pipeline on.
+    ///
+    /// - Returns: completes when each has taken it, or is gone.
+    package func send(_ event: any Sendable, on eventLoop: any EventLoop) -> EventLoopFuture<Void> {
+        .andAllComplete(self.channels.map { $0.triggerUserOutboundEvent(event) }, on: eventLoop)
+    }
+
+    private var channels: [any Channel] { self.connections.withLockedValue { $0.open.values.map(\.channel) } }
 }

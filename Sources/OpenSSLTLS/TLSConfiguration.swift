@@ -94,6 +94,12 @@ public struct TLSConfiguration: Sendable {
     /// write to a TLS 1.3 server and close without reading lose what the server said, and some hang.
     public var ticketCount = 0
 
+    /// Whether an end of the peer's stream without close_notify is taken as close_notify is, where the channel allows
+    /// remote half closure; then ``TLSHandler/isTruncated`` tells.
+    ///
+    /// Default: `false`, which makes it ``TLSError/truncated`` and closes the channel.
+    public var acceptsTruncation = false
+
     /// How long a handshake may take.
     ///
     /// Default: 10 seconds.

@@ -49,6 +49,9 @@ extension TLSHandler {
             break
         case .open where self.isClosingAll:
             self.finishClosing(context)
+        case .open where self.configuration.acceptsTruncation:
+            self.isTruncated = true
+            self.peerClosed(context)
         case .open:
             self.fail(TLSError.truncated, context: context)
         case .idle, .ended:

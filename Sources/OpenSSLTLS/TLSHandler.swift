@@ -56,6 +56,11 @@ public final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler {
     /// The peer can have read these and no others.
     public internal(set) var octetCountLeft = 0
 
+    /// Whether the peer's side ended without close_notify, and that was taken for one.
+    ///
+    /// - SeeAlso: ``TLSConfiguration/acceptsTruncation``.
+    public internal(set) var isTruncated = false
+
     var context: ChannelHandlerContext?
     var phase = Phase.idle
     var output = Output.open

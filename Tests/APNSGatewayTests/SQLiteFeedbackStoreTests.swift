@@ -3,6 +3,7 @@
 import APNSWire
 import Foundation
 import GRDB
+import Logging
 import NIOConcurrencyHelpers
 import Testing
 
@@ -80,6 +81,19 @@ import Testing
             for number in 1...3 { try await Self.keep(number, 100, in: Self.list, store) }
             try await Self.keep(2, 200, in: Self.list, store)
             #expect(store.counts == [Self.list: 2])
+        }
+    }
+
+    @Test func `beyond its bound it does not fill the log`() async throws {
+        try await Self.withPath { path in
+            let lines = LogLines()
+            let store = try SQLiteFeedbackStore(path: path, countMax: 1, logger: lines.logger(.info))
+            let countMax = RefusalLog.lineCountMax
+            for number in 1...countMax + 101 { try await Self.keep(number, 100, in: Self.list, store) }
+            // A pause of a time's length between two of them would let another time begin.
+            let count = lines.of("feedback store is full").count
+            #expect(count >= countMax && count < countMax + 100)
+            #expect(lines.of("feedback store is full").allSatisfy { $0.level == .error })
         }
     }
 

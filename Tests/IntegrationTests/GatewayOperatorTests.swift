@@ -119,6 +119,30 @@ import Testing
         #expect(upstream.counts.allSatisfy { $0.value == 1 || $0.key % 10 == 3 })
     }
 
+    @Test func `the latency of the service is without the wait for a turn`() async throws {
+        let upstream = GatewayUpstream(streamCountMax: 1) { _, request in
+            let ticket = request.ticket
+            MultiThreadedEventLoopGroup.singleton.any()
+                .scheduleTask(in: .milliseconds(100)) { ticket.reply(.accepted) }
+            return nil
+        }
+        try await upstream.withGateway { gateway in
+            try await gateway.connect { provider in
+                try await provider.send(try GatewayProgram.frames(1...20))
+                try await provider.send(try GatewayProgram.probe(21))
+                #expect(try await provider.end().octets == GatewayProgram.response(.missingDeviceToken, 21))
+            }
+            let samples = try await Self.samples(try await Self.get("/metrics", gateway).body)
+            func duration(_ part: String) throws -> Double {
+                try #require(samples["push_bridge_upstream_duration_seconds_\(part){provider=shop}"])
+            }
+            #expect(try duration("count") == 20)
+            // With the waits it would be 0.1 + 0.2 + ... + 2 seconds.
+            let sum = try duration("sum")
+            #expect(sum >= 1.9 && sum < 10, "\(sum) s")
+        }
+    }
+
     @Test func `other paths and methods are told so`() async throws {
         try await GatewayUpstream().withGateway { gateway in
             let requests = [

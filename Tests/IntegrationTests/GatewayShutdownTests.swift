@@ -107,6 +107,54 @@ import Testing
         #expect(ending.code == 75, "\(ending)")
     }
 
+    /// A service that is in trouble until it is told to be well.
+    private static func ailingUpstream() -> (upstream: GatewayUpstream, isWell: NIOLockedValueBox<Bool>) {
+        let isWell = NIOLockedValueBox(false)
+        let upstream = GatewayUpstream { _, _ in
+            let trouble = PushRejection(status: 503, reason: .serviceUnavailable)
+            return isWell.withLockedValue { $0 } ? .accepted : .rejected(trouble)
+        }
+        return (upstream, isWell)
+    }
+
+    /// Sends a few, which the service is in no state to take, and closes.
+    private static func sendAndClose(_ gateway: GatewayProgram, _ upstream: GatewayUpstream) async throws {
+        try await gateway.connect { provider in
+            try await provider.send(try GatewayProgram.frames(1...5))
+            try await upstream.wait(count: 5, on: provider.channel.eventLoop)
+            provider.cut()
+        }
+        try await gateway.answersProbe()
+    }
+
+    @Test func `what waits for another try is delivered, though its provider is gone`() async throws {
+        let (upstream, isWell) = Self.ailingUpstream()
+        let ending = try await upstream.withGateway { gateway in
+            try await Self.sendAndClose(gateway, upstream)
+            gateway.child.send(SIGTERM)
+            try await gateway.lines("gateway ending")
+            isWell.withLockedValue { $0 = true }
+            _ = try await gateway.child.end()
+            try await gateway.lines("gateway ended", "\"push.notifications.unsettled\":\"0\"")
+        }
+        #expect(ending.code == 0, "\(ending)")
+        #expect(upstream.accepted == Set(1...5))
+    }
+
+    @Test func `what waits for another try is counted where the time is over first`() async throws {
+        let (upstream, _) = Self.ailingUpstream()
+        let start = NIOLockedValueBox(ContinuousClock.now)
+        let ending = try await upstream.withGateway(limits: "{shutdown: 1s}") { gateway in
+            try await Self.sendAndClose(gateway, upstream)
+            start.withLockedValue { $0 = .now }
+            gateway.child.send(SIGTERM)
+            _ = try await gateway.child.end()
+            try await gateway.lines("gateway ended", "\"push.notifications.unsettled\":\"5\"")
+        }
+        #expect(ContinuousClock.now - start.withLockedValue { $0 } < .seconds(5))
+        #expect(ending.code == 75, "\(ending)")
+    }
+
     @Test func `a service that is not there does not keep it`() async throws {
         let folder = try GatewayProgram.Folder()
         // Nothing listens there.

@@ -18,10 +18,17 @@ final class GatewayUpstream: PushService {
     }
 
     private let books = NIOLockedValueBox(Books())
+    private let streamCountMax: Int
     private let reply: @Sendable (_ number: UInt32, InboundPush) -> PushReply?
 
-    /// - Parameter reply: the answer to a request for a token; `nil` for one that the caller gives by the ticket.
-    init(_ reply: @escaping @Sendable (_ number: UInt32, InboundPush) -> PushReply? = { _, _ in .accepted }) {
+    /// - Parameters:
+    ///   - streamCountMax: how many requests there may be at a time.
+    ///   - reply: the answer to a request for a token; `nil` for one that the caller gives by the ticket.
+    init(
+        streamCountMax: Int = 1000,
+        _ reply: @escaping @Sendable (_ number: UInt32, InboundPush) -> PushReply? = { _, _ in .accepted }
+    ) {
+        self.streamCountMax = streamCountMax
         self.reply = reply
     }
 
@@ -80,6 +87,7 @@ final class GatewayUpstream: PushService {
     ) async throws -> Value {
         let trust = TLSTrust.pem(folder.authority.certificatePEM)
         var configuration = PushServerConfiguration(identity: folder.server.identity, clientTrust: trust)
+        configuration.streamCountMax = self.streamCountMax
         configuration.topics = { certificate in
             self.books.withLockedValue { books in
                 guard !books.fingerprints.contains(certificate.fingerprint) else { return }

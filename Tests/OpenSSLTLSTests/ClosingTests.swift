@@ -127,6 +127,31 @@ struct ClosingTests {
         #expect(pair.client.notes.tlsError == .truncated)
     }
 
+    @Test(arguments: [false, true])
+    func `by option an end of input without close_notify is taken for one, and the own side stays open`(
+        isOutputClosed: Bool
+    ) throws {
+        let pair = try self.makePair(halfClosure: true) { $0.acceptsTruncation = true }
+        try pair.connect()
+        let client = pair.client
+        if isOutputClosed { _ = Outcome(client.channel.close(mode: .output)) }
+        client.channel.pipeline.fireUserInboundEventTriggered(ChannelEvent.inputClosed)
+        let handler = try client.channel.pipeline.syncOperations.handler(type: TLSHandler.self)
+        #expect(handler.isTruncated)
+        #expect(client.notes.tlsError == nil)
+        guard !isOutputClosed else {
+            #expect(client.notes.order == ["handshake", "shutdown", "inactive"])
+            return
+        }
+        #expect(client.notes.order == ["handshake", "input closed"])
+        let written = Outcome(client.channel.writeAndFlush(ByteBuffer(string: "still")))
+        let closed = Outcome(client.channel.close())
+        try pair.exchange()
+        #expect(written.isSuccess && closed.isSuccess)
+        #expect(pair.server.notes.received == Array("still".utf8))
+        #expect(client.notes.order == ["handshake", "input closed", "shutdown", "inactive"])
+    }
+
     @Test func `an end of input after close_notify is told once and is no error`() throws {
         let pair = try self.makePair(halfClosure: true)
         try pair.connect()

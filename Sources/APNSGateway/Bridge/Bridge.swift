@@ -31,7 +31,6 @@ final class Bridge: Sendable {
         var flight: Flight
         var request: PushRequest
         var list: FeedbackListName
-        var sentAt: NIODeadline
     }
 
     /// `state` is that of the version before, so that nothing is forgotten when the configuration is read anew.
@@ -94,19 +93,19 @@ final class Bridge: Sendable {
         )
         let flight = Flight(rules: self.configuration.retries, now: Self.now)
         self.observer.inFlight(inFlightCount)
-        self.send(
-            Airborne(number: number, origin: origin, flight: flight, request: request, list: list, sentAt: .now())
-        )
+        self.send(Airborne(number: number, origin: origin, flight: flight, request: request, list: list))
         let isFull = inFlightCount >= self.configuration.inFlightCountMax || !self.configuration.upstream.hasRoom
         return (nil, isFull)
     }
 
     private func send(_ airborne: Airborne) {
-        self.configuration.upstream.send(airborne.request) { answer in self.receive(answer, airborne) }
+        self.configuration.upstream.send(airborne.request) { answer, latency in
+            if let latency { self.observer.answered(after: latency) }
+            self.receive(answer, airborne)
+        }
     }
 
     private func receive(_ answer: UpstreamAnswer, _ before: Airborne) {
-        if case .answered = answer { self.observer.answered(after: NIODeadline.now() - before.sentAt) }
         if answer.isAcceptance {
             // Nearly every answer: a copy that could be sent again, and random numbers, would cost more than the rest.
             self.end(before, .accepted, answer)
@@ -128,20 +127,19 @@ final class Bridge: Sendable {
             // The payload may lie in the memory of a whole read, which should not be kept for long.
             airborne.request.payload = ByteBuffer(bytes: airborne.request.payload.readableBytesView)
             let next = airborne
-            self.group.any().scheduleTask(in: TimeAmount(wait)) {
-                var next = next
-                next.sentAt = .now()
-                self.send(next)
-            }
+            self.group.any().scheduleTask(in: TimeAmount(wait)) { self.send(next) }
         }
     }
 
     private func end(_ airborne: Airborne, _ ending: FlightEnding, _ answer: UpstreamAnswer) {
         switch ending.cause {
         case .accepted:
+            // The metadata is made only where that level is on.
+            self.logger.debug("delivered", metadata: self.metadata(airborne, answer))
             self.recorder.forget(airborne.request.token, in: airborne.list)
             self.settle(airborne, ending)
         case .dead:
+            self.logger.debug("token dead", metadata: self.metadata(airborne, answer))
             let tuple = FeedbackTuple(failedAt: ending.deadSince ?? Self.date, token: airborne.request.token)
             self.recorder.record(tuple, in: airborne.list) { self.settle(airborne, ending) }
         case .misconfigured, .credentialFault, .gatewayFault, .budgetSpent:
@@ -158,13 +156,18 @@ final class Bridge: Sendable {
         self.observer.ended(ending.cause)
         // Each random number costs a system call.
         let jitter = ending.verdict == .accepted ? 0 : Double.random(in: 0...1)
-        let (target, inFlightCount) = self.state.withLockedValue { state in
+        let (target, inFlightCount, waiters) = self.state.withLockedValue { state in
             let target = state.end(airborne.number, from: airborne.origin, ending, now: Self.now, jitter: jitter)
-            return (target, state.inFlightCount)
+            return (target, state.inFlightCount, state.takeIdleWaiters())
         }
         self.observer.inFlight(inFlightCount)
-        guard let target else { return }
-        target.inbox.put(target.number, ending.verdict)
+        if let target { target.inbox.put(target.number, ending.verdict) }
+        for waiter in waiters { waiter() }
+    }
+
+    /// Calls as soon as nothing is under way, which may be at once, and from any thread.
+    func whenIdle(_ body: @escaping @Sendable () -> Void) {
+        if !self.state.withLockedValue({ $0.wait(body) }) { body() }
     }
 
     private func metadata(
@@ -173,7 +176,7 @@ final class Bridge: Sendable {
         _ ending: FlightEnding? = nil
     ) -> Logger.Metadata {
         var metadata: Logger.Metadata = [
-            LogKey.connection: "\(airborne.origin.connection)", LogKey.message: "\(airborne.origin.number)",
+            LogKey.bridgeConnection: "\(airborne.origin.connection)", LogKey.message: "\(airborne.origin.number)",
             LogKey.topic: "\(airborne.list.topic)", LogKey.request: "\(airborne.request.identifier)",
         ]
         switch answer {

@@ -8,14 +8,16 @@ import NIOConcurrencyHelpers
 /// One provider's connection to a bridge; on the event loop of the connection.
 final class BridgeConnection: DeliveryConnection {
     private let bridge: Bridge
+    private let backend: HTTP2Backend
     private let number: UInt64
     private let rules: RequestRules
     private let list: FeedbackListName
     private let logger: Logger
     private(set) var isFull = false
 
-    init(_ bridge: Bridge, number: UInt64, topic: String, logger: Logger) {
+    init(_ bridge: Bridge, _ backend: HTTP2Backend, number: UInt64, topic: String, logger: Logger) {
         self.bridge = bridge
+        self.backend = backend
         self.number = number
         var rules = bridge.configuration.requests
         rules.topic = topic
@@ -36,6 +38,12 @@ final class BridgeConnection: DeliveryConnection {
         )
         self.isFull = isFull
         return verdict
+    }
+
+    func isAdmitted(_ provider: ProviderConnection) -> Bool {
+        let isAdmitted = self.backend.admits(provider, to: self.bridge.configuration.name, self.list)
+        if !isAdmitted { self.logger.notice("provider no longer let in as before") }
+        return isAdmitted
     }
 
     func manner(of ending: GatewayEnding) -> ClosingManner {

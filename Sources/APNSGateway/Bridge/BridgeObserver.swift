@@ -35,7 +35,7 @@ struct BridgeObserver: Sendable {
 
     func inFlight(_ count: Int) { self.flights.record(count) }
 
-    func answered(after duration: TimeAmount) { self.latency.recordNanoseconds(duration.nanoseconds) }
+    func answered(after duration: Duration) { self.latency.recordNanoseconds(TimeAmount(duration).nanoseconds) }
 
     func sentAgain() { self.again.increment() }
 }

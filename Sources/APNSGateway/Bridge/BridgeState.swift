@@ -9,6 +9,7 @@ struct BridgeState {
     /// How many notifications are under way.
     private(set) var inFlightCount = 0
     private var inboxes: [UInt64: VerdictInbox] = [:]
+    private var idleWaiters: [@Sendable () -> Void] = []
 
     init(_ configuration: BridgeConfiguration) {
         self.ledger = DeliveryLedger(
@@ -16,6 +17,14 @@ struct BridgeState {
                 countMax: configuration.rememberedCountMax,
                 duration: configuration.rememberedDuration
             )
+        )
+    }
+
+    /// Takes the bounds of another version of the configuration.
+    mutating func bound(_ configuration: BridgeConfiguration) {
+        self.ledger.bound(
+            rememberedCountMax: configuration.rememberedCountMax,
+            duration: configuration.rememberedDuration
         )
     }
 
@@ -59,5 +68,24 @@ struct BridgeState {
     mutating func close(_ connection: UInt64) {
         self.ledger.close(connection)
         self.inboxes[connection] = nil
+    }
+
+    /// Whether anything is under way, or may come of a connection that has sent something.
+    var isBusy: Bool { self.inFlightCount > 0 || !self.inboxes.isEmpty }
+
+    /// Notes who waits until nothing is under way.
+    ///
+    /// - Returns: whether anything is; else there is nothing to wait for.
+    mutating func wait(_ waiter: @escaping @Sendable () -> Void) -> Bool {
+        guard self.inFlightCount > 0 else { return false }
+        self.idleWaiters.append(waiter)
+        return true
+    }
+
+    /// - Returns: those to be called now.
+    mutating func takeIdleWaiters() -> [@Sendable () -> Void] {
+        guard self.inFlightCount == 0, !self.idleWaiters.isEmpty else { return [] }
+        defer { self.idleWaiters = [] }
+        return self.idleWaiters
     }
 }

@@ -65,6 +65,11 @@ struct DeliveryLedger {
 
     init(swallowSet: SwallowSet = SwallowSet()) { self.swallowSet = swallowSet }
 
+    /// Takes other bounds for what is remembered.
+    mutating func bound(rememberedCountMax: Int, duration: Duration) {
+        self.swallowSet.bound(countMax: rememberedCountMax, duration: duration)
+    }
+
     /// Takes a notification; those of a connection come in the order of their numbers, from 1 without a gap.
     ///
     /// - Parameters:

@@ -14,6 +14,9 @@ public import NIOPosix
 public final class HTTP2Backend: DeliveryBackend {
     private struct Providers: Sendable {
         var bridges: [Bridge] = []
+        /// Those that are configured no more, until all that they took is settled.
+        var retired: [Bridge] = []
+        var all: [Bridge] { self.bridges + self.retired }
         var lastConnection: UInt64 = 0
     }
 
@@ -43,16 +46,21 @@ public final class HTTP2Backend: DeliveryBackend {
         self.reload(configurations)
     }
 
-    /// Takes other configurations, for connections to come; those that are open keep theirs.
+    /// Takes other configurations, for connections to come; those that are open keep theirs, until
+    /// ``BinaryFront/readmit()`` ends those whose provider is gone or another.
     ///
     /// What is remembered of a provider stays, by its name.
     ///
     /// - Parameter configurations: the providers.
     public func reload(_ configurations: [BridgeConfiguration]) {
         self.providers.withLockedValue { providers in
-            let states = Dictionary(providers.bridges.map { ($0.configuration.name, $0.state) }) { first, _ in first }
+            let states = Dictionary(providers.all.map { ($0.configuration.name, $0.state) }) { first, _ in first }
+            let names = Set(configurations.map(\.name))
+            providers.retired.removeAll { !$0.state.withLockedValue(\.isBusy) }
+            providers.retired = providers.all.filter { !names.contains($0.configuration.name) }
             providers.bridges = configurations.map { configuration in
-                Bridge(
+                states[configuration.name]?.withLockedValue { $0.bound(configuration) }
+                return Bridge(
                     configuration,
                     state: states[configuration.name],
                     recorder: self.recorder,
@@ -63,12 +71,29 @@ public final class HTTP2Backend: DeliveryBackend {
         }
     }
 
-    /// How many notifications of each provider are under way.
+    /// How many notifications of each provider are under way, those included that are configured no more.
     public var inFlightCounts: [String: Int] {
-        let bridges = self.providers.withLockedValue(\.bridges)
+        let bridges = self.providers.withLockedValue(\.all)
         return Dictionary(
             bridges.map { ($0.configuration.name, $0.state.withLockedValue(\.inFlightCount)) }
         ) { first, _ in first }
+    }
+
+    /// Calls as soon as nothing is under way, those that wait for another try included.
+    ///
+    /// The caller sees to it that nothing more comes.
+    ///
+    /// - Parameters:
+    ///   - names: of these providers, which may be configured no more; by default of all.
+    ///   - body: is called once, from any thread, also at once.
+    public func whenIdle(_ names: Set<String>? = nil, _ body: @escaping @Sendable () -> Void) {
+        let bridges = self.providers.withLockedValue(\.all)
+        Self.whenIdle(bridges.filter { names?.contains($0.configuration.name) ?? true }[...], body)
+    }
+
+    private static func whenIdle(_ bridges: ArraySlice<Bridge>, _ body: @escaping @Sendable () -> Void) {
+        guard let first = bridges.first else { return body() }
+        first.whenIdle { Self.whenIdle(bridges.dropFirst(), body) }
     }
 
     /// Finds the provider that a certificate belongs to, and its topic.
@@ -77,6 +102,12 @@ public final class HTTP2Backend: DeliveryBackend {
     /// - Returns: the name of the provider and its topic, or `nil` where it is let in nowhere; that is logged.
     func list(of provider: ProviderConnection) -> FeedbackListName? {
         self.find(provider).map { FeedbackListName(topic: $0.topic, environment: $0.bridge.configuration.environment) }
+    }
+
+    /// Whether a provider belongs to the configuration of this name and to this list.
+    func admits(_ provider: ProviderConnection, to name: String, _ list: FeedbackListName) -> Bool {
+        guard let (bridge, topic) = self.find(provider), bridge.configuration.name == name else { return false }
+        return list == FeedbackListName(topic: topic, environment: bridge.configuration.environment)
     }
 
     private func find(_ provider: ProviderConnection) -> (bridge: Bridge, topic: String)? {
@@ -125,8 +156,11 @@ public final class HTTP2Backend: DeliveryBackend {
         }
         logger.info(
             "provider admitted",
-            metadata: [LogKey.remoteAddress: "\(provider.remoteAddress)", LogKey.topic: "\(topic)"]
+            metadata: [
+                LogKey.bridgeConnection: "\(number)", LogKey.remoteAddress: "\(provider.remoteAddress)",
+                LogKey.topic: "\(topic)",
+            ]
         )
-        return .admitted(BridgeConnection(bridge, number: number, topic: topic, logger: logger))
+        return .admitted(BridgeConnection(bridge, self, number: number, topic: topic, logger: logger))
     }
 }

@@ -21,12 +21,15 @@ public struct PushUpstream: Upstream {
     /// - Parameters:
     ///   - request: what to send.
     ///   - onAnswer: is called once.
-    public func send(_ request: PushRequest, onAnswer: @escaping @Sendable (UpstreamAnswer) -> Void) {
-        switch self.client.submit(request, onReport: { onAnswer(UpstreamAnswer($0.outcome)) }) {
+    public func send(
+        _ request: PushRequest,
+        onAnswer: @escaping @Sendable (UpstreamAnswer, _ latency: Duration?) -> Void
+    ) {
+        switch self.client.submit(request, onReport: { onAnswer(UpstreamAnswer($0.outcome), $0.latency) }) {
         case .taken: break
         // Few come here, since providers are not read from while there is no room.
         case .full: self.client.whenRoom { self.send(request, onAnswer: onAnswer) }
-        case .ended(let trouble): onAnswer(UpstreamAnswer(unsent: trouble))
+        case .ended(let trouble): onAnswer(UpstreamAnswer(unsent: trouble), nil)
         }
     }
 }

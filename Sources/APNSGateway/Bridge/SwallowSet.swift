@@ -26,12 +26,12 @@ struct SwallowSet {
         var fate: Fate
     }
 
-    private let countMax: Int
-    private let duration: Duration
+    private var countMax: Int
+    private var duration: Duration
     private var entries: [ResendKey: [Entry]] = [:]
     private var flying: [FlightNumber: (key: ResendKey, serial: UInt64)] = [:]
     /// All in the order in which they came, also those that are gone since.
-    private var ages: Deque<(key: ResendKey, serial: UInt64, until: Duration)> = []
+    private var ages: Deque<(key: ResendKey, serial: UInt64, since: Duration)> = []
     private var lastSerial: UInt64 = 0
 
     /// How many notifications are remembered.
@@ -47,6 +47,13 @@ struct SwallowSet {
         self.duration = duration
     }
 
+    /// Takes other bounds, which hold for what is remembered, too.
+    mutating func bound(countMax: Int, duration: Duration) {
+        self.countMax = max(0, countMax)
+        self.duration = duration
+        while self.count > self.countMax { self.forgetOldest() }
+    }
+
     /// Remembers a notification.
     mutating func insert(_ key: ResendKey, _ fate: Fate, now: Duration) {
         guard self.countMax > 0, self.duration > .zero else { return }
@@ -60,7 +67,7 @@ struct SwallowSet {
         self.lastSerial += 1
         self.entries[key, default: []].append(Entry(serial: self.lastSerial, fate: fate))
         if case .flying(let flight) = fate { self.flying[flight] = (key, self.lastSerial) }
-        self.ages.append((key, self.lastSerial, now + self.duration))
+        self.ages.append((key, self.lastSerial, now))
         self.count += 1
     }
 
@@ -98,7 +105,8 @@ struct SwallowSet {
     }
 
     private mutating func forget(now: Duration) {
-        while let first = self.ages.first, first.until <= now || !self.contains(first.key, first.serial) {
+        let latest = now - self.duration
+        while let first = self.ages.first, first.since <= latest || !self.contains(first.key, first.serial) {
             self.forgetOldest()
         }
     }

@@ -11,6 +11,7 @@ public protocol Upstream: Sendable {
     ///
     /// - Parameters:
     ///   - request: what to send; all tries of a notification have the same identifier.
-    ///   - onAnswer: is called once, from any thread, also at once.
-    func send(_ request: PushRequest, onAnswer: @escaping @Sendable (UpstreamAnswer) -> Void)
+    ///   - onAnswer: is called once, from any thread, also at once; with how long the service took for its answer,
+    ///     without any wait before the request went out, and `nil` where it gave none.
+    func send(_ request: PushRequest, onAnswer: @escaping @Sendable (UpstreamAnswer, _ latency: Duration?) -> Void)
 }

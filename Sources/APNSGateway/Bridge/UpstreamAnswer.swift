@@ -84,9 +84,10 @@ extension AnswerMeaning {
         case .lost: self = .passing(.unknown)
         case .notPermitted: self = .credentialFault
         case .answered(let status, let reason, let timestamp):
+            let (reason, time) = (reason ?? "", Self.time(timestamp, now: now))
             self =
-                Self.byReason(reason ?? "", topic: topic, deadSince: Self.time(timestamp, now: now))
-                ?? Self.byStatus(status, deadSince: Self.time(timestamp, now: now))
+                Self.byReason(reason, topic: topic, deadSince: time)
+                ?? Self.byStatus(status, hasReason: !reason.isEmpty, deadSince: time)
         }
     }
 
@@ -117,12 +118,13 @@ extension AnswerMeaning {
         }
     }
 
-    private static func byStatus(_ status: Int, deadSince: UInt32) -> AnswerMeaning {
+    /// A status alone says what it says; with a reason that is not known, 4xx means no more than that it is refused.
+    private static func byStatus(_ status: Int, hasReason: Bool, deadSince: UInt32) -> AnswerMeaning {
         switch status {
         case 404, 405: .gatewayFault
-        case 410: .dead(since: deadSince)
+        case 410 where !hasReason: .dead(since: deadSince)
         case 413: .rejected(7)
-        case 429: .passing(.throttled)
+        case 429 where !hasReason: .passing(.throttled)
         case 400..<500: .rejected(1)
         default: .passing(.trouble)
         }

@@ -80,6 +80,8 @@ public final class SQLiteFeedbackStore: FeedbackRecorder, Sendable {
     private let dropped = Counter(label: "push.feedback.store.dropped")
     private let countMax: Int
     private let logger: Logger
+    /// There is one line for each token that is not kept.
+    private let drops: RefusalLog
     private let books: NIOLockedValueBox<Books>
     private let thread = DispatchQueue(label: "feedback store")
 
@@ -94,6 +96,7 @@ public final class SQLiteFeedbackStore: FeedbackRecorder, Sendable {
         self.path = path
         self.countMax = countMax
         self.logger = logger
+        self.drops = RefusalLog(logger)
         do {
             let file = try Self.openFile(path)
             self.books = NIOLockedValueBox(try file.database.read(Self.load))
@@ -179,7 +182,7 @@ public final class SQLiteFeedbackStore: FeedbackRecorder, Sendable {
         }
         if isFull {
             self.dropped.increment()
-            self.logger.error("feedback store is full", metadata: [LogKey.topic: "\(list.topic)"])
+            self.drops.log("feedback store is full", level: .error, [LogKey.topic: "\(list.topic)"])
             onKept()
         }
         if startsWriting { self.thread.async { self.write() } }

@@ -38,6 +38,13 @@ extension GatewayFile {
         if let twice = names.first(where: { name in names.count { $0 == name } > 1 }) {
             throw providers.fault("two providers are called \(twice)")
         }
+        for provider in self.providers where provider.retries.budget >= self.limits.verdict {
+            let (budget, verdict) = (provider.retries.budget, self.limits.verdict)
+            throw (fields["limits"] ?? providers).fault(
+                "verdict, \(verdict), is not above retry.budget of \(provider.name), \(budget), so that it would be told "
+                    + "of a notification that it was not taken while it is still tried"
+            )
+        }
         try self.take(environment)
     }
 
@@ -55,7 +62,12 @@ extension GatewayFile {
                 }
                 return port
             }
-            switch Self.variables[name] {
+            let key = Self.variables[name]
+            if key?.hasPrefix("admin.") == true, self.admin == nil {
+                let sentence = "admin is off in the file, so that this does nothing; take one of the two away"
+                throw ConfigurationFault(line: nil, key: name, sentence: sentence)
+            }
+            switch key {
             case "listen.host": self.listen.host = value
             case "listen.port": self.listen.port = try port()
             case "listen.feedbackPort": self.listen.feedbackPort = try port()
@@ -120,7 +132,13 @@ extension GatewayFile.Limits {
         ])
         let times = Duration.milliseconds(1)...Duration.seconds(7 * 86_400)
         if let count = fields["connections"] { self.connections = try count.number(1...1_000_000) }
-        if let count = fields["unprovedPerAddress"] { self.unprovedPerAddress = try count.number(1...1_000_000) }
+        if let count = fields["unprovedPerAddress"] {
+            let number = try count.number(1...1_000_000)
+            guard number < self.connections else {
+                throw count.fault("fewer than connections, \(self.connections), are needed, or one address takes all")
+            }
+            self.unprovedPerAddress = number
+        }
         if let time = fields["handshake"] { self.handshake = try time.duration(times) }
         if let time = fields["idle"] { self.idle = try time.duration(times) }
         if let count = fields["inFlightPerConnection"] { self.inFlightPerConnection = try count.number(1...100_000) }
@@ -187,7 +205,7 @@ extension GatewayFile.Provider {
         )
         try self.readClients(clients)
         self.topic = try fields["topic"]?.text
-        if let limit = fields["payloadLimit"] { self.payloadLimit = try limit.number(1...5120) }
+        if let limit = fields["payloadLimit"] { self.payloadLimit = try limit.number(Self.payloadLimits) }
         if let limits = fields["limits"] { try self.readLimits(limits) }
         if let retry = fields["retry"] { try self.readRetry(retry) }
         if let overrides = fields["overrides"] { try self.readOverrides(overrides) }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSGateway
+import APNSWire
 import OpenSSLTLS
 
 /// What the configuration file of the gateway says; nothing that it names is read yet.
@@ -61,6 +62,8 @@ struct GatewayFile: Hashable, Sendable {
 
     /// One of the providers that are served.
     struct Provider: Hashable, Sendable {
+        static let payloadLimits = 1...WireLimits.payloadOctetCountMaxVoIP
+
         var name: String
         var pins: [AdmissionRule.Pin] = []
         var authority: String?

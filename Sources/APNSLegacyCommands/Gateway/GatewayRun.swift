@@ -78,8 +78,9 @@ final class GatewayRun: Sendable {
         front.handshakeTimeout = limits.handshake
         front.idleTimeout = limits.idle
         front.shutdownDuration = limits.shutdown
-        let payloadOctetCountMax = parts.providers.map(\.file.payloadLimit).max() ?? 2048
-        front.limits.payloadOctetCountMax = max(front.limits.payloadOctetCountMax, payloadOctetCountMax)
+        // Each provider's own limit holds behind the front, and may be raised while that runs.
+        let payloadOctetCountMax = GatewayFile.Provider.payloadLimits.upperBound
+        front.limits.payloadOctetCountMax = payloadOctetCountMax
         front.rules.payloadOctetCountMaxEnhanced = payloadOctetCountMax
         front.rules.payloadOctetCountMaxItems = payloadOctetCountMax
         return front
@@ -94,7 +95,9 @@ final class GatewayRun: Sendable {
         front.maximumVersion = listen.tlsMaximum
         front.cipherList = listen.ciphers
         front.admitsUnverified = true
-        front.unprovedCountMaxPerAddress = parts.file.limits.unprovedPerAddress
+        // It is a share of limits.connections, of which there are fewer here.
+        let shareMax = max(1, front.connectionCountMax / 4)
+        front.unprovedCountMaxPerAddress = parts.file.limits.unprovedPerAddress.map { min($0, shareMax) }
         front.handshakeTimeout = parts.file.limits.handshake
         front.shutdownDuration = parts.file.limits.shutdown
         return front
@@ -106,6 +109,8 @@ final class GatewayRun: Sendable {
         case signal(UnixSignal)
         /// No connection of a provider is left, and none can come.
         case frontsEnded((any Error)?)
+        /// Nothing of what providers sent is under way.
+        case idle
         case clientEnded
         /// The time for ending is over.
         case overdue
@@ -206,6 +211,9 @@ final class GatewayRun: Sendable {
                 self.end(source, &group)
             case .frontsEnded(let failure?): return failure
             case .frontsEnded(nil):
+                // What waits for another try needs a client for it.
+                self.backend.whenIdle { source.yield(.idle) }
+            case .idle:
                 isServing = false
                 for client in self.clients { client.finish() }
             case .clientEnded: clientCount -= 1
@@ -270,16 +278,34 @@ final class GatewayRun: Sendable {
     private func reload(_ source: AsyncStream<Event>.Continuation, _ group: inout TaskGroup<Void>) -> Int {
         do {
             let parts = try self.reread()
-            let (old, clients) = (self.clients, try parts.makeClients(self.books, logger: self.logger))
+            let old = self.namedClients
+            let clients = try parts.makeClients(self.books, logger: self.logger)
             try self.front.reload(identity: parts.identity, clientTrust: parts.clientTrust)
             try self.feedbackFront.reload(identity: parts.identity, clientTrust: parts.clientTrust)
             self.start(parts, clients, source, &group)
-            for client in old { client.finish() }
+            self.finish(old, behind: parts)
             self.logger.notice("configuration read anew")
             return clients.count
         } catch {
             self.logger.error("configuration not read anew", metadata: ["push.failure": "\(error)"])
             return 0
+        }
+    }
+
+    private var namedClients: [(name: String, client: PushClient)] {
+        self.upstreams.withLockedValue { Array(zip($0.parts.providers.map(\.file.name), $0.clients)) }
+    }
+
+    /// Ends clients that are out of use: at once where another has taken the place; where the provider is gone, when
+    /// its connections take nothing more and what they took is settled.
+    private func finish(_ old: [(name: String, client: PushClient)], behind parts: GatewayParts) {
+        let names = Set(parts.providers.map(\.file.name))
+        for (name, client) in old where names.contains(name) { client.finish() }
+        let leaving = old.filter { !names.contains($0.name) }
+        self.front.readmit().whenComplete { [backend] _ in
+            backend.whenIdle(Set(leaving.map(\.name))) {
+                for (_, client) in leaving { client.finish() }
+            }
         }
     }
 

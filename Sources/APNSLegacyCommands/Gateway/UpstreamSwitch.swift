@@ -17,7 +17,10 @@ final class UpstreamSwitch: Upstream {
 
     var hasRoom: Bool { self.present.hasRoom }
 
-    func send(_ request: PushRequest, onAnswer: @escaping @Sendable (UpstreamAnswer) -> Void) {
+    func send(
+        _ request: PushRequest,
+        onAnswer: @escaping @Sendable (UpstreamAnswer, _ latency: Duration?) -> Void
+    ) {
         self.present.send(request, onAnswer: onAnswer)
     }
 }

@@ -87,8 +87,11 @@ import Testing
         Line(403, "BadEnvironmentKeyInToken", Self.credentials),
         Line(410, "Unregistered", FlightEnding(.dead, .dead, deadSince: Self.date)),
         Line(410, "ExpiredToken", FlightEnding(.dead, .dead, deadSince: Self.date)),
+        Line(410, "", FlightEnding(.dead, .dead, deadSince: Self.date)),
         Line(410, nil, FlightEnding(.dead, .dead, deadSince: Self.date)),
         Line(400, "SomethingNew", .rejected(1, .rejected)),
+        Line(410, "SomethingNew", .rejected(1, .rejected)),
+        Line(429, "SomethingNew", .rejected(1, .rejected)),
         Line(499, nil, .rejected(1, .rejected)),
     ]
 

@@ -4,6 +4,7 @@ import APNSHTTP2
 import APNSSession
 import APNSTestKit
 import APNSWire
+import Logging
 import NIOCore
 import OpenSSLTLS
 import Testing
@@ -19,6 +20,7 @@ import Testing
     private static func withGateway<Value: Sendable>(
         _ upstream: ScriptedUpstream,
         _ recorder: MemoryRecorder = MemoryRecorder(),
+        logger: Logger = .current,
         change: (inout BridgeConfiguration) throws -> Void = { _ in },
         _ body: @escaping @Sendable (Int) async throws -> Value
     ) async throws -> Value {
@@ -31,7 +33,7 @@ import Testing
         )
         bridge.retries.backOffFirst = .milliseconds(10)
         try change(&bridge)
-        let backend = HTTP2Backend([bridge], recorder: recorder)
+        let backend = HTTP2Backend([bridge], recorder: recorder, logger: logger)
         let front = try Fixture.configuration { $0.admitsUnverified = true }
         return try await Fixture.withFront(backend, front) { try await body($1) }
     }
@@ -105,6 +107,32 @@ import Testing
         let tuple = FeedbackTuple(failedAt: 1_700_000_000, token: try Fixture.token(2))
         #expect(recorder.recorded.map(\.tuple) == [tuple])
         #expect(recorder.recorded.map(\.list) == [Self.list])
+    }
+
+    @Test(arguments: [Logger.Level.debug, .info])
+    func `at debug level each delivery is logged with its apns-id and its number, else none`(
+        level: Logger.Level
+    ) async throws {
+        let (upstream, lines) = (ScriptedUpstream(), LogLines())
+        try await Self.withGateway(upstream, logger: lines.logger(level)) { port in
+            try await Self.connect(port) {
+                try await $0.send(try Fixture.frames(1...3))
+                try await $0.send(try Fixture.probe(4))
+                #expect(try await $0.end().octets == Fixture.response(.missingDeviceToken, 4))
+            }
+        }
+        let delivered = lines.of("delivered")
+        guard level == .debug else {
+            #expect(delivered.isEmpty)
+            return
+        }
+        func values(_ key: String) -> [String] { delivered.map { "\($0.metadata[key] ?? "none")" } }
+        #expect(values("push.request.identifier") == upstream.asked.map { "\($0.request.identifier)" })
+        #expect(values("push.notification.number") == ["1", "2", "3"])
+        let admitted = try #require(lines.of("provider admitted").first)
+        let connection = try #require(admitted.metadata["push.bridge.connection.id"])
+        #expect(Set(values("push.bridge.connection.id")) == ["\(connection)"])
+        #expect(!"\(delivered)".contains(try Fixture.token(1).hexadecimal))
     }
 
     @Test func `trouble is waited out, under the same identifier`() async throws {

@@ -37,7 +37,11 @@ final class ScriptedUpstream: Upstream {
 
     static func number(_ token: DeviceToken) -> Int { Int(token.hexadecimal.suffix(4), radix: 16) ?? -1 }
 
-    func send(_ request: PushRequest, onAnswer: @escaping @Sendable (UpstreamAnswer) -> Void) {
+    func send(
+        _ request: PushRequest,
+        onAnswer report: @escaping @Sendable (UpstreamAnswer, _ latency: Duration?) -> Void
+    ) {
+        let onAnswer: @Sendable (UpstreamAnswer) -> Void = { report($0, nil) }
         let count = self.books.withLockedValue { books in
             books.append(Asked(request: request, onAnswer: onAnswer))
             return books.count

@@ -74,6 +74,21 @@ import Testing
         #expect(found == [false, true, true])
     }
 
+    @Test func `other bounds hold for what is remembered, too`() throws {
+        var set = SwallowSet(countMax: 3, duration: .seconds(120))
+        let keys = try ["1", "2", "3"].map { try Self.key($0) }
+        for key in keys { set.insert(key, .delivered(.accepted), now: .zero) }
+        set.bound(countMax: 2, duration: .seconds(240))
+        #expect(set.count == 2)
+        let found = keys.prefix(2).map { set.remove($0, now: .seconds(239)) != nil }
+        #expect(found == [false, true])
+        set.bound(countMax: 2, duration: .seconds(60))
+        #expect(set.remove(keys[2], now: .seconds(60)) == nil)
+        set.bound(countMax: 0, duration: .seconds(60))
+        set.insert(keys[0], .delivered(.accepted), now: .zero)
+        #expect(set.count == 0)
+    }
+
     /// Goal: the set forgets nothing before its time and beyond its bounds, and remembers nothing else.
     ///
     /// Method: a walk from a seed beside a plain list.

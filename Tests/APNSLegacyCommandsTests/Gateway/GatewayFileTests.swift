@@ -132,6 +132,30 @@ import Testing
             key: "limits.idle"
         ),
         Fault(
+            testDescription: "as many of one address as there may be",
+            change: ("feedback: f", "limits: {connections: 60, unprovedPerAddress: 60}\nfeedback: f"),
+            line: 3,
+            key: "limits.unprovedPerAddress"
+        ),
+        Fault(
+            testDescription: "more of one address than there may be by default",
+            change: ("feedback: f", "limits:\n  unprovedPerAddress: 2000\nfeedback: f"),
+            line: 4,
+            key: "limits.unprovedPerAddress"
+        ),
+        Fault(
+            testDescription: "verdicts given up before tries are",
+            change: ("feedback: f", "limits: {verdict: 1m}\nfeedback: f"),
+            line: 3,
+            key: "limits"
+        ),
+        Fault(
+            testDescription: "tries that go on behind verdicts",
+            change: ("    environment:", "    retry: {budget: 6m}\n    environment:"),
+            line: 5,
+            key: "providers"
+        ),
+        Fault(
             testDescription: "two proofs",
             change: ("passphraseFile: secret", "p8: key"),
             line: 10,
@@ -162,6 +186,19 @@ import Testing
         for (name, value) in ["APNS_LEGACY_LISTEN_PORT": "x", "APNS_LEGACY_NONE": "1", "APNS_LEGACY_LOG": "loud"] {
             do throws(ConfigurationFault) {
                 _ = try GatewayFile(yaml: Self.shortest, environment: [name: value])
+                Issue.record("\(name) taken")
+            } catch {
+                #expect(error.key == name)
+            }
+        }
+    }
+
+    @Test func `a variable for operators' port is at fault where that is off`() throws {
+        for (name, value) in ["APNS_LEGACY_ADMIN_HOST": "127.0.0.1", "APNS_LEGACY_ADMIN_PORT": "1"] {
+            let file = try GatewayFile(yaml: Self.shortest, environment: [name: value])
+            #expect(file.admin?.host == "127.0.0.1")
+            do throws(ConfigurationFault) {
+                _ = try GatewayFile(yaml: Self.shortest + "\nadmin: off", environment: [name: value])
                 Issue.record("\(name) taken")
             } catch {
                 #expect(error.key == name)

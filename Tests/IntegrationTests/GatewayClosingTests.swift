@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSHTTP2
+import APNSTestKit
+import APNSWire
+import Foundation
+import NIOConcurrencyHelpers
+import NIOCore
+import NIOPosix
+import Testing
+
+/// Goal: what a provider wrote before it closed is delivered once, or the log says how much of it was not.
+@Suite(.timeLimit(.minutes(5))) struct GatewayClosingTests {
+    /// More than may be under way on a connection.
+    private static let count: UInt32 = 5000
+
+    @Test(arguments: [true, false])
+    func `what came before the end of the stream is delivered, with close_notify or not`(
+        hasCloseNotify: Bool
+    ) async throws {
+        let held = HeldAnswers()
+        let upstream = held.upstream()
+        let ending = try await upstream.withGateway { gateway in
+            try await gateway.connect { provider in
+                try await provider.send(try GatewayProgram.frames(1...Self.count))
+                try await upstream.wait(count: 1000, on: provider.channel.eventLoop)
+                if hasCloseNotify { try await provider.closeOutput() } else { provider.cut() }
+            }
+            held.give(on: upstream)
+            try await upstream.wait(count: Int(Self.count), on: MultiThreadedEventLoopGroup.singleton.any())
+        }
+        #expect(ending.code == 0, "\(ending)")
+        #expect(upstream.counts == Dictionary(uniqueKeysWithValues: (1...Self.count).map { ($0, 1) }))
+        #expect(upstream.accepted == Set(1...Self.count))
+    }
+
+    @Test(arguments: [true, false]) func `SIGTERM waits for what came before the end of the stream`(
+        hasCloseNotify: Bool
+    ) async throws {
+        let held = HeldAnswers()
+        let upstream = held.upstream()
+        let limits = "{shutdown: 20s, inFlightPerConnection: 10}"
+        let ending = try await upstream.withGateway(limits: limits) { gateway in
+            try await gateway.connect { provider in
+                try await provider.send(try GatewayProgram.frames(1...500))
+                try await upstream.wait(count: 10, on: provider.channel.eventLoop)
+                if hasCloseNotify { try await provider.closeOutput() } else { provider.cut() }
+            }
+            try await gateway.answersProbe()
+            gateway.child.send(SIGTERM)
+            try await gateway.lines("gateway ending")
+            held.give(on: upstream)
+            _ = try await gateway.child.end()
+        }
+        #expect(ending.code == 0, "\(ending)")
+        #expect(upstream.counts == Dictionary(uniqueKeysWithValues: (1...500).map { ($0, 1) }))
+    }
+
+    @Test func `what is not taken of a connection that is reset is counted in the log`() async throws {
+        let held = HeldAnswers()
+        let upstream = held.upstream()
+        try await upstream.withGateway(limits: "{shutdown: 10s, inFlightPerConnection: 10}") { gateway in
+            try await gateway.connect { provider in
+                try await provider.send(try GatewayProgram.frames(1...100))
+                try await upstream.wait(count: 10, on: provider.channel.eventLoop)
+                let abort = linger(l_onoff: 1, l_linger: 0)
+                try await (provider.channel as? any SocketOptionProvider)?.setSoLinger(abort).get()
+                provider.cut()
+            }
+            let lines = try await gateway.lines("notifications dropped", "127.0.0.1:")
+            #expect(lines.count == 1 && lines[0].contains("\"push.notifications.dropped\":\"90\""), "\(lines)")
+            held.give(on: upstream)
+        }
+        #expect(Set(upstream.counts.keys) == Set(1...10))
+    }
+
+    @Test func `what is not taken behind a rejection that nobody is told of is counted in the log`() async throws {
+        let ticket = NIOLockedValueBox<PushTicket?>(nil)
+        let upstream = GatewayUpstream { number, request in
+            guard number == 3 else { return .silence }
+            ticket.withLockedValue { $0 = request.ticket }
+            return nil
+        }
+        let ending = try await upstream.withGateway(limits: "{shutdown: 2s, inFlightPerConnection: 10}") { gateway in
+            try await gateway.connect { provider in
+                try await provider.send(try GatewayProgram.frames(1...100))
+                try await upstream.wait(count: 10, on: provider.channel.eventLoop)
+                provider.cut()
+            }
+            try await gateway.answersProbe()
+            let rejection = PushRejection(status: 400, reason: .badDeviceToken)
+            ticket.withLockedValue { $0 }?.reply(.rejected(rejection))
+            try await gateway.lines("notifications dropped", "\"push.notifications.dropped\":\"90\"")
+        }
+        #expect(ending.code == 75, "\(ending)")
+        #expect(Set(upstream.counts.keys) == Set(1...10))
+    }
+}
+
+extension GatewayProgram {
+    /// A whole connection, which gives the gateway time to see what happened before on others.
+    func answersProbe() async throws {
+        try await self.connect { provider in
+            try await provider.send(try Self.probe(1))
+            #expect(try await provider.end().octets == Self.response(.missingDeviceToken, 1))
+        }
+    }
+}

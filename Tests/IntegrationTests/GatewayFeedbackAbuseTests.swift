@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSTestKit
+import NIOCore
+import NIOPosix
+import NIOTLS
+import OpenSSLTLS
+import Testing
+
+/// Goal: one address alone keeps nobody from the feedback service, whatever the limits of the other port are.
+@Suite(.timeLimit(.minutes(2))) struct GatewayFeedbackAbuseTests {
+    /// Shakes hands from another address of loopback.
+    private static func shakesHands(_ gateway: GatewayProgram, from address: String) async throws -> Bool {
+        let context = try gateway.context(gateway.folder.provider.identity)
+        let eventLoop = MultiThreadedEventLoopGroup.singleton.any()
+        let shaken = eventLoop.makePromise(of: Bool.self)
+        let timer = eventLoop.scheduleTask(in: .seconds(10)) { shaken.succeed(false) }
+        defer { timer.cancel() }
+        let channel = try await ClientBootstrap(group: eventLoop)
+            .bind(to: try SocketAddress(ipAddress: address, port: 0))
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    let tls = try TLSHandler(context: context, serverName: "localhost")
+                    try channel.pipeline.syncOperations.addHandlers(tls, HandshakeNoter(shaken))
+                }
+            }
+            .connect(host: "127.0.0.1", port: gateway.feedbackPort).get()
+        channel.closeFuture.whenComplete { _ in shaken.succeed(false) }
+        let isShaken = try await shaken.futureResult.get()
+        channel.close(promise: nil)
+        return isShaken
+    }
+
+    @Test func `silent connections of one address leave room for those of others`() async throws {
+        let limits = "{shutdown: 10s, connections: 1024, unprovedPerAddress: 256}"
+        try await GatewayUpstream().withGateway(limits: limits) { gateway in
+            let bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            var silent: [any Channel] = []
+            for _ in 0..<260 {
+                silent.append(try await bootstrap.connect(host: "127.0.0.1", port: gateway.feedbackPort).get())
+            }
+            #expect(try await Self.shakesHands(gateway, from: "127.0.0.2"))
+            try await gateway.lines("connection refused", "of its address that proved nothing", "may be, 64")
+            for channel in silent { channel.close(promise: nil) }
+        }
+    }
+}
+
+/// Notes the end of a handshake.
+private final class HandshakeNoter: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+
+    private let shaken: EventLoopPromise<Bool>
+
+    init(_ shaken: EventLoopPromise<Bool>) { self.shaken = shaken }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case TLSUserEvent.handshakeCompleted = event { self.shaken.succeed(true) }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
+}
