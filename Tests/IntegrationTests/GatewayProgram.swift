@@ -81,6 +81,7 @@ final class GatewayProgram: Sendable {
     ///   - folder: its files.
     ///   - launcher: a program and arguments of it that are followed by the gateway's, and that become it.
     ///   - deadline: in seconds; it is killed when they have passed.
+    /// - Throws: with its log, where it does not start.
     init(_ folder: Folder, launcher: [String] = [], deadline: Int64 = 120) async throws {
         self.folder = folder
         let words = launcher + [try Child.program, "gateway", "--config", folder.path("gateway.yaml")]

@@ -31,6 +31,7 @@ extension Child {
     ///
     /// - Parameters:
     ///   - arguments: the command and its options.
+    ///   - program: another one than the built program.
     ///   - log: the file for its standard error.
     ///   - deadline: after so many seconds it is killed.
     /// - Returns: the process, and the line.
