@@ -4,7 +4,8 @@ import Logging
 import NIOConcurrencyHelpers
 import NIOCore
 
-/// Logs who or what is refused and why, but no more than so many lines in a while, so that nobody can fill a disk from outside.
+/// Logs who or what is refused and why, but no more than so many lines in a while, so that nobody can fill a disk from
+/// outside.
 ///
 /// The first line behind some that were left out says how many those were.
 final class RefusalLog: Sendable {

@@ -6,6 +6,7 @@ import APNSTestKit
 import APNSWire
 import NIOConcurrencyHelpers
 import NIOCore
+import NIOPosix
 import OpenSSLTLS
 
 /// The certificates of these tests, made once, and frames.
@@ -102,7 +103,7 @@ final class ScriptedBackend: DeliveryBackend {
 
     let requiresOrder: Bool
     private let books = NIOLockedValueBox(Books())
-    private let waiters = NIOLockedValueBox<[(@Sendable (Books) -> Bool, CheckedContinuation<Void, Never>)]>([])
+    private let waiters = NIOLockedValueBox<[(@Sendable (Books) -> Bool, EventLoopPromise<Void>)]>([])
     private let verdict: @Sendable (UInt32?) -> Verdict?
     private let manner: @Sendable (GatewayEnding) -> ClosingManner
 
@@ -127,20 +128,13 @@ final class ScriptedBackend: DeliveryBackend {
 
     /// Waits until the books say so, 20 seconds at most.
     func wait(_ what: String, until isMet: @escaping @Sendable (Books) -> Bool) async throws {
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask {
-                try await Task.sleep(for: .seconds(20))
-                throw DeadlineExceeded(what: what)
-            }
-            group.addTask {
-                await withCheckedContinuation { continuation in
-                    self.waiters.withLockedValue { $0.append((isMet, continuation)) }
-                    self.note { _ in }
-                }
-            }
-            try await group.next()
-            group.cancelAll()
-        }
+        let eventLoop = MultiThreadedEventLoopGroup.singleton.any()
+        let promise = eventLoop.makePromise(of: Void.self)
+        let timer = eventLoop.scheduleTask(in: .seconds(20)) { promise.fail(DeadlineExceeded(what: what)) }
+        defer { timer.cancel() }
+        self.waiters.withLockedValue { $0.append((isMet, promise)) }
+        self.note { _ in }
+        try await promise.futureResult.get()
     }
 
     func settle(_ identifier: UInt32, _ verdict: Verdict) {
@@ -157,7 +151,7 @@ final class ScriptedBackend: DeliveryBackend {
             waiters.removeAll { $0.0(books) }
             return met
         }
-        for (_, continuation) in met { continuation.resume() }
+        for (_, promise) in met { promise.succeed(()) }
     }
 
     private final class Connection: DeliveryConnection {

@@ -41,8 +41,8 @@ extension GatewayFile {
         for provider in self.providers where provider.retries.budget >= self.limits.verdict {
             let (budget, verdict) = (provider.retries.budget, self.limits.verdict)
             throw (fields["limits"] ?? providers).fault(
-                "verdict, \(verdict), is not above retry.budget of \(provider.name), \(budget), so that it would be told "
-                    + "of a notification that it was not taken while it is still tried"
+                "verdict, \(verdict), is not above retry.budget of \(provider.name), \(budget), so that a notification "
+                    + "would be told as not taken while it is still tried"
             )
         }
         try self.take(environment)
