@@ -149,6 +149,8 @@ public struct TokenTableApplication: Hashable, Sendable {
             lockWait: self.lockWait,
             batchRowCountMax: self.batchRowCountMax
         )
+        let keepsJournal = try self.keepJournal(database)
+        defer { if keepsJournal { try? database.execute(sql: "PRAGMA journal_mode = DELETE") } }
         do {
             while !reader.isAtEnd, report.ending == .done {
                 try reader.read { row in
@@ -172,5 +174,15 @@ public struct TokenTableApplication: Hashable, Sendable {
         report.refusedRows = pruner.refusedRows
         report.batchCount = pruner.batchCount
         report.longestLock = pruner.longestLock
+    }
+
+    /// Has the journal's file written over instead of made and removed for each batch, which is a tenth of its time.
+    ///
+    /// That is this connection's alone. After a kill, the file stays; SQLite sees whether there is anything in it.
+    ///
+    /// - Returns: whether it has one.
+    private func keepJournal(_ database: Database) throws -> Bool {
+        guard try String.fetchOne(database, sql: "PRAGMA journal_mode") == "delete" else { return false }
+        return try String.fetchOne(database, sql: "PRAGMA journal_mode = PERSIST") == "persist"
     }
 }

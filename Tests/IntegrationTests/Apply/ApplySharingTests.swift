@@ -128,6 +128,7 @@ import Testing
         #expect(writeCount > 10)
         let mode = try self.scene.withDatabase { try String.fetchOne($0, sql: "PRAGMA journal_mode") }
         #expect(mode == journal)
+        #expect(!FileManager.default.fileExists(atPath: self.scene.database + "-journal"))
     }
 
     @Test func `a reader that stays does not make the program hold its lock`() async throws {
