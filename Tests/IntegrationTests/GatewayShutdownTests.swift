@@ -155,6 +155,25 @@ import Testing
         #expect(ending.code == 75, "\(ending)")
     }
 
+    @Test func `what is told as not taken is tried no more, since it may be sent again elsewhere`() async throws {
+        let (upstream, isWell) = Self.ailingUpstream()
+        let clients = "{authority: ca.pem}\n    retry: {first: 50ms, longest: 50ms}"
+        let ending = try await upstream.withGateway(limits: "{shutdown: 2s}", clients: clients) { gateway in
+            try await gateway.connect { provider in
+                try await provider.send(try GatewayProgram.frames(1...5))
+                try await upstream.wait(count: 5, on: provider.channel.eventLoop)
+                gateway.child.send(SIGTERM)
+                #expect(try await provider.end().octets == GatewayProgram.response(.shutdown, 0))
+            }
+            try await gateway.lines("not delivered", "budget-spent", countMin: 5)
+            isWell.withLockedValue { $0 = true }
+            _ = try await gateway.child.end()
+            try await gateway.lines("gateway ended", "\"push.notifications.unsettled\":\"0\"")
+        }
+        #expect(ending.code == 0, "\(ending)")
+        #expect(upstream.accepted.isEmpty)
+    }
+
     @Test func `a service that is not there does not keep it`() async throws {
         let folder = try GatewayProgram.Folder()
         // Nothing listens there.

@@ -127,7 +127,16 @@ final class Bridge: Sendable {
             // The payload may lie in the memory of a whole read, which should not be kept for long.
             airborne.request.payload = ByteBuffer(bytes: airborne.request.payload.readableBytesView)
             let next = airborne
-            self.group.any().scheduleTask(in: TimeAmount(wait)) { self.send(next) }
+            self.group.any().scheduleTask(in: TimeAmount(wait)) { self.sendAgain(next, answer) }
+        }
+    }
+
+    private func sendAgain(_ airborne: Airborne, _ answer: UpstreamAnswer) {
+        // What the service may have already cannot be taken back, and is tried on.
+        if !airborne.flight.isUnknown, self.state.withLockedValue({ $0.isAbandoned(airborne.number) }) {
+            self.end(airborne, FlightEnding(.serviceFault, .budgetSpent), answer)
+        } else {
+            self.send(airborne)
         }
     }
 

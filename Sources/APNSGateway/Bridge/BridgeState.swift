@@ -6,6 +6,8 @@ import APNSSession
 struct BridgeState {
     var ledger: DeliveryLedger
     var gate = IdentityGate()
+    /// Whether providers that come back do so elsewhere, where nothing is known of what is under way here.
+    var isLeaving = false
     /// How many notifications are under way.
     private(set) var inFlightCount = 0
     private var inboxes: [UInt64: VerdictInbox] = [:]
@@ -20,8 +22,9 @@ struct BridgeState {
         )
     }
 
-    /// Takes the bounds of another version of the configuration.
-    mutating func bound(_ configuration: BridgeConfiguration) {
+    /// Takes another version of the configuration.
+    mutating func take(_ configuration: BridgeConfiguration) {
+        self.isLeaving = false
         self.ledger.bound(
             rememberedCountMax: configuration.rememberedCountMax,
             duration: configuration.rememberedDuration
@@ -72,6 +75,9 @@ struct BridgeState {
 
     /// Whether anything is under way, or may come of a connection that has sent something.
     var isBusy: Bool { self.inFlightCount > 0 || !self.inboxes.isEmpty }
+
+    /// Whether another try may deliver it twice: its provider was told to send it again, and does so elsewhere.
+    func isAbandoned(_ flight: FlightNumber) -> Bool { self.isLeaving && self.ledger.isToldAsNotTaken(flight) }
 
     /// Notes who waits until nothing is under way.
     ///

@@ -58,6 +58,8 @@ struct DeliveryLedger {
     private var connections: [UInt64: Rows] = [:]
     /// Where the verdict goes of those that were sent again while they were on their way.
     private var adopted: [FlightNumber: FlightOrigin] = [:]
+    /// Those on their way that their provider was told of as not taken, and has not sent again.
+    private var told: Set<FlightNumber> = []
     private var lastFlight: UInt64 = 0
 
     /// How many resends were swallowed.
@@ -87,6 +89,7 @@ struct DeliveryLedger {
         case .flying(let flight):
             self.swallowedCount += 1
             self.adopted[flight] = origin
+            self.told.remove(flight)
             (action, state) = (.wait, .flying(flight))
         case nil:
             self.lastFlight += 1
@@ -111,6 +114,7 @@ struct DeliveryLedger {
     ///   - verdict: what became of it.
     /// - Returns: where the verdict goes now, `nil` for nowhere.
     mutating func end(_ flight: FlightNumber, from origin: FlightOrigin, _ verdict: Verdict) -> FlightOrigin? {
+        if !self.told.isEmpty { self.told.remove(flight) }
         if self.swallowSet.end(flight, verdict) { return nil }
         let target = (self.adopted.isEmpty ? nil : self.adopted.removeValue(forKey: flight)) ?? origin
         let state: Row.State = verdict.isDelivery ? .delivered(verdict) : .failed
@@ -130,12 +134,16 @@ struct DeliveryLedger {
             switch row.state {
             case .flying(let flight):
                 self.adopted[flight] = nil
+                self.told.insert(flight)
                 self.swallowSet.insert(row.key, .flying(flight), now: now)
             case .delivered(let verdict): self.swallowSet.insert(row.key, .delivered(verdict), now: now)
             case .failed: break
             }
         }
     }
+
+    /// Whether the provider of a notification on its way was told that it was not taken.
+    func isToldAsNotTaken(_ flight: FlightNumber) -> Bool { self.told.contains(flight) }
 
     /// Takes it that a connection is gone; what it had under way goes on, and nobody waits for it.
     mutating func close(_ connection: UInt64) {

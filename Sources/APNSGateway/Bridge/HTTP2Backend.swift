@@ -58,8 +58,9 @@ public final class HTTP2Backend: DeliveryBackend {
             let names = Set(configurations.map(\.name))
             providers.retired.removeAll { !$0.state.withLockedValue(\.isBusy) }
             providers.retired = providers.all.filter { !names.contains($0.configuration.name) }
+            for bridge in providers.retired { bridge.state.withLockedValue { $0.isLeaving = true } }
             providers.bridges = configurations.map { configuration in
-                states[configuration.name]?.withLockedValue { $0.bound(configuration) }
+                states[configuration.name]?.withLockedValue { $0.take(configuration) }
                 return Bridge(
                     configuration,
                     state: states[configuration.name],
@@ -77,6 +78,11 @@ public final class HTTP2Backend: DeliveryBackend {
         return Dictionary(
             bridges.map { ($0.configuration.name, $0.state.withLockedValue(\.inFlightCount)) }
         ) { first, _ in first }
+    }
+
+    /// Takes it that no provider comes back to this backend: what one was told of as not taken is not tried again.
+    public func end() {
+        for bridge in self.providers.withLockedValue(\.all) { bridge.state.withLockedValue { $0.isLeaving = true } }
     }
 
     /// Calls as soon as nothing is under way, those that wait for another try included.

@@ -227,6 +227,7 @@ final class GatewayRun: Sendable {
     private func end(_ source: AsyncStream<Event>.Continuation, _ group: inout TaskGroup<Void>) {
         self.logger.notice("gateway ending")
         self.upstreams.withLockedValue { $0.isEnding = true }
+        self.backend.end()
         self.feedbackFront.stop()
         self.front.stop()
         let duration = self.limits.shutdown + Self.endingMargin
