@@ -6,8 +6,8 @@ import OpenSSLTLS
 
 /// The provider token of a key, made when it is due.
 ///
-/// The service refuses tokens of a key that follow one another in less than 20 minutes, so all clients of a process that
-/// sign with the same key should share one of these.
+/// The service refuses tokens of a key that follow one another in less than 20 minutes, so all clients of a process
+/// that sign with the same key should share one of these.
 ///
 /// - SeeAlso: "Establishing a token-based connection to APNs".
 public final class ProviderTokenSource: Sendable {

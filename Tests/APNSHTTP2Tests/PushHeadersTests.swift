@@ -61,8 +61,8 @@ struct PushHeadersTests {
 
     /// Goal: the other end reads what was meant, whatever the requests and the size of its table.
     ///
-    /// Method: walk at random from a seed the failure names; the table fills up in most walks. Of the walks whose number
-    /// is odd, requests come in rows that differ in their tokens only, as those of a batch do.
+    /// Method: walk at random from a seed the failure names; the table fills up in most walks. In those of odd
+    /// seeds, requests come in rows that differ in their tokens only, as those of a batch do.
     @Test(arguments: 0..<100 as Range<UInt64>)
     func `another implementation reads what was meant`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
