@@ -187,6 +187,7 @@ import Testing
         }
         let ending = try await gateway.child.end()
         #expect(ContinuousClock.now - start < .seconds(5))
-        #expect(ending.code == 75, "\(ending)")
+        // 0 where all of it was given up before the time was over.
+        #expect([0, 75].contains(ending.code), "\(ending)")
     }
 }
