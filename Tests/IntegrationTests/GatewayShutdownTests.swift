@@ -43,7 +43,8 @@ import Testing
     @Test func `what the service took is what the clients are told, and it ends with 0`() async throws {
         let upstream = Self.slowUpstream()
         let known = NIOLockedValueBox<Set<UInt32>>([])
-        let ending = try await upstream.withGateway(limits: "{shutdown: 20s}") { gateway in
+        // With all else on its cores, a debug build has been seen to take 16 seconds for what is under way.
+        let ending = try await upstream.withGateway(limits: "{shutdown: 60s}") { gateway in
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for index in 0..<Self.connectionCount {
                     group.addTask {
@@ -63,7 +64,7 @@ import Testing
             }
         }
         #expect(ending.code == 0, "\(ending)")
-        #expect(ending.seconds < 20, "\(ending)")
+        #expect(ending.seconds < 60, "\(ending)")
         let taken = known.withLockedValue { $0 }
         #expect(taken.count >= 1000 && taken.count < Int(Self.connectionCount * Self.countEach))
         #expect(taken == upstream.accepted)
