@@ -57,11 +57,16 @@ extension PurgeEntry: CustomStringConvertible, CustomReflectable {
 extension PurgeEntry {
     /// What keeps the list from taking it, if anything.
     package func check() throws(PurgeListError) {
+        try Self.check(self.topic, field: "topic")
+        try Self.check(self.source, field: "source")
+        try self.checkValues()
+    }
+
+    /// The same but for the names, of which there are few, so that a list checks each once.
+    func checkValues() throws(PurgeListError) {
         guard (1...PurgeLimits.tokenOctetCountMax).contains(self.token.count) else {
             throw .tokenOctetCount(self.token.count)
         }
-        try Self.check(self.topic, field: "topic")
-        try Self.check(self.source, field: "source")
         guard PurgeLimits.times.contains(self.failedAt) else { throw .time(field: "failedAt", self.failedAt) }
         guard PurgeLimits.times.contains(self.firstSeen) else { throw .time(field: "firstSeen", self.firstSeen) }
     }

@@ -44,11 +44,15 @@ struct PurgeRecording {
     }
 
     private static func scopes(_ database: Database) -> PurgeNames<PurgeScope> {
-        PurgeNames { try PurgeList.add($0, to: database) }
+        PurgeNames { scope in
+            try PurgeEntry.check(scope.topic, field: "topic")
+            return try PurgeList.add(scope, to: database)
+        }
     }
 
     private static func sources(_ database: Database) -> PurgeNames<PurgeName> {
         PurgeNames { name in
+            try PurgeEntry.check(name.text, field: "source")
             try database.execute(
                 sql: "INSERT INTO source (name) VALUES (?) ON CONFLICT DO NOTHING",
                 arguments: [name.text]
@@ -58,7 +62,7 @@ struct PurgeRecording {
     }
 
     mutating func add(_ entry: PurgeEntry) throws {
-        try entry.check()
+        try entry.checkValues()
         let scope = try self.scopes.identifier(PurgeScope(topic: entry.topic, environment: entry.environment))
         let source = try self.sources.identifier(PurgeName(entry.source))
         self.batch.append(entry, scope: scope, source: source)
