@@ -155,6 +155,24 @@ struct ProviderTokenTests {
 
     // MARK: Client and server
 
+    /// Runs a client and a server of one clock, which begins at noon.
+    private func withClock<Value: Sendable>(
+        renewalIntervalMin: Duration? = nil,
+        _ body: @escaping @Sendable (PushClient, NIOLockedValueBox<Int64>) async throws -> Value
+    ) async throws -> Value {
+        let time = NIOLockedValueBox(Self.noon)
+        return try await PushFixture.withPair(
+            ScriptedService(),
+            server: {
+                $0.clock = { time.withLockedValue(\.self) }
+                $0.tokenRenewalIntervalMin = renewalIntervalMin ?? $0.tokenRenewalIntervalMin
+            },
+            usesToken: true,
+            client: { $0.providerToken = try PushFixture.tokens { time.withLockedValue(\.self) } },
+            { try await body($0, time) }
+        )
+    }
+
     @Test func `a client proves itself by tokens, one stream first`() async throws {
         let service = ScriptedService()
         let request = try PushFixture.request(topic: PushFixture.topic)
@@ -178,70 +196,43 @@ struct ProviderTokenTests {
     }
 
     @Test func `a token that expires is renewed in time`() async throws {
-        let time = NIOLockedValueBox(Self.noon)
         let request = try PushFixture.request(topic: PushFixture.topic)
-        let outcomes = try await PushFixture.withPair(
-            ScriptedService(),
-            server: { $0.clock = { time.withLockedValue(\.self) } },
-            usesToken: true,
-            client: { $0.providerToken = try PushFixture.tokens { time.withLockedValue(\.self) } },
-            { client in
-                var outcomes: [PushOutcome] = []
-                for _ in 0..<5 {
-                    outcomes.append(await client.send(request))
-                    time.withLockedValue { $0 += 3500 }
-                }
-                return outcomes
+        let outcomes = try await self.withClock { client, time in
+            var outcomes: [PushOutcome] = []
+            for _ in 0..<5 {
+                outcomes.append(await client.send(request))
+                time.withLockedValue { $0 += 3500 }
             }
-        )
+            return outcomes
+        }
         #expect(outcomes == Array(repeating: .accepted, count: 5))
     }
 
     @Test func `a renewal that is refused goes on with the old token`() async throws {
-        let time = NIOLockedValueBox(Self.noon)
         let request = try PushFixture.request(topic: PushFixture.topic)
-        let outcomes = try await PushFixture.withPair(
-            ScriptedService(),
-            server: {
-                $0.clock = { time.withLockedValue(\.self) }
-                // Longer than the age at which the client renews, so that its first renewal is refused.
-                $0.tokenRenewalIntervalMin = .seconds(3300)
-            },
-            usesToken: true,
-            client: { $0.providerToken = try PushFixture.tokens { time.withLockedValue(\.self) } },
-            { client in
-                var reports = [await client.report(of: request)]
-                time.withLockedValue { $0 += 3100 }
-                reports.append(await client.report(of: request))
-                time.withLockedValue { $0 += 100 }
-                reports.append(await client.report(of: request))
-                return reports
-            }
-        )
+        // Longer than the age at which the client renews, so that its first renewal is refused.
+        let outcomes = try await self.withClock(renewalIntervalMin: .seconds(3300)) { client, time in
+            var reports = [await client.report(of: request)]
+            time.withLockedValue { $0 += 3100 }
+            reports.append(await client.report(of: request))
+            time.withLockedValue { $0 += 100 }
+            reports.append(await client.report(of: request))
+            return reports
+        }
         #expect(outcomes.map(\.outcome) == Array(repeating: .accepted, count: 3))
         #expect(outcomes.map(\.attempts) == [1, 2, 1])
     }
 
     @Test func `a renewal that is refused until the old token has expired costs no request`() async throws {
-        let time = NIOLockedValueBox(Self.noon)
         let request = try PushFixture.request(topic: PushFixture.topic)
-        let outcomes = try await PushFixture.withPair(
-            ScriptedService(),
-            server: {
-                $0.clock = { time.withLockedValue(\.self) }
-                $0.tokenRenewalIntervalMin = .seconds(3300)
-            },
-            usesToken: true,
-            client: { $0.providerToken = try PushFixture.tokens { time.withLockedValue(\.self) } },
-            { client in
-                var outcomes: [PushOutcome] = []
-                for seconds in [0, 3050, 3500, 3599, 3605, 3700, 4100, 4300, 7000] as [Int64] {
-                    time.withLockedValue { $0 = Self.noon + seconds }
-                    outcomes.append(await client.send(request))
-                }
-                return outcomes
+        let outcomes = try await self.withClock(renewalIntervalMin: .seconds(3300)) { client, time in
+            var outcomes: [PushOutcome] = []
+            for seconds in [0, 3050, 3500, 3599, 3605, 3700, 4100, 4300, 7000] as [Int64] {
+                time.withLockedValue { $0 = Self.noon + seconds }
+                outcomes.append(await client.send(request))
             }
-        )
+            return outcomes
+        }
         #expect(outcomes == Array(repeating: .accepted, count: 9))
     }
 
