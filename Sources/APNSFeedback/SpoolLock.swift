@@ -9,6 +9,9 @@ import Glibc
 public final class SpoolLock: Sendable {
     private let file: SpoolFile
 
+    /// The open file; a process that inherits it holds the lock as well, until it ends.
+    public var descriptor: Int32 { self.file.descriptor }
+
     /// The most that is read of a lock file, in octets.
     private static let contentOctetCountMax = 32
 
