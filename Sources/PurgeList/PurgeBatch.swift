@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Entries on their way into the list, packed, and sorted by key: in order, an upsert finds its page at hand.
+/// Entries on their way into the list, packed.
 struct PurgeBatch {
     struct Record {
         /// The topic and environment.
@@ -12,6 +12,15 @@ struct PurgeBatch {
         var failedAt: Int64
         var firstSeen: Int64
         var source: Int64
+
+        var tokenRange: Range<Int> { self.tokenOffset..<self.tokenOffset + self.tokenOctetCount }
+
+        /// Whether this is before another one in the order of the list, each with the octets that its token is in.
+        func precedes(_ other: Record, in octets: [UInt8], _ otherOctets: [UInt8]) -> Bool {
+            if self.scope != other.scope { return self.scope < other.scope }
+            if self.prefix != other.prefix { return self.prefix < other.prefix }
+            return octets[self.tokenRange].lexicographicallyPrecedes(otherOctets[other.tokenRange])
+        }
     }
 
     private(set) var records: [Record] = []
@@ -37,16 +46,19 @@ struct PurgeBatch {
         )
     }
 
+    /// Appends a record of another batch, whose token is in these octets.
+    mutating func append(_ record: Record, in octets: [UInt8]) {
+        var record = record
+        let range = record.tokenRange
+        record.tokenOffset = self.tokens.count
+        self.tokens.append(contentsOf: octets[range])
+        self.records.append(record)
+    }
+
+    /// Puts the records in the order of the list.
     mutating func sort() {
-        self.tokens.withUnsafeBytes { tokens in
-            self.records.sort { left, right in
-                if left.scope != right.scope { return left.scope < right.scope }
-                if left.prefix != right.prefix { return left.prefix < right.prefix }
-                let one = UnsafeRawBufferPointer(rebasing: tokens[left.tokenOffset...].prefix(left.tokenOctetCount))
-                let other = UnsafeRawBufferPointer(rebasing: tokens[right.tokenOffset...].prefix(right.tokenOctetCount))
-                return one.lexicographicallyPrecedes(other)
-            }
-        }
+        let tokens = self.tokens
+        self.records.sort { $0.precedes($1, in: tokens, tokens) }
     }
 
     mutating func removeAll() {

@@ -9,11 +9,10 @@ public enum PurgeLimits {
     /// The times that a list holds, in seconds since 1970: to the end of the year 9999, the last that ISO 8601 writes
     /// with four digits.
     public static let times: ClosedRange<Int64> = 0...253_402_300_799
-    /// How many entries are sorted and written at a time; about 17 MiB of them with tokens of 32 octets.
-    ///
-    /// Each such batch goes through the whole table of a long list, so that larger ones do more for speed than a larger
-    /// cache.
-    static let batchEntryCount = 196_608
+    /// How many entries are sorted in memory; about 12 MiB of them with tokens of 32 octets.
+    static let batchEntryCount = 131_072
+    /// How many rows one statement inserts.
+    static let statementRowCount = 64
     /// The page cache of the connection that writes, in KiB.
     static let cacheKibibyteCount = 3_072
     /// How far the write-ahead file is cut back after a large transaction, in octets.

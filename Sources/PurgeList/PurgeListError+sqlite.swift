@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import GRDB
+import SystemPackage
 
 extension PurgeListError {
     /// Says in our words what SQLite said.
@@ -19,12 +20,14 @@ extension PurgeListError {
         }
     }
 
-    /// Runs `body`, and says in our words what SQLite says in it; other errors pass.
+    /// Runs `body`, and says in our words what SQLite and the system say in it; other errors pass.
     static func translated<Value>(path: String, _ body: () throws -> Value) throws -> Value {
         do {
             return try body()
         } catch let error as DatabaseError {
             throw PurgeListError(error, path: path)
+        } catch let error as Errno {
+            throw PurgeListError.inputOutput(path: path, detail: error.description)
         }
     }
 }

@@ -52,6 +52,24 @@ struct PurgeListTests {
         )
     }
 
+    @Test("Batches that wait in a file all come back, in order, of equal keys the first first")
+    func batchesInAFile() throws {
+        var random = SplitMix64(seed: 1)
+        var entries: [PurgeEntry] = (0..<9000).map { _ in
+            let octetCount = Int.random(in: 1...100, using: &random)
+            let token = (0..<octetCount).map { _ in UInt8.random(in: 0...255, using: &random) }
+            return Self.entry(token, failedAt: .random(in: 0..<1 << 33, using: &random))
+        }
+        // Of one that comes again at the same time, the first source stays.
+        entries += entries.prefix(300).map { entry in
+            Self.entry(entry.token, failedAt: entry.failedAt, source: "later")
+        }
+        let newest = Dictionary(entries.map { ($0.token, $0) }) { $0.failedAt < $1.failedAt ? $1 : $0 }
+        let change = try self.list.record(entries, batchEntryCount: 2000)
+        #expect(change.addedCount == newest.count)
+        #expect(try self.all() == newest.values.sorted { $0.token.lexicographicallyPrecedes($1.token) })
+    }
+
     @Test("Topic, environment and token together are the key, and the order")
     func keyAndOrder() throws {
         let entries = [

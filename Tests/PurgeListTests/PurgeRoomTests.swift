@@ -12,14 +12,14 @@ private final class SmallDisk {
     var path: String { self.folder.path }
 
     /// `nil` where this user may not mount.
-    init?(mebibyteCount: Int) throws {
+    init?(kibibyteCount: Int) throws {
         self.folder = try TemporaryFolder()
-        guard mount("tmpfs", self.folder.path, "tmpfs", 0, "size=\(mebibyteCount)m") == 0 else { return nil }
+        guard mount("tmpfs", self.folder.path, "tmpfs", 0, "size=\(kibibyteCount)k") == 0 else { return nil }
     }
 
     deinit { umount2(self.folder.path, Int32(MNT_DETACH)) }
 
-    static var canMount: Bool { (try? SmallDisk(mebibyteCount: 1)) != nil }
+    static var canMount: Bool { (try? SmallDisk(kibibyteCount: 1024)) != nil }
 }
 
 /// What happens when there is no room.
@@ -37,7 +37,7 @@ struct PurgeRoomTests {
         .enabled(if: SmallDisk.canMount, "mounting a small file system needs root")
     )
     func fullDisk() throws {
-        let disk = try #require(try SmallDisk(mebibyteCount: 4))
+        let disk = try #require(try SmallDisk(kibibyteCount: 4096))
         let path = disk.path + "/purge.db"
         let list = try PurgeList(path: path)
         try list.record(self.entries(1000, seed: 1))
@@ -51,11 +51,40 @@ struct PurgeRoomTests {
     }
 
     @Test(
+        "Batches wait in a file only while the list has room beside it",
+        .enabled(if: SmallDisk.canMount, "mounting a small file system needs root"),
+        arguments: [5000, 5500, 6000, 8000]
+    )
+    func littleRoom(kibibyteCount: Int) throws {
+        let disk = try #require(try SmallDisk(kibibyteCount: kibibyteCount))
+        let path = disk.path + "/purge.db"
+        let list = try PurgeList(path: path)
+        let entries = self.entries(80_000, seed: 3)
+        // What fits with one batch in memory, fits with many in a file.
+        let isFitting: Bool
+        do {
+            try list.record(entries)
+            isFitting = true
+        } catch PurgeListError.full {
+            isFitting = false
+        }
+        list.close()
+        unlink(path)
+        let again = try PurgeList(path: path)
+        if isFitting {
+            #expect(try again.record(entries, batchEntryCount: 8000).addedCount == 80_000)
+        } else {
+            #expect(throws: PurgeListError.full(path: path)) { try again.record(entries, batchEntryCount: 8000) }
+        }
+        try again.checkIntegrity()
+    }
+
+    @Test(
         "A disk without room for a list is a clear error",
         .enabled(if: SmallDisk.canMount, "mounting a small file system needs root")
     )
     func noRoomAtAll() throws {
-        let disk = try #require(try SmallDisk(mebibyteCount: 1))
+        let disk = try #require(try SmallDisk(kibibyteCount: 1024))
         let filler = open(disk.path + "/filler", O_WRONLY | O_CREAT, 0o600)
         defer { close(filler) }
         let block = [UInt8](repeating: 1, count: 4096)

@@ -132,13 +132,14 @@ struct PurgeWalkTests {
 
     private static func token(_ random: inout SplitMix64) -> [UInt8] {
         let count = [1, 2, 7, 8, 9, 32, 100].randomElement(using: &random) ?? 1
-        return [UInt8](repeating: 7, count: count - 1) + [UInt8.random(in: 0..<4, using: &random)]
+        return [UInt8](repeating: 7, count: count - 1) + [UInt8.random(in: 0..<16, using: &random)]
     }
 
     private static func time(_ random: inout SplitMix64) -> Int64 { .random(in: 1000..<1040, using: &random) }
 
     private static func entries(_ random: inout SplitMix64) -> [PurgeEntry] {
-        (0..<Int.random(in: 0..<40, using: &random)).map { _ in
+        let count = [2, 40, 400].randomElement(using: &random) ?? 40
+        return (0..<Int.random(in: 0..<count, using: &random)).map { _ in
             PurgeEntry(
                 topic: Self.topics.randomElement(using: &random) ?? "",
                 environment: PushEnvironment.allCases.randomElement(using: &random) ?? .production,
@@ -171,11 +172,15 @@ struct PurgeWalkTests {
             switch Int.random(in: 0..<10, using: &random) {
             case 0..<5:
                 let entries = Self.entries(&random)
-                let change = try list.record(entries)
+                let batchEntryCount = [1, 3, 50, 1000].randomElement(using: &random) ?? 1
+                let change = try list.record(entries, batchEntryCount: batchEntryCount)
                 // Within one call the entries are sorted, so of equal keys the counts depend on the order.
                 let expected = model.record(entries)
                 #expect(change.addedCount == expected.addedCount, "seed \(seed), step \(step)")
                 #expect(change.supersededCount == expected.supersededCount, "seed \(seed), step \(step)")
+                let seenCount = change.updatedCount + change.unchangedCount
+                let expectedSeenCount = expected.updatedCount + expected.unchangedCount
+                #expect(seenCount == expectedSeenCount, "seed \(seed), step \(step)")
             case 5..<8:
                 let registrations = (0..<Int.random(in: 0..<20, using: &random)).map { _ in
                     PurgeRegistration(

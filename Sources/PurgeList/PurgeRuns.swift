@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Glibc
+import SystemPackage
+
+/// Sorted batches that wait in a file without a name until all of them go into the list in one sweep.
+///
+/// A list that is written in order is written once; each batch on its own would go through all of a long list.
+/// The file takes no room that the list itself may need.
+final class PurgeRuns {
+    private let file: FileDescriptor
+    private var runs: [PurgeRun] = []
+    private var octetCount: Int64 = 0
+
+    /// So many runs are merged at a time at most.
+    private static let countMax = 16
+    /// How many times its own size the file leaves free: the list grows by as much, and so does its write-ahead file.
+    private static let roomFactor: UInt64 = 3
+
+    /// Makes the file in the folder of the list; `nil` where there can be none.
+    init?(beside path: String) {
+        var name = Array((path + "-sort-XXXXXX").utf8CString)
+        let descriptor = mkstemp(&name)
+        guard descriptor >= 0 else { return nil }
+        unlink(name)
+        _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
+        self.file = FileDescriptor(rawValue: descriptor)
+    }
+
+    deinit { try? self.file.close() }
+
+    var isEmpty: Bool { self.runs.isEmpty }
+    var isFull: Bool { self.runs.count >= Self.countMax }
+
+    /// Takes a sorted batch.
+    ///
+    /// - Returns: whether there was room for it.
+    func append(_ batch: PurgeBatch) -> Bool {
+        var offset = self.octetCount
+        guard self.hasRoom(for: UInt64(offset) + UInt64(PurgeRun.octetCount(of: batch))) else { return false }
+        var octets: [UInt8] = []
+        octets.reserveCapacity(2 * PurgeRun.blockOctetCount)
+        do {
+            for record in batch.records {
+                PurgeRun.encode(record, in: batch.tokens, to: &octets)
+                guard octets.count >= PurgeRun.blockOctetCount else { continue }
+                offset += Int64(try self.file.writeAll(toAbsoluteOffset: offset, octets))
+                octets.removeAll(keepingCapacity: true)
+            }
+            offset += Int64(try self.file.writeAll(toAbsoluteOffset: offset, octets))
+        } catch {
+            return false
+        }
+        self.runs.append(PurgeRun(self.file, self.octetCount..<offset))
+        self.octetCount = offset
+        return true
+    }
+
+    private func hasRoom(for octetCount: UInt64) -> Bool {
+        var status = statvfs()
+        guard fstatvfs(self.file.rawValue, &status) == 0 else { return false }
+        let (room, isHuge) = UInt64(status.f_bavail).multipliedReportingOverflow(by: UInt64(status.f_frsize))
+        return isHuge || room / Self.roomFactor >= octetCount
+    }
+
+    /// Gives the records of all runs in the order of the list, of equal ones the first one first, and then has none.
+    func merge(_ body: (PurgeBatch.Record, _ octets: [UInt8]) throws -> Void) throws {
+        var runs = self.runs
+        self.runs = []
+        self.octetCount = 0
+        for index in runs.indices { try runs[index].advance() }
+        while true {
+            var first: (index: Int, record: PurgeBatch.Record)?
+            for index in runs.indices {
+                guard let record = runs[index].record else { continue }
+                if let first, !record.precedes(first.record, in: runs[index].octets, runs[first.index].octets) {
+                    continue
+                }
+                first = (index, record)
+            }
+            guard let first else { return }
+            try body(first.record, runs[first.index].octets)
+            try runs[first.index].advance()
+        }
+    }
+}
