@@ -96,11 +96,21 @@ struct TokenTable {
 
     /// Reads rows in the order of their keys, behind the key that the arguments say.
     func portionSQL(isFirst: Bool) -> String {
-        let values = self.keys + [self.token, self.registration, self.topic, self.active].compactMap { $0 }
         let keys = self.keys.joined(separator: ", ")
         let places = self.keys.map { _ in "?" }.joined(separator: ", ")
         let condition = isFirst ? "" : " WHERE (\(keys)) > (\(places))"
-        return "SELECT \(values.joined(separator: ", ")) FROM \(self.name)\(condition) ORDER BY \(keys)"
+        return "SELECT \(self.values) FROM \(self.name)\(condition) ORDER BY \(keys)"
+    }
+
+    /// Reads the same values of the row with the key that the arguments say.
+    var rowSQL: String {
+        let condition = self.keys.map { "\($0) = ?" }.joined(separator: " AND ")
+        return "SELECT \(self.values) FROM \(self.name) WHERE \(condition)"
+    }
+
+    private var values: String {
+        (self.keys + [self.token, self.registration, self.topic, self.active].compactMap { $0 })
+            .joined(separator: ", ")
     }
 
     /// Prunes one row if it still has the token and the registration that were read of it.

@@ -6,9 +6,9 @@ import Glibc
 
 /// Prunes a token table of an SQLite database from a purge list.
 ///
-/// The table is read through and counted first, and nothing changes where too much would go. Then it is read again,
-/// and rows go in short transactions, each of which looks again whether its rows are still as they were read. A run
-/// that is killed leaves whole transactions only, and the next one does the rest.
+/// The table is read through and counted first, and nothing changes where too much would go. Then the rows that were
+/// due are read again, and go in short transactions, each of which looks again whether its rows are still as they were
+/// read. A run that is killed leaves whole transactions only, and the next one does the rest.
 public struct TokenTableApplication: Hashable, Sendable {
     /// The database of the application.
     public var path: String
@@ -97,7 +97,7 @@ public struct TokenTableApplication: Hashable, Sendable {
             throw TokenTableError.readOnly(path: self.path)
         }
         let table = try TokenTable(database, table: self.table, tokenColumn: self.tokenColumn, self.rules)
-        var report = try self.count(database, table, dead)
+        var (report, due) = try self.count(database, table, dead)
         counted(report)
         let readableCount = report.spellings.values.reduce(0, +)
         if readableCount == 0, report.unreadableTokenCount > 0 {
@@ -113,7 +113,11 @@ public struct TokenTableApplication: Hashable, Sendable {
         } else if self.isDryRun {
             report.ending = .dryRun
         } else if report.dueCount > 0 {
-            try self.prune(database, table, dead, &report)
+            if let due, due.isWhole {
+                try self.prune(try TokenTableRevisit(database, table, due), database, table, dead, &report)
+            } else {
+                try self.prune(try TokenTableReader(database, table), database, table, dead, &report)
+            }
         }
         return report
     }
@@ -123,26 +127,33 @@ public struct TokenTableApplication: Hashable, Sendable {
         min(rowCount, Int((Double(rowCount) * self.fractionMax + 1e-6).rounded(.down)))
     }
 
-    private func count(_ database: Database, _ table: TokenTable, _ dead: DeadTokens) throws -> TokenTableReport {
+    /// - Returns: what was found, and the numbers of the rows that are due, if rows have numbers.
+    private func count(
+        _ database: Database,
+        _ table: TokenTable,
+        _ dead: DeadTokens
+    ) throws -> (TokenTableReport, TokenTableNumbers?) {
         var judge = TokenTableJudge(table, dead, graceSecondCount: self.rules.graceSecondCount)
         var reader = try TokenTableReader(database, table)
+        var due = table.hasRowNumbers ? TokenTableNumbers() : nil
         while !reader.isAtEnd {
             try reader.read { row in
-                _ = try judge.isDue(row)
+                if try judge.isDue(row) { due?.append(row.number) }
                 return true
             }
         }
-        return judge.counts
+        return (judge.counts, due)
     }
 
     private func prune(
+        _ rows: some TokenTableReading,
         _ database: Database,
         _ table: TokenTable,
         _ dead: DeadTokens,
         _ report: inout TokenTableReport
     ) throws {
+        var rows = rows
         var judge = TokenTableJudge(table, dead, graceSecondCount: self.rules.graceSecondCount)
-        var reader = try TokenTableReader(database, table)
         var pruner = try TokenTablePruner(
             database,
             table,
@@ -152,8 +163,8 @@ public struct TokenTableApplication: Hashable, Sendable {
         let keepsJournal = try self.keepJournal(database)
         defer { if keepsJournal { try? database.execute(sql: "PRAGMA journal_mode = DELETE") } }
         do {
-            while !reader.isAtEnd, report.ending == .done {
-                try reader.read { row in
+            while !rows.isAtEnd, report.ending == .done {
+                try rows.read { row in
                     guard try judge.isDue(row) else { return true }
                     guard pruner.prunedCount + pruner.waitingCount < report.dueCountMax else {
                         report.ending = .grown
@@ -162,7 +173,7 @@ public struct TokenTableApplication: Hashable, Sendable {
                     pruner.append(row)
                     return !pruner.isFull
                 }
-                if pruner.isFull || reader.isAtEnd || report.ending == .grown { try pruner.prune() }
+                if pruner.isFull || rows.isAtEnd || report.ending == .grown { try pruner.prune() }
             }
         } catch let error as DatabaseError {
             guard pruner.prunedCount > 0 else { throw error }

@@ -25,10 +25,15 @@ enum TokenTableLimits {
         }
     }
 
+    /// How long to wait before the lock is looked at again.
+    static let lookPauseMicroseconds: UInt32 = 1000
+
     /// How long one look at the table takes at most: without a write-ahead file, nobody can commit meanwhile.
     static let readDurationMax = Duration.milliseconds(25)
     /// How many rows are read from one look at the clock to the next.
     static let clockRowCount = 64
+    /// How many octets the numbers of due rows take at most; beyond that, the whole table is read again.
+    static let numbersOctetCountMax = 16_777_216
     /// Rows of the first batch; later ones follow the time that the last one took.
     static let batchRowCountFirst = 100
     /// The most rows of a batch; their pages fit the cache.

@@ -75,8 +75,7 @@ struct TokenTablePruner {
     ///
     /// - Returns: how many rows it got through.
     private mutating func pruneBatch(from first: Int) throws -> Int {
-        self.waitForLocks(self.lockWait)
-        try self.database.beginTransaction(.immediate)
+        try self.begin()
         let start = ContinuousClock.now
         defer {
             // The looks at the table in between wait for others as long as may be.
@@ -117,6 +116,20 @@ struct TokenTablePruner {
         self.longestLock = max(self.longestLock, duration)
         self.adapt(rowCount, duration)
         return rowCount
+    }
+
+    /// Begins a transaction as soon as the lock is free: SQLite itself would sleep for up to 100 ms between its looks.
+    private func begin() throws {
+        self.waitForLocks(.zero)
+        let deadline = ContinuousClock.now + self.lockWait
+        while true {
+            do {
+                return try self.database.beginTransaction(.immediate)
+            } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
+                guard ContinuousClock.now < deadline else { throw error }
+                usleep(TokenTableLimits.lookPauseMicroseconds)
+            }
+        }
     }
 
     private enum Outcome {

@@ -3,8 +3,17 @@
 import GRDB
 import GRDBSQLite
 
-/// Reads a table from its first row to its last in many short looks, so that others can write between them.
-struct TokenTableReader {
+/// Reads rows of a table in many short looks, so that others can write between them.
+protocol TokenTableReading {
+    /// Whether there are no more rows.
+    var isAtEnd: Bool { get }
+
+    /// Lends rows to `take` until it wants no more, the time for a look is over, or there are no more.
+    mutating func read(_ take: (TokenTableRow) throws -> Bool) throws
+}
+
+/// Reads a table from its first row to its last.
+struct TokenTableReader: TokenTableReading {
     private let first: Statement
     private let next: Statement
     private var isFirst = true
@@ -20,7 +29,6 @@ struct TokenTableReader {
         self.key = SQLiteValues()
     }
 
-    /// Lends rows to `take` until it wants no more, the time for a look is over, or the table ends.
     mutating func read(_ take: (TokenTableRow) throws -> Bool) throws {
         let statement = (self.isFirst ? self.first : self.next).sqliteStatement
         sqlite3_reset(statement)

@@ -66,9 +66,20 @@ import Testing
         #expect(try self.scene.left() == Array(2...50))
     }
 
-    @Test func `what becomes due meanwhile does not pass the brake`() throws {
+    @Test(arguments: [true, false])
+    func `what becomes due meanwhile does not pass the brake`(hasRowNumbers: Bool) throws {
         try self.scene.record(1...100)
-        try self.scene.makeTable(Array(1...10) + Array(200...289))
+        let numbers = Array(1...10) + Array(200...289)
+        if hasRowNumbers {
+            try self.scene.makeTable(numbers)
+        } else {
+            try self.scene.withDatabase { database in
+                try database.execute(
+                    sql: "CREATE TABLE devices (id TEXT PRIMARY KEY, token TEXT, updated_at INTEGER) WITHOUT ROWID"
+                )
+                for number in numbers { try Self.insert(number, database) }
+            }
+        }
         let rules = TokenTableRules(registration: .registered(column: "updated_at"))
         var application = TokenTableApplication(
             path: self.scene.database,
@@ -78,17 +89,55 @@ import Testing
         )
         let report = try application.run(self.scene.list) { _ in
             try? self.scene.withDatabase { database in
-                for number in 11...60 {
-                    try database.execute(
-                        sql: "INSERT INTO devices (id, token, updated_at) VALUES (?, ?, 1700000000)",
-                        arguments: [number, ApplyScene.token(number)]
-                    )
-                }
+                for number in 11...60 { try Self.insert(number, database) }
             }
         }
-        #expect(report.ending == .grown && report.prunedCount == 20)
+        // Rows with numbers are those that were counted, and no others.
+        #expect(report.ending == (hasRowNumbers ? .done : .grown) && report.prunedCount == (hasRowNumbers ? 10 : 20))
         application.fractionMax = 1
-        #expect(try application.run(self.scene.list).prunedCount == 40)
+        #expect(try application.run(self.scene.list).prunedCount == (hasRowNumbers ? 50 : 40))
+    }
+
+    private static func insert(_ number: Int, _ database: Database) throws {
+        try database.execute(
+            sql: "INSERT INTO devices (id, token, updated_at) VALUES (?, ?, 1700000000)",
+            arguments: [number, ApplyScene.token(number)]
+        )
+    }
+
+    @Test func `rows of any number go, and what happened to them after they were counted is seen`() throws {
+        try self.scene.record(1...10)
+        try self.scene.makeTable([300])
+        let numbers: [Int64] = [.min, -300, -1, 0, 1, 2, 127, 128, .max - 1, .max]
+        try self.scene.withDatabase { database in
+            for (index, number) in numbers.enumerated() {
+                try database.execute(
+                    sql: "INSERT INTO devices (id, token, updated_at) VALUES (?, ?, 1700000000)",
+                    arguments: [number, ApplyScene.token(index + 1)]
+                )
+            }
+        }
+        let rules = TokenTableRules(registration: .registered(column: "updated_at"))
+        var application = TokenTableApplication(
+            path: self.scene.database,
+            table: "devices",
+            tokenColumn: "token",
+            rules: rules
+        )
+        application.fractionMax = 1
+        let report = try application.run(self.scene.list) { _ in
+            try? self.scene.withDatabase { database in
+                try database.execute(
+                    sql: """
+                        DELETE FROM devices WHERE id = 0; UPDATE devices SET updated_at = \(ApplyScene.failedAt + 5)
+                        WHERE id = 1; UPDATE devices SET token = '\(ApplyScene.token(400))' WHERE id = 2
+                        """
+                )
+            }
+        }
+        #expect(report.dueCount == 10 && report.prunedCount == 7 && report.ending == .done)
+        let left = try self.scene.withDatabase { try Int64.fetchAll($0, sql: "SELECT id FROM devices ORDER BY id") }
+        #expect(left == [1, 2, 300])
     }
 
     @Test(arguments: ["delete", "wal"])
