@@ -45,7 +45,9 @@ final class Mailbox: NotificationSource {
     private let state: NIOLockedValueBox<State>
 
     /// How many full blocks may wait to be written.
-    private static let sealedCountMax = 4
+    private static let sealedCountMax = 16
+    /// When so few wait, those go on that wait for room: to wake one for each block would cost more than the block.
+    private static let sealedCountLow = 4
 
     init(_ configuration: ProviderConfiguration, outcomes: OutcomeBuffer, observer: ProviderObserver) {
         self.command = configuration.command
@@ -159,8 +161,8 @@ final class Mailbox: NotificationSource {
         }
         let (supply, waiters) = self.state.withLockedValue {
             state -> (ProviderSupply, [UInt64: CheckedContinuation<Void, Never>]) in
-            let waiters = state.waiters
-            state.waiters = [:]
+            var waiters: [UInt64: CheckedContinuation<Void, Never>] = [:]
+            if state.sealed.count <= Mailbox.sealedCountLow { swap(&waiters, &state.waiters) }
             guard state.sealed.isEmpty, state.open.isEmpty else { return (.available, waiters) }
             if state.isEnded { return (.ended, waiters) }
             state.isAwaited = true
