@@ -157,7 +157,7 @@ final class Mailbox: NotificationSource {
             self.state.withLockedValue { state in
                 if isEmptied { state.spare = block } else { state.sealed.prepend(block) }
             }
-            if !isEmptied { return .available }
+            if !isEmptied { break }
         }
         let (supply, waiters) = self.state.withLockedValue {
             state -> (ProviderSupply, [UInt64: CheckedContinuation<Void, Never>]) in

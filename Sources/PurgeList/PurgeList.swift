@@ -51,9 +51,13 @@ public final class PurgeList: Sendable {
         try queue.close()
         let pool = try DatabasePool(path: path, configuration: PurgeList.configuration)
         // The spool of feedback is given up on the word that the list has it, so its word must outlive the power.
+        // What a statement of many rows would undo is a few pages: no reason to need a folder for temporary files.
         try pool.writeWithoutTransaction { database in
             try database.execute(
-                sql: "PRAGMA synchronous = FULL; PRAGMA cache_size = -\(PurgeLimits.cacheKibibyteCount)"
+                sql: """
+                    PRAGMA synchronous = FULL; PRAGMA cache_size = -\(PurgeLimits.cacheKibibyteCount);
+                    PRAGMA temp_store = MEMORY
+                    """
             )
         }
         return pool

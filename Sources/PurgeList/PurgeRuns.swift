@@ -6,7 +6,7 @@ import SystemPackage
 /// Sorted batches that wait in a file without a name until all of them go into the list in one sweep.
 ///
 /// A list that is written in order is written once; each batch on its own would go through all of a long list.
-/// The file takes no room that the list itself may need.
+/// The file leaves room for the list to grow by as much as is in it, and the write-ahead file as well.
 final class PurgeRuns {
     private let file: FileDescriptor
     private var runs: [PurgeRun] = []
@@ -19,11 +19,10 @@ final class PurgeRuns {
 
     /// Makes the file in the folder of the list; `nil` where there can be none.
     init?(beside path: String) {
-        var name = Array((path + "-sort-XXXXXX").utf8CString)
-        let descriptor = mkstemp(&name)
+        let name = "\(path)-sort-\(UInt64.random(in: .min ... .max))"
+        let descriptor = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { return nil }
         unlink(name)
-        _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
         self.file = FileDescriptor(rawValue: descriptor)
     }
 
@@ -49,12 +48,16 @@ final class PurgeRuns {
             }
             offset += Int64(try self.file.writeAll(toAbsoluteOffset: offset, octets))
         } catch {
+            self.cutBack()
             return false
         }
         self.runs.append(PurgeRun(self.file, self.octetCount..<offset))
         self.octetCount = offset
         return true
     }
+
+    /// Gives back the room behind what is needed yet.
+    private func cutBack() { _ = ftruncate(self.file.rawValue, off_t(self.octetCount)) }
 
     private func hasRoom(for octetCount: UInt64) -> Bool {
         var status = statvfs()
@@ -68,6 +71,7 @@ final class PurgeRuns {
         var runs = self.runs
         self.runs = []
         self.octetCount = 0
+        defer { self.cutBack() }
         for index in runs.indices { try runs[index].advance() }
         while true {
             var first: (index: Int, record: PurgeBatch.Record)?

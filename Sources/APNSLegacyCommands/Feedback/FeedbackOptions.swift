@@ -47,7 +47,10 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
     var key: [String] = []
 
     @Option(
-        help: ArgumentHelp("All .pem and .p12 files in a folder, each with its key inside.", valueName: "folder")
+        help: ArgumentHelp(
+            "All .pem and .p12 files in a folder; the key of NAME.pem is inside, or in NAME.key.pem.",
+            valueName: "folder"
+        )
     )
     var certificates: String?
 
@@ -102,15 +105,26 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
             throw CommandFailure(.noInput, "Cannot read \(folder): \(String(cString: strerror(errno))).")
         }
         defer { closedir(stream) }
-        var names: [String] = []
+        var names: Set<String> = []
         while let entry = readdir(stream) {
             let name = withUnsafePointer(to: &entry.pointee.d_name) { name in
                 name.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
             }
-            if name.hasSuffix(".pem") || name.hasSuffix(".p12") { names.append(name) }
+            if name.hasSuffix(".pem") || name.hasSuffix(".p12") { names.insert(name) }
         }
         guard !names.isEmpty else { throw CommandFailure(.noInput, "There is no .pem or .p12 file in \(folder).") }
-        return names.sorted().map { (folder + "/" + $0, nil) }
+        return Self.paired(names).map { (folder + "/" + $0, $1.map { folder + "/" + $0 }) }
+    }
+
+    /// The files of certificates among these, in order, with the files of their keys.
+    private static func paired(_ names: Set<String>) -> [(certificate: String, key: String?)] {
+        func key(of name: String) -> String? {
+            guard name.hasSuffix(".pem") else { return nil }
+            let key = String(name.dropLast(4)) + ".key.pem"
+            return names.contains(key) ? key : nil
+        }
+        let keys = Set(names.compactMap(key))
+        return names.subtracting(keys).sorted().map { ($0, key(of: $0)) }
     }
 
     /// How a certificate's list is read.

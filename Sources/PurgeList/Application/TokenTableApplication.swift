@@ -115,6 +115,9 @@ public struct TokenTableApplication: Hashable, Sendable {
         } else if report.dueCount > 0 {
             if let due, due.isWhole {
                 try self.prune(try TokenTableRevisit(database, table, due), database, table, dead, &report)
+                if report.ending == .done {
+                    report.changedCount = report.dueCount - report.prunedCount - report.refusedCount
+                }
             } else {
                 try self.prune(try TokenTableReader(database, table), database, table, dead, &report)
             }

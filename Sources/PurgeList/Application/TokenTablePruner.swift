@@ -121,6 +121,7 @@ struct TokenTablePruner {
     /// Begins a transaction as soon as the lock is free: SQLite itself would sleep for up to 100 ms between its looks.
     private func begin() throws {
         self.waitForLocks(.zero)
+        defer { self.waitForLocks(self.lockWait) }
         let deadline = ContinuousClock.now + self.lockWait
         while true {
             do {

@@ -54,7 +54,7 @@ public struct TokenTableReport: Hashable, Sendable {
     public var dueCountMax = 0
     /// Rows that went, or became inactive.
     public var prunedCount = 0
-    /// Rows that were due when they were counted, and had changed when they were to go; kept.
+    /// Rows that were due when they were counted, and had changed when they were to go; kept, or gone already.
     public var changedCount = 0
     /// Rows that a constraint or trigger of the database did not let go; kept.
     public var refusedCount = 0

@@ -32,7 +32,6 @@ struct TokenTableRevisit: TokenTableReading {
         let handle = self.statement.sqliteStatement
         defer { sqlite3_reset(handle) }
         let end = ContinuousClock.now + TokenTableLimits.readDurationMax
-        var rowCount = 0
         while let number = self.numbers.next() {
             sqlite3_bind_int64(handle, 1, number)
             let code = sqlite3_step(handle)
@@ -40,9 +39,8 @@ struct TokenTableRevisit: TokenTableReading {
             // A row that is gone is nobody's concern.
             let wantsMore = try code == SQLITE_DONE || take(TokenTableRow(statement: handle))
             sqlite3_reset(handle)
-            rowCount += 1
-            let looksAtClock = rowCount.isMultiple(of: TokenTableLimits.clockRowCount)
-            guard wantsMore, !looksAtClock || ContinuousClock.now < end else { return }
+            // After each row, since each may be on a page of its own that the disk takes its time for.
+            guard wantsMore, ContinuousClock.now < end else { return }
         }
         self.isAtEnd = true
     }

@@ -136,6 +136,7 @@ import Testing
             }
         }
         #expect(report.dueCount == 10 && report.prunedCount == 7 && report.ending == .done)
+        #expect(report.changedCount == 3)
         let left = try self.scene.withDatabase { try Int64.fetchAll($0, sql: "SELECT id FROM devices ORDER BY id") }
         #expect(left == [1, 2, 300])
     }
