@@ -120,14 +120,17 @@ struct TokenTablePruner {
 
     /// Begins a transaction as soon as the lock is free: SQLite itself would sleep for up to 100 ms between its looks.
     private func begin() throws {
+        // So it stays until the commit: a page that leaves the cache early does not wait for readers either.
         self.waitForLocks(.zero)
-        defer { self.waitForLocks(self.lockWait) }
         let deadline = ContinuousClock.now + self.lockWait
         while true {
             do {
                 return try self.database.beginTransaction(.immediate)
             } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
-                guard ContinuousClock.now < deadline else { throw error }
+                guard ContinuousClock.now < deadline else {
+                    self.waitForLocks(self.lockWait)
+                    throw error
+                }
                 usleep(TokenTableLimits.lookPauseMicroseconds)
             }
         }
