@@ -16,14 +16,17 @@ enum TokenTableLimits {
     /// How long the lock is left to others once it was held.
     ///
     /// - Parameter lock: for how long it was held, as when the disk is slow to take a commit.
-    /// - Returns: longer than the pauses between the tries of those who wait.
+    /// - Returns: longer than the pauses between the tries of those who wait, who may wake late on a busy machine.
     static func pauseDuration(after lock: Duration) -> Duration {
         switch lock {
-        case ...Duration.milliseconds(125): .milliseconds(27)
-        case ...Duration.milliseconds(225): .milliseconds(53)
-        default: .milliseconds(105)
+        case ...Duration.milliseconds(125): .milliseconds(30)
+        case ...Duration.milliseconds(225): .milliseconds(60)
+        default: .milliseconds(125)
         }
     }
+
+    /// How long the lock is left to others at most, where they wrote before and have not yet done so now.
+    static let latePauseDurationMax = Duration.milliseconds(160)
 
     /// How long to wait before the lock is looked at again.
     static let lookPauseMicroseconds: UInt32 = 1000
@@ -36,6 +39,8 @@ enum TokenTableLimits {
     static let numbersOctetCountMax = 16_777_216
     /// Rows of the first batch; later ones follow the time that the last one took.
     static let batchRowCountFirst = 100
+    /// So many batches tell how large the next one is.
+    static let rememberedBatchCount = 4
     /// The most rows of a batch; their pages fit the cache.
     static let batchRowCountMax = 10_000
     /// The page cache of the connection to the application's database, in KiB.

@@ -2,7 +2,6 @@
 
 import GRDB
 import GRDBSQLite
-import Glibc
 
 /// Takes due rows out of a table, in transactions that hold its lock for a short time each.
 struct TokenTablePruner {
@@ -13,17 +12,15 @@ struct TokenTablePruner {
     private let valueCount: Int
     private let rows = SQLiteValues()
     private let lockWait: Duration
-    private let batchRowCountMax: Int
-    private var batchRowCount: Int
-    private var freeSince: ContinuousClock.Instant?
-    private var lastLock = Duration.zero
+    private var batchSize: TokenTableBatchSize
+    private var lock: TokenTableLock
 
     private(set) var prunedCount = 0
     private(set) var changedCount = 0
     private(set) var refusedCount = 0
     private(set) var refusedRows: [Int64] = []
     private(set) var batchCount = 0
-    private(set) var longestLock = Duration.zero
+    var longestLock: Duration { self.lock.longestHold }
 
     init(_ database: Database, _ table: TokenTable, lockWait: Duration, batchRowCountMax: Int) throws {
         self.database = database
@@ -31,15 +28,15 @@ struct TokenTablePruner {
         self.hasRowNumbers = table.hasRowNumbers
         self.valueCount = table.keys.count + (table.registration == nil ? 1 : 2)
         self.lockWait = lockWait
-        self.batchRowCountMax = batchRowCountMax
-        self.batchRowCount = min(batchRowCountMax, TokenTableLimits.batchRowCountFirst)
+        self.lock = try TokenTableLock(database, wait: lockWait)
+        self.batchSize = TokenTableBatchSize(rowCountMax: batchRowCountMax)
     }
 
     /// How many rows wait.
     var waitingCount: Int { self.rows.count / self.valueCount }
 
     /// Whether there are enough rows for a batch.
-    var isFull: Bool { self.waitingCount >= self.batchRowCount }
+    var isFull: Bool { self.waitingCount >= self.batchSize.rowCount }
 
     /// Takes a row that is due.
     func append(_ row: TokenTableRow) {
@@ -51,45 +48,29 @@ struct TokenTablePruner {
         var first = 0
         var deadline = ContinuousClock.now + self.lockWait
         while first < self.waitingCount {
-            self.leaveOthersTime()
             do {
                 first += try self.pruneBatch(from: first)
                 deadline = .now + self.lockWait
             } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
                 // A reader stood in the way of the commit. It may go on while this waits.
                 if ContinuousClock.now >= deadline { throw error }
-                self.batchRowCount = max(1, self.batchRowCount / 2)
+                self.batchSize.halve()
             }
         }
         self.rows.removeAll()
-    }
-
-    private func leaveOthersTime() {
-        guard let freeSince = self.freeSince else { return }
-        let pause = TokenTableLimits.pauseDuration(after: self.lastLock)
-        let rest = freeSince + pause - ContinuousClock.now
-        if rest > .zero { usleep(UInt32(rest / .microseconds(1))) }
     }
 
     /// One transaction.
     ///
     /// - Returns: how many rows it got through.
     private mutating func pruneBatch(from first: Int) throws -> Int {
-        try self.begin()
-        let start = ContinuousClock.now
-        defer {
-            // The looks at the table in between wait for others as long as may be.
-            self.waitForLocks(self.lockWait)
-            let now = ContinuousClock.now
-            self.freeSince = now
-            self.lastLock = now - start
-        }
+        try self.lock.take()
         // Counted again from here where the transaction fails.
         var counts = (pruned: 0, changed: 0)
         var refused: [Int64] = []
         var rowCount = 0
         do {
-            let end = min(self.waitingCount, first + self.batchRowCount)
+            let end = min(self.waitingCount, first + self.batchSize.rowCount)
             for index in first..<end {
                 switch try self.prune(index) {
                 case .pruned: counts.pruned += 1
@@ -97,43 +78,21 @@ struct TokenTablePruner {
                 case .refused: refused.append(self.number(index))
                 }
                 rowCount += 1
-                let isLate = ContinuousClock.now - start > TokenTableLimits.changeDurationMax
+                let isLate = self.lock.hold > TokenTableLimits.changeDurationMax
                 if isLate { break }
             }
-            self.waitForLocks(TokenTableLimits.commitWaitDuration)
-            try self.database.commit()
+            try self.lock.commit()
         } catch {
-            if self.database.isInsideTransaction { try self.database.rollback() }
-            self.longestLock = max(self.longestLock, ContinuousClock.now - start)
+            try self.lock.rollback()
             throw error
         }
-        let duration = ContinuousClock.now - start
         self.prunedCount += counts.pruned
         self.changedCount += counts.changed
         self.refusedCount += refused.count
         for number in refused { self.refusedRows.note(number) }
         self.batchCount += 1
-        self.longestLock = max(self.longestLock, duration)
-        self.adapt(rowCount, duration)
+        self.batchSize.note(rowCount: rowCount, duration: self.lock.lastHold)
         return rowCount
-    }
-
-    /// Begins a transaction as soon as the lock is free: SQLite itself would sleep for up to 100 ms between its looks.
-    private func begin() throws {
-        // So it stays until the commit: a page that leaves the cache early does not wait for readers either.
-        self.waitForLocks(.zero)
-        let deadline = ContinuousClock.now + self.lockWait
-        while true {
-            do {
-                return try self.database.beginTransaction(.immediate)
-            } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
-                guard ContinuousClock.now < deadline else {
-                    self.waitForLocks(self.lockWait)
-                    throw error
-                }
-                usleep(TokenTableLimits.lookPauseMicroseconds)
-            }
-        }
     }
 
     private enum Outcome {
@@ -155,15 +114,4 @@ struct TokenTablePruner {
     }
 
     private func number(_ index: Int) -> Int64 { self.hasRowNumbers ? self.rows.number(index * self.valueCount) : 0 }
-
-    private func waitForLocks(_ duration: Duration) {
-        sqlite3_busy_timeout(self.database.sqliteConnection, Int32(duration / .milliseconds(1)))
-    }
-
-    /// Makes the next batch as large as fits the time, as far as the last one tells.
-    private mutating func adapt(_ rowCount: Int, _ duration: Duration) {
-        let fitting = Double(rowCount) * (TokenTableLimits.lockDuration / duration)
-        let bounded = min(max(fitting, Double(rowCount) / 4, 1), Double(self.batchRowCount) * 1.5 + 1)
-        self.batchRowCount = min(Int(bounded), self.batchRowCountMax)
-    }
 }

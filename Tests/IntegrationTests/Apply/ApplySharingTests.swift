@@ -17,13 +17,7 @@ import Testing
     @Test func `a device that registers between count and batch stays`() throws {
         try self.scene.record(1...100)
         try self.scene.makeTable(1...300)
-        let rules = TokenTableRules(registration: .registered(column: "updated_at"))
-        var application = TokenTableApplication(
-            path: self.scene.database,
-            table: "devices",
-            tokenColumn: "token",
-            rules: rules
-        )
+        var application = self.application
         application.fractionMax = 1
         let report = try application.run(self.scene.list) { counts in
             #expect(counts.dueCount == 100)
@@ -41,6 +35,15 @@ import Testing
         #expect(try self.scene.left().count == 212)
     }
 
+    private var application: TokenTableApplication {
+        TokenTableApplication(
+            path: self.scene.database,
+            table: "devices",
+            tokenColumn: "token",
+            rules: TokenTableRules(registration: .registered(column: "updated_at"))
+        )
+    }
+
     @Test func `a row that changes between look and transaction stays`() throws {
         // The rows are read, and a trigger of the first one that goes registers all others anew in the same moment.
         try self.scene.record(1...50)
@@ -53,13 +56,7 @@ import Testing
                     """
             )
         }
-        let rules = TokenTableRules(registration: .registered(column: "updated_at"))
-        var application = TokenTableApplication(
-            path: self.scene.database,
-            table: "devices",
-            tokenColumn: "token",
-            rules: rules
-        )
+        var application = self.application
         application.fractionMax = 1
         let report = try application.run(self.scene.list)
         #expect(report.prunedCount == 1 && report.changedCount == 49)
@@ -80,13 +77,7 @@ import Testing
                 for number in numbers { try Self.insert(number, database) }
             }
         }
-        let rules = TokenTableRules(registration: .registered(column: "updated_at"))
-        var application = TokenTableApplication(
-            path: self.scene.database,
-            table: "devices",
-            tokenColumn: "token",
-            rules: rules
-        )
+        var application = self.application
         let report = try application.run(self.scene.list) { _ in
             try? self.scene.withDatabase { database in
                 for number in 11...60 { try Self.insert(number, database) }
@@ -117,13 +108,7 @@ import Testing
                 )
             }
         }
-        let rules = TokenTableRules(registration: .registered(column: "updated_at"))
-        var application = TokenTableApplication(
-            path: self.scene.database,
-            table: "devices",
-            tokenColumn: "token",
-            rules: rules
-        )
+        var application = self.application
         application.fractionMax = 1
         let report = try application.run(self.scene.list) { _ in
             try? self.scene.withDatabase { database in
@@ -179,6 +164,45 @@ import Testing
         let mode = try self.scene.withDatabase { try String.fetchOne($0, sql: "PRAGMA journal_mode") }
         #expect(mode == journal)
         #expect(!FileManager.default.fileExists(atPath: self.scene.database + "-journal"))
+    }
+
+    @Test func `one who wakes late has its turn after each batch`() async throws {
+        try self.scene.record(1...400)
+        try self.scene.makeTable(1...500)
+        try self.scene.withDatabase { database in
+            // Each row takes some milliseconds, as on a slow disk, so that a batch is as long as it may be.
+            try database.execute(
+                sql: """
+                    CREATE TABLE work (n); CREATE TRIGGER slow BEFORE DELETE ON devices BEGIN INSERT INTO work
+                    WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 20000)
+                    SELECT count(*) FROM c; END
+                    """
+            )
+        }
+        var configuration = Configuration()
+        // Most of these pauses are longer than the time for which the lock is free.
+        configuration.busyMode = .callback { tryCount in
+            usleep(90_000)
+            return tryCount < 100
+        }
+        let queue = try DatabaseQueue(path: self.scene.database, configuration: configuration)
+        let writing = NIOLockedValueBox((count: 0, isOver: false))
+        let writer = Task.detached {
+            while !writing.withLockedValue(\.isOver) {
+                try await queue.write { try $0.execute(sql: "UPDATE devices SET active = 2 WHERE id = 500") }
+                writing.withLockedValue { $0.count += 1 }
+                try await Task.sleep(for: .milliseconds(5))
+            }
+        }
+        let run = try await self.scene.apply()
+        let count = writing.withLockedValue {
+            $0.isOver = true
+            return $0.count
+        }
+        try await writer.value
+        let batchCount = try #require(try run.count("batches"))
+        #expect(try run.code == 0 && run.count("pruned") == 400, "\(run)")
+        #expect(batchCount > 5 && count >= batchCount * 3 / 4, "\(count) writes, \(batchCount) batches")
     }
 
     @Test func `a reader that stays does not make the program hold its lock`() async throws {
