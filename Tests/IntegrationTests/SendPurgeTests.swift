@@ -42,6 +42,45 @@ import Testing
         #expect(run.error.contains("2 notifications could be sent; 0 bad lines; 1 token on the purge list"), "\(run)")
     }
 
+    @Test func `What a killed run did not put on the list is told of, and its results are as good`() async throws {
+        let lines = [1, 1_000_000, 2, 1_000_001].map { SendScene.line($0) }
+        let batch = try self.scene.write("batch.jsonl", lines.joined())
+        let scene = self.scene
+        try scene.bury([])
+        let arguments = [
+            batch, "--purge-rejected", "--journal", scene.path("journal"), "--results", scene.path("results.jsonl"),
+        ]
+        let options = self.options
+        try await SendScene.withGateway { simulator in
+            for isKilled in [false, true] {
+                if isKilled {
+                    // As if the kill had come between the last outcome and the list.
+                    let journal = scene.read("journal")
+                    #expect(journal.contains("listed\n"))
+                    try scene.write("journal", journal.replacingOccurrences(of: "listed\n", with: ""))
+                    let tokens = [1_000_000, 1_000_001].flatMap { ["--token", SendScene.token($0)] }
+                    _ = try await scene.purge("forget", tokens)
+                }
+                for _ in 0..<2 {
+                    let run = try await scene.send(arguments + options, port: simulator.gatewayPort)
+                    #expect(run.ending.code == 1, "\(run.error)")
+                    let isTold = run.error.contains("did not get to the purge list: 2 notifications.")
+                    #expect(isTold == isKilled, "\(run.error)")
+                }
+            }
+            #expect(simulator.statistics.processedCount == 2)
+            let imported = try await scene.purge(
+                "import",
+                [scene.path("results.jsonl"), "--include-bad-device-tokens", "--failed-at", "1000"]
+                    + ["--topic", SendScene.topic, "--environment", "sandbox"]
+            )
+            #expect(imported.output.contains("2 tokens added"))
+            #expect(imported.output.contains("2 lines left out: accepted"))
+            let listed = try await scene.purge("export", ["--environment", "sandbox"])
+            #expect(listed.output == SendScene.token(1_000_000) + "\n" + SendScene.token(1_000_001) + "\n")
+        }
+    }
+
     @Test func `Rejected tokens go on the list only when asked for`() async throws {
         let lines = [1, 1_000_000, 2, 1_000_001].map { SendScene.line($0) }
         let path = try self.scene.write("batch.jsonl", lines.joined())

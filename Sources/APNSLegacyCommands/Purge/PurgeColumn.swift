@@ -13,6 +13,10 @@ enum PurgeColumn: String, CaseIterable {
     case reason
     /// The time in that answer, in milliseconds since 1970.
     case timestamp
+    /// What became of a notification, in the results of `send`.
+    case outcome
+    /// The gateway's status in those results.
+    case status
 
     /// The columns by their names without regard to case and `_`.
     private static let folded = Dictionary(uniqueKeysWithValues: Self.allCases.map { ($0.rawValue.lowercased(), $0) })

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSPayload
+import APNSWire
 import PurgeList
 
 /// Makes entries of lines: tokens, CSV or JSON lines.
@@ -19,7 +20,7 @@ struct PurgeImport {
     /// What came of a line.
     enum Outcome {
         case entry(PurgeEntry)
-        /// The HTTP/2 service gave a reason that does not make a token dead.
+        /// The HTTP/2 service gave a reason, or a batch had an outcome, that does not make a token dead.
         case skipped(reason: String)
         case header
         case problem(PurgeProblem)
@@ -163,11 +164,14 @@ struct PurgeImport {
             switch try scanner.kind() {
             case .string:
                 fields[column] = self.text(try scanner.string(), scanner)
-            case .number where [.failedAt, .firstSeen, .timestamp].contains(column):
+            case .number where [.failedAt, .firstSeen, .timestamp, .status].contains(column):
                 try scanner.skipNumber()
                 fields[column] = String(decoding: octets[first..<scanner.octetOffset], as: UTF8.self)
             case .null:
                 try scanner.skipLiteral()
+            // Others may use these names for something else.
+            case _ where [.outcome, .status].contains(column):
+                try scanner.skipValue(enclosedBy: 1)
             case let kind:
                 return .failure(.wrongKind(column, found: kind))
             }
@@ -188,7 +192,7 @@ struct PurgeImport {
     // MARK: Entries
 
     private func outcome(_ fields: [PurgeColumn: String]) throws(PurgeProblem) -> Outcome {
-        if let reason = fields[.reason], !self.takes(reason) { return .skipped(reason: reason) }
+        if let reason = self.refusal(fields) { return .skipped(reason: reason) }
         guard let text = fields[.token] else { throw .noToken }
         guard let token = PurgeToken.parse(text) else { throw .token }
         guard let topic = fields[.topic] ?? self.defaults.topic else { throw .noTopic }
@@ -206,6 +210,19 @@ struct PurgeImport {
         )
         do throws(PurgeListError) { try entry.check() } catch { throw .entry("\(error)") }
         return .entry(entry)
+    }
+
+    /// What keeps a token off the list, although it is in the file; `nil` where nothing does.
+    private func refusal(_ fields: [PurgeColumn: String]) -> String? {
+        let outcome = BatchOutcome.allCases.first { "\($0.name)" == fields[.outcome] }
+        if let outcome, outcome != .rejected { return "\(outcome.name)" }
+        if let reason = fields[.reason] { return self.takes(reason) ? nil : reason }
+        guard outcome == .rejected else { return nil }
+        // What the binary service says where the HTTP/2 service says BadDeviceToken.
+        guard fields[.status].flatMap(UInt8.init) == ErrorResponse.Status.invalidToken.rawValue else {
+            return "rejected for another reason"
+        }
+        return self.takes(PurgeImport.badDeviceToken) ? nil : PurgeImport.badDeviceToken
     }
 
     /// Nothing is guessed: taken to fail now, a token would be pruned also where it registered after it failed.

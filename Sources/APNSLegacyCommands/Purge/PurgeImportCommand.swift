@@ -16,7 +16,9 @@ struct PurgeImportCommand: ParsableCommand {
             When a token failed must be said, by the line or by --failed-at: a device that registered later is alive.
 
             Of lines with a reason, Unregistered and ExpiredToken go in, BadDeviceToken only when asked for, and \
-            others are counted and left out. A bad line is named with its number, and the rest goes in.
+            others are counted and left out. Of the results of send, what was rejected goes by the same rules, status \
+            8 as BadDeviceToken, and no other outcome goes in. A bad line is named with its number, and the rest goes \
+            in.
             """
     )
 

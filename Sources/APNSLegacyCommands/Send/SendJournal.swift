@@ -13,6 +13,7 @@
 /// | `spare FIRST LAST`                | this run has not written lines FIRST to LAST, and will not                   |
 /// | `run`                             | another run begins; what the one before intended stays in doubt              |
 /// | `complete`                        | every line has an outcome                                                    |
+/// | `listed`                          | tokens rejected so far are on the purge list, as far as they belong there    |
 ///
 /// An intent is on the disk before the first octet of its lines goes to a socket. Outcomes follow when they are known:
 /// lines whose outcome did not get to the file are found in doubt, and sent again as possible duplicates.
@@ -29,6 +30,8 @@ final class SendJournal {
         var tally = SendTally()
         /// Whether every line has an outcome.
         var isComplete = false
+        /// Lines that were rejected, and whose tokens no run has put on a purge list.
+        var unlistedCount: UInt64 = 0
     }
 
     /// Lines one after the other with the same outcome, which become one record.
@@ -146,6 +149,13 @@ final class SendJournal {
     func finish(isComplete: Bool) throws {
         self.putRun()
         if isComplete { self.pending += "complete\n" }
+        try self.flush()
+        try self.file.synchronize()
+    }
+
+    /// Says that the tokens that were rejected so far are on the purge list, as far as they belong there.
+    func noteListed() throws {
+        self.pending += "listed\n"
         try self.flush()
         try self.file.synchronize()
     }

@@ -84,6 +84,7 @@ struct SendJournalReader {
         let words = text.split(separator: " ", omittingEmptySubsequences: false)
         switch (words.first, words.count) {
         case ("complete", 1): self.past.isComplete = true
+        case ("listed", 1): self.past.unlistedCount = 0
         case ("run", 1): self.endRun()
         case ("intent", 2):
             guard let line = UInt64(words[1]), line < UInt64.max else { return false }
@@ -104,6 +105,7 @@ struct SendJournalReader {
             let resultOctetCount = UInt64(words[5])
         else { return false }
         self.past.settled.insert(lines)
+        if outcome == .rejected { self.past.unlistedCount += lines.upperBound - lines.lowerBound }
         self.past.tally.add(
             outcome,
             status: UInt16(words[3]),

@@ -57,6 +57,7 @@ struct SendRun {
             onBadLine: self.badLines(input)
         )
         let source = SendSource(input: input, desk: desk)
+        self.warnOfUnlisted(past)
         if !past.doubted.ranges.isEmpty || past.settled.count > 0 {
             self.say("Going on from \(SendSummary.counted(past.settled.count, "line")) that have their outcome.")
         }
@@ -66,6 +67,7 @@ struct SendRun {
         let progress = source.progress
         do {
             if let text = try purge?.recordRejections(of: source, progress, ending) { self.say(text) }
+            if self.command.purge.purgeRejected { try journal?.noteListed() }
         } catch {
             failure = failure ?? CommandFailure(error)
         }
@@ -374,10 +376,21 @@ struct SendRun {
         try Array((summary.json + "\n").utf8).withUnsafeBytes { try OutputFile(path: "-").append($0) }
     }
 
+    /// What an earlier run knew when it was killed, this one does not: not the tokens, nor when they failed.
+    private func warnOfUnlisted(_ past: SendJournal.Past) {
+        guard self.command.purge.purgeRejected, past.unlistedCount > 0 else { return }
+        let count = SendSummary.counted(past.unlistedCount, "notification")
+        self.say(
+            "Rejected in an earlier run that did not get to the purge list: \(count). To put their tokens there, give its "
+                + "results to apns-legacy purge import --include-bad-device-tokens."
+        )
+    }
+
     private func reportComplete(_ past: SendJournal.Past) throws -> ExitStatus {
         var summary = SendSummary(tally: past.tally, seconds: 0)
         summary.isResumed = true
         self.say("The journal says that this batch is complete; nothing is sent. Remove it to send everything again.")
+        self.warnOfUnlisted(past)
         self.say(summary.text)
         try self.printJSON(summary)
         // Running again would change nothing.

@@ -101,6 +101,35 @@ struct PurgeImportTests {
         }
     }
 
+    @Test("Of the results of a batch, only rejected tokens are dead")
+    func results() throws {
+        for (fields, isTaken, isTakenWithBad) in [
+            (#""outcome":"accepted","attempts":1"#, false, false), (#""outcome":"unsent""#, false, false),
+            (#""outcome":"indeterminate","status":8"#, false, false),
+            (#""outcome":"rejected","status":8"#, false, true),
+            (#""outcome":"rejected","status":7"#, false, false), (#""outcome":"rejected""#, false, false),
+            (#""outcome":"suppressed","reason":"it is on the purge list""#, false, false),
+            (#""outcome":"rejected","status":410,"reason":"Unregistered""#, true, true),
+            (#""outcome":"rejected","status":400,"reason":"BadDeviceToken""#, false, true),
+            (#""outcome":"accepted","reason":"Unregistered""#, false, false),
+            // Of others, these names say nothing.
+            (#""outcome":"gone","status":{"code":[8]}"#, true, true), (#""status":8"#, true, true),
+            (#""outcome":["accepted"],"status":true"#, true, true),
+        ] {
+            let line = #"{"token":"ab",\#(fields)}"#
+            for bad in [false, true] {
+                let outcome = try self.read([line], self.importing(bad: bad))
+                if case .entry = outcome {
+                    #expect(bad ? isTakenWithBad : isTaken, "\(line)")
+                } else if case .skipped = outcome {
+                    #expect(!(bad ? isTakenWithBad : isTaken), "\(line)")
+                } else {
+                    Issue.record("\(line): \(outcome)")
+                }
+            }
+        }
+    }
+
     @Test("A bad line says why")
     func problems() throws {
         for (lines, problem) in [
