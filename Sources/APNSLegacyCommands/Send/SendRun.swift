@@ -381,8 +381,8 @@ struct SendRun {
         guard self.command.purge.purgeRejected, past.unlistedCount > 0 else { return }
         let count = SendSummary.counted(past.unlistedCount, "notification")
         self.say(
-            "Rejected in an earlier run that did not get to the purge list: \(count). To put their tokens there, give its "
-                + "results to apns-legacy purge import --include-bad-device-tokens."
+            "Rejected in an earlier run that did not get to the purge list: \(count). To put their tokens there, give "
+                + "its results to apns-legacy purge import --include-bad-device-tokens."
         )
     }
 

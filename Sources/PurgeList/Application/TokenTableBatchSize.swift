@@ -5,8 +5,8 @@ struct TokenTableBatchSize {
     /// The rows of the next batch, 1 to the most that was given.
     private(set) var rowCount: Int
     private let rowCountMax: Int
-    /// What a row took in each of the last batches.
-    private var costs: [Duration] = []
+    /// The last few batches.
+    private var batches: [(rowCount: Int, duration: Duration)] = []
 
     init(rowCountMax: Int) {
         self.rowCountMax = rowCountMax
@@ -15,15 +15,20 @@ struct TokenTableBatchSize {
 
     /// Takes in how long a batch held its lock.
     ///
-    /// The slowest of the last few counts, since a disk that was slow a moment ago is likely to be so again.
+    /// A row's time is that of the last batch or that of the last few together, whichever is longer, since a disk that
+    /// was slow a moment ago is likely to be so again. The longest of the few would not do: where commits take their
+    /// time whatever their size, small batches have costly rows, and would become smaller and smaller.
     mutating func note(rowCount: Int, duration: Duration) {
-        // Few rows in a short time, as the last ones of a portion, say nothing: their commit costs more than they do.
-        guard rowCount * 2 >= self.rowCount || duration * 2 >= TokenTableLimits.lockDuration else { return }
-        self.costs.append(duration / max(1, rowCount))
-        if self.costs.count > TokenTableLimits.rememberedBatchCount { self.costs.removeFirst() }
-        guard let cost = self.costs.max(), cost > .zero else { return }
+        // The last rows of a portion say nothing, unless there were few of them for want of time.
+        guard rowCount * 2 >= self.rowCount || duration >= TokenTableLimits.changeDurationMax else { return }
+        self.batches.append((max(1, rowCount), duration))
+        if self.batches.count > TokenTableLimits.rememberedBatchCount { self.batches.removeFirst() }
+        let together =
+            self.batches.reduce(Duration.zero) { $0 + $1.duration } / self.batches.reduce(0) { $0 + $1.rowCount }
+        let cost = max(duration / max(1, rowCount), together)
+        guard cost > .zero else { return }
         let fitting = min(TokenTableLimits.lockDuration / cost, Double(self.rowCount) * 1.5 + 1)
-        self.rowCount = min(max(Int(fitting), rowCount / 4, 1), self.rowCountMax)
+        self.rowCount = min(max(Int(fitting), self.rowCount / 4, 1), self.rowCountMax)
     }
 
     /// Makes the next batch half as large, since readers did not let this one commit.

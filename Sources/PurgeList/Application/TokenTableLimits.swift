@@ -37,7 +37,7 @@ enum TokenTableLimits {
     static let clockRowCount = 64
     /// How many octets the numbers of due rows take at most; beyond that, the whole table is read again.
     static let numbersOctetCountMax = 16_777_216
-    /// Rows of the first batch; later ones follow the time that the last one took.
+    /// Rows of the first batch; later ones follow the time that those before them took.
     static let batchRowCountFirst = 100
     /// So many batches tell how large the next one is.
     static let rememberedBatchCount = 4

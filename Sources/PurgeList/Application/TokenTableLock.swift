@@ -22,7 +22,7 @@ struct TokenTableLock {
     /// - Parameters:
     ///   - database: the application's database.
     ///   - wait: how long to wait where others hold the lock.
-    /// - Throws: `SQLITE_BUSY` where others hold it for longer.
+    /// - Throws: `SQLITE_BUSY` where the database cannot be read for longer.
     init(_ database: Database, wait: Duration) throws {
         self.database = database
         self.dataVersion = try database.makeStatement(sql: "PRAGMA data_version")
@@ -34,16 +34,22 @@ struct TokenTableLock {
     var hold: Duration { .now - self.heldSince }
 
     /// Begins a transaction once others had their time.
+    ///
+    /// - Throws: `SQLITE_BUSY` where others keep the lock for longer than this waits.
     mutating func take() throws {
-        try self.leaveOthersTime()
-        try self.begin()
-        self.heldSince = .now
+        // So it stays until the commit: SQLite itself would sleep for up to 100 ms between its looks, and a page that
+        // leaves the cache early does not wait for readers either.
+        self.waitForLocks(.zero)
         do {
+            try self.leaveOthersTime()
+            try self.begin()
+            self.heldSince = .now
             let dataVersion = try Int.fetchOne(self.dataVersion)
             self.othersWrite = dataVersion != self.lastDataVersion
             self.lastDataVersion = dataVersion
         } catch {
-            try self.rollback()
+            if self.database.isInsideTransaction { try self.database.rollback() }
+            self.waitForLocks(self.wait)
             throw error
         }
     }
@@ -78,26 +84,29 @@ struct TokenTableLock {
         if rest > .zero { usleep(UInt32(rest / .microseconds(1))) }
         guard self.othersWrite else { return }
         let end = freeSince + TokenTableLimits.latePauseDurationMax
-        while try Int.fetchOne(self.dataVersion) == self.lastDataVersion, .now < end {
+        while .now < end {
+            // While one of them commits, nobody can read.
+            let dataVersion = try self.unlessBusy { try Int.fetchOne(self.dataVersion) }
+            if let dataVersion, dataVersion != self.lastDataVersion { return }
             usleep(TokenTableLimits.lookPauseMicroseconds)
         }
     }
 
-    /// Begins a transaction as soon as the lock is free: SQLite itself would sleep for up to 100 ms between its looks.
+    /// Begins a transaction as soon as the lock is free.
     private func begin() throws {
-        // So it stays until the commit: a page that leaves the cache early does not wait for readers either.
-        self.waitForLocks(.zero)
         let deadline = ContinuousClock.now + self.wait
-        while true {
-            do {
-                return try self.database.beginTransaction(.immediate)
-            } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
-                guard ContinuousClock.now < deadline else {
-                    self.waitForLocks(self.wait)
-                    throw error
-                }
-                usleep(TokenTableLimits.lookPauseMicroseconds)
-            }
+        while try self.unlessBusy({ try self.database.beginTransaction(.immediate) }) == nil {
+            guard .now < deadline else { throw DatabaseError(resultCode: .SQLITE_BUSY) }
+            usleep(TokenTableLimits.lookPauseMicroseconds)
+        }
+    }
+
+    /// - Returns: `nil` where others hold a lock.
+    private func unlessBusy<Value>(_ body: () throws -> Value) throws -> Value? {
+        do {
+            return try body()
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
+            return nil
         }
     }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import TestSupport
 import Testing
 
 @testable import PurgeList
@@ -15,36 +16,51 @@ import Testing
         #expect(size.rowCount == min(10_000, max(1, 105_000 / microsecondsPerRow)))
     }
 
-    @Test func `the slowest of the last four batches counts`() {
+    /// A size that came to 3000 rows, each of which takes 35 µs.
+    private var settled: TokenTableBatchSize {
         var size = TokenTableBatchSize(rowCountMax: 10_000)
         for _ in 0..<20 { size.note(rowCount: size.rowCount, duration: .microseconds(35 * size.rowCount)) }
+        return size
+    }
+
+    @Test func `a slow batch counts at once, and for the three behind it`() {
+        var size = self.settled
         #expect(size.rowCount == 3000)
         size.note(rowCount: 3000, duration: .milliseconds(210))
-        for _ in 0..<3 {
-            #expect(size.rowCount == 1500)
-            size.note(rowCount: 1500, duration: .microseconds(35 * 1500))
+        var rowCounts = [size.rowCount]
+        for _ in 0..<5 {
+            size.note(rowCount: size.rowCount, duration: .microseconds(35 * size.rowCount))
+            rowCounts.append(size.rowCount)
         }
-        #expect(size.rowCount == 1500)
-        size.note(rowCount: 1500, duration: .microseconds(35 * 1500))
-        #expect(size.rowCount == 2251)
-        size.note(rowCount: 2251, duration: .microseconds(35 * 2251))
-        #expect(size.rowCount == 3000)
+        // Then with the slow one together, until it is forgotten.
+        #expect(rowCounts[0] == 1500 && rowCounts[1...3].allSatisfy { (2000..<2500).contains($0) }, "\(rowCounts)")
+        #expect(rowCounts[4] == 3000, "\(rowCounts)")
+    }
+
+    @Test func `commits that take their time whatever their size do not make batches smaller and smaller`() {
+        var size = self.settled
+        var random = SplitMix64(seed: 1)
+        var rowCounts: [Int] = []
+        for _ in 0..<2000 {
+            let commit = Int.random(in: 50_000...130_000, using: &random)
+            size.note(rowCount: size.rowCount, duration: .microseconds(35 * size.rowCount + commit))
+            rowCounts.append(size.rowCount)
+        }
+        #expect(rowCounts.suffix(1000).reduce(0, +) / 1000 > 100)
     }
 
     @Test func `a few rows in a short time say nothing, and a few in a long time do`() {
-        var size = TokenTableBatchSize(rowCountMax: 10_000)
-        for _ in 0..<20 { size.note(rowCount: size.rowCount, duration: .microseconds(35 * size.rowCount)) }
+        var size = self.settled
         size.note(rowCount: 10, duration: .milliseconds(8))
         #expect(size.rowCount == 3000)
-        size.note(rowCount: 10, duration: .milliseconds(90))
-        #expect(size.rowCount == 11)
+        size.note(rowCount: 10, duration: .milliseconds(95))
+        #expect(size.rowCount == 750)
         size.halve()
-        #expect(size.rowCount == 5)
+        #expect(size.rowCount == 375)
     }
 
     @Test func `one stall does not make the next batches tiny`() {
-        var size = TokenTableBatchSize(rowCountMax: 10_000)
-        for _ in 0..<20 { size.note(rowCount: size.rowCount, duration: .microseconds(35 * size.rowCount)) }
+        var size = self.settled
         size.note(rowCount: 3000, duration: .seconds(3))
         #expect(size.rowCount == 750)
     }
