@@ -2,6 +2,7 @@
 
 import APNSSimulator
 import Foundation
+import GRDB
 import PurgeList
 import Testing
 
@@ -52,33 +53,69 @@ import Testing
         ]
         let options = self.options
         try await SendScene.withGateway { simulator in
+            let begin = Int(time(nil))
+            var first = 0
+            var words: [String] = []
             for isKilled in [false, true] {
                 if isKilled {
+                    first = Int(time(nil))
                     // As if the kill had come between the last outcome and the list.
                     let journal = scene.read("journal")
-                    #expect(journal.contains("listed\n"))
-                    try scene.write("journal", journal.replacingOccurrences(of: "listed\n", with: ""))
+                    #expect(journal.contains("listed 2\n"))
+                    try scene.write("journal", journal.replacingOccurrences(of: "listed 2\n", with: ""))
                     let tokens = [1_000_000, 1_000_001].flatMap { ["--token", SendScene.token($0)] }
                     _ = try await scene.purge("forget", tokens)
                 }
                 for _ in 0..<2 {
                     let run = try await scene.send(arguments + options, port: simulator.gatewayPort)
                     #expect(run.ending.code == 1, "\(run.error)")
-                    let isTold = run.error.contains("did not get to the purge list: 2 notifications.")
-                    #expect(isTold == isKilled, "\(run.error)")
+                    let advice = run.error.split(separator: "\n").first { $0.contains("  apns-legacy purge import '") }
+                    #expect((advice != nil) == isKilled && run.error.contains("2 notifications. U") == isKilled)
+                    guard let advice else { continue }
+                    words = advice.replacing("'", with: "").split(separator: " ").map(String.init)
                 }
+                // One file, as all commands leave it.
+                #expect(!FileManager.default.fileExists(atPath: scene.purgeList + "-wal"))
             }
             #expect(simulator.statistics.processedCount == 2)
-            let imported = try await scene.purge(
-                "import",
-                [scene.path("results.jsonl"), "--include-bad-device-tokens", "--failed-at", "1000"]
-                    + ["--topic", SendScene.topic, "--environment", "sandbox"]
-            )
-            #expect(imported.output.contains("2 tokens added"))
+            let imported = try await scene.run(Array(words.dropFirst()))
+            #expect(imported.output.contains("2 tokens added"), "\(words) \(imported)")
             #expect(imported.output.contains("2 lines left out: accepted"))
-            let listed = try await scene.purge("export", ["--environment", "sandbox"])
-            #expect(listed.output == SendScene.token(1_000_000) + "\n" + SendScene.token(1_000_001) + "\n")
+            let listed = try await scene.purge("export", ["--environment", "production", "--format", "jsonl"])
+            // What registered after the run began is alive.
+            let failedAt = listed.output.split(separator: "\n").compactMap { line in
+                (try? JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])?["failedAt"] as? Int
+            }
+            #expect(failedAt.count == 2 && failedAt.allSatisfy { $0 >= begin && $0 <= first }, "\(listed)")
         }
+    }
+
+    @Test func `A list that is busy at the end is told of by exit code 75, with what to do later`() async throws {
+        let ends = try SendExitTests.pipe()
+        let scene = self.scene
+        try scene.bury([])
+        var configuration = Configuration()
+        configuration.allowsUnsafeTransactions = true
+        let other = try DatabaseQueue(path: scene.purgeList, configuration: configuration)
+        try await SendScene.withGateway { simulator in
+            let streams = Child.Streams(input: ends.reading, output: scene.path("out"), error: scene.path("err"))
+            let arguments = ["send", "-", "--purge-rejected", "--results", scene.path("results.jsonl")] + self.options
+            let child = try Child(arguments + scene.endpoint(simulator.gatewayPort), streams, deadline: 60)
+            close(ends.reading)
+            let lines = Array("{}\n\(SendScene.line(1))\(SendScene.line(1_000_000))".utf8)
+            #expect(lines.withUnsafeBytes { write(ends.writing, $0.baseAddress, $0.count) } == lines.count)
+            // The list is open by then.
+            while !scene.read("results.jsonl").contains("invalid"), !child.hasEnded {
+                try await Task.sleep(for: .milliseconds(10))
+            }
+            try await other.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
+            close(ends.writing)
+            let ending = try await child.end()
+            let error = scene.read("err")
+            #expect(ending.code == 75 && error.contains("  apns-legacy purge import '"), "\(ending) \(error)")
+            #expect(error.contains("1 accepted") && error.contains("1 rejected"), "\(error)")
+        }
+        try await other.writeWithoutTransaction { try $0.execute(sql: "COMMIT") }
     }
 
     @Test func `Rejected tokens go on the list only when asked for`() async throws {

@@ -71,6 +71,12 @@ struct PurgeImportCommand: ParsableCommand {
         var portion: [PurgeEntry] = []
         try reader.forEachLine(onProblem: { problems.add($0, line: $1) }) { text, line in
             let outcome = try importing.read(text)
+            guard !importing.lacksTokens else {
+                throw CommandFailure(
+                    .dataError,
+                    "\(name), line \(line): the header has no column token; are its columns separated by commas?"
+                )
+            }
             guard !importing.lacksTimes else {
                 throw CommandFailure(
                     .usage,
@@ -83,10 +89,7 @@ struct PurgeImportCommand: ParsableCommand {
             case .skipped(let reason):
                 let isListed = skipped[reason] != nil || skipped.count < Self.reasonCountMax
                 skipped[isListed ? reason : "other reasons", default: 0] += 1
-            case .header:
-                guard !importing.lacksTokens else {
-                    throw CommandFailure(.dataError, "\(name), line \(line): the header has no column token")
-                }
+            case .header: break
             case .problem(let problem): problems.add(problem, line: line)
             }
             guard portion.count >= Self.portionCount else { return }

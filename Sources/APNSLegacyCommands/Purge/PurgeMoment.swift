@@ -25,6 +25,8 @@ struct PurgeMoment: ExpressibleByArgument, Equatable {
     /// Reads what is no span; UTC where no zone is said.
     init?(text: String) {
         if let seconds = Int64(text), text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
+            // 20250131 is a day without its hyphens, and not a second in August 1970.
+            guard text.utf8.count != 8 || !(19_000_101...20_991_231).contains(seconds) else { return nil }
             self.seconds = seconds
         } else if let seconds = PurgeMoment.parseISO8601(text) {
             self.seconds = seconds

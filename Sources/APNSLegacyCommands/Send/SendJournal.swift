@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Glibc
+
 /// The durable record of a batch: which lines may have been written, and which have an outcome.
 ///
 /// The file is text, one record a line, only ever appended to; a last line without its end was cut off by a crash and
@@ -13,7 +15,8 @@
 /// | `spare FIRST LAST`                | this run has not written lines FIRST to LAST, and will not                   |
 /// | `run`                             | another run begins; what the one before intended stays in doubt              |
 /// | `complete`                        | every line has an outcome                                                    |
-/// | `listed`                          | tokens rejected so far are on the purge list, as far as they belong there    |
+/// | `began SECONDS`                   | when a run began, in seconds since 1970                                      |
+/// | `listed COUNT`                    | so many rejections of the run are on the purge list, or do not belong there  |
 ///
 /// An intent is on the disk before the first octet of its lines goes to a socket. Outcomes follow when they are known:
 /// lines whose outcome did not get to the file are found in doubt, and sent again as possible duplicates.
@@ -32,6 +35,8 @@ final class SendJournal {
         var isComplete = false
         /// Lines that were rejected, and whose tokens no run has put on a purge list.
         var unlistedCount: UInt64 = 0
+        /// When the first run began, in seconds since 1970; `nil` where the journal does not say.
+        var beganAt: Int64?
     }
 
     /// Lines one after the other with the same outcome, which become one record.
@@ -79,6 +84,7 @@ final class SendJournal {
         } else if !self.past.isComplete {
             self.pending = "run\n"
         }
+        if !self.past.isComplete { self.pending += "began \(time(nil))\n" }
         self.file = file
     }
 
@@ -153,9 +159,9 @@ final class SendJournal {
         try self.file.synchronize()
     }
 
-    /// Says that the tokens that were rejected so far are on the purge list, as far as they belong there.
-    func noteListed() throws {
-        self.pending += "listed\n"
+    /// Says that the tokens of so many rejections are on the purge list, as far as they belong there.
+    func noteListed(_ count: UInt64) throws {
+        self.pending += "listed \(count)\n"
         try self.flush()
         try self.file.synchronize()
     }

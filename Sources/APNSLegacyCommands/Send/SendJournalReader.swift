@@ -84,7 +84,12 @@ struct SendJournalReader {
         let words = text.split(separator: " ", omittingEmptySubsequences: false)
         switch (words.first, words.count) {
         case ("complete", 1): self.past.isComplete = true
-        case ("listed", 1): self.past.unlistedCount = 0
+        case ("began", 2):
+            guard let time = Int64(words[1]) else { return false }
+            self.past.beganAt = min(self.past.beganAt ?? time, time)
+        case ("listed", 2):
+            guard let count = UInt64(words[1]) else { return false }
+            self.past.unlistedCount -= min(count, self.past.unlistedCount)
         case ("run", 1): self.endRun()
         case ("intent", 2):
             guard let line = UInt64(words[1]), line < UInt64.max else { return false }

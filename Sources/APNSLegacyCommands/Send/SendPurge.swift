@@ -43,12 +43,23 @@ struct SendPurge {
     private let list: PurgeList
     /// Where rejected tokens go; `nil` where they go nowhere.
     private let target: PurgeScope?
-    private let startedAt: Int64
+    /// When this run began, in seconds since 1970.
+    let startedAt: Int64
 
     /// Opens the list; `nil` where none is named.
     init?(_ command: SendCommand, identity: TLSIdentity?) throws {
         let options = command.purge
         guard let path = options.purgeList else { return nil }
+        let scopes = try Self.scopes(command, identity)
+        self.list = try PurgeList(path: path, isMade: options.purgeRejected)
+        self.dead = try PurgeLookup(self.list, in: scopes)
+        self.target = options.purgeRejected ? scopes.first : nil
+        self.startedAt = Int64(time(nil))
+    }
+
+    /// What the tokens of the batch are of: the topics of `--topic` or the certificate, never none.
+    private static func scopes(_ command: SendCommand, _ identity: TLSIdentity?) throws -> [PurgeScope] {
+        let options = command.purge
         let known = command.endpoint.environment.flatMap { PushEnvironment(rawValue: $0.rawValue) }
         guard let environment = known ?? options.purgeEnvironment else {
             throw CommandFailure(.usage, "--purge-list needs --purge-environment production|sandbox.")
@@ -57,16 +68,40 @@ struct SendPurge {
             throw CommandFailure(.usage, "--environment and --purge-environment differ.")
         }
         let topics = command.batch.topic.map { [$0] } ?? identity.map { ProviderIdentity($0.certificate).topics } ?? []
-        guard let first = topics.first else {
+        guard !topics.isEmpty else {
             throw CommandFailure(.usage, "The certificate names no topic; --purge-list needs --topic BUNDLE-ID.")
         }
-        self.list = try PurgeList(path: path, isMade: options.purgeRejected)
-        self.dead = try PurgeLookup(
-            self.list,
-            in: topics.map { PurgeScope(topic: $0, environment: environment) }
-        )
-        self.target = options.purgeRejected ? PurgeScope(topic: first, environment: environment) : nil
-        self.startedAt = Int64(time(nil))
+        return topics.map { PurgeScope(topic: $0, environment: environment) }
+    }
+
+    /// Ends the use of the list, which then is one file.
+    func close() { self.list.close() }
+
+    /// What to say where rejected tokens did not get to the list.
+    ///
+    /// - Parameters:
+    ///   - command: the batch.
+    ///   - identity: the certificate, which may name the topic.
+    ///   - count: how many notifications were rejected.
+    ///   - beganAt: when the first run began: what registered later is alive.
+    /// - Returns: `nil` where none were to get there.
+    /// - Throws: ``CommandFailure`` where topic or environment are not known.
+    static func advice(
+        _ command: SendCommand,
+        _ identity: TLSIdentity?,
+        count: UInt64,
+        beganAt: Int64?
+    ) throws -> String? {
+        guard command.purge.purgeRejected, let list = command.purge.purgeList, count > 0 else { return nil }
+        let scope = try Self.scopes(command, identity)[0]
+        let text = "Rejected, but not yet on the purge list: \(SendSummary.counted(count, "notification")). "
+        guard let results = command.report.results, results != "-" else {
+            return text + "Their tokens are in the results of the earlier run only; --results FILE keeps them."
+        }
+        return text + "Unless that was done since, put their tokens there:\n"
+            + "  apns-legacy purge import '\(results)' --purge-list '\(list)' --include-bad-device-tokens "
+            + "--topic \(scope.topic) --environment \(scope.environment.rawValue) "
+            + "--failed-at \(beganAt.map { PurgeMoment(seconds: $0).text } ?? "TIME-OF-THAT-RUN")"
     }
 
     /// A place for rejected tokens until the end; `nil` where they go nowhere.

@@ -42,8 +42,10 @@ struct SendRun {
         if self.command.delivery.dryRun { _ = try self.command.http2.providerToken(self.command.endpoint) }
         let journal = try self.openJournal(input, payload)
         let past = journal.map { $0.past } ?? SendJournal.Past()
+        try self.warnOfUnlisted(past.unlistedCount, since: past.beganAt, tls?.identity)
         if past.isComplete { return try self.reportComplete(past) }
         let purge = try SendPurge(self.command, identity: tls?.identity)
+        defer { purge?.close() }
         let desk = SendDesk(
             input: input,
             reader: try self.reader(payload, tls?.identity),
@@ -57,25 +59,30 @@ struct SendRun {
             onBadLine: self.badLines(input)
         )
         let source = SendSource(input: input, desk: desk)
-        self.warnOfUnlisted(past)
         if !past.doubted.ranges.isEmpty || past.settled.count > 0 {
             self.say("Going on from \(SendSummary.counted(past.settled.count, "line")) that have their outcome.")
         }
         let ending = self.command.delivery.dryRun ? nil : try await self.send(source, input, tls)
         if self.command.delivery.dryRun { source.readThrough() }
-        var failure = source.finish()
+        let failure = source.finish()
         let progress = source.progress
+        let rejectedCount = progress.tally[.rejected] - min(past.tally[.rejected], progress.tally[.rejected])
+        var listFailure: CommandFailure?
         do {
             if let text = try purge?.recordRejections(of: source, progress, ending) { self.say(text) }
-            if self.command.purge.purgeRejected { try journal?.noteListed() }
+            if self.command.purge.purgeRejected { try journal?.noteListed(rejectedCount) }
         } catch {
-            failure = failure ?? CommandFailure(error)
+            listFailure = CommandFailure(error)
         }
         var summary = SendSummary(tally: progress.tally, seconds: (ContinuousClock.now - start) / .seconds(1))
         summary.isResumed = past.settled.count > 0
         summary.hasPurgeList = purge != nil
         summary.isInterrupted = !self.command.delivery.dryRun && !progress.hasReadAll
-        return try self.report(summary, progress, failure ?? ending)
+        let status = try self.report(summary, progress, failure ?? ending)
+        guard let purge, let listFailure else { return status }
+        Talk.say("apns-legacy send: \(listFailure)")
+        try self.warnOfUnlisted(rejectedCount, since: past.beganAt ?? purge.startedAt, tls?.identity)
+        return failure == nil && ending == nil ? listFailure.status : status
     }
 
     /// Refuses to write over a file that is read, or two things to one file.
@@ -376,21 +383,16 @@ struct SendRun {
         try Array((summary.json + "\n").utf8).withUnsafeBytes { try OutputFile(path: "-").append($0) }
     }
 
-    /// What an earlier run knew when it was killed, this one does not: not the tokens, nor when they failed.
-    private func warnOfUnlisted(_ past: SendJournal.Past) {
-        guard self.command.purge.purgeRejected, past.unlistedCount > 0 else { return }
-        let count = SendSummary.counted(past.unlistedCount, "notification")
-        self.say(
-            "Rejected in an earlier run that did not get to the purge list: \(count). To put their tokens there, give "
-                + "its results to apns-legacy purge import --include-bad-device-tokens."
-        )
+    /// Tells what is not on the purge list, also where nothing else is told: devices would stay that are dead.
+    private func warnOfUnlisted(_ count: UInt64, since beganAt: Int64?, _ identity: TLSIdentity?) throws {
+        let advice = try SendPurge.advice(self.command, identity, count: count, beganAt: beganAt)
+        if let advice { Talk.say(advice) }
     }
 
     private func reportComplete(_ past: SendJournal.Past) throws -> ExitStatus {
         var summary = SendSummary(tally: past.tally, seconds: 0)
         summary.isResumed = true
         self.say("The journal says that this batch is complete; nothing is sent. Remove it to send everything again.")
-        self.warnOfUnlisted(past)
         self.say(summary.text)
         try self.printJSON(summary)
         // Running again would change nothing.

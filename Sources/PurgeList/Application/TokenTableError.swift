@@ -33,7 +33,7 @@ public enum TokenTableError: Error, Hashable, Sendable {
     case generatedColumn(String, table: String)
     /// The column that was to become 0 has another meaning already.
     case takenColumn(String)
-    /// The column that was to become 0 holds text in a row that is due.
+    /// The column that was to become 0 holds text in a row that is due; the names are as in SQL.
     case notAFlag(column: String, table: String)
     /// Columns are named as all names of the row number are.
     case hiddenRowNumber(table: String)
@@ -85,7 +85,7 @@ extension TokenTableError: CustomStringConvertible {
             "The column \(quoted(column)) cannot become 0, since it holds the token, the registration or the topic. "
                 + "Give as --active-column the one that says whether a row is active."
         case .notAFlag(let column, let table):
-            "The column \(quoted(column)) of \(quoted(table)) holds text, so that 0 would not be understood there. Is "
+            "The column \(column) of \(table) holds text, so that 0 would not be understood there. Is "
                 + "it another column? Else use --sql with --inactive-value, or delete."
         case .hiddenRowNumber(let table):
             "The columns rowid, _rowid_ and oid of \(quoted(table)) hide the row number. Use --sql."

@@ -43,7 +43,24 @@ import Testing
                 )
             }
         }
-        #expect(self.folder.read("journal") == "apns-legacy journal 1 batch\n1 1000 accepted - - 1000\n")
+        let lines = self.folder.read("journal").split(separator: "\n")
+        #expect(lines.count == 3 && lines.first == "apns-legacy journal 1 batch" && lines[1].hasPrefix("began "))
+        #expect(lines.last == "1 1000 accepted - - 1000")
+    }
+
+    @Test func `what was rejected and is on no list is known, and when the first run began`() throws {
+        let title = "apns-legacy journal 1 batch\nbegan 500\n1 3 rejected 8 - 9\n4 4 accepted - - 9\n"
+        for (rest, count) in [("", 3), ("listed 2\n", 1), ("listed 3\nrun\nbegan 900\n5 5 rejected 7 - 9\n", 1)] {
+            try self.folder.write("journal", title + rest + "listed 0\n")
+            let past = try self.folder.journal().past
+            #expect(past.unlistedCount == count && past.beganAt == 500, "\(rest)")
+        }
+        try self.folder.write("journal", title + "listed 4\ncomplete\n")
+        #expect(try self.folder.journal().past.unlistedCount == 0)
+        for line in ["listed x", "listed", "began -", "began 1 2"] {
+            try self.folder.write("journal", title + line + "\n")
+            #expect(SendFolder.failure { _ = try self.folder.journal() }?.status == .dataError, "\(line)")
+        }
     }
 
     @Test func `an intent is in the file before the call returns`() throws {
