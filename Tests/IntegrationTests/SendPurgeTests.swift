@@ -90,6 +90,24 @@ import Testing
         }
     }
 
+    @Test func `Where a killed run had nothing accepted, no import is advised`() async throws {
+        let lines = [1_000_000, 1_000_001].map { SendScene.line($0) }
+        let batch = try self.scene.write("batch.jsonl", lines.joined())
+        let scene = self.scene
+        let arguments = [
+            batch, "--purge-rejected", "--journal", scene.path("journal"), "--results", scene.path("results.jsonl"),
+        ]
+        let options = self.options
+        try await SendScene.withGateway { simulator in
+            _ = try await scene.send(arguments + options, port: simulator.gatewayPort)
+            let journal = scene.read("journal").replacingOccurrences(of: "listed 2\n", with: "")
+            try scene.write("journal", journal)
+            let run = try await scene.send(arguments + options, port: simulator.gatewayPort)
+            #expect(run.error.contains("2 notifications. Nothing was accepted"), "\(run.error)")
+            #expect(!run.error.contains("purge import"), "\(run.error)")
+        }
+    }
+
     @Test func `A list that is busy at the end is told of by exit code 75, with what to do later`() async throws {
         let ends = try SendExitTests.pipe()
         let scene = self.scene

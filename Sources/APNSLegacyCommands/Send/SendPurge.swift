@@ -83,6 +83,7 @@ struct SendPurge {
     ///   - command: the batch.
     ///   - identity: the certificate, which may name the topic.
     ///   - count: how many notifications were rejected.
+    ///   - acceptedCount: how many were accepted; without any, the gateway's word is in doubt.
     ///   - beganAt: when the first run began: what registered later is alive.
     /// - Returns: `nil` where none were to get there.
     /// - Throws: ``CommandFailure`` where topic or environment are not known.
@@ -90,11 +91,15 @@ struct SendPurge {
         _ command: SendCommand,
         _ identity: TLSIdentity?,
         count: UInt64,
+        acceptedCount: UInt64,
         beganAt: Int64?
     ) throws -> String? {
         guard command.purge.purgeRejected, let list = command.purge.purgeList, count > 0 else { return nil }
         let scope = try Self.scopes(command, identity)[0]
         let text = "Rejected, but not yet on the purge list: \(SendSummary.counted(count, "notification")). "
+        guard acceptedCount > 0 else {
+            return text + "Nothing was accepted, so they may be of another environment or app."
+        }
         guard let results = command.report.results, results != "-" else {
             return text + "Their tokens are in the results of the earlier run only; --results FILE keeps them."
         }

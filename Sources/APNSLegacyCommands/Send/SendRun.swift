@@ -42,7 +42,7 @@ struct SendRun {
         if self.command.delivery.dryRun { _ = try self.command.http2.providerToken(self.command.endpoint) }
         let journal = try self.openJournal(input, payload)
         let past = journal.map { $0.past } ?? SendJournal.Past()
-        try self.warnOfUnlisted(past.unlistedCount, since: past.beganAt, tls?.identity)
+        try self.warnOfUnlisted(past.unlistedCount, past.tally, since: past.beganAt, tls?.identity)
         if past.isComplete { return try self.reportComplete(past) }
         let purge = try SendPurge(self.command, identity: tls?.identity)
         defer { purge?.close() }
@@ -81,7 +81,8 @@ struct SendRun {
         let status = try self.report(summary, progress, failure ?? ending)
         guard let purge, let listFailure else { return status }
         Talk.say("apns-legacy send: \(listFailure)")
-        try self.warnOfUnlisted(rejectedCount, since: past.beganAt ?? purge.startedAt, tls?.identity)
+        let beganAt = past.beganAt ?? purge.startedAt
+        try self.warnOfUnlisted(rejectedCount, progress.tally, since: beganAt, tls?.identity)
         return failure == nil && ending == nil ? listFailure.status : status
     }
 
@@ -384,8 +385,19 @@ struct SendRun {
     }
 
     /// Tells what is not on the purge list, also where nothing else is told: devices would stay that are dead.
-    private func warnOfUnlisted(_ count: UInt64, since beganAt: Int64?, _ identity: TLSIdentity?) throws {
-        let advice = try SendPurge.advice(self.command, identity, count: count, beganAt: beganAt)
+    private func warnOfUnlisted(
+        _ count: UInt64,
+        _ tally: SendTally,
+        since beganAt: Int64?,
+        _ identity: TLSIdentity?
+    ) throws {
+        let advice = try SendPurge.advice(
+            self.command,
+            identity,
+            count: count,
+            acceptedCount: tally[.accepted],
+            beganAt: beganAt
+        )
         if let advice { Talk.say(advice) }
     }
 
