@@ -226,7 +226,7 @@ let package = Package(
         .target(
             name: "APNSGateway",
             dependencies: [
-                "APNSHTTP2", "APNSPayload", "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS",
+                "APNSHTTP2", "APNSPayload", "APNSSession", "APNSTransport", "APNSWire", "COpenSSL", "OpenSSLTLS",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
@@ -252,12 +252,15 @@ let package = Package(
         .testTarget(
             name: "APNSGatewayTests",
             dependencies: [
-                "APNSGateway", "APNSHTTP2", "APNSSession", "APNSTestKit", "APNSWire", "OpenSSLTLS", "TestSupport",
+                "APNSGateway", "APNSHTTP2", "APNSSession", "APNSTestKit", "APNSTransport", "APNSWire", "OpenSSLTLS",
+                "TestSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOEmbedded", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOTLS", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
             swiftSettings: settings

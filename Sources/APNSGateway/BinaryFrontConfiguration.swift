@@ -85,8 +85,14 @@ public struct BinaryFrontConfiguration: Sendable {
     /// How many octets are read and thrown away behind an error response; by default 64 MiB.
     public var drainOctetCountMax = GatewaySession.drainOctetCountMaxDefault
 
-    /// How long is read and thrown away behind an error response; by default 5 seconds.
-    public var drainDuration = Duration.seconds(5)
+    /// How long is read and thrown away behind an error response at most; by default 2 seconds.
+    ///
+    /// Then the connection is reset, so that the provider's next write fails: many providers never read an error
+    /// response, and learn of it only so.
+    public var drainDuration = Duration.seconds(2)
+
+    /// How long nothing may arrive behind an error response before the connection is reset; by default half a second.
+    public var drainIdleDuration = Duration.milliseconds(500)
 
     /// How long a graceful shutdown may take before connections are cut; by default 30 seconds.
     ///
@@ -95,9 +101,6 @@ public struct BinaryFrontConfiguration: Sendable {
 
     /// Whether a shutdown is told to providers with status 10; by default it is.
     public var announcesShutdown = true
-
-    /// Whether messages that are thrown away are counted, for which they are parsed; by default not.
-    public var countsDiscarded = false
 
     /// Makes a configuration with the defaults.
     ///

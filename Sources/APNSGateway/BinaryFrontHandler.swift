@@ -8,6 +8,16 @@ import NIOCore
 import NIOTLS
 import OpenSSLTLS
 
+/// What is known of the other side of a connection by TLS.
+protocol TLSFacts: AnyObject {
+    var peerCertificate: TLSCertificate? { get }
+    var peerIntermediates: [TLSCertificate] { get }
+    /// Whether the stream ended without close_notify.
+    var isTruncated: Bool { get }
+}
+
+extension TLSHandler: TLSFacts {}
+
 /// Carries out, for one connection, what its ``/APNSSession/GatewaySession`` decides.
 final class BinaryFrontHandler: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
@@ -25,7 +35,7 @@ final class BinaryFrontHandler: ChannelDuplexHandler {
     private enum Phase {
         case handshaking
         case taking(any DeliveryConnection)
-        /// The end is decided, and waits for verdicts or for the manner's delay.
+        /// The end is decided, and waits for verdicts, for the backend or for the manner's delay.
         case ending(any DeliveryConnection)
         /// The end was carried out; what still comes counts against the limits.
         case draining(any DeliveryConnection)
@@ -39,7 +49,7 @@ final class BinaryFrontHandler: ChannelDuplexHandler {
     private let door: FrontDoor
     private let inbox: VerdictInbox
     private let pacer: ReadingPacer
-    private let tls: TLSHandler
+    private let tls: any TLSFacts
     private var logger: Logger
 
     private var context: ChannelHandlerContext?
@@ -50,12 +60,16 @@ final class BinaryFrontHandler: ChannelDuplexHandler {
     private var isInputClosed = false
     private var remoteAddress = "?"
     private var acceptedCountReported: UInt64 = 0
-    private var lastReadAt = NIODeadline.now()
+    private var lastReadAt: NIODeadline
     private var idleTimer: Scheduled<Void>?
+    private var delayTimer: Scheduled<Void>?
+    private var drainTimer: Scheduled<Void>?
     private var endTimer: Scheduled<Void>?
     private var verdictTimer: Scheduled<Void>?
     /// The message that has waited for its verdict longest, as far as was looked, and since when.
     private var oldest: (number: UInt64, since: NIODeadline)?
+    /// Why what is thrown away is thrown away, for the log.
+    private var discardReason = "the connection was closed before they were taken"
 
     init(
         number: UInt64,
@@ -64,7 +78,7 @@ final class BinaryFrontHandler: ChannelDuplexHandler {
         observer: GatewayObserver,
         door: FrontDoor,
         pacer: ReadingPacer,
-        tls: TLSHandler,
+        tls: any TLSFacts,
         eventLoop: any EventLoop,
         logger: Logger
     ) {
@@ -78,6 +92,7 @@ final class BinaryFrontHandler: ChannelDuplexHandler {
         self.tls = tls
         self.logger = logger
         self.logger[metadataKey: LogKey.connection] = "\(number)"
+        self.lastReadAt = eventLoop.now
         self.intake = FrontIntake(configuration, requiresOrder: backend.requiresOrder)
     }
 
@@ -94,12 +109,17 @@ final class BinaryFrontHandler: ChannelDuplexHandler {
     func channelInactive(context: ChannelHandlerContext) {
         self.idleTimer?.cancel()
         self.endTimer?.cancel()
+        self.delayTimer?.cancel()
+        self.drainTimer?.cancel()
         self.verdictTimer?.cancel()
         self.inbox.deliver(to: nil)
         self.intake.session.connectionLost()
         self.reportAccepted(octetCount: 0)
         let delivery = self.delivery
-        if case .taking(let delivery) = self.phase { self.discard(for: delivery, isLost: true) }
+        if let delivery {
+            self.discard(for: delivery)
+            self.logDiscarded()
+        }
         self.phase = .closed
         delivery?.closed()
         self.observer.connectionClosed()
@@ -149,6 +169,9 @@ extension BinaryFrontHandler {
         switch self.backend.admit(provider) {
         case .admitted(let delivery):
             self.phase = .taking(delivery)
+            self.intake.session.rejectionPolicy = delivery.rejectionPolicy
+            if let name = delivery.providerName { self.logger[metadataKey: LogKey.provider] = "\(name)" }
+            self.delayReading(for: delivery, context)
             if let pace = delivery.readingPace { self.pacer.setPace(pace, channel: context.channel) }
             self.door.admit(self.number)
             self.observer.connectionOpened()
@@ -179,7 +202,7 @@ extension BinaryFrontHandler {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let octets = self.unwrapInboundIn(data)
         let octetCount = octets.readableBytes
-        self.lastReadAt = .now()
+        self.lastReadAt = context.eventLoop.now
         switch self.phase {
         case .taking(let delivery):
             self.intake.append(octets)
@@ -191,6 +214,7 @@ extension BinaryFrontHandler {
         case .draining(let delivery):
             self.intake.append(octets)
             self.discard(for: delivery)
+            self.watchDrain(context)
             self.run(self.intake.session.discarded(octetCount: octetCount), "it went on sending", context)
         case .handshaking, .closed: break
         }
@@ -204,7 +228,22 @@ extension BinaryFrontHandler {
         }
     }
 
+    /// Takes nothing from the provider for as long as the backend says.
+    private func delayReading(for delivery: any DeliveryConnection, _ context: ChannelHandlerContext) {
+        guard let delay = delivery.readingDelay else { return }
+        self.isReadingStopped = true
+        // Never at once: what is left of a delay may be less than a timer can tell.
+        let pause = TimeAmount(delay) + .milliseconds(1)
+        self.delayTimer = context.eventLoop.assumeIsolated().scheduleTask(in: pause) { [weak self] in
+            guard let self, let context = self.context, case .taking(let delivery) = self.phase else { return }
+            self.isReadingStopped = false
+            self.delayReading(for: delivery, context)
+            if !self.isReadingStopped { self.resume(for: delivery, context: context) }
+        }
+    }
+
     private func take(for delivery: any DeliveryConnection, context: ChannelHandlerContext) {
+        defer { self.logSkipped(delivery, context) }
         switch self.intake.take(for: delivery, inbox: self.inbox) {
         case .drained: if self.isInputClosed { self.endInput(for: delivery, context: context) }
         case .stopped: self.isReadingStopped = true
@@ -237,21 +276,41 @@ extension BinaryFrontHandler {
         self.acceptedCountReported = count
     }
 
-    /// Throws away what is not taken; `isLost` where its provider may never know that, so that the log says so.
-    private func discard(for delivery: any DeliveryConnection, isLost: Bool = false) {
-        let isCounted = self.configuration.countsDiscarded
-        let count = self.intake.discard(isCounted: isCounted || isLost)
+    private func logSkipped(_ delivery: any DeliveryConnection, _ context: ChannelHandlerContext) {
+        guard let skipped = self.intake.takeSkipped() else { return }
+        self.observer.discarded(messageCount: skipped.count)
+        delivery.discarded(messageCount: skipped.count)
+        var metadata = self.discardMetadata
+        metadata[LogKey.dropped] = "\(skipped.count)"
+        metadata[LogKey.status] = "\(skipped.status.rawValue)"
+        self.door.refusals.log("notifications refused, and their provider not told", metadata)
+    }
+
+    /// Throws away what is not taken, and counts it.
+    private func discard(for delivery: any DeliveryConnection) {
+        let count = self.intake.discard()
         guard count > 0 else { return }
         self.observer.discarded(messageCount: count)
-        if isCounted { delivery.discarded(messageCount: count) }
-        guard isLost else { return }
-        self.door.refusals.log(
-            "notifications dropped",
-            [
-                LogKey.connection: "\(self.number)", LogKey.remoteAddress: "\(self.remoteAddress)",
-                LogKey.dropped: "\(count)", LogKey.reason: "their provider closed before they were taken",
-            ]
-        )
+        delivery.discarded(messageCount: count)
+    }
+
+    /// Says how much was thrown away of all that the provider wrote.
+    private func logDiscarded() {
+        let (count, byteCount) = (self.intake.discardedCount, self.intake.unparsedByteCount)
+        guard count > 0 || byteCount > 0 else { return }
+        var metadata = self.discardMetadata
+        metadata[LogKey.dropped] = "\(count)"
+        metadata[LogKey.reason] = "\(self.discardReason)"
+        if byteCount > 0 { metadata[LogKey.unparsed] = "\(byteCount)" }
+        self.door.refusals.log("notifications discarded", metadata)
+    }
+
+    private var discardMetadata: Logger.Metadata {
+        var metadata: Logger.Metadata = [
+            LogKey.connection: "\(self.number)", LogKey.remoteAddress: "\(self.remoteAddress)",
+        ]
+        if let name = self.delivery?.providerName { metadata[LogKey.provider] = "\(name)" }
+        return metadata
     }
 
     /// Takes it that nothing more comes; what has come follows as verdicts do, since its sender may be gone.
@@ -320,7 +379,7 @@ extension BinaryFrontHandler {
             self.oldest = nil
             return
         }
-        let (number, now) = (self.intake.session.acceptedCount + 1, NIODeadline.now())
+        let (number, now) = (self.intake.session.acceptedCount + 1, self.inbox.eventLoop.now)
         guard let oldest = self.oldest, oldest.number == number else {
             self.oldest = (number, now)
             return
@@ -399,25 +458,69 @@ extension BinaryFrontHandler {
         }
     }
 
+    /// Takes nothing more; nothing is read either, so that what the provider goes on writing waits on its own side,
+    /// where it is not lost, until it can be told.
     private func awaitEarlier(for delivery: any DeliveryConnection, context: ChannelHandlerContext) {
         self.phase = .ending(delivery)
-        self.discard(for: delivery, isLost: self.isInputClosed)
-        self.isReadingStopped = false
-        if self.tls.isTruncated { self.close(context) } else { self.releaseRead(context) }
+        self.isReadingStopped = true
+        self.discard(for: delivery)
+        if self.tls.isTruncated { self.close(context) }
     }
 
     private func finish(_ ending: GatewayEnding, for delivery: any DeliveryConnection, context: ChannelHandlerContext) {
         self.awaitEarlier(for: delivery, context: context)
         guard !self.tls.isTruncated else { return }
-        let manner = delivery.manner(of: ending)
+        self.discardReason = Self.reason(of: ending)
+        self.watchEnd(context)
+        let eventLoop = context.eventLoop
+        delivery.close(for: ending) { [handler = NIOLoopBound(self, eventLoop: eventLoop)] manner in
+            if eventLoop.inEventLoop {
+                handler.value.end(manner, ending)
+            } else {
+                eventLoop.execute { handler.value.end(manner, ending) }
+            }
+        }
+    }
+
+    private static func reason(of ending: GatewayEnding) -> String {
+        switch (ending.response?.status ?? ending.status, ending.response) {
+        case (.shutdown?, _): "they came behind a shutdown, of which the provider was told (status 10)"
+        case (let status?, _?):
+            "they came behind message \(ending.number), which was refused with status \(status.rawValue)"
+        case (let status?, nil):
+            "they came behind message \(ending.number), which was refused (status \(status.rawValue), not told)"
+        case (nil, _): "the connection was closed before they were taken"
+        }
+    }
+
+    /// Closes the connection without a word where the backend takes as long for its end as a verdict may take.
+    private func watchEnd(_ context: ChannelHandlerContext) {
+        guard let timeout = self.configuration.verdictTimeout.map(TimeAmount.init) else { return }
+        self.endTimer = context.eventLoop.assumeIsolated().scheduleTask(in: timeout) { [weak self] in
+            guard let self, let context = self.context, case .ending = self.phase else { return }
+            self.logger.warning("connection closed without an error response: its end took too long")
+            self.close(context)
+        }
+    }
+
+    private func end(_ manner: ClosingManner, _ ending: GatewayEnding) {
+        self.endTimer?.cancel()
+        guard let context = self.context, case .ending = self.phase else { return }
         guard manner.delay > .zero else {
             self.carryOut(manner, drains: ending.drains && !self.isInputClosed, context: context)
             return
         }
+        // As a service does that finds out late: it takes what comes, and throws it away.
+        self.readOn(context)
         self.endTimer = context.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(manner.delay)) { [weak self] in
             guard let self, let context = self.context else { return }
             self.carryOut(manner, drains: ending.drains && !self.isInputClosed, context: context)
         }
+    }
+
+    private func readOn(_ context: ChannelHandlerContext) {
+        self.isReadingStopped = false
+        self.releaseRead(context)
     }
 
     private func carryOut(_ manner: ClosingManner, drains: Bool, context: ChannelHandlerContext) {
@@ -428,6 +531,7 @@ extension BinaryFrontHandler {
         case .orderly where drains:
             self.startDraining(context)
             context.close(mode: .output, promise: nil)
+            self.readOn(context)
         case .orderly: context.close(promise: nil)
         case .abrupt:
             context.close(mode: .output, promise: nil)
@@ -459,14 +563,27 @@ extension BinaryFrontHandler {
             in: TimeAmount(self.configuration.drainDuration)
         ) { [weak self] in
             guard let self, let context = self.context else { return }
+            self.run(self.intake.session.drainDeadlinePassed(), "it went on sending for too long", context)
+        }
+        self.watchDrain(context)
+    }
+
+    /// Waits no longer for the provider than it is silent.
+    private func watchDrain(_ context: ChannelHandlerContext) {
+        self.drainTimer?.cancel()
+        self.drainTimer = context.eventLoop.assumeIsolated().scheduleTask(
+            in: TimeAmount(self.configuration.drainIdleDuration)
+        ) { [weak self] in
+            guard let self, let context = self.context, self.isDraining else { return }
             self.run(self.intake.session.drainDeadlinePassed(), "it did not close in time", context)
         }
     }
 
     private func run(_ action: GatewaySession.OnDrain, _ reason: String, _ context: ChannelHandlerContext) {
         guard action == .close else { return }
-        self.logCut("connection cut", "behind its end \(reason)", context)
-        self.cut(isReset: false, context: context)
+        self.logger.debug("connection reset", metadata: [LogKey.reason: "behind its end \(reason)"])
+        // A reset, so that the next write of a provider that reads nothing fails.
+        self.cut(isReset: true, context: context)
     }
 
     private func close(_ context: ChannelHandlerContext) {
@@ -482,11 +599,12 @@ extension BinaryFrontHandler {
         let deadline = self.lastReadAt + timeout
         self.idleTimer = context.eventLoop.assumeIsolated().scheduleTask(deadline: deadline) { [weak self] in
             guard let self, let context = self.context, case .taking = self.phase else { return }
-            if self.lastReadAt + timeout <= .now(), self.intake.session.inFlightCount == 0 {
+            let now = context.eventLoop.now
+            if self.lastReadAt + timeout <= now, self.intake.session.inFlightCount == 0 {
                 self.logger.debug("connection idle")
                 self.shutDown(isAnnounced: false, context)
             } else {
-                self.lastReadAt = max(self.lastReadAt, .now() - timeout + .seconds(1))
+                self.lastReadAt = max(self.lastReadAt, now - timeout + .seconds(1))
                 self.watchForIdleness(context)
             }
         }

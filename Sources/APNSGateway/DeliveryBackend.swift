@@ -40,6 +40,18 @@ public protocol DeliveryConnection: AnyObject {
     /// How fast octets are taken from the provider; `nil`, the default, for as fast as they come. Asked for once.
     var readingPace: ReadingPace? { get }
 
+    /// For how long nothing is to be taken from the provider; `nil`, the default, where that may begin.
+    ///
+    /// Asked for when the provider is let in, and again when that time is over. What the provider writes meanwhile
+    /// waits in the buffers of the connection, and is taken then.
+    var readingDelay: Duration? { get }
+
+    /// What is done about notifications that are refused for a reason of their own; by default they are reported.
+    var rejectionPolicy: RejectionPolicy { get }
+
+    /// What the provider is called in logs; `nil`, the default, for nothing.
+    var providerName: String? { get }
+
     /// Takes a notification.
     ///
     /// - Parameter message: what to deliver; it has passed the front's checks.
@@ -56,15 +68,20 @@ public protocol DeliveryConnection: AnyObject {
     /// - Returns: by default `true`; else the connection ends.
     func isAdmitted(_ provider: ProviderConnection) -> Bool
 
-    /// Says how the connection is brought to its end; asked for once, when everything before the end is settled.
+    /// Brings the connection to its end; called once, when everything before the end is settled.
     ///
-    /// - Parameter ending: the end that the protocol asks for.
-    /// - Returns: by default ``ClosingManner/orderly(_:)`` with the response that the protocol asks for.
-    func manner(of ending: GatewayEnding) -> ClosingManner
+    /// The provider is told nothing before `carryOut` is called. Where that takes as long as a verdict may, the
+    /// connection is closed without a word.
+    ///
+    /// - Parameters:
+    ///   - ending: the end that the protocol asks for.
+    ///   - carryOut: is called once, from any thread, also at once, with how to end it; by default at once with
+    ///     ``ClosingManner/orderly(_:)`` and the response that the protocol asks for.
+    func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (ClosingManner) -> Void)
 
-    /// Notes that messages behind the end were thrown away.
+    /// Notes that messages were thrown away.
     ///
-    /// - Parameter messageCount: how many; only counted where ``BinaryFrontConfiguration/countsDiscarded`` is on.
+    /// - Parameter messageCount: how many.
     func discarded(messageCount: Int)
 
     /// Notes that the connection is gone; verdicts that are still due are no longer told to anyone.
@@ -74,12 +91,20 @@ public protocol DeliveryConnection: AnyObject {
 extension DeliveryConnection {
     /// As fast as they come.
     public var readingPace: ReadingPace? { nil }
+    /// At once.
+    public var readingDelay: Duration? { nil }
+    /// They are reported.
+    public var rejectionPolicy: RejectionPolicy { .report }
+    /// Nothing.
+    public var providerName: String? { nil }
     /// There is room.
     public var isFull: Bool { false }
     /// It would.
     public func isAdmitted(_ provider: ProviderConnection) -> Bool { true }
     /// As the protocol asks for.
-    public func manner(of ending: GatewayEnding) -> ClosingManner { .orderly(ending.response) }
+    public func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (ClosingManner) -> Void) {
+        carryOut(.orderly(ending.response))
+    }
     /// Nothing.
     public func discarded(messageCount: Int) {}
     /// Nothing.

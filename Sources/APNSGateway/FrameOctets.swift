@@ -41,6 +41,16 @@ struct FrameOctets {
         self.sharedCount = 0
     }
 
+    /// Takes all octets out, in the order in which they came.
+    mutating func takeAll(_ body: (ByteBuffer) -> Void) {
+        if self.begin.readableBytes > 0 {
+            body(self.begin)
+            self.newest.moveReaderIndex(forwardBy: self.sharedCount)
+        }
+        if self.newest.readableBytes > 0 { body(self.newest) }
+        self = FrameOctets()
+    }
+
     /// Gets more octets for a message that is not whole.
     ///
     /// - Returns: whether there were any.

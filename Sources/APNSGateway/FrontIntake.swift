@@ -26,6 +26,14 @@ struct FrontIntake: ~Copyable {
     private var octets = FrameOctets()
     /// What is wrong with octets that are no message.
     private(set) var fault: WireError?
+    /// How many messages were passed over, and why the last of them was refused.
+    private(set) var skipped: (count: Int, status: ErrorResponse.Status)?
+    /// Passes over a message that is refused, where its provider is not told.
+    private var skipper = FrameSkipper()
+    /// Counts what is thrown away.
+    private var discarded = DiscardedFrameCounter()
+    /// Whether the first message that is thrown away is the one at fault.
+    private var beginsWithFault = false
 
     init(_ configuration: BinaryFrontConfiguration, requiresOrder: Bool) {
         self.session = GatewaySession(
@@ -44,6 +52,7 @@ struct FrontIntake: ~Copyable {
     /// Hands on all whole messages.
     mutating func take(for delivery: any DeliveryConnection, inbox: VerdictInbox) -> Outcome {
         while true {
+            guard self.skipRest() else { return .drained }
             let (octets, messageCountMax) = self.octets.next
             var taken = 0
             let outcome = self.walk(octets, messageCountMax: messageCountMax, taken: &taken, delivery, inbox)
@@ -51,6 +60,26 @@ struct FrontIntake: ~Copyable {
             if let outcome { return outcome }
             guard taken > 0 || self.octets.extend() else { return .drained }
         }
+    }
+
+    /// Goes on passing over a message that is refused.
+    ///
+    /// - Returns: whether its end was reached.
+    private mutating func skipRest() -> Bool {
+        while !self.skipper.isAtFrameStart {
+            let (octets, _) = self.octets.next
+            guard octets.readableBytes > 0 else { return false }
+            let count = octets.withUnsafeReadableBytes { self.skipper.skip($0) }
+            self.octets.take(octetCount: count)
+            guard count > 0 || self.octets.extend() else { return false }
+        }
+        return true
+    }
+
+    /// How many messages were passed over since the last call, and why the last of them was refused.
+    mutating func takeSkipped() -> (count: Int, status: ErrorResponse.Status)? {
+        defer { self.skipped = nil }
+        return self.skipped
     }
 
     /// Hands on the whole messages of some octets.
@@ -86,8 +115,18 @@ struct FrontIntake: ~Copyable {
                 }
                 switch action {
                 case .handOn: continue
-                case .awaitEarlier, .discard: return .awaitsEarlier
-                case .finish(let ending): return .finished(ending)
+                case .skip(let status):
+                    self.skipped = ((self.skipped?.count ?? 0) + 1, status)
+                    self.fault = nil
+                    taken += self.skipper.skip(rest)
+                    if !self.skipper.isAtFrameStart { return nil }
+                    continue
+                case .awaitEarlier, .discard:
+                    self.beginsWithFault = true
+                    return .awaitsEarlier
+                case .finish(let ending):
+                    self.beginsWithFault = true
+                    return .finished(ending)
                 }
             }
             return nil
@@ -110,35 +149,24 @@ struct FrontIntake: ~Copyable {
         }
     }
 
-    /// Throws away what was read and not taken.
+    /// Throws away what was read and not taken, and from now on all that is read.
     ///
-    /// - Parameter isCounted: whether messages are counted, for which they are parsed.
-    /// - Returns: how many whole messages were in it; 0 where they are not counted.
-    mutating func discard(isCounted: Bool) -> Int {
-        guard isCounted else {
-            self.octets = FrameOctets()
-            return 0
-        }
-        var count = 0
-        while true {
-            let (octets, messageCountMax) = self.octets.next
-            var taken = 0
-            do {
-                try octets.withUnsafeReadableBytes { raw in
-                    for _ in 0..<messageCountMax {
-                        let rest = UnsafeRawBufferPointer(rebasing: raw[taken...])
-                        guard let layout = try FrameLayout(parsing: rest, limits: self.limits) else { return }
-                        taken += layout.octetCount
-                        count += 1
-                    }
-                }
-            } catch {
-                // Behind octets that are no message, nothing can be told apart.
-                self.octets = FrameOctets()
-                return count
+    /// - Returns: how many messages were in it, that which is at fault not among them.
+    mutating func discard() -> Int {
+        let before = self.discardedCount
+        self.octets.takeAll { octets in
+            octets.withUnsafeReadableBytes { bytes in
+                // The rest of what was passed over was counted with its begin.
+                let skipped = self.skipper.isAtFrameStart ? 0 : self.skipper.skip(bytes)
+                self.discarded.count(UnsafeRawBufferPointer(rebasing: bytes[skipped...]))
             }
-            self.octets.take(octetCount: taken)
-            guard taken > 0 || self.octets.extend() else { return count }
         }
+        return self.discardedCount - before
     }
+
+    /// How many messages were thrown away, that which is at fault not among them, since its end says so.
+    var discardedCount: Int { max(0, self.discarded.frameCount - (self.beginsWithFault ? 1 : 0)) }
+
+    /// How many bytes were thrown away behind one that is no command.
+    var unparsedByteCount: Int { self.discarded.unparsedByteCount }
 }

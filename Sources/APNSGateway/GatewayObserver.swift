@@ -51,6 +51,7 @@ enum LogKey {
     static let count = "push.connection.count"
     static let accepted = "push.notifications.accepted"
     static let dropped = "push.notifications.dropped"
+    static let unparsed = "push.bytes.unparsed"
     static let address = "push.gateway.address"
     static let provider = "push.provider"
     static let message = "push.notification.number"

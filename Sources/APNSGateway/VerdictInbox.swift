@@ -12,7 +12,7 @@ final class VerdictInbox: Sendable {
         var isClosed = false
     }
 
-    private let eventLoop: any EventLoop
+    let eventLoop: any EventLoop
     private let waiting = NIOLockedValueBox(Waiting())
     private let receiver: NIOLoopBoundBox<BinaryFrontHandler?>
 

@@ -16,15 +16,21 @@ public struct GatewayEnding: Hashable, Sendable {
     /// Whether the provider may still be sending, so that closing at once could destroy the response on its way.
     public var drains: Bool
 
+    /// What is wrong with the message at fault, also where the provider is not told, as with command 0; `nil` where
+    /// the end is no message's fault.
+    public var status: ErrorResponse.Status?
+
     /// Makes an ending.
     ///
     /// - Parameters:
     ///   - response: what the provider is told.
     ///   - number: the number of the first message that was not taken, from 1.
     ///   - drains: whether the provider may still be sending.
-    public init(response: ErrorResponse?, number: UInt64, drains: Bool) {
+    ///   - status: what is wrong with the message at fault; `nil` for none.
+    public init(response: ErrorResponse?, number: UInt64, drains: Bool, status: ErrorResponse.Status? = nil) {
         self.response = response
         self.number = number
         self.drains = drains
+        self.status = status
     }
 }

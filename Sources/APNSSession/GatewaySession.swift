@@ -23,8 +23,8 @@ public struct GatewaySession: ~Copyable {
 
     /// Why the end comes.
     private enum Cause {
-        /// A message is at fault.
-        case fault(ErrorResponse)
+        /// A message is at fault; its provider is told unless it came in command 0.
+        case fault(ErrorResponse, isTold: Bool)
         /// The service has to stop.
         case shutdown
         /// The gateway is not let in by the service, which is told as a shutdown behind what was taken.
@@ -47,6 +47,15 @@ public struct GatewaySession: ~Copyable {
         case draining(octetCountLeft: Int)
         case closed
     }
+
+    /// The longest command-2 frame, in bytes of its items, that is passed over with ``RejectionPolicy/ignore``.
+    ///
+    /// It is above what two fields with 16-bit lengths come to in the other commands. What announces more is no
+    /// notification that a provider meant to send, and passing over it could swallow what follows.
+    static let skippedFrameByteCountMax: UInt32 = 256 * 1024
+
+    /// What is done about notifications that are refused for a reason of their own; by default they are reported.
+    public var rejectionPolicy = RejectionPolicy.report
 
     private let rules: GatewayRules
     private let inFlightCountMax: Int
@@ -92,6 +101,8 @@ extension GatewaySession {
         case awaitEarlier
         /// Throw it away and all that follows it, and end the connection.
         case finish(GatewayEnding)
+        /// Pass over it, and go on with the next; it is refused with this status, which the provider is not told.
+        case skip(ErrorResponse.Status)
         /// Throw it away; the end was decided before.
         case discard
     }
@@ -107,6 +118,9 @@ extension GatewaySession {
         guard case .open(let isReading) = self.state else { return .discard }
         precondition(isReading, "No message may be taken while reading is stopped.")
         if let status = self.rules.fault(of: message, isPayloadObject: isPayloadObject) {
+            // Whoever sends nothing at all asks for an answer.
+            let isProbe = message.tokenOctetCount + message.payloadOctetCount == 0
+            if self.rejectionPolicy == .ignore, !isProbe { return .skip(status) }
             return self.fail(status, command: message.command, identifier: message.identifier)
         }
         let isSimple = message.command == .simple
@@ -123,7 +137,14 @@ extension GatewaySession {
     /// - Returns: what to do; never to hand something on.
     public mutating func receive(_ error: WireError, command: Command?) -> OnMessage {
         guard case .open = self.state else { return .discard }
+        if self.rejectionPolicy == .ignore, let status = Self.skippedStatus(error) { return .skip(status) }
         return self.fail(error.status, command: command, identifier: error.identifier)
+    }
+
+    /// What is wrong with a message that can be passed over, since where it ends is known.
+    private static func skippedStatus(_ error: WireError) -> ErrorResponse.Status? {
+        if case .frameTooLong(let announced, _) = error, announced > Self.skippedFrameByteCountMax { return nil }
+        return error.status
     }
 
     private mutating func fail(
@@ -132,8 +153,9 @@ extension GatewaySession {
         identifier: UInt32?
     ) -> OnMessage {
         var cause = Cause.silence
-        if let status, let command, command != .simple {
-            cause = .fault(ErrorResponse(status: status, identifier: identifier ?? 0))
+        if let status, let command {
+            let response = ErrorResponse(status: status, identifier: identifier ?? 0)
+            cause = .fault(response, isTold: command != .simple)
         }
         let end = End(cause: cause, number: self.window.nextNumber, isInputClosed: false)
         guard self.window.isEmpty else {
@@ -146,14 +168,16 @@ extension GatewaySession {
     private mutating func finish(_ end: End) -> GatewayEnding {
         let response: ErrorResponse? =
             switch end.cause {
-            case .fault(let response): response
+            case .fault(let response, let isTold): isTold ? response : nil
             case .notPermitted where self.acceptedCount == 0: nil
             case .shutdown, .notPermitted:
                 ErrorResponse(status: .shutdown, identifier: self.window.lastAcceptedIdentifier)
             case .silence: nil
             }
         self.state = end.isInputClosed ? .closed : .draining(octetCountLeft: self.drainOctetCountMax)
-        return GatewayEnding(response: response, number: end.number, drains: !end.isInputClosed)
+        var ending = GatewayEnding(response: response, number: end.number, drains: !end.isInputClosed)
+        if case .fault(let fault, _) = end.cause { ending.status = fault.status }
+        return ending
     }
 }
 
@@ -221,12 +245,13 @@ extension GatewaySession {
         guard let message = self.window[number], !message.isAccepted else { return .none }
         switch (self.state, verdict) {
         case (.draining, _), (.closed, _): return .none
-        case (.open, .accepted), (.open, .dead), (.ending, .accepted), (.ending, .dead):
+        case (.open, .accepted), (.open, .dead), (.open, .ignored),
+            (.ending, .accepted), (.ending, .dead), (.ending, .ignored):
             self.window.accept(number)
             return self.goOn()
         case (_, .rejected(let status)):
             let response = ErrorResponse(status: status, identifier: message.identifier)
-            return self.end(at: number, message.isSimple ? .silence : .fault(response))
+            return self.end(at: number, .fault(response, isTold: !message.isSimple))
         case (_, .serviceFault): return self.end(at: number, .shutdown)
         case (_, .notPermitted): return self.end(at: number, .notPermitted)
         case (_, .acceptedAsLast):

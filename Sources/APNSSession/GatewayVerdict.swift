@@ -10,6 +10,10 @@ public enum Verdict: Hashable, Sendable {
     case dead
     /// It was refused for a reason of its own, which the provider is told; what follows it is thrown away.
     case rejected(ErrorResponse.Status)
+    /// It was refused for a reason of its own, which the provider is not told; what follows it is taken.
+    ///
+    /// - SeeAlso: ``RejectionPolicy/ignore``.
+    case ignored
     /// It was not taken for a reason that is not its own: the provider is told that the service shuts down.
     case serviceFault
     /// It was not taken because the service does not let the gateway in: as ``serviceFault`` where something was taken
@@ -17,4 +21,14 @@ public enum Verdict: Hashable, Sendable {
     case notPermitted
     /// It was taken, and nothing that follows it will be: the provider is told that the service shuts down.
     case acceptedAsLast
+}
+
+/// What a gateway does about a notification that is refused for a reason of its own.
+public enum RejectionPolicy: String, CaseIterable, Hashable, Sendable {
+    /// As the protocol has it: the provider is told, the connection ends, and what was written behind the notification
+    /// is thrown away.
+    case report
+    /// The connection stays open, and what follows is taken; the provider is not told. For providers that never read an
+    /// error response, and so would lose what they write behind it.
+    case ignore
 }

@@ -62,7 +62,6 @@ public struct SimulatorConfiguration: Sendable {
         self.front.port = 0
         self.push = PushServerConfiguration(identity: identity, clientTrust: clientTrust)
         self.push.topics = { ProviderIdentity($0).topics }
-        self.front.countsDiscarded = true
         self.feedback = FeedbackFrontConfiguration(identity: identity, clientTrust: clientTrust)
         self.feedback.port = 0
         self.devices = devices

@@ -56,12 +56,12 @@ final class SimulatorConnection: DeliveryConnection {
         return .rejected(status)
     }
 
-    func manner(of ending: GatewayEnding) -> ClosingManner {
+    func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (ClosingManner) -> Void) {
         var response = ending.response
         if case .cut = self.fault?.effect { response = nil }
         let manner = (self.fault?.report ?? self.backend.schedule.report).manner(of: response)
         self.backend.ledger.change { $0.endings[manner.response?.status.rawValue ?? 0, default: 0] += 1 }
-        return manner
+        carryOut(manner)
     }
 
     func discarded(messageCount: Int) {

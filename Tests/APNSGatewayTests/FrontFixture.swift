@@ -165,7 +165,9 @@ final class ScriptedBackend: DeliveryBackend {
             return self.backend.verdict(message.identifier)
         }
 
-        func manner(of ending: GatewayEnding) -> ClosingManner { self.backend.manner(ending) }
+        func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (ClosingManner) -> Void) {
+            carryOut(self.backend.manner(ending))
+        }
 
         func discarded(messageCount: Int) { self.backend.note { $0.discardedCount += messageCount } }
 

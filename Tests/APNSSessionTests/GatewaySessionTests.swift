@@ -38,12 +38,14 @@ enum GatewayFixture {
         _ status: ErrorResponse.Status?,
         _ identifier: UInt32 = 0,
         at number: UInt64,
-        drains: Bool = true
+        drains: Bool = true,
+        untold: ErrorResponse.Status? = nil
     ) -> GatewayEnding {
         GatewayEnding(
             response: status.map { ErrorResponse(status: $0, identifier: identifier) },
             number: number,
-            drains: drains
+            drains: drains,
+            status: status == .shutdown ? nil : status ?? untold
         )
     }
 }
@@ -184,18 +186,19 @@ enum GatewayFixture {
         var local = GatewaySession()
         #expect(
             local.receive(try Fixture.message(nil, command: .simple, payload: ""))
-                == .finish(Fixture.ending(nil, at: 1))
+                == .finish(Fixture.ending(nil, at: 1, untold: .missingPayload))
         )
         var rejected = GatewaySession()
         #expect(rejected.receive(try Fixture.message(nil, command: .simple)) == .handOn(1))
-        #expect(rejected.settle(1, .rejected(.invalidToken)) == .finish(Fixture.ending(nil, at: 1)))
+        let ending = Fixture.ending(nil, at: 1, untold: .invalidToken)
+        #expect(rejected.settle(1, .rejected(.invalidToken)) == .finish(ending))
         var unreadable = GatewaySession()
         #expect(
             unreadable.receive(
                 WireError.payloadTooLong(announced: 3000, limit: 2048, identifier: nil),
                 command: .simple
             )
-                == .finish(Fixture.ending(nil, at: 1))
+                == .finish(Fixture.ending(nil, at: 1, untold: .invalidPayloadSize))
         )
     }
 
@@ -350,5 +353,64 @@ enum GatewayFixture {
             _ = session.wait(for: 1)
             _ = session.receive(try GatewayFixture.message(2))
         }
+    }
+
+    // MARK: Rejections that the provider is not told
+
+    private static func ignoring() -> GatewaySession {
+        var session = GatewaySession()
+        session.rejectionPolicy = .ignore
+        return session
+    }
+
+    @Test func `a message that is at fault is passed over where its provider is not told`() throws {
+        var session = Self.ignoring()
+        #expect(session.receive(try Fixture.message(1)) == .handOn(1))
+        let empty = FrameLayout(command: .enhanced)
+        var noPayload = empty
+        noPayload.tokenOctetCount = 32
+        #expect(session.receive(noPayload) == .skip(.missingPayload))
+        let tooLong = WireError.payloadTooLong(announced: 3000, limit: 2048, identifier: 7)
+        #expect(session.receive(tooLong, command: .enhanced) == .skip(.invalidPayloadSize))
+        let items = WireError.frameTooLong(announced: 10_000, limit: 8192)
+        #expect(session.receive(items, command: .items) == .skip(.protocolError))
+        #expect(session.receive(try Fixture.message(2)) == .handOn(2))
+        #expect(session.settle(1, .ignored) == .none)
+        #expect(session.settle(2, .accepted) == .none)
+        #expect(session.acceptedCount == 2)
+        // A probe asks for an answer.
+        guard case .finish(let ending) = session.receive(empty) else {
+            Issue.record("the probe has no answer")
+            return
+        }
+        #expect(ending.response?.status == .missingDeviceToken)
+    }
+
+    @Test func `what cannot be passed over ends the connection, also where its provider is not told of faults`() {
+        var session = Self.ignoring()
+        let absurd = WireError.frameTooLong(announced: .max, limit: 8192)
+        guard case .finish(let ending) = session.receive(absurd, command: .items) else {
+            Issue.record("4 GB are passed over")
+            return
+        }
+        #expect(ending.status == .protocolError)
+        var other = Self.ignoring()
+        guard case .finish(let silent) = other.receive(.unknownCommand(77), command: nil) else {
+            Issue.record("a byte that is no command is passed over")
+            return
+        }
+        #expect(silent.response == nil)
+    }
+
+    @Test func `the end says what was wrong with a message of command 0, of which nobody is told`() throws {
+        var session = GatewaySession()
+        var layout = FrameLayout(command: .simple)
+        layout.tokenOctetCount = 32
+        guard case .finish(let ending) = session.receive(layout) else {
+            Issue.record("no end")
+            return
+        }
+        #expect(ending.response == nil)
+        #expect(ending.status == .missingPayload)
     }
 }

@@ -25,7 +25,7 @@ import Testing
             let hasIdentifier = self.command == .enhanced || self.command == .items && random.chance(9, of: 10)
             self.identifier = hasIdentifier ? number &* 7 : nil
             self.kind = .good
-            self.verdict = random.chance(1, of: 5) ? .dead : .accepted
+            self.verdict = random.chance(1, of: 5) ? [.dead, .ignored][random.below(2)] : .accepted
             guard random.chance(failurePerThousand, of: 1000) else { return }
             let kinds: [Kind] = [.good, .good, .good, .probe, .empty, .broken, .unknown]
             self.kind = kinds.randomElement(using: &random) ?? .good
@@ -76,7 +76,7 @@ import Testing
                 case (.good, .acceptedAsLast):
                     self.number += 1
                     self.response = ErrorResponse(status: .shutdown, identifier: step.identifier ?? 0)
-                case (.good, .accepted), (.good, .dead):
+                case (.good, .accepted), (.good, .dead), (.good, .ignored):
                     last = step.identifier ?? 0
                     self.number += 1
                     continue
@@ -124,6 +124,7 @@ import Testing
             case .awaitEarlier: self.isDiscarding = true
             case .finish(let ending): self.endings.append(ending)
             case .discard: #expect(self.isDiscarding || self.isEnded)
+            case .skip: Issue.record("a message is passed over whose refusal is to be told")
             }
         }
 
@@ -147,7 +148,7 @@ import Testing
             switch verdict {
             case .rejected, .serviceFault, .notPermitted: self.knownFailure = min(self.knownFailure, number)
             case .acceptedAsLast: self.knownFailure = min(self.knownFailure, number + 1)
-            case .accepted, .dead: break
+            case .accepted, .dead, .ignored: break
             }
             switch self.session.settle(number, verdict) {
             case .none: break

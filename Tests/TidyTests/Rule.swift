@@ -13,7 +13,7 @@ enum Rule: String, CaseIterable, CustomTestStringConvertible {
     case bannedNames
     case spaces
 
-    static let fileLineCountMax = 500
+    static let fileLineCountMax = 700
     static let functionLineCountMax = 70
     static let lineColumnCountMax = 120
 

@@ -7,43 +7,52 @@ import Logging
 import NIOConcurrencyHelpers
 import NIOCore
 
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#elseif canImport(Darwin)
-import Darwin
-#endif
-
 /// Brings the notifications of one provider to the service, under one version of its configuration.
 final class Bridge: Sendable {
     let configuration: BridgeConfiguration
     let state: NIOLockedValueBox<BridgeState>
+    let clock: BridgeClock
+    private let rules: BridgeRules
     private let recorder: any FeedbackRecorder
+    private let resends: any ResendStore
     private let observer: BridgeObserver
     private let group: any EventLoopGroup
     private let logger: Logger
 
+    /// Who sends what: the same for all notifications of a connection.
+    struct Sender: Sendable {
+        var connection: UInt64
+        var rules: RequestRules
+        var list: FeedbackListName
+        var cooldownKey: ProviderCooldown.Key
+    }
+
     /// One notification under way.
-    private struct Airborne: Sendable {
+    private struct Delivery: Sendable {
         var number: FlightNumber
         var origin: FlightOrigin
         var flight: Flight
         var request: PushRequest
         var list: FeedbackListName
+        var cooldownKey: ProviderCooldown.Key
     }
 
     /// `state` is that of the version before, so that nothing is forgotten when the configuration is read anew.
     init(
         _ configuration: BridgeConfiguration,
-        state: NIOLockedValueBox<BridgeState>?,
+        state: NIOLockedValueBox<BridgeState>,
         recorder: any FeedbackRecorder,
+        resends: any ResendStore,
         group: any EventLoopGroup,
+        clock: BridgeClock,
         logger: Logger
     ) {
         self.configuration = configuration
-        self.state = state ?? NIOLockedValueBox(BridgeState(configuration))
+        self.state = state
+        self.clock = clock
+        self.rules = state.withLockedValue(\.rules)
         self.recorder = recorder
+        self.resends = resends
         self.observer = BridgeObserver(provider: configuration.name)
         self.group = group
         var logger = logger
@@ -51,127 +60,268 @@ final class Bridge: Sendable {
         self.logger = logger
     }
 
-    /// The time since any fixed point.
-    static var now: Duration { .nanoseconds(Int64(NIODeadline.now().uptimeNanoseconds)) }
-
-    /// The time in seconds since 1970 (UTC).
-    static var date: UInt32 { UInt32(clamping: time(nil)) }
+    // MARK: Notifications
 
     /// Takes a notification; called on the event loop of its connection.
-    func deliver(
-        _ message: borrowing InboundNotification,
-        connection: UInt64,
-        rules: RequestRules,
-        list: FeedbackListName
-    ) -> (verdict: Verdict?, isFull: Bool) {
-        let token = message.token
-        let (expiry, priority) = (message.expiry, message.priority)
-        let key = message.withUnsafePayload {
-            ResendKey(token: token, payload: $0, expiry: expiry, priority: priority)
-        }
-        let origin = FlightOrigin(connection: connection, number: message.number)
-        let inbox = message.ticket.inbox
+    func deliver(_ message: borrowing InboundNotification, of sender: Sender) -> (verdict: Verdict?, isFull: Bool) {
+        let content = ResendContent(
+            token: message.token,
+            payload: message.payload,
+            expiry: message.expiry,
+            priority: message.priority
+        )
+        let origin = FlightOrigin(connection: sender.connection, number: message.number)
+        let (inbox, identifier) = (message.ticket.inbox, message.identifier)
         let (action, inFlightCount) = self.state.withLockedValue { state in
-            (state.take(key, from: origin, inbox, now: Self.now), state.inFlightCount)
+            let action = state.take(content, identifier: identifier, from: origin, inbox, now: self.clock.now())
+            return (action, state.inFlightCount)
         }
         let number: FlightNumber
         switch action {
-        case .settle(let verdict):
-            self.observer.ended(.swallowed)
-            return (verdict, false)
-        case .wait:
-            self.observer.ended(.swallowed)
+        case .forget(let flight, let key):
+            self.forget(key, flight, origin, sender)
             return (nil, false)
         case .send(let flight): number = flight
         }
-        let request = rules.request(
-            token: token,
-            payload: message.payload,
-            expiry: expiry,
-            priority: priority,
-            now: Self.date
+        guard content.payload.readableBytes <= self.configuration.payloadOctetCountMax else {
+            return (self.refuseLongPayload(number, origin, sender), false)
+        }
+        let request = sender.rules.request(
+            token: content.token,
+            payload: content.payload,
+            expiry: content.expiry,
+            priority: message.priority,
+            now: self.clock.date()
         )
-        let flight = Flight(rules: self.configuration.retries, now: Self.now)
+        let flight = Flight(rules: self.configuration.retries, now: self.clock.now())
         self.observer.inFlight(inFlightCount)
-        self.send(Airborne(number: number, origin: origin, flight: flight, request: request, list: list))
+        self.send(
+            Delivery(
+                number: number,
+                origin: origin,
+                flight: flight,
+                request: request,
+                list: sender.list,
+                cooldownKey: sender.cooldownKey
+            )
+        )
         let isFull = inFlightCount >= self.configuration.inFlightCountMax || !self.configuration.upstream.hasRoom
         return (nil, isFull)
     }
 
-    private func send(_ airborne: Airborne) {
-        self.configuration.upstream.send(airborne.request) { answer, latency in
-            if let latency { self.observer.answered(after: latency) }
-            self.receive(answer, airborne)
+    /// Takes a resend of what was delivered before; it counts as delivered when that is forgotten on the disk, so that
+    /// a restart does not take a later notification for a resend.
+    private func forget(_ key: ResendKey, _ flight: FlightNumber, _ origin: FlightOrigin, _ sender: Sender) {
+        self.logger.info(
+            "resend not delivered again",
+            metadata: [
+                LogKey.bridgeConnection: "\(origin.connection)", LogKey.message: "\(origin.number)",
+                LogKey.topic: "\(sender.list.topic)",
+            ]
+        )
+        self.resends.remove(key, of: self.configuration.name) {
+            self.settle(flight, origin, sender.cooldownKey, FlightEnding(.accepted, .resent))
         }
     }
 
-    private func receive(_ answer: UpstreamAnswer, _ before: Airborne) {
+    private func refuseLongPayload(_ number: FlightNumber, _ origin: FlightOrigin, _ sender: Sender) -> Verdict {
+        let ending = self.told(.rejected(ErrorResponse.Status.invalidPayloadSize.rawValue, .rejected))
+        self.logger.info(
+            "not delivered",
+            metadata: [
+                LogKey.bridgeConnection: "\(origin.connection)", LogKey.message: "\(origin.number)",
+                LogKey.topic: "\(sender.list.topic)", LogKey.cause: "\(ending.cause.rawValue)",
+                LogKey.reason: "the payload is longer than \(self.configuration.payloadOctetCountMax) bytes",
+            ]
+        )
+        self.observer.ended(ending.cause)
+        // The session learns of it by the verdict that is returned, not by another one.
+        _ = self.state.withLockedValue { state in
+            state.end(number, from: origin, ending, of: sender.cooldownKey, now: self.clock.now(), jitter: 0)
+        }
+        return ending.verdict
+    }
+
+    private func send(_ delivery: Delivery) {
+        self.configuration.upstream.send(delivery.request) { answer, latency in
+            if let latency { self.observer.answered(after: latency) }
+            self.receive(answer, delivery)
+        }
+    }
+
+    private func receive(_ answer: UpstreamAnswer, _ before: Delivery) {
         if answer.isAcceptance {
             // Nearly every answer: a copy that could be sent again, and random numbers, would cost more than the rest.
             self.end(before, .accepted, answer)
             return
         }
-        var airborne = before
-        let action = airborne.flight.receive(
+        var delivery = before
+        let action = delivery.flight.receive(
             answer,
-            to: &airborne.request,
-            now: Self.now,
-            date: Self.date,
-            jitter: .random(in: 0...1)
+            to: &delivery.request,
+            now: self.clock.now(),
+            date: self.clock.date(),
+            jitter: self.clock.jitter(),
+            rules: self.rules
         )
         switch action {
-        case .end(let ending): self.end(airborne, ending, answer)
-        case .sendAgain(let wait):
+        case .end(let ending): self.end(delivery, self.told(ending), answer)
+        case .sendAgain(let pause): self.wait(pause, delivery, answer)
+        }
+    }
+
+    private func wait(_ pause: Duration, _ delivery: Delivery, _ answer: UpstreamAnswer) {
+        let (action, after) = self.state.withLockedValue { state in
+            let action = state.wait(delivery.number, from: delivery.origin, mayBeTaken: delivery.flight.isUnknown)
+            return (action, Self.after(&state))
+        }
+        switch action {
+        case .abandon(let ending):
+            self.logger.debug("left to its resend", metadata: self.metadata(delivery, answer))
+            self.carryOut(ending, .serviceFault, after)
+        case .retry:
             self.observer.sentAgain()
-            self.logger.debug("sent again", metadata: self.metadata(airborne, answer))
+            self.logger.debug("sent again", metadata: self.metadata(delivery, answer))
+            var next = delivery
             // The payload may lie in the memory of a whole read, which should not be kept for long.
-            airborne.request.payload = ByteBuffer(bytes: airborne.request.payload.readableBytesView)
-            let next = airborne
-            self.group.any().scheduleTask(in: TimeAmount(wait)) { self.sendAgain(next, answer) }
+            next.request.payload = ByteBuffer(bytes: next.request.payload.readableBytesView)
+            self.group.any().scheduleTask(in: TimeAmount(pause)) { [next] in
+                guard self.state.withLockedValue({ $0.resume(next.number, from: next.origin) }) else { return }
+                self.send(next)
+            }
         }
     }
 
-    private func sendAgain(_ airborne: Airborne, _ answer: UpstreamAnswer) {
-        // What the service may have already cannot be taken back, and is tried on.
-        if !airborne.flight.isUnknown, self.state.withLockedValue({ $0.isAbandoned(airborne.number) }) {
-            self.end(airborne, FlightEnding(.serviceFault, .budgetSpent), answer)
-        } else {
-            self.send(airborne)
+    /// What is told of an ending: of a rejection nothing, where the provider never listens.
+    private func told(_ ending: FlightEnding) -> FlightEnding {
+        let ending = self.rules.ending(ending)
+        guard self.configuration.rejections == .ignore else { return ending }
+        switch ending.cause {
+        case .rejected, .gatewayFault: return FlightEnding(.ignored, .ignored, ignored: ending.verdict)
+        case .accepted, .dead, .throttled, .unknown, .misconfigured, .credentialFault, .budgetSpent, .ignored, .resent:
+            return ending
         }
     }
 
-    private func end(_ airborne: Airborne, _ ending: FlightEnding, _ answer: UpstreamAnswer) {
+    private func end(_ delivery: Delivery, _ ending: FlightEnding, _ answer: UpstreamAnswer) {
         switch ending.cause {
         case .accepted:
             // The metadata is made only where that level is on.
-            self.logger.debug("delivered", metadata: self.metadata(airborne, answer))
-            self.recorder.forget(airborne.request.token, in: airborne.list)
-            self.settle(airborne, ending)
+            self.logger.debug("delivered", metadata: self.metadata(delivery, answer))
+            self.recorder.forget(delivery.request.token, in: delivery.list)
+            self.settle(delivery, ending)
         case .dead:
-            self.logger.debug("token dead", metadata: self.metadata(airborne, answer))
-            let tuple = FeedbackTuple(failedAt: ending.deadSince ?? Self.date, token: airborne.request.token)
-            self.recorder.record(tuple, in: airborne.list) { self.settle(airborne, ending) }
-        case .misconfigured, .credentialFault, .gatewayFault, .budgetSpent:
-            self.logger.error("not delivered", metadata: self.metadata(airborne, answer, ending))
-            self.settle(airborne, ending)
-        case .rejected, .throttled, .unknown:
-            self.logger.info("not delivered", metadata: self.metadata(airborne, answer, ending))
-            self.settle(airborne, ending)
-        case .swallowed: self.settle(airborne, ending)
+            self.logger.debug("token dead", metadata: self.metadata(delivery, answer))
+            let tuple = FeedbackTuple(failedAt: ending.deadSince ?? self.clock.date(), token: delivery.request.token)
+            self.recorder.record(tuple, in: delivery.list) { self.settle(delivery, ending) }
+        case .misconfigured, .credentialFault, .gatewayFault, .budgetSpent, .throttled, .unknown:
+            self.logger.error("not delivered", metadata: self.metadata(delivery, answer, ending))
+            self.settle(delivery, ending)
+        case .ignored:
+            self.logger.info("not delivered, and its provider not told", metadata: self.metadata(delivery, answer))
+            self.listRejected(delivery, ending)
+        case .rejected:
+            self.logger.info("not delivered", metadata: self.metadata(delivery, answer, ending))
+            self.settle(delivery, ending)
+        case .resent: self.settle(delivery, ending)
         }
     }
 
-    private func settle(_ airborne: Airborne, _ ending: FlightEnding) {
+    private func listRejected(_ delivery: Delivery, _ ending: FlightEnding) {
+        guard self.configuration.listsRejectedTokens, ending.ignored == .rejected(.invalidToken) else {
+            self.settle(delivery, ending)
+            return
+        }
+        let tuple = FeedbackTuple(failedAt: self.clock.date(), token: delivery.request.token)
+        self.recorder.record(tuple, in: delivery.list) { self.settle(delivery, ending) }
+    }
+
+    private func settle(_ delivery: Delivery, _ ending: FlightEnding) {
+        self.settle(delivery.number, delivery.origin, delivery.cooldownKey, ending)
+    }
+
+    private func settle(
+        _ number: FlightNumber,
+        _ origin: FlightOrigin,
+        _ key: ProviderCooldown.Key,
+        _ ending: FlightEnding
+    ) {
         self.observer.ended(ending.cause)
         // Each random number costs a system call.
-        let jitter = ending.verdict == .accepted ? 0 : Double.random(in: 0...1)
-        let (target, inFlightCount, waiters) = self.state.withLockedValue { state in
-            let target = state.end(airborne.number, from: airborne.origin, ending, now: Self.now, jitter: jitter)
-            return (target, state.inFlightCount, state.takeIdleWaiters())
+        let jitter = ending.verdict == .accepted ? 0 : self.clock.jitter()
+        let (action, after) = self.state.withLockedValue { state in
+            let action = state.end(number, from: origin, ending, of: key, now: self.clock.now(), jitter: jitter)
+            return (action, Self.after(&state))
         }
-        self.observer.inFlight(inFlightCount)
-        if let target { target.inbox.put(target.number, ending.verdict) }
-        for waiter in waiters { waiter() }
+        self.carryOut(action, ending.verdict, after)
+    }
+
+    /// What else there is to do when a notification is under way no more.
+    private typealias After = (inFlightCount: Int, waiters: [@Sendable () -> Void])
+
+    private static func after(_ state: inout BridgeState) -> After { (state.inFlightCount, state.takeIdleWaiters()) }
+
+    private func carryOut(_ action: BridgeState.OnEnding, _ verdict: Verdict, _ after: After) {
+        self.observer.inFlight(after.inFlightCount)
+        switch action {
+        case .settle(let inbox, let number): inbox.put(number, verdict)
+        case .drop: break
+        case .finish(let end, let body): if let body { self.remember(end, then: body) }
+        }
+        for waiter in after.waiters { waiter() }
+    }
+
+    // MARK: The end of a connection
+
+    /// Brings a connection to its end, whose provider is to be told which message was not taken.
+    ///
+    /// - Parameters:
+    ///   - connection: which one.
+    ///   - ending: what the protocol asks for.
+    ///   - response: what the provider is to be told.
+    ///   - body: is called once, from any thread, also at once, unless the connection closes before: `true` when the
+    ///     provider may be told, since all that it will send again was either not taken, or is remembered on the disk.
+    func end(
+        _ connection: UInt64,
+        _ ending: GatewayEnding,
+        _ response: ErrorResponse,
+        then body: @escaping BridgeState.EndCompletion
+    ) {
+        let (action, after) = self.state.withLockedValue { state in
+            let action = state.end(connection, at: ending.number, told: response.identifier, then: body)
+            return (action, Self.after(&state))
+        }
+        if action.abandonedCount > 0 {
+            self.logger.info(
+                "notifications left to their resend",
+                metadata: [LogKey.bridgeConnection: "\(connection)", LogKey.count: "\(action.abandonedCount)"]
+            )
+        }
+        if let end = action.finish { self.remember(end, then: body) }
+        for waiter in after.waiters { waiter() }
+    }
+
+    private func remember(_ end: InFlightTracker.ConnectionEnd, then body: @escaping BridgeState.EndCompletion) {
+        let keys = self.rules.remembered(end.delivered)
+        guard !keys.isEmpty else { return body(true) }
+        let isRemembered = self.state.withLockedValue { $0.remember(keys, now: self.clock.now()) }
+        guard isRemembered else {
+            self.observer.closedInDoubt()
+            self.logger.error(
+                "connection closed without an error response: there is no room to remember what was delivered",
+                metadata: [
+                    LogKey.bridgeConnection: "\(end.connection)", LogKey.count: "\(keys.count)",
+                    LogKey.reason: "limits.remembered is \(self.configuration.rememberedCountMax)",
+                ]
+            )
+            return body(false)
+        }
+        let (name, duration) = (self.configuration.name, self.configuration.rememberedDuration)
+        guard self.rules.waitsForStore else {
+            self.resends.insert(keys, of: name, for: duration) {}
+            return body(true)
+        }
+        self.resends.insert(keys, of: name, for: duration) { body(true) }
     }
 
     /// Calls as soon as nothing is under way, which may be at once, and from any thread.
@@ -180,13 +330,13 @@ final class Bridge: Sendable {
     }
 
     private func metadata(
-        _ airborne: Airborne,
+        _ delivery: Delivery,
         _ answer: UpstreamAnswer,
         _ ending: FlightEnding? = nil
     ) -> Logger.Metadata {
         var metadata: Logger.Metadata = [
-            LogKey.bridgeConnection: "\(airborne.origin.connection)", LogKey.message: "\(airborne.origin.number)",
-            LogKey.topic: "\(airborne.list.topic)", LogKey.request: "\(airborne.request.identifier)",
+            LogKey.bridgeConnection: "\(delivery.origin.connection)", LogKey.message: "\(delivery.origin.number)",
+            LogKey.topic: "\(delivery.list.topic)", LogKey.request: "\(delivery.request.identifier)",
         ]
         switch answer {
         case .answered(let status, let reason, _):

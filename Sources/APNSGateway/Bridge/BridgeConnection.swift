@@ -9,58 +9,69 @@ import NIOConcurrencyHelpers
 final class BridgeConnection: DeliveryConnection {
     private let bridge: Bridge
     private let backend: HTTP2Backend
-    private let number: UInt64
-    private let rules: RequestRules
-    private let list: FeedbackListName
+    private let sender: Bridge.Sender
     private let logger: Logger
     private(set) var isFull = false
 
-    init(_ bridge: Bridge, _ backend: HTTP2Backend, number: UInt64, topic: String, logger: Logger) {
+    init(_ bridge: Bridge, _ backend: HTTP2Backend, number: UInt64, key: ProviderCooldown.Key, logger: Logger) {
         self.bridge = bridge
         self.backend = backend
-        self.number = number
         var rules = bridge.configuration.requests
-        rules.topic = topic
-        self.rules = rules
-        self.list = FeedbackListName(topic: topic, environment: bridge.configuration.environment)
+        rules.topic = key.topic
+        self.sender = Bridge.Sender(
+            connection: number,
+            rules: rules,
+            list: FeedbackListName(topic: key.topic, environment: bridge.configuration.environment),
+            cooldownKey: key
+        )
         self.logger = logger
     }
 
-    func deliver(_ message: borrowing InboundNotification) -> Verdict? {
-        guard message.payloadOctetCount <= self.bridge.configuration.payloadOctetCountMax else {
-            return .rejected(.invalidPayloadSize)
+    var providerName: String? { self.bridge.configuration.name }
+
+    var rejectionPolicy: RejectionPolicy { self.bridge.configuration.rejections }
+
+    var readingDelay: Duration? {
+        self.bridge.state.withLockedValue {
+            $0.cooldown.delay(of: self.sender.cooldownKey, now: self.bridge.clock.now())
         }
-        let (verdict, isFull) = self.bridge.deliver(
-            message,
-            connection: self.number,
-            rules: self.rules,
-            list: self.list
-        )
+    }
+
+    func deliver(_ message: borrowing InboundNotification) -> Verdict? {
+        let (verdict, isFull) = self.bridge.deliver(message, of: self.sender)
         self.isFull = isFull
         return verdict
     }
 
     func isAdmitted(_ provider: ProviderConnection) -> Bool {
-        let isAdmitted = self.backend.admits(provider, to: self.bridge.configuration.name, self.list)
+        let isAdmitted = self.backend.admits(provider, to: self.bridge.configuration.name, self.sender.list)
         if !isAdmitted { self.logger.notice("provider no longer let in as before") }
         return isAdmitted
     }
 
-    func manner(of ending: GatewayEnding) -> ClosingManner {
-        self.bridge.state.withLockedValue { $0.end(self.number, at: ending.number, now: Bridge.now) }
-        if let response = ending.response {
-            self.logger.info(
-                "provider told",
-                metadata: [
-                    LogKey.status: "\(response.status.rawValue)", LogKey.identifier: "\(response.identifier)",
-                    LogKey.message: "\(ending.number)",
-                ]
-            )
+    func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (ClosingManner) -> Void) {
+        guard let response = ending.response else {
+            // Who is told nothing sends nothing again.
+            self.bridge.state.withLockedValue { $0.close(self.sender.connection) }
+            if let status = ending.status {
+                self.logger.info("connection closed without an error response", metadata: Self.metadata(ending, status))
+            }
+            return carryOut(.orderly(nil))
         }
-        return .orderly(ending.response)
+        self.bridge.end(self.sender.connection, ending, response) { [logger] isRemembered in
+            guard isRemembered else { return carryOut(.orderly(nil)) }
+            var metadata = Self.metadata(ending, response.status)
+            metadata[LogKey.identifier] = "\(response.identifier)"
+            logger.info("error response sent", metadata: metadata)
+            carryOut(.orderly(response))
+        }
+    }
+
+    private static func metadata(_ ending: GatewayEnding, _ status: ErrorResponse.Status) -> Logger.Metadata {
+        [LogKey.status: "\(status.rawValue)", LogKey.message: "\(ending.number)"]
     }
 
     func closed() {
-        self.bridge.state.withLockedValue { $0.close(self.number) }
+        self.bridge.state.withLockedValue { $0.close(self.sender.connection) }
     }
 }

@@ -11,6 +11,7 @@ struct BridgeObserver: Sendable {
     private let flights: Gauge
     private let latency: Timer
     private let again: Counter
+    private let doubts: Counter
 
     init(provider: String) {
         let dimensions = [("provider", provider)]
@@ -26,6 +27,7 @@ struct BridgeObserver: Sendable {
         self.flights = Gauge(label: "push.bridge.inflight", dimensions: dimensions)
         self.latency = Timer(label: "push.bridge.upstream.duration", dimensions: dimensions)
         self.again = Counter(label: "push.bridge.sent.again", dimensions: dimensions)
+        self.doubts = Counter(label: "push.bridge.closed.in.doubt", dimensions: dimensions)
     }
 
     func ended(_ cause: FlightEnding.Cause) {
@@ -38,4 +40,8 @@ struct BridgeObserver: Sendable {
     func answered(after duration: Duration) { self.latency.recordNanoseconds(TimeAmount(duration).nanoseconds) }
 
     func sentAgain() { self.again.increment() }
+
+    /// A connection was closed without an error response, because what the provider would send again could not be
+    /// remembered.
+    func closedInDoubt() { self.doubts.increment() }
 }

@@ -17,7 +17,6 @@ struct Flight: Hashable, Sendable {
     private let rules: RetryRules
     private let startedAt: Duration
     private var failureCount = 0
-    private var throttledCount = 0
     private var isProviderTokenReplaced = false
     /// Whether a try of it may have been processed without an answer.
     private(set) var isUnknown = false
@@ -37,15 +36,17 @@ struct Flight: Hashable, Sendable {
     ///   - now: the time since any fixed point.
     ///   - date: the time in seconds since 1970 (UTC).
     ///   - jitter: a random number, 0 to 1.
+    ///   - rules: what answers mean.
     /// - Returns: what to do.
     mutating func receive(
         _ answer: UpstreamAnswer,
         to request: inout PushRequest,
         now: Duration,
         date: UInt32,
-        jitter: Double
+        jitter: Double,
+        rules: BridgeRules = .exact
     ) -> OnAnswer {
-        switch AnswerMeaning(answer, topic: request.topic, now: date) {
+        switch rules.meaning(AnswerMeaning(answer, topic: request.topic, now: date)) {
         case .accepted: return .end(.accepted)
         case .dead(let time): return .end(FlightEnding(.dead, .dead, deadSince: time))
         case .rejected(let status): return .end(.rejected(status, .rejected))
@@ -53,7 +54,7 @@ struct Flight: Hashable, Sendable {
         case .gatewayFault: return .end(.rejected(1, .gatewayFault))
         case .credentialFault: return .end(FlightEnding(.notPermitted, .credentialFault))
         case .passing(let passing):
-            return self.receive(passing, to: &request, now: now, date: date, jitter: jitter)
+            return self.receive(passing, to: &request, now: now, jitter: jitter)
         }
     }
 
@@ -61,7 +62,6 @@ struct Flight: Hashable, Sendable {
         _ passing: AnswerMeaning.Passing,
         to request: inout PushRequest,
         now: Duration,
-        date: UInt32,
         jitter: Double
     ) -> OnAnswer {
         switch passing {
@@ -78,16 +78,18 @@ struct Flight: Hashable, Sendable {
             self.isProviderTokenReplaced = true
             return .sendAgain(after: .zero)
         case .throttled:
-            self.throttledCount += 1
-            let isTriedEnough = request.expiration == 0 && self.throttledCount > 1
-            guard !isTriedEnough, let wait = self.wait(now: now, jitter: jitter),
-                !self.isExpired(request, at: date, after: wait)
-            else { return .end(FlightEnding(.accepted, .throttled)) }
+            // The service did not take it, so the provider must not believe that it did. Its expiry changes nothing: told
+            // as not taken it would come again at once, and the service itself drops what has expired.
+            guard let wait = self.wait(now: now, jitter: jitter) else {
+                return .end(FlightEnding(.serviceFault, .throttled))
+            }
             return .sendAgain(after: wait)
         case .unknown:
             self.isUnknown = true
             if self.rules.givesUpUnknownUnkept, request.expiration == 0 {
-                return .end(FlightEnding(.accepted, .unknown))
+                // The protocol has no word for what nobody knows. Of those it has, "not taken" leaves it to the
+                // provider whether to risk a second delivery, where "taken" would hide a loss.
+                return .end(FlightEnding(.serviceFault, .unknown))
             }
             return self.sendAgain(now: now, jitter: jitter)
         case .unprocessed, .connection:
@@ -112,11 +114,6 @@ struct Flight: Hashable, Sendable {
         let wait = self.rules.wait(failures: self.failureCount, jitter: jitter)
         return now + wait <= self.startedAt + self.rules.budget ? wait : nil
     }
-
-    private func isExpired(_ request: PushRequest, at date: UInt32, after wait: Duration) -> Bool {
-        guard let expiration = request.expiration, expiration > 0 else { return false }
-        return UInt64(expiration) < UInt64(date) + UInt64(max(0, wait.components.seconds))
-    }
 }
 
 /// How the tries for one notification ended.
@@ -124,16 +121,18 @@ struct FlightEnding: Hashable, Sendable {
     /// Why it ended so, in the words of logs and metrics.
     enum Cause: String, CaseIterable, Sendable {
         case accepted, dead, rejected
-        /// Taken from the provider, but not delivered, because too much went to its token.
+        /// Not delivered until the budget was spent or the notification expired, because too much went to its token.
         case throttled
-        /// Taken from the provider, and whether it was delivered is not known.
+        /// Given up while it is not known whether the service took it.
         case unknown
         case misconfigured
         case gatewayFault = "gateway-fault"
         case credentialFault = "credential-fault"
         case budgetSpent = "budget-spent"
-        /// Not sent again, because it was delivered before the provider was told to send it again.
-        case swallowed
+        /// Rejected, which the provider is not told, as its configuration has it.
+        case ignored
+        /// Not delivered again, because it was delivered before the provider was told to send it again.
+        case resent
     }
 
     /// What the front does about it.
@@ -141,11 +140,14 @@ struct FlightEnding: Hashable, Sendable {
     var cause: Cause
     /// Since when the app is gone from the device, in seconds since 1970 (UTC).
     var deadSince: UInt32?
+    /// What the front would have done about it, where its provider is not told.
+    var ignored: Verdict?
 
-    init(_ verdict: Verdict, _ cause: Cause, deadSince: UInt32? = nil) {
+    init(_ verdict: Verdict, _ cause: Cause, deadSince: UInt32? = nil, ignored: Verdict? = nil) {
         self.verdict = verdict
         self.cause = cause
         self.deadSince = deadSince
+        self.ignored = ignored
     }
 
     static let accepted = FlightEnding(.accepted, .accepted)

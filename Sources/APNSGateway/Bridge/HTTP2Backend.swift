@@ -9,8 +9,8 @@ public import NIOPosix
 /// Delivers what a binary front takes over the HTTP/2 provider API.
 ///
 /// Each provider is let in by its own ``AdmissionRule``; nobody else is. Several notifications of a connection are
-/// under way at a time; what was delivered behind one that is rejected is remembered, and swallowed when the provider
-/// sends it again.
+/// under way at a time; what was delivered behind one that is rejected is remembered in a ``ResendStore``, and not
+/// delivered again when the provider sends it again.
 public final class HTTP2Backend: DeliveryBackend {
     private struct Providers: Sendable {
         var bridges: [Bridge] = []
@@ -21,6 +21,9 @@ public final class HTTP2Backend: DeliveryBackend {
     }
 
     private let recorder: any FeedbackRecorder
+    private let resends: any ResendStore
+    private let clock: BridgeClock
+    private let rules: BridgeRules
     private let group: any EventLoopGroup
     private let logger: Logger
     private let refusals: RefusalLog
@@ -31,15 +34,40 @@ public final class HTTP2Backend: DeliveryBackend {
     /// - Parameters:
     ///   - configurations: the providers; the first whose rule lets a certificate in gets it.
     ///   - recorder: keeps what is learned of dead tokens.
+    ///   - resends: keeps what was delivered although its provider was told to send it again; by default it is
+    ///     forgotten when the process ends.
     ///   - eventLoopGroup: by default NIO's own.
     ///   - logger: is told of refusals and of what was not delivered.
-    public init(
+    public convenience init(
         _ configurations: [BridgeConfiguration],
         recorder: any FeedbackRecorder,
+        resends: any ResendStore = VolatileResendStore(),
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
         logger: Logger = .current
     ) {
+        self.init(
+            configurations,
+            recorder: recorder,
+            resends: resends,
+            clock: .system,
+            eventLoopGroup: eventLoopGroup,
+            logger: logger
+        )
+    }
+
+    init(
+        _ configurations: [BridgeConfiguration],
+        recorder: any FeedbackRecorder,
+        resends: any ResendStore,
+        clock: BridgeClock,
+        rules: BridgeRules = .exact,
+        eventLoopGroup: any EventLoopGroup,
+        logger: Logger
+    ) {
         self.recorder = recorder
+        self.resends = resends
+        self.clock = clock
+        self.rules = rules
         self.group = eventLoopGroup
         self.logger = logger
         self.refusals = RefusalLog(logger)
@@ -58,18 +86,34 @@ public final class HTTP2Backend: DeliveryBackend {
             let names = Set(configurations.map(\.name))
             providers.retired.removeAll { !$0.state.withLockedValue(\.isBusy) }
             providers.retired = providers.all.filter { !names.contains($0.configuration.name) }
-            for bridge in providers.retired { bridge.state.withLockedValue { $0.isLeaving = true } }
             providers.bridges = configurations.map { configuration in
-                states[configuration.name]?.withLockedValue { $0.take(configuration) }
+                let state = states[configuration.name]
+                state?.withLockedValue { $0.take(configuration) }
                 return Bridge(
                     configuration,
-                    state: states[configuration.name],
+                    state: state ?? self.makeState(configuration),
                     recorder: self.recorder,
+                    resends: self.resends,
                     group: self.group,
+                    clock: self.clock,
                     logger: self.logger
                 )
             }
         }
+    }
+
+    /// The state of a provider that is new to this process, which may have had another one before.
+    private func makeState(_ configuration: BridgeConfiguration) -> NIOLockedValueBox<BridgeState> {
+        var state = BridgeState(configuration, rules: self.rules)
+        let keys = self.resends.keys(of: configuration.name)
+        if !keys.isEmpty {
+            _ = state.remember(keys.suffix(configuration.rememberedCountMax), now: self.clock.now())
+            self.logger.info(
+                "resends expected",
+                metadata: [LogKey.provider: "\(configuration.name)", LogKey.count: "\(state.deduplicator.count)"]
+            )
+        }
+        return NIOLockedValueBox(state)
     }
 
     /// How many notifications of each provider are under way, those included that are configured no more.
@@ -78,11 +122,6 @@ public final class HTTP2Backend: DeliveryBackend {
         return Dictionary(
             bridges.map { ($0.configuration.name, $0.state.withLockedValue(\.inFlightCount)) }
         ) { first, _ in first }
-    }
-
-    /// Takes it that no provider comes back to this backend: what one was told of as not taken is not tried again.
-    public func end() {
-        for bridge in self.providers.withLockedValue(\.all) { bridge.state.withLockedValue { $0.isLeaving = true } }
     }
 
     /// Calls as soon as nothing is under way, those that wait for another try included.
@@ -120,7 +159,7 @@ public final class HTTP2Backend: DeliveryBackend {
         let bridges = self.providers.withLockedValue(\.bridges)
         var reasons: [String] = []
         for bridge in bridges {
-            switch bridge.configuration.admission.judge(provider, now: Int64(Bridge.date)) {
+            switch bridge.configuration.admission.judge(provider, now: Int64(self.clock.date())) {
             case .admitted(let topic): return (bridge, topic)
             case .refused(let reason?): reasons.append("\(bridge.configuration.name): \(reason)")
             case .refused(nil): break
@@ -137,7 +176,8 @@ public final class HTTP2Backend: DeliveryBackend {
         return nil
     }
 
-    /// Lets a provider in that is configured, unless a fault keeps it out for a while.
+    /// Lets a provider in that is configured; where a fault of before is to be waited out, nothing is read from it for
+    /// a while.
     ///
     /// - Parameter provider: who it is.
     /// - Returns: what to do.
@@ -146,16 +186,6 @@ public final class HTTP2Backend: DeliveryBackend {
         var logger = self.logger
         logger[metadataKey: LogKey.provider] = "\(bridge.configuration.name)"
         logger[metadataKey: LogKey.connection] = "\(provider.number)"
-        if let duration = bridge.state.withLockedValue({ $0.gate.closedFor(now: Bridge.now) }) {
-            self.refusals.log(
-                "provider kept out",
-                [
-                    LogKey.provider: "\(bridge.configuration.name)", LogKey.remoteAddress: "\(provider.remoteAddress)",
-                    LogKey.duration: "\(duration)",
-                ]
-            )
-            return .refused(.orderly(nil))
-        }
         let number = self.providers.withLockedValue { providers in
             providers.lastConnection += 1
             return providers.lastConnection
@@ -167,6 +197,17 @@ public final class HTTP2Backend: DeliveryBackend {
                 LogKey.topic: "\(topic)",
             ]
         )
-        return .admitted(BridgeConnection(bridge, self, number: number, topic: topic, logger: logger))
+        let key = ProviderCooldown.Key(fingerprint: provider.identity.fingerprint, topic: topic)
+        let connection = BridgeConnection(bridge, self, number: number, key: key, logger: logger)
+        if let delay = connection.readingDelay {
+            self.refusals.log(
+                "provider has to wait",
+                [
+                    LogKey.provider: "\(bridge.configuration.name)", LogKey.remoteAddress: "\(provider.remoteAddress)",
+                    LogKey.duration: "\(delay)",
+                ]
+            )
+        }
+        return .admitted(connection)
     }
 }

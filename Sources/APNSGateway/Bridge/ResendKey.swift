@@ -1,28 +1,90 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
+import COpenSSL
+import NIOCore
 
-/// By what a notification is known again when the provider sends it once more.
+/// What tells one notification from another, whatever identifier it has.
 ///
 /// The identifier is no part of it: providers that number the messages of each connection from 1 give another one to
 /// a resend. Notifications that are alike in all of this are alike to the device, so it does not matter which of them
-/// is swallowed, only how many.
-struct ResendKey: Hashable, Sendable {
-    private let token: DeviceToken
-    private let payloadOctetCount: Int
-    /// Seeded by chance for each run of the process, so that nobody can make two payloads that share it.
-    private let payloadDigest: Int
-    private let expiry: UInt32?
-    private let priority: UInt8
+/// a resend is taken for, only how many.
+struct ResendContent: Sendable {
+    let token: DeviceToken
+    private(set) var payload: ByteBuffer
+    let expiry: UInt32?
+    let priority: UInt8
 
-    init(token: DeviceToken, payload: UnsafeRawBufferPointer, expiry: UInt32?, priority: UInt8?) {
-        var hasher = Hasher()
-        hasher.combine(bytes: payload)
+    init(token: DeviceToken, payload: ByteBuffer, expiry: UInt32?, priority: UInt8?) {
         self.token = token
-        self.payloadOctetCount = payload.count
-        self.payloadDigest = hasher.finalize()
+        self.payload = payload
         self.expiry = expiry
         self.priority = priority ?? 10
+    }
+
+    /// Keeps the payload in memory of its own, as it may lie in that of a whole read, which is much larger.
+    mutating func compact() { self.payload = ByteBuffer(bytes: self.payload.readableBytesView) }
+
+    /// The key under which the content is remembered.
+    var key: ResendKey {
+        var bytes = ByteBuffer()
+        bytes.writeInteger(UInt8(self.token.octetCount))
+        self.token.withUnsafeBytes { _ = bytes.writeBytes($0) }
+        bytes.writeInteger(self.priority)
+        bytes.writeInteger(UInt8(self.expiry == nil ? 0 : 1))
+        bytes.writeInteger(self.expiry ?? 0)
+        bytes.writeImmutableBuffer(self.payload)
+        return ResendKey(digestOf: bytes.readableBytesView)
+    }
+}
+
+/// By what a notification that a provider sends again is recognized: the SHA-256 digest of its token, payload, expiry
+/// and priority.
+///
+/// It is the same in each run of the program, and says nothing of the token.
+public struct ResendKey: Hashable, Sendable {
+    /// The length of a key in bytes.
+    public static let byteCount = 32
+
+    private let words: [4 of UInt64]
+
+    /// Reads a key.
+    ///
+    /// - Parameter bytes: ``byteCount`` bytes.
+    /// - Returns: `nil` for another number of bytes.
+    public init?(bytes: some Collection<UInt8>) {
+        guard bytes.count == Self.byteCount else { return nil }
+        var words = [4 of UInt64](repeating: 0)
+        for (index, byte) in bytes.enumerated() { words[index / 8] = words[index / 8] << 8 | UInt64(byte) }
+        self.words = words
+    }
+
+    fileprivate init(digestOf bytes: ByteBufferView) {
+        var digest = [UInt8](repeating: 0, count: Self.byteCount)
+        let isMade = bytes.withUnsafeBytes { bytes in
+            EVP_Digest(bytes.baseAddress, bytes.count, &digest, nil, EVP_sha256(), nil) == 1
+        }
+        // OpenSSL fails here only where memory is out, and a key that nothing else has costs a resend at worst.
+        if !isMade { for index in digest.indices { digest[index] = .random(in: 0...255) } }
+        var words = [4 of UInt64](repeating: 0)
+        for (index, byte) in digest.enumerated() { words[index / 8] = words[index / 8] << 8 | UInt64(byte) }
+        self.words = words
+    }
+
+    /// The key in bytes.
+    public var bytes: [UInt8] {
+        self.words.indices.flatMap { index in
+            (0..<8).map { UInt8(truncatingIfNeeded: self.words[index] >> (56 - 8 * $0)) }
+        }
+    }
+
+    public static func == (left: ResendKey, right: ResendKey) -> Bool {
+        left.words.indices.allSatisfy { left.words[$0] == right.words[$0] }
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        // A part of a digest is as good as all of it.
+        hasher.combine(self.words[0])
     }
 }
 

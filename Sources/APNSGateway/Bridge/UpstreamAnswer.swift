@@ -20,7 +20,7 @@ public enum UpstreamAnswer: Hashable, Sendable {
 
     /// Whether the service took the notification.
     var isAcceptance: Bool {
-        guard case .answered(200..<300, _, _) = self else { return false }
+        guard case .answered(200, _, _) = self else { return false }
         return true
     }
 }
@@ -86,12 +86,17 @@ extension AnswerMeaning {
         case .answered(let status, let reason, let timestamp):
             let (reason, time) = (reason ?? "", Self.time(timestamp, now: now))
             self =
-                Self.byReason(reason, topic: topic, deadSince: time)
+                Self.byReason(reason, status: status, topic: topic, deadSince: time)
                 ?? Self.byStatus(status, hasReason: !reason.isEmpty, deadSince: time)
         }
     }
 
-    private static func byReason(_ reason: String, topic: String?, deadSince: UInt32) -> AnswerMeaning? {
+    private static func byReason(
+        _ reason: String,
+        status: Int,
+        topic: String?,
+        deadSince: UInt32
+    ) -> AnswerMeaning? {
         switch reason {
         case "BadDeviceToken", "DeviceTokenNotForTopic": .rejected(8)
         case "MissingDeviceToken": .rejected(2)
@@ -109,7 +114,8 @@ extension AnswerMeaning {
         case "InvalidProviderToken", "MissingProviderToken", "BadCertificate", "BadCertificateEnvironment",
             "Forbidden", "BadEnvironmentKeyIdInToken", "BadEnvironmentKeyInToken":
             .credentialFault
-        case "Unregistered", "ExpiredToken": .dead(since: deadSince)
+        // With any other status it is no proof that the token is dead.
+        case "Unregistered" where status == 410, "ExpiredToken" where status == 410: .dead(since: deadSince)
         case "TooManyRequests": .passing(.throttled)
         case "TooManyProviderTokenUpdates": .passing(.providerTokenRate)
         case "InternalServerError", "ServiceUnavailable": .passing(.trouble)

@@ -2,6 +2,7 @@
 
 import APNSGateway
 import APNSHTTP2
+import APNSSession
 import OpenSSLTLS
 
 extension GatewayFile {
@@ -128,7 +129,8 @@ extension GatewayFile.Limits {
     init(_ node: ConfigurationNode) throws(ConfigurationFault) {
         self.init()
         let fields = try node.fields([
-            "connections", "unprovedPerAddress", "handshake", "idle", "inFlightPerConnection", "verdict", "shutdown",
+            "connections", "unprovedPerAddress", "handshake", "idle", "inFlightPerConnection", "verdict", "drain",
+            "drainIdle", "shutdown",
         ])
         let times = Duration.milliseconds(1)...Duration.seconds(7 * 86_400)
         if let count = fields["connections"] { self.connections = try count.number(1...1_000_000) }
@@ -143,6 +145,8 @@ extension GatewayFile.Limits {
         if let time = fields["idle"] { self.idle = try time.duration(times) }
         if let count = fields["inFlightPerConnection"] { self.inFlightPerConnection = try count.number(1...100_000) }
         if let time = fields["verdict"] { self.verdict = try time.duration(times) }
+        if let time = fields["drain"] { self.drain = try time.duration(times) }
+        if let time = fields["drainIdle"] { self.drainIdle = try time.duration(times) }
         if let time = fields["shutdown"] { self.shutdown = try time.duration(times) }
     }
 }
@@ -187,7 +191,8 @@ extension GatewayFile.Service {
 
 extension GatewayFile.Provider {
     private static let keys = [
-        "name", "clients", "topic", "environment", "upstream", "payloadLimit", "limits", "retry", "overrides",
+        "name", "clients", "topic", "environment", "upstream", "payloadLimit", "rejections", "rejectedToFeedback",
+        "limits", "retry", "overrides",
     ]
 
     init(_ node: ConfigurationNode) throws(ConfigurationFault) {
@@ -206,6 +211,13 @@ extension GatewayFile.Provider {
         try self.readClients(clients)
         self.topic = try fields["topic"]?.text
         if let limit = fields["payloadLimit"] { self.payloadLimit = try limit.number(Self.payloadLimits) }
+        if let rejections = fields["rejections"] { self.rejections = try rejections.word(RejectionPolicy.self) }
+        if let word = fields["rejectedToFeedback"] {
+            self.rejectedToFeedback = try word.isTrue
+            guard !self.rejectedToFeedback || self.rejections == .ignore else {
+                throw word.fault("this needs rejections: ignore, since otherwise the provider is told by itself")
+            }
+        }
         if let limits = fields["limits"] { try self.readLimits(limits) }
         if let retry = fields["retry"] { try self.readRetry(retry) }
         if let overrides = fields["overrides"] { try self.readOverrides(overrides) }

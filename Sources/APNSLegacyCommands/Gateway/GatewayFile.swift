@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSGateway
+import APNSSession
 import APNSWire
 import OpenSSLTLS
 
@@ -32,6 +33,10 @@ struct GatewayFile: Hashable, Sendable {
         var idle = Duration.seconds(86_400)
         var inFlightPerConnection = 1000
         var verdict = Duration.seconds(300)
+        /// How long is read on behind an error response.
+        var drain = Duration.seconds(2)
+        /// How long nothing may arrive behind an error response.
+        var drainIdle = Duration.milliseconds(500)
         var shutdown = Duration.seconds(30)
     }
 
@@ -72,6 +77,8 @@ struct GatewayFile: Hashable, Sendable {
         var environment: Environment
         var service: Service
         var payloadLimit = 2048
+        var rejections = RejectionPolicy.report
+        var rejectedToFeedback = false
         var inFlight = BridgeConfiguration.inFlightCountMaxDefault
         var rememberedCount = 100_000
         var rememberedDuration = Duration.seconds(120)

@@ -149,6 +149,8 @@ extension GatewayParts.Provider {
         )
         bridge.requests = self.file.requests
         bridge.retries = self.file.retries
+        bridge.rejections = self.file.rejections
+        bridge.listsRejectedTokens = self.file.rejectedToFeedback
         bridge.payloadOctetCountMax = self.file.payloadLimit
         bridge.inFlightCountMax = self.file.inFlight
         bridge.rememberedCountMax = self.file.rememberedCount

@@ -32,6 +32,7 @@ final class GatewayRun: Sendable {
     private let metrics: GatewayMetrics
     private let logger: Logger
     private let store: SQLiteFeedbackStore
+    private let resends: SQLiteResendStore
     private let backend: HTTP2Backend
     private let front: BinaryFront
     private let feedbackFront: FeedbackFront
@@ -53,7 +54,8 @@ final class GatewayRun: Sendable {
         let clients = try parts.makeClients(self.books, logger: logger)
         self.upstreams = NIOLockedValueBox(Upstreams(parts: parts, clients: clients))
         self.store = try SQLiteFeedbackStore(path: parts.file.feedback, logger: logger)
-        self.backend = HTTP2Backend([], recorder: self.store, logger: logger)
+        self.resends = try SQLiteResendStore(path: parts.file.feedback, logger: logger)
+        self.backend = HTTP2Backend([], recorder: self.store, resends: self.resends, logger: logger)
         self.front = BinaryFront(configuration: Self.front(parts), backend: self.backend, logger: logger)
         self.feedbackFront = FeedbackFront(
             configuration: Self.feedbackFront(parts),
@@ -77,6 +79,8 @@ final class GatewayRun: Sendable {
         front.verdictTimeout = limits.verdict
         front.handshakeTimeout = limits.handshake
         front.idleTimeout = limits.idle
+        front.drainDuration = limits.drain
+        front.drainIdleDuration = limits.drainIdle
         front.shutdownDuration = limits.shutdown
         // Each provider's own limit holds behind the front, and may be raised while that runs.
         let payloadOctetCountMax = GatewayFile.Provider.payloadLimits.upperBound
@@ -145,6 +149,7 @@ final class GatewayRun: Sendable {
         }
         let unsettled = self.backend.inFlightCounts.values.reduce(0, +)
         await self.store.flush()
+        await self.resends.flush()
         await admin?.close()
         if let failure { throw failure }
         self.logger.notice("gateway ended", metadata: ["push.notifications.unsettled": "\(unsettled)"])
@@ -227,7 +232,6 @@ final class GatewayRun: Sendable {
     private func end(_ source: AsyncStream<Event>.Continuation, _ group: inout TaskGroup<Void>) {
         self.logger.notice("gateway ending")
         self.upstreams.withLockedValue { $0.isEnding = true }
-        self.backend.end()
         self.feedbackFront.stop()
         self.front.stop()
         let duration = self.limits.shutdown + Self.endingMargin

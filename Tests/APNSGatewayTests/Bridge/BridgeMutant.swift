@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSSession
+import APNSWire
+import NIOCore
 import Testing
+
+@testable import APNSGateway
 
 /// A rule of the bridge that looks right and is wrong, in place of the one that is.
 enum BridgeMutant: String, CaseIterable, CustomTestStringConvertible, Sendable {
@@ -10,12 +15,54 @@ enum BridgeMutant: String, CaseIterable, CustomTestStringConvertible, Sendable {
     case keyHasIdentifier = "a resend has the identifier that it had before"
     case keyHasNoPayload = "a token alone tells notifications apart"
     case cutBehindNext = "the one right behind the rejection needs no remembering"
-    case flyingCountsAsDelivered = "what is on its way when it is sent again will arrive"
-    case failedCountsAsDelivered = "what is on its way behind a rejection will arrive"
-    case verdictGoesToOldConnection = "a verdict goes where the notification came from at first"
+    case tellsBeforeAnswers = "the provider may be told while the service still answers"
+    case tellsBeforeDisk = "the provider may be told before the disk has what it will send again"
+    case failedCountsAsDelivered = "what failed behind a rejection need not come again"
     case deadIsRejected = "a dead device is an error"
     case spentIsAccepted = "what cannot be delivered in time was accepted"
+    case throttledIsAccepted = "what the service throttles was accepted"
     case troubleIsRejected = "trouble of the service is told as an invalid token"
 
     var testDescription: String { self.rawValue }
+
+    var rememberedDuration: Duration? { self == .remembersTooShortly ? .milliseconds(1) : nil }
+
+    var rules: BridgeRules {
+        var rules = BridgeRules.exact
+        switch self {
+        case .remembersNothing: rules.remembered = { _ in [] }
+        case .remembersTooFew: rules.remembered = { Array($0.prefix(1)) }
+        case .remembersTooShortly: break
+        case .keyHasIdentifier:
+            rules.key = { content, identifier in
+                ResendContent(
+                    token: content.token,
+                    payload: content.payload,
+                    expiry: identifier,
+                    priority: content.priority
+                ).key
+            }
+        case .keyHasNoPayload:
+            rules.key = { content, _ in
+                ResendContent(
+                    token: content.token,
+                    payload: ByteBuffer(),
+                    expiry: content.expiry,
+                    priority: content.priority
+                ).key
+            }
+        case .cutBehindNext: rules.cut = { $0 + 2 }
+        case .tellsBeforeAnswers: rules.waitsForSent = false
+        case .tellsBeforeDisk: rules.waitsForStore = false
+        case .failedCountsAsDelivered: rules.tracked = { _ in .delivered }
+        case .deadIsRejected:
+            rules.meaning = { if case .dead = $0 { .rejected(8) } else { $0 } }
+        case .spentIsAccepted:
+            rules.ending = { $0.cause == .budgetSpent || $0.cause == .credentialFault ? .accepted : $0 }
+        case .throttledIsAccepted: rules.ending = { $0.cause == .throttled ? .accepted : $0 }
+        case .troubleIsRejected:
+            rules.meaning = { if case .passing(.trouble) = $0 { .rejected(8) } else { $0 } }
+        }
+        return rules
+    }
 }

@@ -2,85 +2,62 @@
 
 import APNSHTTP2
 import APNSSession
+import APNSTestKit
 import APNSWire
+import Logging
+import NIOConcurrencyHelpers
 import NIOCore
+import NIOEmbedded
+import OpenSSLTLS
 import TestSupport
 
 @testable import APNSGateway
+@testable import APNSTransport
 
-/// A walk of a provider's machine, the gateway's machines and a model of the service together, in which chance decides
-/// what happens next.
-struct BridgeWalk {
-    /// One connection of the provider with all that is on its way on it.
-    final class Line {
-        struct Message {
-            /// The provider's number of the notification; `nil` for a probe.
-            var number: UInt64?
-            var identifier: UInt32
-        }
-
-        let number: ConnectionNumber
-        var session: GatewaySession
-        var messages: [Message] = []
-        var readCount = 0
-        var isReading = true
-        var isOver = false
-        var hasVanished = false
-        var isEndDue = false
-        var answer: ErrorResponse?
-        /// Verdicts on their way to the session.
-        var inbox: [(number: UInt64, verdict: Verdict)] = []
-        /// The provider's numbers of what was handed on, in order.
-        var handedOn: [UInt64] = []
-
-        init(_ number: ConnectionNumber, inFlightCountMax: Int) {
-            self.number = number
-            self.session = GatewaySession(inFlightCountMax: inFlightCountMax)
-        }
-    }
-
-    /// A notification on its way to the service.
-    struct Airborne {
-        var flight: Flight
-        var request: PushRequest
-        var origin: FlightOrigin
-        var content: Int
-        /// When the next try goes out; `nil` while one is out.
-        var dueAt: Duration?
-    }
-
-    let mutant: BridgeMutant?
-    var session: ProviderSession
-    var ledger: DeliveryLedger
-    var gate = IdentityGate()
-    var upstream: UpstreamModel
-    var random: SplitMix64
-    var now = Duration.zero
-    var connecting: [ConnectionNumber] = []
-    var lines: [ConnectionNumber: Line] = [:]
-    var airborne: [FlightNumber: Airborne] = [:]
-    var settlements: [Settlement] = []
-    /// Contents of which a notification was dropped on purpose, since its token is throttled.
-    var dropped: [Int: Int] = [:]
-    var swallowedCount: UInt64 { self.ledger.swallowedCount }
-    private(set) var ending: ProviderEnding?
-
-    /// How flights ended.
-    private(set) var causes: Set<FlightEnding.Cause> = []
+/// A walk of a provider's machine and of the gateway's own code, from its socket to its requests, beside a model of the
+/// service, in which chance decides what happens next; also when the gateway ends, dies, starts again and reloads.
+final class BridgeWalk {
+    private let loop = EmbeddedEventLoop()
+    private let mutant: BridgeMutant?
+    private let certificate: TLSCertificate
+    private let front: BinaryFrontConfiguration
+    private let recorder = MemoryRecorder()
+    private let disk = WalkDisk()
+    private var process: WalkProcess?
+    private var session: ProviderSession
+    private(set) var upstream: UpstreamModel
+    private var random: SplitMix64
+    private let jitter: NIOLockedValueBox<SplitMix64>
+    private var connecting: [ConnectionNumber] = []
+    private var connections: [ConnectionNumber: WalkConnection] = [:]
+    /// Those whose provider is gone, which may still deliver.
+    private var abandoned: [WalkConnection] = []
+    private var settlements: [Settlement] = []
+    private var ending: ProviderEnding?
+    /// When a gateway that was told to end is gone at the latest.
+    private var endsAt: Duration?
+    private var lastConnection: UInt64 = 0
 
     private let token: DeviceToken
     private let notificationCount: UInt64
     /// How many different contents there are; the service and the gateway cannot tell notifications of one apart.
     private let contentCount: Int
-    private let inFlightCountMax: Int
     private var cutBudget: Int
+    private var restartBudget: Int
 
-    private static let roundCountMax = 200_000
+    /// How often the gateway was told to end, was killed, and was told to reload.
+    private(set) var (terminationCount, killCount, reloadCount) = (0, 0, 0)
+    /// How many resends were known again.
+    private(set) var resendCount = 0
+
+    private static let roundCountMax = 400_000
 
     init(seed: UInt64, mutant: BridgeMutant? = nil) throws {
         self.mutant = mutant
+        self.certificate = try FrontFixture.provider.get().identity.certificate
         self.token = try DeviceToken(octets: [1, 2, 3])
         self.random = SplitMix64(seed: seed)
+        self.jitter = NIOLockedValueBox(SplitMix64(seed: seed ^ 0x5555))
         var limits = ProviderLimits()
         limits.policy = self.random.chance(50) ? .atLeastOnce : .atMostOnce
         limits.windowCount = UInt64(1 + self.random.below(self.random.chance(30) ? 5 : 60))
@@ -92,27 +69,61 @@ struct BridgeWalk {
         self.session = ProviderSession(limits: limits)
         self.notificationCount = UInt64(1 + self.random.below(self.random.chance(80) ? 30 : 120))
         self.contentCount = self.random.chance(70) ? Int(self.notificationCount) : 1 + self.random.below(8)
-        self.inFlightCountMax = [1, 2, 5, 20, 1000][self.random.below(5)]
         self.cutBudget = self.random.chance(70) ? 0 : self.random.below(4)
+        self.restartBudget = self.random.chance(40) ? 0 : 1 + self.random.below(4)
         var faults = UpstreamModel.Faults()
         faults.badPercent = self.random.chance(20) ? 0 : self.random.below(40)
         faults.deadPercent = self.random.below(20)
+        faults.throttledPercent = self.random.chance(20) ? 5 : 0
         faults.budget = self.random.chance(30) ? 0 : self.random.below(20)
         self.upstream = UpstreamModel(faults: faults, random: SplitMix64(seed: ~seed))
-        let swallowSet =
-            switch mutant {
-            case .remembersNothing: SwallowSet(countMax: 0)
-            case .remembersTooFew: SwallowSet(countMax: 1)
-            case .remembersTooShortly: SwallowSet(duration: .milliseconds(1))
-            default: SwallowSet(duration: .seconds(1_000_000))
-            }
-        self.ledger = DeliveryLedger(swallowSet: swallowSet)
+        let inFlightCountMax = [1, 2, 5, 20, 1000][self.random.below(5)]
+        let verdictTimeout: Duration = self.random.chance(20) ? .seconds(3) : .seconds(300)
+        self.front = try FrontFixture.configuration { front in
+            front.inFlightCountMax = inFlightCountMax
+            front.verdictTimeout = verdictTimeout
+            front.shutdownDuration = .seconds(5)
+        }
+        self.startProcess()
+    }
+
+    private var now: Duration { .nanoseconds(Int64(self.loop.now.uptimeNanoseconds)) }
+
+    private func startProcess() {
+        let jitter = self.jitter
+        let rules = self.mutant?.rules ?? .exact
+        self.process = WalkProcess(
+            self.disk,
+            recorder: self.recorder,
+            loop: self.loop,
+            rules: rules,
+            jitter: { jitter.withLockedValue { Double.random(in: 0...1, using: &$0) } },
+            configure: self.configuration
+        )
+        self.endsAt = nil
+    }
+
+    private func configuration(_ upstream: any Upstream) -> BridgeConfiguration {
+        let pin = AdmissionRule.Pin(fingerprint: self.certificate.fingerprint, allowsExpired: true)
+        var bridge = BridgeConfiguration(
+            name: "shop",
+            admission: AdmissionRule(pins: [pin]),
+            environment: "sandbox",
+            upstream: upstream
+        )
+        bridge.rememberedDuration = self.mutant?.rememberedDuration ?? .seconds(1_000_000)
+        return bridge
     }
 
     /// Walks to the end, and says what went wrong, or `nil`.
-    mutating func run() -> String? {
+    func run() throws -> String? {
         for _ in 0..<Self.roundCountMax {
-            if self.ending == nil { self.advance() } else if self.airborne.isEmpty { return self.violation() }
+            if self.ending == nil {
+                try self.advance()
+            } else if self.process?.isIdle ?? true {
+                return self.violation()
+            }
+            self.happenInGateway()
             self.happenUpstream()
         }
         return "does not end"
@@ -120,16 +131,18 @@ struct BridgeWalk {
 
     private func content(_ number: UInt64) -> Int { Int(number) % self.contentCount }
 
-    private mutating func advance() {
-        guard self.random.chance(50) || (self.connecting.isEmpty && self.lines.isEmpty) else { return self.happen() }
+    private func advance() throws {
+        guard self.random.chance(50) || (self.connecting.isEmpty && self.connections.isEmpty) else {
+            return try self.happen()
+        }
         switch self.session.step(now: self.now) {
         case .connect(let number): self.connecting.append(number)
-        case .write(let number, let numbers, let first): self.write(number, numbers, first)
+        case .write(let number, let numbers, let first): try self.write(number, numbers, first)
         case .probe(let number, let identifier):
-            self.lines[number]?.messages.append(Line.Message(number: nil, identifier: identifier))
+            try self.connections[number]?.write(.probe(command: .enhanced, identifier: identifier), number: nil)
         case .close(let number):
             self.connecting.removeAll { $0 == number }
-            if let line = self.lines.removeValue(forKey: number) { self.vanish(line) }
+            if let connection = self.connections.removeValue(forKey: number) { self.abandon(connection) }
             self.session.closed(number, now: self.now, jitter: 0.5)
         case .wait(let time): self.wait(until: time)
         case .finish(let ending): self.ending = ending
@@ -137,7 +150,12 @@ struct BridgeWalk {
         self.settlements += self.session.takeSettlements()
     }
 
-    private mutating func write(_ number: ConnectionNumber, _ numbers: Range<UInt64>, _ first: UInt32) {
+    private func abandon(_ connection: WalkConnection) {
+        connection.close(arrivesWhole: self.random.chance(50))
+        if connection.channel.isActive { self.abandoned.append(connection) }
+    }
+
+    private func write(_ number: ConnectionNumber, _ numbers: Range<UInt64>, _ first: UInt32) throws {
         var count = UInt64(1 + self.random.below(min(numbers.count, 30)))
         let wanted = max(numbers.lowerBound + count, self.session.taken) - self.session.taken
         let available = self.notificationCount - self.session.taken
@@ -146,198 +164,167 @@ struct BridgeWalk {
             self.session.supply(.ended)
         }
         for offset in 0..<count {
-            let identifier = first + UInt32(truncatingIfNeeded: offset)
-            let message = Line.Message(number: numbers.lowerBound + offset, identifier: identifier)
-            self.lines[number]?.messages.append(message)
+            let frame = NotificationFrame(
+                command: .enhanced,
+                identifier: first + UInt32(truncatingIfNeeded: offset),
+                expiry: 0,
+                token: self.token,
+                payload: ByteBuffer(string: "{\"aps\":\(self.content(numbers.lowerBound + offset))}")
+            )
+            try self.connections[number]?.write(frame, number: numbers.lowerBound + offset)
         }
         self.session.wrote(count, now: self.now)
     }
 
-    private mutating func wait(until time: Duration?) {
+    private func wait(until time: Duration?) {
         if self.random.chance(30) { self.session.supply(.available) }
-        guard let time, self.random.chance(20) else { return }
-        self.now = max(self.now, min(time, self.now + .milliseconds(500)))
+        guard let time, self.random.chance(20), time > self.now else { return }
+        self.pass(min(time - self.now, .milliseconds(500)))
     }
+
+    private func pass(_ duration: Duration) { self.loop.advanceTime(by: TimeAmount(duration)) }
 }
 
 // MARK: - The provider's connections
 
 extension BridgeWalk {
-    private mutating func happen() {
-        if let number = self.connecting.popLast() {
-            let line = Line(number, inFlightCountMax: self.inFlightCountMax)
-            if self.gate.closedFor(now: self.now) != nil {
-                line.isOver = true
-                line.isEndDue = true
-            }
-            self.lines[number] = line
-            self.session.connected(number, now: self.now)
+    private func happen() throws {
+        if let number = self.connecting.popLast() { return try self.connect(number) }
+        let numbers = self.connections.keys.sorted()
+        guard !numbers.isEmpty, let connection = self.connections[numbers[self.random.below(numbers.count)]] else {
             return
         }
-        let numbers = self.lines.keys.sorted()
-        guard !numbers.isEmpty, let line = self.lines[numbers[self.random.below(numbers.count)]] else { return }
-        if !line.isOver, self.cutBudget > 0, self.random.chance(1) {
+        if !connection.isEndDue, self.cutBudget > 0, self.random.chance(1) {
             self.cutBudget -= 1
-            self.vanish(line)
-            line.answer = nil
-            line.isEndDue = true
+            connection.kill()
         }
-        if self.random.chance(70) { self.read(line) }
-        if self.random.chance(70) { self.empty(line) }
-        guard line.isEndDue, self.random.chance(50) else { return }
-        if let last = line.messages.last(where: { $0.number != nil })?.number {
-            self.session.left(line.number, before: last + 1)
-        }
-        if let answer = line.answer {
-            line.answer = nil
-            self.session.received(answer, on: line.number, now: self.now, jitter: 0.5)
+        if self.random.chance(70) { connection.read(byteCountMax: 1 + self.random.below(1500)) }
+        guard connection.isEndDue, self.random.chance(50) else { return }
+        let number = ConnectionNumber(rawValue: connection.number)
+        if let last = connection.last { self.session.left(number, before: last + 1) }
+        if let answer = try connection.answer(), !connection.isOver {
+            connection.close(arrivesWhole: true)
+            self.session.received(answer, on: number, now: self.now, jitter: 0.5)
         } else {
-            self.lines[line.number] = nil
-            self.session.closed(line.number, now: self.now, jitter: 0.5)
+            self.connections[number] = nil
+            self.abandon(connection)
+            self.session.closed(number, now: self.now, jitter: 0.5)
         }
     }
 
-    /// The connection is gone without a word to the gateway.
-    private mutating func vanish(_ line: Line) {
-        guard !line.hasVanished else { return }
-        line.hasVanished = true
-        line.isOver = true
-        line.inbox = []
-        line.session.connectionLost()
-        self.ledger.close(line.number.rawValue)
-    }
-
-    /// The gateway reads some of what has arrived.
-    private mutating func read(_ line: Line) {
-        var count = 1 + self.random.below(20)
-        while count > 0, line.readCount < line.messages.count, line.isReading, !line.isOver {
-            count -= 1
-            let message = line.messages[line.readCount]
-            line.readCount += 1
-            var layout = FrameLayout(command: .enhanced)
-            layout.identifier = message.identifier
-            if message.number != nil { (layout.tokenOctetCount, layout.payloadOctetCount) = (32, 10) }
-            switch line.session.receive(layout) {
-            case .handOn(let number): self.take(message, number, line)
-            case .awaitEarlier, .discard: break
-            case .finish(let ending): self.finish(line, ending)
-            }
+    private func connect(_ number: ConnectionNumber) throws {
+        guard let process = self.process, self.endsAt == nil else {
+            self.session.connectFailed(number, permanently: false, now: self.now, jitter: 0.5)
+            return
         }
-    }
-
-    private mutating func take(_ message: Line.Message, _ number: UInt64, _ line: Line) {
-        guard let sent = message.number else { return }
-        line.handedOn.append(sent)
-        let content = self.content(sent)
-        let origin = FlightOrigin(connection: line.number.rawValue, number: number)
-        switch self.ledger.take(self.key(content, message.identifier), from: origin, now: self.now) {
-        case .send(let flight):
-            var request = PushRequest(token: self.token, payload: ByteBuffer())
-            if self.random.chance(50) { request.expiration = 0 }
-            self.airborne[flight] = Airborne(
-                flight: Flight(rules: RetryRules(), now: self.now),
-                request: request,
-                origin: origin,
-                content: content
+        self.lastConnection += 1
+        let observer = GatewayObserver()
+        let logger = Logger(label: "walk") { _ in SwiftLogNoOpLogHandler() }
+        let connection = try WalkConnection(number.rawValue, certificate: self.certificate, loop: self.loop) { tls in
+            BinaryFrontHandler(
+                number: self.lastConnection,
+                configuration: self.front,
+                backend: process.backend,
+                observer: observer,
+                door: FrontDoor(
+                    ConnectionRegistry(countMax: 1000, strangerCountMax: 1000),
+                    countMax: 1000,
+                    strangerCountMax: 1000,
+                    observer: observer,
+                    refusals: RefusalLog(logger)
+                ),
+                pacer: ReadingPacer(),
+                tls: tls,
+                eventLoop: self.loop,
+                logger: logger
             )
-        case .settle(let verdict): return self.run(line.session.settle(number, verdict), line)
-        case .wait where self.mutant == .flyingCountsAsDelivered:
-            return self.run(line.session.settle(number, .accepted), line)
-        case .wait: break
         }
-        let isFull = self.random.chance(20)
-        if line.session.wait(for: number, isFull: isFull) == .stopReading { line.isReading = false }
+        self.connections[number] = connection
+        self.session.connected(number, now: self.now)
     }
+}
 
-    private func key(_ content: Int, _ identifier: UInt32) -> ResendKey {
-        var payload = self.mutant == .keyHasNoPayload ? [0] : [content]
-        if self.mutant == .keyHasIdentifier { payload.append(Int(identifier)) }
-        return payload.withUnsafeBytes { [token] in ResendKey(token: token, payload: $0, expiry: 0, priority: nil) }
-    }
+// MARK: - The gateway
 
-    /// The session gets the verdicts that are on their way.
-    private mutating func empty(_ line: Line) {
-        let inbox = line.inbox
-        line.inbox = []
-        for (number, verdict) in inbox where !line.isOver { self.run(line.session.settle(number, verdict), line) }
-    }
-
-    private mutating func run(_ action: GatewaySession.OnVerdict, _ line: Line) {
-        switch action {
-        case .none: break
-        case .stopReading: line.isReading = false
-        case .resumeReading, .awaitEarlier: line.isReading = true
-        case .finish(let ending): self.finish(line, ending)
+extension BridgeWalk {
+    private func happenInGateway() {
+        self.loop.run()
+        guard let process = self.process else {
+            if self.random.chance(30) { self.startProcess() }
+            return
+        }
+        process.upstream.setHasRoom(self.random.chance(90))
+        if self.random.chance(40) { process.store.write() }
+        if self.random.chance(5) || self.ending != nil { self.pass(.milliseconds(self.random.below(300))) }
+        self.abandoned.removeAll { !$0.channel.isActive }
+        if let endsAt = self.endsAt {
+            let isOver = process.isIdle && self.open.isEmpty
+            if isOver || self.now >= endsAt { self.end(process) }
+        } else if self.restartBudget > 0, self.ending == nil, self.random.chance(2) {
+            self.restartBudget -= 1
+            self.signal(process)
         }
     }
 
-    private mutating func finish(_ line: Line, _ ending: GatewayEnding) {
-        let number = self.mutant == .cutBehindNext ? ending.number + 2 : ending.number
-        self.ledger.end(line.number.rawValue, at: number, now: self.now)
-        line.isReading = true
-        line.isOver = true
-        line.isEndDue = true
-        line.answer = ending.response
+    private var open: [WalkConnection] {
+        (Array(self.connections.values) + self.abandoned).filter(\.channel.isActive)
+    }
+
+    private func signal(_ process: WalkProcess) {
+        switch self.random.below(3) {
+        case 0:
+            self.killCount += 1
+            self.end(process)
+        case 1:
+            self.terminationCount += 1
+            self.endsAt = self.now + .seconds(6)
+            for connection in self.open.sorted(by: { $0.number < $1.number }) {
+                let event = BinaryFrontHandler.Shutdown(isAnnounced: true)
+                connection.channel.pipeline.triggerUserOutboundEvent(event, promise: nil)
+            }
+        default:
+            self.reloadCount += 1
+            process.backend.reload([self.configuration(process.upstream)])
+        }
+        self.loop.run()
+    }
+
+    /// The process is gone, with all that is only in its memory.
+    private func end(_ process: WalkProcess) {
+        // The disk may have more than the process learned of.
+        while process.store.count > 0, self.random.chance(50) { process.store.write(tells: false) }
+        self.resendCount += process.resendCount
+        process.kill()
+        while process.upstream.count > 0 {
+            let request = process.upstream.take(0)
+            if self.random.chance(50) { self.upstream.process(unanswered: Self.content(of: request.request)) }
+        }
+        for connection in self.open { connection.kill() }
+        self.loop.run()
+        self.process = nil
     }
 }
 
 // MARK: - The service
 
 extension BridgeWalk {
-    private mutating func happenUpstream() {
-        guard !self.airborne.isEmpty, self.ending != nil || self.random.chance(40) else { return }
-        let numbers = self.airborne.keys.sorted { $0.rawValue < $1.rawValue }
-        let number = numbers[self.random.below(numbers.count)]
-        guard var airborne = self.airborne[number] else { return }
-        if let due = airborne.dueAt {
-            // Time goes on also where nothing else happens.
-            if due > self.now { self.now += min(due - self.now, .milliseconds(100)) }
-            if due <= self.now { airborne.dueAt = nil }
-            self.airborne[number] = airborne
-            return
-        }
-        let answer = self.upstream.answer(airborne.content)
-        let action = airborne.flight.receive(
-            answer,
-            to: &airborne.request,
-            now: self.now,
-            date: 1_800_000_000,
-            jitter: .random(in: 0...1, using: &self.random)
-        )
-        switch action {
-        case .sendAgain(let wait):
-            airborne.dueAt = self.now + wait
-            self.airborne[number] = airborne
-            if self.mutant == .troubleIsRejected, wait > .zero {
-                self.end(number, airborne, .rejected(8, .rejected))
-            }
-        case .end(let ending): self.end(number, airborne, ending)
-        }
+    private static func content(of request: PushRequest) -> Int {
+        let digits = request.payload.readableBytesView.filter { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
+        return Int(String(decoding: digits, as: UTF8.self)) ?? -1
     }
 
-    private mutating func end(_ number: FlightNumber, _ airborne: Airborne, _ ending: FlightEnding) {
-        self.airborne[number] = nil
-        self.causes.insert(ending.cause)
-        var verdict = ending.verdict
-        switch ending.cause {
-        case .throttled: self.dropped[airborne.content, default: 0] += 1
-        case .credentialFault, .misconfigured, .budgetSpent:
-            self.gate.fault(now: self.now, jitter: .random(in: 0...1, using: &self.random))
-        case .accepted: self.gate.success()
-        default: break
-        }
-        if self.mutant == .deadIsRejected, verdict == .dead { verdict = .rejected(.invalidToken) }
-        if self.mutant == .spentIsAccepted, [.serviceFault, .notPermitted].contains(verdict) { verdict = .accepted }
-        if self.mutant == .failedCountsAsDelivered, self.lines[ConnectionNumber(airborne.origin)]?.isOver ?? true {
-            verdict = .accepted
-        }
-        guard var target = self.ledger.end(number, from: airborne.origin, verdict) else { return }
-        if self.mutant == .verdictGoesToOldConnection { target = airborne.origin }
-        self.lines[ConnectionNumber(target)]?.inbox.append((target.number, verdict))
+    private func happenUpstream() {
+        guard let process = self.process, process.upstream.count > 0, self.ending != nil || self.random.chance(40)
+        else { return }
+        let request = process.upstream.take(self.random.below(process.upstream.count))
+        let answer = self.upstream.answer(Self.content(of: request.request))
+        request.onAnswer(answer, nil)
+        self.loop.run()
     }
 
-    private mutating func violation() -> String? {
+    private func violation() -> String? {
         guard self.ending == .completed else { return "ended \(String(describing: self.ending))" }
+        if let process = self.process { self.resendCount += process.resendCount }
         var counts: [Int: (accepted: Int, rejected: Int, indeterminate: Int, isFlagged: Bool)] = [:]
         var next: UInt64 = 0
         for settlement in self.settlements {
@@ -358,21 +345,16 @@ extension BridgeWalk {
         guard next == self.notificationCount else { return "\(next) of \(self.notificationCount) settled" }
         for (content, count) in counts {
             let processed = self.upstream.processed[content, default: 0]
-            let dropped = self.dropped[content, default: 0]
             let isUnknown = self.upstream.unknown.contains(content) || count.isFlagged
-            if processed + dropped < count.accepted { return "\(content): \(processed) processed, \(count) said" }
+            if processed < count.accepted { return "\(content): \(processed) processed, \(count) said" }
             if processed > count.accepted + count.indeterminate, !isUnknown {
                 return "\(content): \(processed) processed, \(count) said"
             }
             let isBad = self.upstream.fate(content) == .bad
-            if isBad != (count.rejected > 0), count.rejected > 0 || count.indeterminate == 0 && dropped == 0 {
+            if isBad != (count.rejected > 0), count.rejected > 0 || count.indeterminate == 0 {
                 return "\(content): \(count) said of a \(isBad ? "bad" : "good") one"
             }
         }
         return nil
     }
-}
-
-extension ConnectionNumber {
-    fileprivate init(_ origin: FlightOrigin) { self.init(rawValue: origin.connection) }
 }

@@ -4,40 +4,43 @@ import Testing
 
 @testable import APNSGateway
 
-/// Goal: no order of events between provider, gateway and service loses a notification, delivers one twice that was
-/// known to be delivered, or lets the provider's account differ from the service's.
+/// Goal: no order of events between provider, gateway, disk and service loses a notification, delivers one twice that
+/// was known to be delivered, or lets the provider's account differ from the service's; also over ends, deaths and
+/// reloads of the gateway.
 ///
-/// Method: the machines of provider and gateway walk beside a model of the service, whose books tell the truth, from a
-/// seed that a failure names.
+/// Method: the provider's machine and the gateway's own handlers, backend and bridges walk beside a model of the
+/// service, whose books tell the truth, from a seed that a failure names.
 @Suite(.timeLimit(.minutes(10))) struct BridgeWalkTests {
-    @Test(arguments: 0..<100 as Range<UInt64>)
-    func `what the provider is told is what the service did`(hundred: UInt64) throws {
-        for seed in hundred * 120..<hundred * 120 + 120 {
-            var walk = try BridgeWalk(seed: seed)
-            let violation = walk.run()
+    @Test(arguments: 0..<20 as Range<UInt64>)
+    func `what the provider is told is what the service did`(part: UInt64) throws {
+        for seed in part * Self.seedCount..<(part + 1) * Self.seedCount {
+            let walk = try BridgeWalk(seed: seed)
+            let violation = try walk.run()
             #expect(violation == nil, "seed \(seed)")
         }
     }
 
-    @Test func `the walks come by resends that are swallowed, and by all ends of a flight`() throws {
-        var swallowedCount: UInt64 = 0
-        var causes: Set<FlightEnding.Cause> = []
-        for seed in 0..<1000 as Range<UInt64> {
-            var walk = try BridgeWalk(seed: seed)
-            _ = walk.run()
-            swallowedCount += walk.swallowedCount
-            causes.formUnion(walk.causes)
+    private static let seedCount: UInt64 = 100
+
+    @Test func `the walks come by resends, ends, deaths and reloads`() throws {
+        var (resendCount, terminationCount, killCount, reloadCount) = (0, 0, 0, 0)
+        for seed in 0..<300 as Range<UInt64> {
+            let walk = try BridgeWalk(seed: seed)
+            _ = try walk.run()
+            resendCount += walk.resendCount
+            terminationCount += walk.terminationCount
+            killCount += walk.killCount
+            reloadCount += walk.reloadCount
         }
-        #expect(swallowedCount > 1000)
-        #expect(causes.isSuperset(of: [.accepted, .dead, .rejected, .throttled, .credentialFault]))
+        #expect(resendCount > 300)
+        #expect(terminationCount > 50 && killCount > 50 && reloadCount > 50)
     }
 
     @Test(arguments: BridgeMutant.allCases) func `a rule that looks right and is wrong is found out`(
         mutant: BridgeMutant
     ) throws {
         let seed = try (0..<4000 as Range<UInt64>).first { seed in
-            var walk = try BridgeWalk(seed: seed, mutant: mutant)
-            return walk.run() != nil
+            try BridgeWalk(seed: seed, mutant: mutant).run() != nil
         }
         #expect(seed != nil)
     }

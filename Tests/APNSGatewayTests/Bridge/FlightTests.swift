@@ -186,34 +186,32 @@ import Testing
         var rules = RetryRules()
         rules.givesUpUnknownUnkept = true
         var unkept = try Scene(expiration: 0, rules)
-        #expect(unkept.receive(.lost) == .end(FlightEnding(.accepted, .unknown)))
+        #expect(unkept.receive(.lost) == .end(FlightEnding(.serviceFault, .unknown)))
         var kept = try Scene(expiration: nil, rules)
         #expect(kept.receive(.lost) == .sendAgain(after: .milliseconds(500)))
     }
 
     static let throttled = UpstreamAnswer.answered(status: 429, reason: "TooManyRequests", timestamp: nil)
 
-    @Test func `a throttled token is tried until the budget is spent, then dropped without a word`() throws {
-        var scene = try Scene()
+    @Test(arguments: [nil, 0, Self.date + 1] as [UInt32?])
+    func `a throttled token is tried until the budget is spent, then told as not taken`(expiration: UInt32?) throws {
+        var scene = try Scene(expiration: expiration)
         let result = scene.end(Self.throttled)
         let end = try #require(result)
         #expect(end.tries > 4)
-        #expect(end.ending == FlightEnding(.accepted, .throttled))
+        #expect(end.ending == FlightEnding(.serviceFault, .throttled))
     }
 
-    @Test func `a throttled token is tried once more where nothing is to be kept`() throws {
-        var scene = try Scene(expiration: 0)
-        let result = scene.end(Self.throttled)
-        let end = try #require(result)
-        #expect(end.tries == 2)
-        #expect(end.ending == FlightEnding(.accepted, .throttled))
+    @Test(arguments: [201, 204, 299, 302]) func `no status but 200 is an acceptance`(status: Int) throws {
+        var scene = try Scene()
+        #expect(scene.answer(status) == .sendAgain(after: .milliseconds(500)))
     }
 
-    @Test func `a throttled token is tried until the expiry`() throws {
-        var scene = try Scene(expiration: Self.date + 1)
-        #expect(scene.receive(Self.throttled) == .sendAgain(after: .milliseconds(500)))
-        #expect(scene.receive(Self.throttled) == .sendAgain(after: .seconds(1)))
-        #expect(scene.receive(Self.throttled) == .end(FlightEnding(.accepted, .throttled)))
+    @Test(arguments: [400, 403, 500]) func `a token is dead with status 410 alone`(status: Int) throws {
+        var scene = try Scene()
+        if case .end(let ending) = scene.answer(status, "Unregistered", timestamp: 1_700_000_000_000) {
+            #expect(![.accepted, .dead].contains(ending.verdict))
+        }
     }
 
     @Test func `waits are spread between half and the whole`() {

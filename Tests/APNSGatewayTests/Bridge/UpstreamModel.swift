@@ -13,6 +13,8 @@ struct UpstreamModel {
     struct Faults {
         var badPercent = 0
         var deadPercent = 0
+        /// How many contents are throttled for a while.
+        var throttledPercent = 0
         /// How many faults happen at most; then all goes well.
         var budget = 0
     }
@@ -20,6 +22,8 @@ struct UpstreamModel {
     var faults: Faults
     var random: SplitMix64
     private var fates: [Int: Fate] = [:]
+    /// How often a request for a content is still answered that too much goes to its token.
+    private var throttles: [Int: Int] = [:]
     /// How often each content was processed.
     private(set) var processed: [Int: Int] = [:]
     /// Contents of which a request was lost on its way or its answer was.
@@ -46,8 +50,17 @@ struct UpstreamModel {
         return true
     }
 
+    private mutating func isThrottled(_ content: Int) -> Bool {
+        let left =
+            self.throttles[content]
+            ?? (self.random.chance(self.faults.throttledPercent) ? 4 + self.random.below(20) : 0)
+        self.throttles[content] = max(0, left - 1)
+        return left > 0
+    }
+
     /// Answers a request for a content.
     mutating func answer(_ content: Int) -> UpstreamAnswer {
+        if self.isThrottled(content) { return .answered(status: 429, reason: "TooManyRequests", timestamp: nil) }
         guard self.isFaulty() else { return self.process(content) }
         switch self.random.below(12) {
         case 0: return .unprocessed
@@ -64,6 +77,9 @@ struct UpstreamModel {
         default: return .answered(status: 503, reason: "Shutdown", timestamp: nil)
         }
     }
+
+    /// Does what a request for a content asks for; nobody hears of it.
+    mutating func process(unanswered content: Int) { _ = self.process(content) }
 
     private mutating func process(_ content: Int) -> UpstreamAnswer {
         switch self.fate(content) {

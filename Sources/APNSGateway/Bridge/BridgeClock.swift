@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import NIOCore
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#elseif canImport(Darwin)
+import Darwin
+#endif
+
+/// Where a bridge gets the time and its random numbers from.
+struct BridgeClock: Sendable {
+    /// The time since any fixed point.
+    var now: @Sendable () -> Duration
+    /// The time in seconds since 1970 (UTC).
+    var date: @Sendable () -> UInt32
+    /// A random number, 0 to 1.
+    var jitter: @Sendable () -> Double
+
+    /// The clocks of the system.
+    static let system = BridgeClock(
+        now: { .nanoseconds(Int64(clamping: NIODeadline.now().uptimeNanoseconds)) },
+        date: { UInt32(clamping: time(nil)) },
+        jitter: { .random(in: 0...1) }
+    )
+}

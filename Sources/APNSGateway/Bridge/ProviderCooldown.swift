@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Makes providers wait after a fault that their next notification would only meet again.
+///
+/// Providers come back at once when they are told that the service shuts down, so that each fault would become a storm.
+/// Each certificate waits for its own faults under each topic: one with a wrong topic does not hold up the others of
+/// its provider.
+struct ProviderCooldown: Sendable {
+    /// Whose faults are counted together.
+    struct Key: Hashable, Sendable {
+        /// Of the certificate.
+        var fingerprint: String
+        var topic: String
+    }
+
+    /// How long the first fault makes wait.
+    static let delayFirst = Duration.seconds(1)
+    /// The longest that a fault makes wait.
+    static let delayMax = Duration.seconds(300)
+    /// How many certificates with faults are remembered; beyond it, one that waits no more is forgotten, or any.
+    static let countMax = 10_000
+
+    private struct Faults {
+        var count = 0
+        var until: Duration
+    }
+
+    private var faults: [Key: Faults] = [:]
+
+    /// How long the provider waits from now on; `nil` where it does not.
+    func delay(of key: Key, now: Duration) -> Duration? {
+        guard let faults = self.faults[key], now < faults.until else { return nil }
+        return faults.until - now
+    }
+
+    /// Takes a fault; those of other notifications that were under way at the same time change nothing.
+    ///
+    /// - Parameters:
+    ///   - key: whose fault.
+    ///   - now: the time since any fixed point.
+    ///   - jitter: a random number, 0 to 1.
+    mutating func fault(of key: Key, now: Duration, jitter: Double) {
+        guard self.delay(of: key, now: now) == nil else { return }
+        if self.faults[key] == nil, self.faults.count >= Self.countMax {
+            let forgotten = self.faults.first { $0.value.until <= now } ?? self.faults.first
+            if let forgotten { self.faults[forgotten.key] = nil }
+        }
+        let count = self.faults[key]?.count ?? 0
+        let whole = min(Self.delayFirst * (1 << min(count, 30)), Self.delayMax)
+        let until = now + whole * (0.5 + 0.5 * min(max(jitter, 0), 1))
+        self.faults[key] = Faults(count: count + 1, until: until)
+    }
+
+    /// Takes it that a notification was answered as it should be.
+    mutating func success(of key: Key) {
+        guard !self.faults.isEmpty else { return }
+        self.faults[key] = nil
+    }
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSHTTP2
+import APNSWire
+import Logging
+import NIOConcurrencyHelpers
+import NIOCore
+import NIOEmbedded
+
+@testable import APNSGateway
+
+/// One run of a walk's gateway: the real backend with all its bridges, before a service and a disk that the walk plays.
+final class WalkProcess {
+    let backend: HTTP2Backend
+    let upstream: WalkUpstream
+    let store: WalkResendStore
+
+    init(
+        _ disk: WalkDisk,
+        recorder: any FeedbackRecorder,
+        loop: EmbeddedEventLoop,
+        rules: BridgeRules,
+        jitter: @escaping @Sendable () -> Double,
+        configure: (any Upstream) -> BridgeConfiguration
+    ) {
+        self.upstream = WalkUpstream()
+        self.store = WalkResendStore(disk)
+        let clock = BridgeClock(
+            now: { [loop] in .nanoseconds(Int64(loop.now.uptimeNanoseconds)) },
+            date: { 1_800_000_000 },
+            jitter: jitter
+        )
+        self.backend = HTTP2Backend(
+            [configure(self.upstream)],
+            recorder: recorder,
+            resends: self.store,
+            clock: clock,
+            rules: rules,
+            eventLoopGroup: loop,
+            logger: Logger(label: "walk") { _ in SwiftLogNoOpLogHandler() }
+        )
+    }
+
+    /// It is gone: nothing that it had begun happens any more.
+    func kill() {
+        self.upstream.close()
+        self.store.close()
+    }
+
+    /// How many resends were known again.
+    var resendCount: Int { self.store.removedCount }
+
+    var isIdle: Bool { self.backend.inFlightCounts.values.reduce(0, +) == 0 }
+}
+
+/// Requests on their way to the service.
+final class WalkUpstream: Upstream {
+    struct Request: Sendable {
+        var request: PushRequest
+        var onAnswer: @Sendable (UpstreamAnswer, Duration?) -> Void
+    }
+
+    private struct State {
+        var requests: [Request] = []
+        var hasRoom = true
+        var isClosed = false
+    }
+
+    private let state = NIOLockedValueBox(State())
+
+    var hasRoom: Bool { self.state.withLockedValue(\.hasRoom) }
+
+    func setHasRoom(_ hasRoom: Bool) { self.state.withLockedValue { $0.hasRoom = hasRoom } }
+
+    func send(_ request: PushRequest, onAnswer: @escaping @Sendable (UpstreamAnswer, Duration?) -> Void) {
+        self.state.withLockedValue { state in
+            if !state.isClosed { state.requests.append(Request(request: request, onAnswer: onAnswer)) }
+        }
+    }
+
+    var count: Int { self.state.withLockedValue(\.requests.count) }
+
+    func take(_ index: Int) -> Request { self.state.withLockedValue { $0.requests.remove(at: index) } }
+
+    func close() { self.state.withLockedValue { $0.isClosed = true } }
+}
+
+/// What survives the process.
+final class WalkDisk: Sendable {
+    private let keys = NIOLockedValueBox<[ResendKey]>([])
+
+    var all: [ResendKey] { self.keys.withLockedValue { $0 } }
+
+    func insert(_ new: [ResendKey]) { self.keys.withLockedValue { $0 += new } }
+
+    func remove(_ key: ResendKey) {
+        self.keys.withLockedValue { keys in
+            if let index = keys.firstIndex(of: key) { keys.remove(at: index) }
+        }
+    }
+}
+
+/// Writes to the disk when the walk says so, in order.
+final class WalkResendStore: ResendStore {
+    private struct Change: Sendable {
+        var carryOut: @Sendable (WalkDisk) -> Void
+        var onDone: @Sendable () -> Void
+    }
+
+    private struct State {
+        var changes: [Change] = []
+        var removedCount = 0
+        var isClosed = false
+    }
+
+    private let disk: WalkDisk
+    private let state = NIOLockedValueBox(State())
+
+    init(_ disk: WalkDisk) { self.disk = disk }
+
+    func keys(of provider: String) -> [ResendKey] { self.disk.all }
+
+    func insert(
+        _ keys: [ResendKey],
+        of provider: String,
+        for duration: Duration,
+        onKept: @escaping @Sendable () -> Void
+    ) {
+        self.enqueue(Change(carryOut: { $0.insert(keys) }, onDone: onKept))
+    }
+
+    func remove(_ key: ResendKey, of provider: String, onRemoved: @escaping @Sendable () -> Void) {
+        self.state.withLockedValue { $0.removedCount += 1 }
+        self.enqueue(Change(carryOut: { $0.remove(key) }, onDone: onRemoved))
+    }
+
+    private func enqueue(_ change: Change) {
+        self.state.withLockedValue { if !$0.isClosed { $0.changes.append(change) } }
+    }
+
+    var count: Int { self.state.withLockedValue(\.changes.count) }
+
+    var removedCount: Int { self.state.withLockedValue(\.removedCount) }
+
+    /// The disk has the oldest change; its writer learns of it unless the process dies first.
+    func write(tells: Bool = true) {
+        guard let change = self.state.withLockedValue({ $0.changes.isEmpty ? nil : $0.changes.removeFirst() }) else {
+            return
+        }
+        change.carryOut(self.disk)
+        if tells { change.onDone() }
+    }
+
+    func close() {
+        self.state.withLockedValue { state in
+            state.isClosed = true
+            state.changes = []
+        }
+    }
+}
