@@ -242,7 +242,7 @@ let package = Package(
         .target(
             name: "APNSSimulator",
             dependencies: [
-                "APNSGateway", "APNSHTTP2", "APNSSession", "APNSWire", "OpenSSLTLS",
+                "APNSGateway", "APNSHTTP2", "APNSPayload", "APNSSession", "APNSWire", "OpenSSLTLS",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
