@@ -78,9 +78,11 @@ let package = Package(
         .target(
             name: "TestSupport",
             dependencies: [
+                "OpenSSLTLS",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOTLS", package: "swift-nio"),
             ],
             path: "Tests/TestSupport",
             swiftSettings: settings

@@ -186,13 +186,25 @@ final class PushLane {
     }
 
     /// A connection has ended.
-    func ended(_ connection: PushConnection, waiting: [PendingPush], failure: (any Error)?) {
+    ///
+    /// - Parameters:
+    ///   - connection: the connection.
+    ///   - waiting: what left it whole and has no answer.
+    ///   - unwritten: what was begun, and did not leave it whole.
+    ///   - failure: why it has ended, where that is known.
+    func ended(
+        _ connection: PushConnection,
+        waiting: [PendingPush],
+        unwritten: [PendingPush],
+        failure: (any Error)?
+    ) {
         let text = failure.map { "\($0)" } ?? "closed by the other end"
         let wasCurrent = connection === self.current
         if wasCurrent { self.current = nil }
         self.leaving.removeAll { $0 === connection }
         let isPermanent =
             (failure as? TLSError)?.isPermanent ?? (failure as? ProxyError == .authenticationRequired)
+        self.unprocessed(unwritten)
         if Self.provesNothingProcessed(failure, connection) {
             self.unprocessed(waiting)
         } else {
@@ -206,7 +218,7 @@ final class PushLane {
             if self.shared.configuration.endsWhenRefused { return }
         }
         if wasCurrent {
-            self.replace(connection, waitingCount: waiting.count, text)
+            self.replace(connection, waitingCount: waiting.count + unwritten.count, text)
         }
     }
 
@@ -362,8 +374,15 @@ final class PushLane {
         self.now = .now()
         for push in self.shared.queue.takeOverdue(at: self.now) { self.settle(push, .unsent(.deadline)) }
         let limit = self.shared.configuration.answerDurationMax
+        let isWanted = !self.shared.queue.isEmpty
         for connection in self.leaving + [self.current].compactMap(\.self) {
-            self.unknown(connection.check(at: self.now, answerDurationMax: limit), .deadline)
+            let overdue = connection.check(
+                at: self.now,
+                answerDurationMax: limit,
+                isWanted: isWanted && connection === self.current
+            )
+            self.unknown(overdue.written, .deadline)
+            self.unprocessed(overdue.unwritten)
         }
         self.tellQueue()
         self.fill()

@@ -41,11 +41,10 @@ public struct PushServerConfiguration: Sendable {
     /// The longest payload, in octets; 4096 by default, and 5120 for the push type voip, unless this is more.
     public var payloadOctetCountMax = 4096
 
-    /// Judges whether a payload is a JSON object; one that is not is refused with ``PushReason/payloadEmpty``. `nil`,
-    /// the default, for not checked.
+    /// Judges whether a payload is a JSON object; `nil`, the default, for not checked.
     ///
-    /// It is called on event loops, for every request whose payload is not too long, with bytes that must not leave the
-    /// call.
+    /// One that is not is refused with ``PushReason/payloadEmpty``. It is called on event loops, for every request whose
+    /// payload is not too long, with bytes that must not leave the call.
     public var payloadCheck: (@Sendable (UnsafeRawBufferPointer) -> Bool)?
 
     /// The least time between two renewals of a key's tokens; `nil`, the default, for any.
