@@ -218,13 +218,15 @@ final class PushLane {
             if self.shared.configuration.endsWhenRefused { return }
         }
         if wasCurrent {
-            self.replace(connection, waitingCount: waiting.count + unwritten.count, text)
+            // One that was given up failed, though all that waited on it may have its outcome by now.
+            var wasIdle = waiting.isEmpty && unwritten.isEmpty && self.shared.queue.isEmpty
+            if case .stalled = failure as? PushConnectionError { wasIdle = false }
+            self.replace(connection, wasIdle: wasIdle, text)
         }
     }
 
-    private func replace(_ connection: PushConnection, waitingCount: Int, _ text: String) {
-        let isIdleEnd = connection.isGreeted && waitingCount == 0 && self.shared.queue.isEmpty
-        if connection.hasAccepted || isIdleEnd {
+    private func replace(_ connection: PushConnection, wasIdle: Bool, _ text: String) {
+        if connection.hasAccepted || connection.isGreeted && wasIdle {
             self.fill()
         } else {
             if !connection.hasAnswered { self.shared.observer.failed() }

@@ -43,8 +43,8 @@ public struct PushServerConfiguration: Sendable {
 
     /// Judges whether a payload is a JSON object; `nil`, the default, for not checked.
     ///
-    /// One that is not is refused with ``PushReason/payloadEmpty``. It is called on event loops, for every request whose
-    /// payload is not too long, with bytes that must not leave the call.
+    /// One that is not is refused with ``PushReason/payloadEmpty``. It is called on event loops, for every request
+    /// whose payload is not too long, with bytes that must not leave the call.
     public var payloadCheck: (@Sendable (UnsafeRawBufferPointer) -> Bool)?
 
     /// The least time between two renewals of a key's tokens; `nil`, the default, for any.

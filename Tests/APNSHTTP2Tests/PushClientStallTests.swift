@@ -72,7 +72,10 @@ struct PushClientStallTests {
         let identity = try PushFixture.server.get().identity
         try await HTTP2FrameService.withRunning(.fixedWindow, identity: identity) { service in
             let requests = try Self.requests(40, payload: String(repeating: "x", count: 4000))
-            let reports = try await PushClient.withClient(try Self.configuration(service), logger: PushFixture.quiet) {
+            var configuration = try Self.configuration(service)
+            // Long enough for answers on a machine that has other things to do.
+            configuration.answerDurationMax = .seconds(1)
+            let reports = try await PushClient.withClient(configuration, logger: PushFixture.quiet) {
                 await Self.reports(requests, $0)
             }
             #expect(reports.allSatisfy { $0.outcome == .accepted && !$0.possibleDuplicate })
@@ -107,13 +110,13 @@ struct PushClientStallTests {
 
     @Test func `a connection that moves on slowly is kept`() async throws {
         // One at a time, and the last waits for its turn for longer than any answer may take.
-        let requests = try Self.requests(8, payload: "{}")
+        let requests = try Self.requests(12, payload: "{}")
         let connections = NIOLockedValueBox(0)
         let reports = try await PushFixture.withPair(
             SlowService(),
             server: { $0.streamCountMax = 1 },
             client: { configuration in
-                configuration.answerDurationMax = .milliseconds(900)
+                configuration.answerDurationMax = .seconds(2)
                 configuration.onFirstAnswer = { connections.withLockedValue { $0 += 1 } }
             },
             { await Self.reports(requests, $0) }

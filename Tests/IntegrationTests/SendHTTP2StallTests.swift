@@ -85,7 +85,7 @@ import Testing
     @Test func `a window that is never widened costs connections, and no line`() async throws {
         try await self.withService(.fixedWindow) { service in
             let text = String(repeating: "x", count: 4000)
-            let arguments = try self.arguments(service.port, count: 40, ["--answer-timeout", "500ms"], text: text)
+            let arguments = try self.arguments(service.port, count: 40, ["--answer-timeout", "1s"], text: text)
             let run = try await self.scene.run(arguments, deadline: 30)
             #expect(run.ending.code == 0, "\(run)")
             let summary = try SummaryObject.last(of: run.output)
