@@ -78,9 +78,11 @@ let package = Package(
         .target(
             name: "TestSupport",
             dependencies: [
+                "OpenSSLTLS",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOTLS", package: "swift-nio"),
             ],
             path: "Tests/TestSupport",
             swiftSettings: settings
@@ -242,7 +244,7 @@ let package = Package(
         .target(
             name: "APNSSimulator",
             dependencies: [
-                "APNSGateway", "APNSHTTP2", "APNSSession", "APNSWire", "OpenSSLTLS",
+                "APNSGateway", "APNSHTTP2", "APNSPayload", "APNSSession", "APNSWire", "OpenSSLTLS",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),

@@ -67,8 +67,9 @@ final class ProviderTokenJudge: Sendable {
     }
 
     private func ageProblem(_ issuedAt: Int64, _ now: Int64) -> PushReason? {
+        // The clock is added to, and the token's own time never, which may be any number.
         if issuedAt > now + Self.skewMax { return .invalidProviderToken }
-        return now - issuedAt > ProviderTokenSchedule.ageMax ? .expiredProviderToken : nil
+        return issuedAt < now - ProviderTokenSchedule.ageMax ? .expiredProviderToken : nil
     }
 
     private func verified(_ token: Substring) -> (Header, Claims)? {

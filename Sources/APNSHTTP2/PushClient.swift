@@ -94,8 +94,7 @@ public final class PushClient: Service, Sendable {
                 self.finish()
             }
         } onCancel: {
-            self.queue.stop(.stopped)
-            self.ended.succeed(())
+            self.stop()
         }
         for seat in seats { await seat.close() }
         self.queue.stop(self.failure.withLockedValue { $0?.trouble ?? .stopped })
@@ -195,6 +194,12 @@ public final class PushClient: Service, Sendable {
     /// Says that nothing more is to be sent: what waits for its turn is unsent, what was written gets its outcome, then
     /// ``run()`` returns.
     public func abandon() { self.queue.stop(.stopped) }
+
+    /// Ends ``run()`` at once, as cancelling its task does: what was written is indeterminate, the rest unsent.
+    public func stop() {
+        self.queue.stop(.stopped)
+        self.ended.succeed(())
+    }
 }
 
 extension PushClient {

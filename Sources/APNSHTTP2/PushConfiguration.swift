@@ -48,7 +48,10 @@ public struct PushConfiguration: Sendable {
 
     /// How long an answer may take; 30 s by default.
     ///
-    /// Then the request is indeterminate.
+    /// Then the request is indeterminate, or, where the service did not take the whole of it, is sent again on another
+    /// connection. For as long a connection may let nothing be sent and answer nothing while requests wait. Such a
+    /// connection is given up, and so is one that has not answered its first requests in time; it counts as one that
+    /// failed unless it accepted something before.
     public var answerDurationMax = Duration.seconds(30)
 
     /// How long opening a connection may take, proxy included, and then the service's first word; 10 s each.

@@ -18,6 +18,7 @@ final class PushConnection: ChannelInboundHandler {
     private var context: ChannelHandlerContext?
     private var answers: [UInt32: PushAnswer] = [:]
     private var keepAlive: PushKeepAlive
+    private var stall: StallDeadline
     private var failure: (any Error)?
     private var isOver = false
     private var isClosing = false
@@ -58,6 +59,7 @@ final class PushConnection: ChannelInboundHandler {
             durationMax: configuration.pingDurationMax,
             now: .now()
         )
+        self.stall = StallDeadline(durationMax: configuration.answerDurationMax)
         self.greetingDurationMax = configuration.connectDurationMax
     }
 
@@ -87,6 +89,7 @@ final class PushConnection: ChannelInboundHandler {
         let submission = push.submission
         self.headers.write(submission.request, authorization: authorization, stream: number, to: &self.outgoing)
         if self.window.begin(number, submission.request.payload) {
+            self.stall.moved()
             self.outgoing.writeData(number, submission.request.payload, isEnd: true)
         } else {
             self.writePieces()
@@ -96,6 +99,7 @@ final class PushConnection: ChannelInboundHandler {
 
     private func writePieces() {
         for piece in self.window.advance() {
+            if piece.isEnd { self.stall.moved() }
             self.outgoing.writeData(piece.stream, piece.octets, isEnd: piece.isEnd)
         }
     }
@@ -128,26 +132,57 @@ final class PushConnection: ChannelInboundHandler {
         context.close(promise: nil)
     }
 
+    /// Requests whose answers took too long.
+    struct Overdue {
+        /// These left whole.
+        var written: [PendingPush] = []
+        /// Of these, some of the body has not left, so that they cannot have been processed.
+        var unwritten: [PendingPush] = []
+    }
+
     /// Looks after deadlines, from time to time.
     ///
+    /// - Parameters:
+    ///   - now: the time.
+    ///   - answerDurationMax: how long an answer may take.
+    ///   - isWanted: whether requests wait for room here.
     /// - Returns: the requests whose answers took too long.
-    func check(at now: NIODeadline, answerDurationMax: Duration) -> [PendingPush] {
-        guard !self.isOver, !self.isClosing, self.isGreeted else { return [] }
-        let limit = TimeAmount(answerDurationMax)
-        let overdue = self.streams.numbers { now - $0.writtenAt >= limit }.compactMap { number -> PendingPush? in
-            self.outgoing.writeReset(number, code: HTTP2Octets.Code.cancel)
-            return self.ended(number)
-        }
-        switch self.keepAlive.step(at: now, isWaiting: !self.streams.waiting.isEmpty || !overdue.isEmpty) {
-        case .rest: break
-        case .ping: self.outgoing.writePing(1, isAnswer: false)
-        case .giveUp:
-            self.failure = self.failure ?? PushConnectionError.silent
-            self.close()
+    func check(at now: NIODeadline, answerDurationMax: Duration, isWanted: Bool) -> Overdue {
+        guard !self.isOver, !self.isClosing, self.isGreeted else { return Overdue() }
+        // Nothing can be sent where bodies wait for room, or requests for streams.
+        let isStalled = self.window.isExhausted || isWanted && self.room == 0
+        let overdue = self.takeOverdue(at: now, TimeAmount(answerDurationMax))
+        let isWaiting = !self.streams.waiting.isEmpty || !overdue.written.isEmpty || !overdue.unwritten.isEmpty
+        // One that has answered before is left to the deadlines of its requests while there is room on it.
+        let isSilent = !self.hasAnswered && !overdue.written.isEmpty
+        if self.stall.isOver(at: now, isStalled: isStalled) || isSilent || !overdue.unwritten.isEmpty {
+            self.giveUp(.stalled(self.stall.durationMax))
+        } else {
+            switch self.keepAlive.step(at: now, isWaiting: isWaiting) {
+            case .rest: break
+            case .ping: self.outgoing.writePing(1, isAnswer: false)
+            case .giveUp: self.giveUp(.silent)
+            }
         }
         self.flush()
         self.closeWhenIdle()
         return overdue
+    }
+
+    private func takeOverdue(at now: NIODeadline, _ limit: TimeAmount) -> Overdue {
+        let unfinished = Set(self.window.unfinished)
+        var overdue = Overdue()
+        for number in self.streams.numbers(where: { now - $0.writtenAt >= limit }) {
+            self.outgoing.writeReset(number, code: HTTP2Octets.Code.cancel)
+            guard let push = self.ended(number) else { continue }
+            if unfinished.contains(number) { overdue.unwritten.append(push) } else { overdue.written.append(push) }
+        }
+        return overdue
+    }
+
+    private func giveUp(_ error: PushConnectionError) {
+        self.failure = self.failure ?? error
+        self.close()
     }
 
     // MARK: Reading
@@ -220,6 +255,7 @@ final class PushConnection: ChannelInboundHandler {
     private func finish(_ number: UInt32, _ answer: PushAnswer) {
         self.answers[number] = nil
         self.window.forget(number)
+        self.stall.moved()
         if !self.hasAnswered {
             self.hasAnswered = true
             self.lane?.answersBegin()
@@ -230,6 +266,7 @@ final class PushConnection: ChannelInboundHandler {
     }
 
     private func received(code: UInt32, _ number: UInt32) {
+        if self.streams.waiting[number] != nil { self.stall.moved() }
         if code == HTTP2Octets.Code.refusedStream {
             if let push = self.ended(number) { self.lane?.unprocessed([push]) }
         } else {
@@ -347,7 +384,8 @@ final class PushConnection: ChannelInboundHandler {
         self.failure = self.failure ?? error
         self.isOver = true
         self.greetingTimer?.cancel()
-        self.lane?.ended(self, waiting: self.streams.lost(), failure: self.failure)
+        let unwritten = self.window.unfinished.compactMap { self.streams.ended($0) }
+        self.lane?.ended(self, waiting: self.streams.lost(), unwritten: unwritten, failure: self.failure)
     }
 }
 
@@ -355,11 +393,14 @@ final class PushConnection: ChannelInboundHandler {
 enum PushConnectionError: Error, CustomStringConvertible {
     case noGreeting
     case silent
+    case stalled(Duration)
 
     var description: String {
         switch self {
         case .noGreeting: "the other end did not send its HTTP/2 settings; is it a push service?"
         case .silent: "the other end did not answer a PING in time"
+        case .stalled(let duration):
+            "the other end answered no request and let none be sent for \(duration), though it is there"
         }
     }
 }

@@ -22,7 +22,7 @@ public struct PushIdentifier: Hashable, Sendable {
         self.low = low & ~(3 << 62) | 2 << 62
     }
 
-    /// Reads the canonical text; `nil` for any other, also where its letters are capital.
+    /// Reads the text of a UUID, with letters of either case; `nil` for any other text.
     ///
     /// - Parameter text: 36 characters.
     public init?(_ text: some StringProtocol) {
@@ -38,6 +38,7 @@ public struct PushIdentifier: Hashable, Sendable {
             switch character {
             case UInt8(ascii: "0")...UInt8(ascii: "9"): digit = character - UInt8(ascii: "0")
             case UInt8(ascii: "a")...UInt8(ascii: "f"): digit = character - UInt8(ascii: "a") + 10
+            case UInt8(ascii: "A")...UInt8(ascii: "F"): digit = character - UInt8(ascii: "A") + 10
             default: return nil
             }
             if index < Self.middle {

@@ -186,13 +186,25 @@ final class PushLane {
     }
 
     /// A connection has ended.
-    func ended(_ connection: PushConnection, waiting: [PendingPush], failure: (any Error)?) {
+    ///
+    /// - Parameters:
+    ///   - connection: the connection.
+    ///   - waiting: what left it whole and has no answer.
+    ///   - unwritten: what was begun, and did not leave it whole.
+    ///   - failure: why it has ended, where that is known.
+    func ended(
+        _ connection: PushConnection,
+        waiting: [PendingPush],
+        unwritten: [PendingPush],
+        failure: (any Error)?
+    ) {
         let text = failure.map { "\($0)" } ?? "closed by the other end"
         let wasCurrent = connection === self.current
         if wasCurrent { self.current = nil }
         self.leaving.removeAll { $0 === connection }
         let isPermanent =
             (failure as? TLSError)?.isPermanent ?? (failure as? ProxyError == .authenticationRequired)
+        self.unprocessed(unwritten)
         if Self.provesNothingProcessed(failure, connection) {
             self.unprocessed(waiting)
         } else {
@@ -206,13 +218,15 @@ final class PushLane {
             if self.shared.configuration.endsWhenRefused { return }
         }
         if wasCurrent {
-            self.replace(connection, waitingCount: waiting.count, text)
+            // One that was given up failed, though all that waited on it may have its outcome by now.
+            var wasIdle = waiting.isEmpty && unwritten.isEmpty && self.shared.queue.isEmpty
+            if case .stalled = failure as? PushConnectionError { wasIdle = false }
+            self.replace(connection, wasIdle: wasIdle, text)
         }
     }
 
-    private func replace(_ connection: PushConnection, waitingCount: Int, _ text: String) {
-        let isIdleEnd = connection.isGreeted && waitingCount == 0 && self.shared.queue.isEmpty
-        if connection.hasAccepted || isIdleEnd {
+    private func replace(_ connection: PushConnection, wasIdle: Bool, _ text: String) {
+        if connection.hasAccepted || connection.isGreeted && wasIdle {
             self.fill()
         } else {
             if !connection.hasAnswered { self.shared.observer.failed() }
@@ -362,8 +376,15 @@ final class PushLane {
         self.now = .now()
         for push in self.shared.queue.takeOverdue(at: self.now) { self.settle(push, .unsent(.deadline)) }
         let limit = self.shared.configuration.answerDurationMax
+        let isWanted = !self.shared.queue.isEmpty
         for connection in self.leaving + [self.current].compactMap(\.self) {
-            self.unknown(connection.check(at: self.now, answerDurationMax: limit), .deadline)
+            let overdue = connection.check(
+                at: self.now,
+                answerDurationMax: limit,
+                isWanted: isWanted && connection === self.current
+            )
+            self.unknown(overdue.written, .deadline)
+            self.unprocessed(overdue.unwritten)
         }
         self.tellQueue()
         self.fill()

@@ -96,7 +96,7 @@ public enum PushTrouble: Hashable, Sendable {
     case connectionLost(String)
     /// The service ended the request's stream with this code of HTTP/2.
     case streamReset(code: Int)
-    /// The service refused the stream, or went away before it, too often.
+    /// The service refused the stream, went away before it, or did not take the whole of it, too often.
     case refusedTooOften
     /// The client, its certificate or its key is not permitted, and trying again would not help.
     case notPermitted(String)

@@ -6,7 +6,8 @@ import NIOHPACK
 /// The headers of a request at the service's end, as far as they can be judged by themselves.
 struct PushRequestHead: Equatable {
     var identifier: PushIdentifier
-    var token: DeviceToken
+    /// What stands for the device token in the path; it is read by ``token()``, when it is known who asks.
+    var tokenText: Substring
     var topic: String?
     var pushType: PushType?
     var priority: UInt8?
@@ -77,9 +78,11 @@ struct PushRequestHead: Equatable {
         if let type, !PushType.documented.contains(type) { throw Refusal(.invalidPushType) }
         // A background notification must not interrupt.
         if type == .background, priority == "10" { throw Refusal(.badPriority) }
+        let path = values[":path"] ?? ""
+        guard path.hasPrefix(self.pathPrefix) else { throw Refusal(.badPath) }
         return Self(
             identifier: identifier,
-            token: try self.token(values[":path"] ?? ""),
+            tokenText: path.dropFirst(self.pathPrefix.count),
             topic: topic,
             pushType: type,
             priority: priority.flatMap { UInt8($0) },
@@ -89,15 +92,12 @@ struct PushRequestHead: Equatable {
         )
     }
 
-    private static func token(_ path: String) throws(Refusal) -> DeviceToken {
-        guard path.hasPrefix(self.pathPrefix) else { throw Refusal(.badPath) }
-        let text = path.dropFirst(self.pathPrefix.count)
-        guard !text.isEmpty else { throw Refusal(.missingDeviceToken) }
-        let isHexadecimal = text.utf8.allSatisfy {
+    /// Reads the device token; `nil` where there is none of 1 to 100 bytes in hexadecimal digits.
+    func token() -> DeviceToken? {
+        let isHexadecimal = self.tokenText.utf8.allSatisfy {
             (0x30...0x39).contains($0) || (0x61...0x66).contains($0 | 0x20)
         }
-        guard isHexadecimal, let token = try? DeviceToken(text) else { throw Refusal(.badDeviceToken) }
-        return token
+        return isHexadecimal ? try? DeviceToken(self.tokenText) : nil
     }
 
     /// The values of the headers that the service knows; others are passed over.

@@ -10,6 +10,14 @@ public import ServiceLifecycle
 
 /// The service's end of the HTTP/2 provider API, as far as clients can tell.
 ///
+/// It checks a request in this order, and answers the first fault:
+/// 1. headers: `apns-id` (a UUID in either letter case), none twice, method, topic, collapse identifier, priority,
+///    expiration, push type, path;
+/// 2. credentials: the certificate, or else the provider token, and whether they are for the topic;
+/// 3. the device token is there; the payload is there; the device token has 1 to 100 bytes in hexadecimal digits; the
+///    payload is not too long; it is a JSON object, where ``PushServerConfiguration/payloadCheck`` says so;
+/// 4. ``PushService/intercept(_:)``, ``PushService/problem(token:topic:)``, ``PushService/take(_:)``.
+///
 /// It listens from ``run()`` on. On graceful shutdown it takes no more connections, tells the others that it goes away,
 /// answers what it has, and cuts what is left after ``PushServerConfiguration/shutdownDuration``.
 public final class PushServer: Service, Sendable {

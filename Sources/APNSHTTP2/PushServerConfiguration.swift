@@ -38,8 +38,14 @@ public struct PushServerConfiguration: Sendable {
     /// Whether a connection has one stream from a rejection to the next success; by default it has not.
     public var hasOneStreamAfterRejection = false
 
-    /// The longest payload, in octets; 4096 by default, and 5120 for the push type voip.
+    /// The longest payload, in octets; 4096 by default, and 5120 for the push type voip, unless this is more.
     public var payloadOctetCountMax = 4096
+
+    /// Judges whether a payload is a JSON object; `nil`, the default, for not checked.
+    ///
+    /// One that is not is refused with ``PushReason/payloadEmpty``. It is called on event loops, for every request
+    /// whose payload is not too long, with bytes that must not leave the call.
+    public var payloadCheck: (@Sendable (UnsafeRawBufferPointer) -> Bool)?
 
     /// The least time between two renewals of a key's tokens; `nil`, the default, for any.
     public var tokenRenewalIntervalMin: Duration?
@@ -59,15 +65,26 @@ public struct PushServerConfiguration: Sendable {
         public var key: ES256PublicKey
         /// Whose it is.
         public var teamIdentifier: String
+        /// The apps that it may send to, with all topics that begin with one of these and a dot, such as that of VoIP;
+        /// `nil`, the default, for any.
+        public var topics: Set<String>?
 
         /// Makes one.
         ///
         /// - Parameters:
         ///   - key: verifies what the key signs.
         ///   - teamIdentifier: whose it is.
-        public init(key: ES256PublicKey, teamIdentifier: String) {
+        ///   - topics: the apps that it may send to; by default any.
+        public init(key: ES256PublicKey, teamIdentifier: String, topics: Set<String>? = nil) {
             self.key = key
             self.teamIdentifier = teamIdentifier
+            self.topics = topics
+        }
+
+        /// Whether it may send to a topic.
+        func allows(_ topic: String) -> Bool {
+            guard let topics = self.topics else { return true }
+            return topics.contains { topic == $0 || topic.hasPrefix($0 + ".") }
         }
     }
 

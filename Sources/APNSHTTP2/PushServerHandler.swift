@@ -22,7 +22,8 @@ final class PushServerHandler: ChannelDuplexHandler {
         var headers: HPACKHeaders
         var payload = ByteBuffer()
         var octetCount = 0
-        var identifier: PushIdentifier?
+        /// The name of the request as it is answered: as the client wrote it, or a new one.
+        var identifier: String?
     }
 
     private let number: UInt64
@@ -45,7 +46,7 @@ final class PushServerHandler: ChannelDuplexHandler {
     private static let drainDuration = TimeAmount.seconds(2)
 
     /// What is kept of a body; longer ones are counted, and refused.
-    private static let bodyOctetCountMax = 8192
+    private let bodyOctetCountMax: Int
 
     init(
         number: UInt64,
@@ -62,6 +63,7 @@ final class PushServerHandler: ChannelDuplexHandler {
         self.tls = tls
         self.logger = logger
         self.limit = configuration.streamCountFirst
+        self.bodyOctetCountMax = configuration.payloadOctetCountMax(of: .voip)
     }
 
     // MARK: Reading
@@ -97,7 +99,7 @@ final class PushServerHandler: ChannelDuplexHandler {
     private func append(_ octets: ByteBuffer, _ number: UInt32) {
         guard var stream = self.streams.removeValue(forKey: number) else { return }
         stream.octetCount += octets.readableBytes
-        if stream.octetCount <= Self.bodyOctetCountMax {
+        if stream.octetCount <= self.bodyOctetCountMax {
             if stream.payload.readableBytes == 0 {
                 stream.payload = octets
             } else {
@@ -113,20 +115,41 @@ final class PushServerHandler: ChannelDuplexHandler {
         let reply: PushReply?
         switch PushRequestHead.read(stream.headers, certificateTopics: self.topics) {
         case .refused(let identifier, let reason):
-            self.streams[number]?.identifier = identifier
+            self.streams[number]?.identifier = Self.text(of: identifier, stream.headers)
             reply = .rejected(reason)
         case .head(let head):
-            self.streams[number]?.identifier = head.identifier
-            self.requestCount += 1
+            self.streams[number]?.identifier = Self.text(of: head.identifier, stream.headers)
             reply = self.judge(head, stream, number)
         }
         if let reply { self.answer(number, reply) }
     }
 
+    /// A client that compares texts finds its own again, in whichever letter case.
+    private static func text(of identifier: PushIdentifier, _ headers: HPACKHeaders) -> String {
+        guard let text = headers.first(name: "apns-id"), PushIdentifier(text) == identifier else {
+            return identifier.description
+        }
+        return text
+    }
+
+    /// Judges a request whose headers are good: who sends it, then what, then to whom.
     private func judge(_ head: PushRequestHead, _ stream: Stream, _ number: UInt32) -> PushReply? {
         guard let context = self.context, let topic = head.topic else { return nil }
+        // Who is not let in learns nothing of a token.
+        if let reason = self.permission(head, topic: topic) { return .rejected(reason) }
+        // From here on the order is that of the binary protocol.
+        if head.tokenText.isEmpty { return .rejected(.missingDeviceToken) }
+        if stream.octetCount == 0 { return .rejected(.payloadEmpty) }
+        guard let token = head.token() else { return .rejected(.badDeviceToken) }
+        if stream.octetCount > self.configuration.payloadOctetCountMax(of: head.pushType) {
+            return .rejected(.payloadTooLarge)
+        }
+        if let check = self.configuration.payloadCheck, !stream.payload.withUnsafeReadableBytes(check) {
+            return .rejected(.payloadEmpty)
+        }
+        self.requestCount += 1
         let request = InboundPush(
-            token: head.token,
+            token: token,
             payload: stream.payload,
             topic: topic,
             pushType: head.pushType,
@@ -143,12 +166,7 @@ final class PushServerHandler: ChannelDuplexHandler {
             )
         )
         if let reply = self.service.intercept(request) { return reply }
-        if let problem = self.service.problem(token: head.token, topic: topic) { return .rejected(problem) }
-        if let reason = self.permission(head, topic: topic) { return .rejected(reason) }
-        if stream.octetCount == 0 { return .rejected(.payloadEmpty) }
-        if stream.octetCount > self.configuration.payloadOctetCountMax(of: head.pushType) {
-            return .rejected(.payloadTooLarge)
-        }
+        if let problem = self.service.problem(token: token, topic: topic) { return .rejected(problem) }
         return self.service.take(request)
     }
 
@@ -162,7 +180,10 @@ final class PushServerHandler: ChannelDuplexHandler {
     /// Why the client may not send for this topic.
     private func permission(_ head: PushRequestHead, topic: String) -> PushReason? {
         if self.tls.peerCertificate != nil { return self.topics.contains(topic) ? nil : .topicDisallowed }
-        return self.judge.problem(head.authorization, &self.memory, now: self.configuration.clock())
+        let now = self.configuration.clock()
+        if let problem = self.judge.problem(head.authorization, &self.memory, now: now) { return problem }
+        let key = self.memory.keyIdentifier.flatMap { self.configuration.tokenKeys[$0] }
+        return key?.allows(topic) == true ? nil : .topicDisallowed
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {
@@ -219,7 +240,7 @@ final class PushServerHandler: ChannelDuplexHandler {
         self.logger.debug(
             "push refused",
             metadata: [
-                LogKey.request: "\(stream.identifier.map(\.description) ?? "")",
+                LogKey.request: "\(stream.identifier ?? "")",
                 LogKey.reason: "\(rejection.reason.text)",
             ]
         )
@@ -229,7 +250,7 @@ final class PushServerHandler: ChannelDuplexHandler {
     private func headers(status: Int, _ stream: Stream) -> HPACKHeaders {
         var headers = HPACKHeaders([(":status", "\(status)")])
         if let identifier = stream.identifier {
-            headers.add(name: "apns-id", value: identifier.description, indexing: .nonIndexable)
+            headers.add(name: "apns-id", value: identifier, indexing: .nonIndexable)
         }
         if self.configuration.isSandbox, status == 200 {
             headers.add(name: "apns-unique-id", value: PushIdentifier().description, indexing: .nonIndexable)

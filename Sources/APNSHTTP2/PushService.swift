@@ -9,11 +9,11 @@ public import NIOCore
 public protocol PushService: Sendable {
     /// Says what becomes of a request before its device is looked at, for faults that are meant.
     ///
-    /// - Parameter request: its headers have passed the checks; nothing else has.
+    /// - Parameter request: all of it has passed the checks of ``PushServer``: headers, credentials and payload.
     /// - Returns: what to do; `nil`, the default, to go on.
     func intercept(_ request: borrowing InboundPush) -> PushReply?
 
-    /// Judges the device of a request.
+    /// Judges the device of a request, whose client is known, and which has passed all other checks.
     ///
     /// - Parameters:
     ///   - token: names the device.
@@ -58,7 +58,7 @@ public enum PushReply: Hashable, Sendable {
 public struct InboundPush: Sendable {
     /// Names the device.
     public var token: DeviceToken
-    /// The JSON text; not looked at.
+    /// The JSON text; looked at by ``PushServerConfiguration/payloadCheck`` only.
     public var payload: ByteBuffer
     /// The app: as the header says, or else the certificate.
     public var topic: String

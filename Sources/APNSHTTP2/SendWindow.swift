@@ -29,6 +29,9 @@ struct SendWindow {
     /// Whether bodies wait, so that no more requests should be begun.
     var isExhausted: Bool { !self.waiting.isEmpty }
 
+    /// The streams of which not the whole body has left, in the order in which they were begun.
+    var unfinished: [UInt32] { self.waiting.map(\.stream) }
+
     /// Takes the body of a new stream.
     ///
     /// - Returns: whether the whole of it may leave now. If not, ``advance()`` says what may.
@@ -77,6 +80,9 @@ struct SendWindow {
             throw FrameFault(code: HTTP2Octets.Code.flowControlError)
         }
         let change = Int(value) - self.initial
+        guard self.waiting.allSatisfy({ $0.window + change <= HTTP2Octets.windowMax }) else {
+            throw FrameFault(code: HTTP2Octets.Code.flowControlError)
+        }
         self.initial = Int(value)
         for index in self.waiting.indices { self.waiting[index].window += change }
     }

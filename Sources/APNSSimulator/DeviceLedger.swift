@@ -49,10 +49,15 @@ final class DeviceLedger: Sendable {
     func isDead(_ token: DeviceToken, topic: String?, environment: DeviceEnvironment) -> Bool? {
         self.books.withLockedValue { books in
             guard let device = books.devices[Key(token: token, environment: environment)] else {
-                return self.acceptsUnknownTokens ? false : nil
+                return self.acceptsUnknown(token) ? false : nil
             }
             return device.topic == topic ? device.deadSince != nil : nil
         }
+    }
+
+    /// No device ever had a token that is shorter than the usual ones.
+    private func acceptsUnknown(_ token: DeviceToken) -> Bool {
+        self.acceptsUnknownTokens && token.octetCount >= WireLimits.tokenOctetCountUsual
     }
 
     /// What a token is worth for a topic.
@@ -68,7 +73,7 @@ final class DeviceLedger: Sendable {
 
     func standing(of token: DeviceToken, topic: String, environment: DeviceEnvironment) -> Standing {
         let device = self.books.withLockedValue { $0.devices[Key(token: token, environment: environment)] }
-        guard let device else { return self.acceptsUnknownTokens ? .alive : .unknown }
+        guard let device else { return self.acceptsUnknown(token) ? .alive : .unknown }
         guard device.topic == topic else { return .foreign }
         return device.deadSince.map { .dead(since: $0) } ?? .alive
     }

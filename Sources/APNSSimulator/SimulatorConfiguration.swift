@@ -2,6 +2,7 @@
 
 public import APNSGateway
 public import APNSHTTP2
+import APNSPayload
 public import OpenSSLTLS
 
 /// What a simulator is made of.
@@ -13,6 +14,9 @@ public struct SimulatorConfiguration: Sendable {
     public static let countedTokenCountMaxDefault = 1_000_000
 
     /// The binary front; its port is 0 by default, for any that is free.
+    ///
+    /// Its payloads have to be JSON objects by RFC 8259, unless
+    /// `payloadCheck` is set to something else; so have those of ``push``.
     public var front: BinaryFrontConfiguration
 
     /// The feedback front; its port is 0 by default, for any that is free.
@@ -36,7 +40,9 @@ public struct SimulatorConfiguration: Sendable {
     public var devices: [SimulatedDevice]
 
     /// Whether notifications for tokens that are not registered are taken as well; by default they are refused with
-    /// status 8.
+    /// status 8, and over HTTP/2 with BadDeviceToken.
+    ///
+    /// Those of less than 32 bytes, which no real token has, are refused in either case.
     public var acceptsUnknownTokens = false
 
     /// What goes wrong; by default nothing.
@@ -62,8 +68,15 @@ public struct SimulatorConfiguration: Sendable {
         self.front.port = 0
         self.push = PushServerConfiguration(identity: identity, clientTrust: clientTrust)
         self.push.topics = { ProviderIdentity($0).topics }
+        self.front.payloadCheck = .custom(Self.isObject)
+        self.push.payloadCheck = Self.isObject
         self.feedback = FeedbackFrontConfiguration(identity: identity, clientTrust: clientTrust)
         self.feedback.port = 0
         self.devices = devices
+    }
+
+    /// Whether a payload is one JSON object; what is in it is not the service's to judge.
+    private static func isObject(_ payload: UnsafeRawBufferPointer) -> Bool {
+        (try? Payload.check(payload, rules: PayloadRules(octetCountMax: .max, checksKnownKeys: false))) != nil
     }
 }

@@ -36,6 +36,7 @@ struct InteropTests {
     /// What curl says of one request: its status, its version of HTTP, its body and headers.
     private func curl(
         _ options: [String],
+        token: String = String(repeating: "d0", count: 32),
         server change: (inout PushServerConfiguration) throws -> Void = { _ in },
         service: ScriptedService = ScriptedService()
     ) async throws -> String {
@@ -52,14 +53,14 @@ struct InteropTests {
                 [
                     "-s", "-i", "--max-time", "20", "--cacert", trust, "-d", #"{"aps":{}}"#, "-w",
                     "\nversion %{http_version}",
-                    "https://localhost:\(port)/3/device/\(String(repeating: "d0", count: 32))",
+                    "https://localhost:\(port)/3/device/\(token)",
                 ] + options
             )
         }
     }
 
-    @Test func `curl with a certificate is let in, and its apns-id comes back`() async throws {
-        let identifier = "123e4567-e89b-42d3-a456-426614174000"
+    @Test(arguments: ["123e4567-e89b-42d3-a456-426614174000", "123E4567-E89B-42D3-A456-426614174000"])
+    func `curl with a certificate is let in, and its apns-id comes back as it was`(_ identifier: String) async throws {
         let answer = try await self.curl([
             "--http2", "--cert", "IDENTITY", "-H", "apns-id: \(identifier)", "-H", "apns-push-type: alert",
         ])
@@ -96,6 +97,19 @@ struct InteropTests {
         let token = try key.token(issuedAt: Int64(Date().timeIntervalSince1970))
         let proved = try await self.curl(topic + ["-H", "authorization: bearer \(token)"])
         #expect(proved.contains("HTTP/2 200"), "\(proved)")
+    }
+
+    @Test func `curl is told of a path without a token, and of one that is none, when it has shown who it is`()
+        async throws
+    {
+        let topic = ["-H", "apns-topic: \(PushFixture.topic)", "--http2"]
+        let paths = [("", "MissingDeviceToken"), ("xy", "BadDeviceToken"), ("0", "BadDeviceToken")]
+        for (text, reason) in paths {
+            let known = try await self.curl(topic + ["--cert", "IDENTITY"], token: text)
+            #expect(known.contains("HTTP/2 400") && known.contains(reason), "\(known)")
+            let unknown = try await self.curl(topic, token: text)
+            #expect(unknown.contains("HTTP/2 403") && unknown.contains("MissingProviderToken"), "\(unknown)")
+        }
     }
 
     @Test func `curl is told what is wrong`() async throws {

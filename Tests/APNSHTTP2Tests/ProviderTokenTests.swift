@@ -109,6 +109,42 @@ struct ProviderTokenTests {
         #expect(judge.problem(good, &memory, now: Self.noon + 3601) == .expiredProviderToken)
     }
 
+    @Test(arguments: [
+        (Int64.min, PushReason.expiredProviderToken), (.min + 3600, .expiredProviderToken),
+        (0, .expiredProviderToken), (.max, .invalidProviderToken), (.max - 60, .invalidProviderToken),
+    ])
+    func `a time at the end of the range of integers is judged as others`(_ time: Int64, _ reason: PushReason) throws {
+        let judge = try self.judge { $0.tokenRenewalIntervalMin = .seconds(1200) }
+        var memory = ProviderTokenJudge.Memory()
+        let token = "bearer " + (try self.key().token(issuedAt: time))
+        #expect(judge.problem(token, &memory, now: Self.noon) == reason)
+        #expect(memory == ProviderTokenJudge.Memory())
+    }
+
+    @Test func `a server answers a token with the lowest time that there is, and serves on`() async throws {
+        let request = try PushFixture.request(topic: PushFixture.topic)
+        var configuration = try PushFixture.serverConfiguration()
+        configuration.clock = { Self.noon }
+        let server = configuration
+        let outcomes = try await PushServer.withRunning(
+            server,
+            service: ScriptedService(),
+            logger: PushFixture.quiet
+        ) { server in
+            let port = try await server.boundAddress.port ?? 0
+            var outcomes: [PushOutcome] = []
+            for time in [Int64.min, Self.noon] {
+                var configuration = try PushFixture.tokenConfiguration(port: port)
+                configuration.providerToken = try PushFixture.tokens { time }
+                outcomes.append(
+                    try await PushClient.withClient(configuration, logger: PushFixture.quiet) { await $0.send(request) }
+                )
+            }
+            return outcomes
+        }
+        #expect(outcomes == [.rejected(PushRejection(status: 403, reason: .expiredProviderToken)), .accepted])
+    }
+
     @Test func `the judge refuses signatures of other keys, other teams and unknown keys`() throws {
         let judge = try self.judge()
         func problem(_ signer: ES256PrivateKey, key: String, team: String) throws -> PushReason? {

@@ -79,7 +79,7 @@ enum PushFixture {
 
     /// Runs a client and a server beside each other.
     static func withPair<Value: Sendable>(
-        _ service: ScriptedService,
+        _ service: any PushService,
         server changeServer: (inout PushServerConfiguration) throws -> Void = { _ in },
         usesToken: Bool = false,
         client changeClient: @escaping @Sendable (inout PushConfiguration) throws -> Void = { _ in },

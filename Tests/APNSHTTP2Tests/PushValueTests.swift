@@ -24,8 +24,13 @@ struct PushValueTests {
         #expect(known.description == "123e4567-e89b-42d3-a456-426614174000")
     }
 
+    @Test(arguments: ["123E4567-E89B-42D3-A456-426614174000", "123E4567-e89b-42D3-a456-426614174000"])
+    func `an identifier is read in either letter case`(_ text: String) throws {
+        #expect(PushIdentifier(text)?.description == "123e4567-e89b-42d3-a456-426614174000")
+    }
+
     @Test(arguments: [
-        "", "123e4567e89b42d3a456426614174000", "123E4567-E89B-42D3-A456-426614174000",
+        "", "123e4567e89b42d3a456426614174000",
         "123e4567-e89b-42d3-a456-42661417400", "123e4567-e89b-42d3-a456-4266141740000",
         "123e4567-e89b-42d3-a456-42661417400g", "123e4567-e89b-42d3a-456-426614174000",
     ])

@@ -63,4 +63,23 @@ struct SendWindowTests {
         #expect(throws: FrameFault(code: 3)) { try window.widen(0, by: 0x7FFF_FFFF) }
         #expect(throws: FrameFault(code: 3)) { try window.setInitial(0x8000_0000) }
     }
+
+    @Test func `a change of all windows that takes an open one beyond the protocol's is a fault`() throws {
+        var window = SendWindow()
+        try window.setInitial(0)
+        #expect(window.begin(1, self.octets(1)) == false)
+        try window.widen(1, by: 0x7FFF_FFFF)
+        #expect(throws: FrameFault(code: 3)) { try window.setInitial(1) }
+        try window.setInitial(0)
+        #expect(window.advance() == [.init(stream: 1, octets: self.octets(1), isEnd: true)])
+    }
+
+    @Test func `what has not left whole is known, in order`() {
+        var window = SendWindow()
+        #expect(window.begin(1, self.octets(65_530)) == true)
+        #expect(window.begin(3, self.octets(10)) == false)
+        #expect(window.begin(5, self.octets(10)) == false)
+        _ = window.advance()
+        #expect(window.unfinished == [3, 5])
+    }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSTestKit
 import Foundation
 import Testing
 
@@ -58,5 +59,45 @@ import Testing
         )
         child.send(SIGTERM)
         #expect(try await child.end().code == 0)
+    }
+
+    @Test func `a wrong key, or a topic that is not its own, puts nothing on the purge list`() async throws {
+        let scene = try SendScene()
+        let folder = scene.path("simulator")
+        let dead = SendScene.token(9)
+        let arguments = ["simulator", "--folder", folder, "--dead-device", dead, "--device", SendScene.token(1)]
+        let (child, line) = try await Child.start(arguments, log: scene.path("log"))
+        defer { child.send(SIGKILL) }
+        let found = try Ready(line)
+        let wrong = try scene.write("wrong.p8", try SendScene.provider.get().keyPEM)
+        // A dead device, one that has no app, and a token that no device ever had.
+        let lines = [SendScene.line(9), SendScene.line(5), "{\"token\":\"01\",\"payload\":{\"aps\":{}}}\n"]
+        let path = try scene.write("batch.jsonl", lines.joined())
+        try scene.bury([])
+        func send(_ key: String, topic: String) async throws -> SendScene.Run {
+            try await scene.run([
+                "send", path, "--transport", "http2", "--results", "-", "--host", "localhost", "--port",
+                "\(found.http2_port)", "--trust", folder + "/authority.pem", "--p8-key", key, "--key-id", found.key_id,
+                "--team-id", found.team_id, "--topic", topic, "--purge-list", scene.purgeList, "--purge-environment",
+                "sandbox", "--purge-rejected",
+            ])
+        }
+        for (key, topic, reason) in [
+            (wrong, SendScene.topic, "403 InvalidProviderToken"),
+            (folder + "/key.p8", "org.example", "400 TopicDisallowed"),
+        ] {
+            let run = try await send(key, topic: topic)
+            #expect(run.ending.code == 77 && run.error.contains(reason), "\(run)")
+            #expect(try run.lines.allSatisfy { $0.outcome == "unsent" })
+            #expect(try scene.purged().isEmpty)
+        }
+        let run = try await send(folder + "/key.p8", topic: SendScene.topic)
+        #expect(run.ending.code == 1, "\(run)")
+        #expect(
+            try run.lines.sorted { $0.line < $1.line }.map(\.reason) == [
+                "Unregistered", "BadDeviceToken", "BadDeviceToken",
+            ]
+        )
+        #expect(try scene.purged().contains(SendScene.octets(9)))
     }
 }

@@ -135,6 +135,8 @@ extension GatewayParts.Provider {
         self.push.endsWhenRefused = false
         self.push.connectionCount = service.connections
         self.push.requestCountMax = max(self.push.requestCountMax, file.inFlight)
+        // A request that the service never lets out comes back in time to be given up.
+        self.push.queueDurationMax = min(self.push.queueDurationMax ?? file.retries.budget, file.retries.budget)
         self.push.payloadOctetCountMax = file.payloadLimit
         self.push.voipPayloadOctetCountMax = file.payloadLimit
     }

@@ -19,6 +19,8 @@ struct PushTransport: Sendable {
     let invalidTokenRunCountMax: Int
     /// How often a line is sent that the service puts off.
     let tryCountMax: Int
+    /// How long what was read may take when the source is stopped; then the rest is given up.
+    let drainDurationMax: Duration
     let logger: Logger
 
     /// Requests without an outcome for each connection: more than it has streams, so that it never runs dry.
@@ -59,7 +61,8 @@ struct PushTransport: Sendable {
             }
             try await client.run()
         }()
-        await self.pump(parts, wakes)
+        let drainTimer = await self.pump(parts, wakes)
+        defer { drainTimer?.cancel() }
         if judge.isOver { client.abandon() } else { client.finish() }
         let ending: Result<Void, any Error>
         do { ending = .success(try await running) } catch { ending = .failure(error) }
@@ -82,7 +85,10 @@ struct PushTransport: Sendable {
     /// Hands lines to the client as long as there are any, and it takes them.
     ///
     /// It waits in one place only, where whatever happens wakes it.
-    private func pump(_ parts: Parts, _ wakes: AsyncStream<Void>) async {
+    ///
+    /// - Returns: what gives the rest up in time, where the source was stopped.
+    private func pump(_ parts: Parts, _ wakes: AsyncStream<Void>) async -> Scheduled<Void>? {
+        var drainTimer: Scheduled<Void>?
         var iterator = wakes.makeAsyncIterator()
         var parcels: ArraySlice<PushParcel> = []
         var hasEnded = false
@@ -98,12 +104,24 @@ struct PushTransport: Sendable {
             while let parcel = parcels.first, self.isTaken(parcel, parts) { parcels.removeFirst() }
             if parcels.isEmpty {
                 if supply == .available { continue }
-                if hasEnded, parts.shelf.isIdle { return }
+                if hasEnded, parts.shelf.isIdle { return drainTimer }
             }
+            if parts.source.isStopped, drainTimer == nil { drainTimer = self.limitDrain(parts) }
             // Nobody is there to send the rest to.
             if parts.source.isStopped, parts.judge.isConnectionLost { parts.judge.end() } else { await iterator.next() }
         }
         for parcel in parcels { parts.source.settle(parcel.item, parcel.unprocessed()) }
+        return drainTimer
+    }
+
+    /// Gives up in time what the service may never take: what was written is indeterminate then, the rest unsent.
+    private func limitDrain(_ parts: Parts) -> Scheduled<Void> {
+        let (judge, client, waker) = (parts.judge, parts.client, parts.waker)
+        return MultiThreadedEventLoopGroup.singleton.any().scheduleTask(in: TimeAmount(self.drainDurationMax)) {
+            judge.end()
+            client.stop()
+            waker.yield()
+        }
     }
 
     /// Hands a line to the client, or sees to it that the pump is woken when there is room.

@@ -32,7 +32,17 @@ struct SendHTTP2Options: ParsableArguments, Sendable {
     @Option(help: ArgumentHelp("The team that it belongs to, 10 characters.", valueName: "id"))
     var teamId: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "How long the service may take to answer, or let nothing be sent; after a signal, how long all that was "
+                + "read may take: 500ms, 30s, 2m.",
+            valueName: "time"
+        )
+    )
+    var answerTimeout = FeedbackSpan(seconds: 30)
+
     func validate() throws {
+        guard self.answerTimeout.duration > .zero else { throw ValidationError("--answer-timeout is above 0.") }
         if self.transport == .binary {
             for (name, isSaid) in [("--p8-key", self.p8Key != nil), ("--push-type", self.pushType != nil)] where isSaid
             {
@@ -68,6 +78,7 @@ struct SendHTTP2Options: ParsableArguments, Sendable {
         }
         configuration.tls = tls
         configuration.proxy = try endpoint.proxyValue
+        configuration.answerDurationMax = self.answerTimeout.duration
         return configuration
     }
 }

@@ -298,6 +298,7 @@ struct SendRun {
             rules: rules,
             invalidTokenRunCountMax: delivery.stopAfterInvalidTokens,
             tryCountMax: delivery.giveUpAfter,
+            drainDurationMax: command.http2.answerTimeout.duration,
             logger: self.logger
         )
     }

@@ -49,13 +49,14 @@ public struct SimulatorCommand: AsyncParsableCommand, Sendable {
     @Option(help: ArgumentHelp("The port of HTTP/2; 0 for any that is free.", valueName: "number"))
     var http2Port = 0
 
-    @Option(help: ArgumentHelp("The app that the certificates are for.", valueName: "topic"))
+    @Option(help: ArgumentHelp("The app that the certificates and the key are for.", valueName: "topic"))
     var topic = "com.example.app"
 
     @Option(
         name: .customLong("device"),
         help: ArgumentHelp(
-            "A device that has the app, once for each. Without any, every token but the dead ones is taken.",
+            "A device that has the app, once for each. Without any, every token of 32 bytes or more is taken, but the "
+                + "dead ones.",
             valueName: "token"
         )
     )
@@ -143,7 +144,7 @@ public struct SimulatorCommand: AsyncParsableCommand, Sendable {
         configuration.push.host = self.host
         configuration.push.port = self.http2Port
         configuration.push.tokenKeys = [
-            self.keyId: .init(key: try set.signer.publicKey, teamIdentifier: self.teamId)
+            self.keyId: .init(key: try set.signer.publicKey, teamIdentifier: self.teamId, topics: [self.topic])
         ]
         return configuration
     }

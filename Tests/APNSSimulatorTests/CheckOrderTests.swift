@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSHTTP2
+import APNSSimulator
+import APNSTestKit
+import APNSWire
+import NIOCore
+import OpenSSLTLS
+import Testing
+
+/// In which order the simulator checks what it is sent, on both of its fronts.
+@Suite(.timeLimit(.minutes(1)))
+struct CheckOrderTests {
+    typealias Fixture = SimulatorFixture
+
+    static let (keyIdentifier, teamIdentifier) = ("KEY0000001", "TEAM000001")
+    static let signer = Result { try ES256PrivateKey(octets: Fixture.provider.get().keyPEM) }
+    static let stranger = Result { try ES256PrivateKey(octets: Fixture.gateway.get().keyPEM) }
+
+    /// How a client shows who it is.
+    enum Proof: Sendable, CaseIterable {
+        case certificate, key, wrongKey, none
+    }
+
+    /// A request: for a device of the fixture, or for a token of its own.
+    struct Sent: Sendable {
+        var token: DeviceToken
+        var payload = "{\"aps\":{}}"
+        var topic: String? = Fixture.topic
+
+        init(_ device: Int, _ payload: String? = nil) throws {
+            self.token = try Fixture.token(device)
+            self.payload = payload ?? self.payload
+        }
+
+        init(token: [UInt8], _ payload: String? = nil) throws {
+            self.token = try DeviceToken(octets: token)
+            self.payload = payload ?? self.payload
+        }
+    }
+
+    private static func configuration(
+        _ simulator: Simulator,
+        _ proof: Proof
+    ) throws -> PushConfiguration {
+        let endpoint = PushEndpoint(host: "127.0.0.1", port: simulator.pushPort)
+        let trust = TLSTrust.pem(try Fixture.authority.get().certificatePEM)
+        var configuration = PushConfiguration(
+            endpoint: endpoint,
+            identity: try Fixture.provider.get().identity,
+            trust: trust
+        )
+        if proof != .certificate { configuration.tls = .client(trust: trust) }
+        if proof == .key || proof == .wrongKey {
+            let signer = try proof == .key ? Self.signer.get() : Self.stranger.get()
+            let key = try ProviderTokenKey(
+                key: signer,
+                keyIdentifier: Self.keyIdentifier,
+                teamIdentifier: Self.teamIdentifier
+            )
+            configuration.providerToken = ProviderTokenSource(key: key)
+        }
+        configuration.backOffFirst = .milliseconds(5)
+        // The simulator is to judge, not the client.
+        configuration.payloadOctetCountMax = 8192
+        return configuration
+    }
+
+    /// What the HTTP/2 front makes of requests, one after the other.
+    private func outcomes(
+        _ sent: [Sent],
+        _ proof: Proof = .certificate,
+        change: (inout SimulatorConfiguration) throws -> Void = { _ in }
+    ) async throws -> [PushOutcome] {
+        let key = try Self.signer.get().publicKey
+        var configuration = try Fixture.configuration()
+        configuration.push.tokenKeys = [Self.keyIdentifier: .init(key: key, teamIdentifier: Self.teamIdentifier)]
+        try change(&configuration)
+        return try await Simulator.withRunning(configuration) { simulator in
+            try await PushClient.withClient(try Self.configuration(simulator, proof)) { client in
+                var outcomes: [PushOutcome] = []
+                for one in sent {
+                    let payload = ByteBuffer(string: one.payload)
+                    let request = PushRequest(token: one.token, payload: payload, topic: one.topic)
+                    outcomes.append(await client.send(request))
+                }
+                return outcomes
+            }
+        }
+    }
+
+    /// The status that the binary front tells about a message; 0 for one that it takes.
+    private func status(
+        _ sent: Sent,
+        change: @escaping (inout SimulatorConfiguration) throws -> Void = { _ in }
+    ) async throws -> UInt8 {
+        var configuration = try Fixture.configuration()
+        try change(&configuration)
+        return try await Simulator.withRunning(configuration) { simulator in
+            var octets = ByteBuffer()
+            let payload = Array(sent.payload.utf8)
+            octets.writeMultipleIntegers(UInt8(1), UInt32(7), UInt32(0), UInt16(sent.token.octetCount))
+            octets.writeBytes(sent.token.octets)
+            octets.writeInteger(UInt16(payload.count))
+            octets.writeBytes(payload)
+            octets.writeImmutableBuffer(try Fixture.probe(8))
+            let response = try await Fixture.send(octets, to: simulator).octets
+            // Where the message was taken, it is the probe that is refused.
+            return response == Fixture.response(2, 8) ? 0 : response.count == 6 ? response[1] : 255
+        }
+    }
+
+    private func rejected(_ reason: PushReason, timestamp: UInt64? = nil) -> PushOutcome {
+        .rejected(PushRejection(status: reason.status ?? 0, reason: reason, timestamp: timestamp))
+    }
+
+    // MARK: Credentials
+
+    @Test(arguments: [(Proof.none, PushReason.missingProviderToken), (.wrongKey, .invalidProviderToken)])
+    func `who is not let in learns nothing of a token`(_ proof: Proof, _ reason: PushReason) async throws {
+        var sent = try [1, 101, 102, 103, 999].map { try Sent($0) }
+        sent.append(try Sent(token: [1]))
+        sent.append(try Sent(101, "no JSON"))
+        sent.append(try Sent(101, String(repeating: "x", count: 5000)))
+        let outcomes = try await self.outcomes(sent, proof)
+        #expect(outcomes == sent.map { _ in self.rejected(reason) })
+    }
+
+    @Test func `a topic that the certificate is not for is refused before the token is looked at`() async throws {
+        var sent = try [1, 101, 102, 999].map { try Sent($0) }
+        for index in sent.indices { sent[index].topic = "com.example.other" }
+        let outcomes = try await self.outcomes(sent)
+        #expect(outcomes == sent.map { _ in self.rejected(.topicDisallowed) })
+    }
+
+    @Test func `a topic that the key is not for is refused before the token is looked at`() async throws {
+        let topics = ["com.example.other", "com.example.application", Fixture.topic + ".voip", Fixture.topic]
+        let sent = try topics.map { topic in
+            var sent = try Sent(101)
+            sent.topic = topic
+            return sent
+        }
+        let dead = self.rejected(.unregistered, timestamp: UInt64(Fixture.deadSince) * 1000)
+        let foreign = self.rejected(.deviceTokenNotForTopic)
+        #expect(try await self.outcomes(sent, .key) == [foreign, foreign, foreign, dead])
+        let limited = try await self.outcomes(sent, .key) { configuration in
+            configuration.push.tokenKeys[Self.keyIdentifier]?.topics = [Fixture.topic]
+        }
+        #expect(limited == [self.rejected(.topicDisallowed), self.rejected(.topicDisallowed), foreign, dead])
+    }
+
+    // MARK: The same verdict on both fronts
+
+    /// What is sent, the status of the binary front, and the reason over HTTP/2.
+    struct Case: Sendable, CustomTestStringConvertible {
+        var testDescription: String
+        var sent: @Sendable () throws -> Sent
+        var status: UInt8
+        var reason: PushReason?
+    }
+
+    private static let long = String(repeating: " ", count: 5000)
+
+    static let cases = [
+        Case(testDescription: "good", sent: { try Sent(1) }, status: 0, reason: nil),
+        Case(testDescription: "white space", sent: { try Sent(1, " {}\n") }, status: 0, reason: nil),
+        Case(testDescription: "no JSON", sent: { try Sent(1, "hello") }, status: 1, reason: .payloadEmpty),
+        Case(testDescription: "an array", sent: { try Sent(1, "[1]") }, status: 1, reason: .payloadEmpty),
+        Case(testDescription: "braces only", sent: { try Sent(1, "{aps}") }, status: 1, reason: .payloadEmpty),
+        Case(testDescription: "cut off", sent: { try Sent(1, "{\"aps\":{}") }, status: 1, reason: .payloadEmpty),
+        Case(testDescription: "two", sent: { try Sent(1, "{}{}") }, status: 1, reason: .payloadEmpty),
+        Case(testDescription: "white space only", sent: { try Sent(1, " ") }, status: 1, reason: .payloadEmpty),
+        Case(testDescription: "too long", sent: { try Sent(1, "{}" + Self.long) }, status: 7, reason: .payloadTooLarge),
+        Case(testDescription: "long, no JSON", sent: { try Sent(1, Self.long) }, status: 7, reason: .payloadTooLarge),
+        Case(testDescription: "unknown", sent: { try Sent(999) }, status: 8, reason: .badDeviceToken),
+        Case(testDescription: "1 byte", sent: { try Sent(token: [1]) }, status: 8, reason: .badDeviceToken),
+        Case(testDescription: "1 byte, no JSON", sent: { try Sent(token: [1], "x") }, status: 1, reason: .payloadEmpty),
+        Case(
+            testDescription: "1 byte, too long",
+            sent: { try Sent(token: [1], Self.long) },
+            status: 7,
+            reason: .payloadTooLarge
+        ),
+        Case(testDescription: "dead, no JSON", sent: { try Sent(101, "x") }, status: 1, reason: .payloadEmpty),
+    ]
+
+    @Test(arguments: Self.cases) func `both fronts judge a message alike`(_ one: Case) async throws {
+        let sent = try one.sent()
+        #expect(try await self.status(sent) == one.status)
+        #expect(try await self.outcomes([sent]) == [one.reason.map { self.rejected($0) } ?? .accepted])
+    }
+
+    @Test(arguments: [1, 31, 32, 100])
+    func `where unknown tokens are taken, those shorter than any real one are not`(_ count: Int) async throws {
+        let sent = try Sent(token: [UInt8](repeating: 7, count: count))
+        let isTaken = count >= 32
+        let status = try await self.status(sent) { $0.acceptsUnknownTokens = true }
+        #expect(status == (isTaken ? 0 : 8))
+        let outcomes = try await self.outcomes([sent]) { $0.acceptsUnknownTokens = true }
+        #expect(outcomes == [isTaken ? .accepted : self.rejected(.badDeviceToken)])
+    }
+
+    @Test func `a registered token is known whatever its length`() async throws {
+        let sent = try Sent(token: [9])
+        let device = SimulatedDevice(token: sent.token, topic: Fixture.topic)
+        #expect(try await self.status(sent) { $0.devices.append(device) } == 0)
+        #expect(try await self.outcomes([sent]) { $0.devices.append(device) } == [.accepted])
+    }
+
+    @Test func `a fault happens to what passes the checks, and to nothing else`() async throws {
+        let storm = PushFault(at: .always, .rejected(PushRejection(status: 503, reason: .serviceUnavailable)))
+        let sent = try [Sent(1, "x"), Sent(1), Sent(999)]
+        let outcomes = try await self.outcomes(sent) { $0.pushFaults = [storm] }
+        let unavailable = self.rejected(.serviceUnavailable)
+        #expect(outcomes == [self.rejected(.payloadEmpty), unavailable, unavailable])
+        let wrong = try await self.outcomes(sent, .wrongKey) { $0.pushFaults = [storm] }
+        #expect(wrong == sent.map { _ in self.rejected(.invalidProviderToken) })
+    }
+}

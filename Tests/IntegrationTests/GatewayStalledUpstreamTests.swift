@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSTestKit
+import APNSWire
+import Foundation
+import TestSupport
+import Testing
+
+/// A gateway before a service that is there, and lets nothing be sent for good.
+@Suite(.timeLimit(.minutes(2))) struct GatewayStalledUpstreamTests {
+    @Test func `its provider is told when the budget is spent, and SIGTERM ends it`() async throws {
+        let folder = try GatewayProgram.Folder()
+        try await HTTP2FrameService.withRunning(.noStreams, identity: folder.server.identity) { service in
+            try folder.configure(upstreamPort: service.port)
+            let text = folder.read("gateway.yaml") + "\n    retry: {budget: 1s}\n"
+            try folder.write("gateway.yaml", Array(text.utf8))
+            let gateway = try await GatewayProgram(folder, deadline: 60)
+            let start = ContinuousClock.now
+            let octets = try await gateway.connect { provider in
+                try await provider.send(try GatewayProgram.frames(1...3))
+                return try await provider.end().octets
+            }
+            #expect(octets == GatewayProgram.response(.shutdown, 0), "\(gateway.log.suffix(2000))")
+            #expect(ContinuousClock.now - start < .seconds(10))
+            #expect(service.record.headersCount == 0)
+            let ending = try await gateway.end()
+            #expect(ending.code == 0 && !ending.isOverdue, "\(ending)")
+        }
+    }
+}

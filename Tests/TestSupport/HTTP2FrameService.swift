@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import NIOConcurrencyHelpers
+import NIOCore
+import NIOPosix
+import NIOTLS
+public import OpenSSLTLS
+
+/// A service's end of HTTP/2 in plain frames, which announces what it is told to and never widens a window.
+///
+/// It answers PING and SETTINGS, so that nobody takes it for dead.
+public final class HTTP2FrameService: Sendable {
+    /// What it announces and does.
+    public struct Script: Sendable {
+        /// The parameters of its SETTINGS frame, by number (RFC 9113, 6.5.2).
+        public var settings: [(UInt16, UInt32)]
+        /// Whether it answers whole requests with 200; else it never answers any.
+        public var answers: Bool
+
+        /// Makes a script.
+        public init(settings: [(UInt16, UInt32)] = [], answers: Bool = true) {
+            self.settings = settings
+            self.answers = answers
+        }
+
+        /// No streams at all.
+        public static let noStreams = Self(settings: [(3, 0)])
+        /// No bytes of any body.
+        public static let noWindow = Self(settings: [(4, 0)])
+        /// 65,535 bytes of bodies on each connection.
+        public static let fixedWindow = Self()
+        /// It takes everything, and answers nothing.
+        public static let silent = Self(answers: false)
+    }
+
+    /// What it saw.
+    public struct Record: Sendable {
+        /// Connections to which it sent its SETTINGS.
+        public var connectionCount = 0
+        /// Requests whose headers came.
+        public var headersCount = 0
+        /// The bodies of whole requests, in the order of their ends.
+        public var bodies: [String] = []
+    }
+
+    /// A condition was not met in time.
+    public struct Overdue: Error {
+        /// What was there instead.
+        public let record: Record
+    }
+
+    private struct State {
+        var record = Record()
+        var waiters: [(isMet: @Sendable (Record) -> Bool, promise: EventLoopPromise<Void>)] = []
+    }
+
+    /// Where it listens, on 127.0.0.1.
+    public let port: Int
+    private let listener: any Channel
+    private let state: NIOLockedValueBox<State>
+
+    private init(listener: any Channel, state: NIOLockedValueBox<State>) {
+        self.listener = listener
+        self.port = listener.localAddress?.port ?? 0
+        self.state = state
+    }
+
+    /// Lends one that listens.
+    public static func withRunning<Value: Sendable>(
+        _ script: Script,
+        identity: TLSIdentity,
+        _ body: (HTTP2FrameService) async throws -> Value
+    ) async throws -> Value {
+        var tls = TLSConfiguration.server(identity: identity)
+        tls.maximumVersion = .tls1_3
+        tls.applicationProtocols = ["h2"]
+        let context = try TLSContext(tls)
+        let state = NIOLockedValueBox(State())
+        let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandlers(
+                        TLSHandler(serverContext: context),
+                        FrameHandler(script) { change in Self.change(state, change) }
+                    )
+                }
+            }
+            .bind(host: "127.0.0.1", port: 0).get()
+        let service = HTTP2FrameService(listener: listener, state: state)
+        let result: Result<Value, any Error>
+        do { result = .success(try await body(service)) } catch { result = .failure(error) }
+        try await listener.close()
+        return try result.get()
+    }
+
+    /// What it saw so far.
+    public var record: Record { self.state.withLockedValue(\.record) }
+
+    /// Waits until what it saw meets a condition, 20 seconds at most.
+    public func wait(until isMet: @escaping @Sendable (Record) -> Bool) async throws {
+        let promise = self.listener.eventLoop.makePromise(of: Void.self)
+        let isMetNow = self.state.withLockedValue { state in
+            if !isMet(state.record) { state.waiters.append((isMet, promise)) }
+            return isMet(state.record)
+        }
+        if isMetNow { promise.succeed(()) }
+        let timer = self.listener.eventLoop.scheduleTask(in: .seconds(20)) {
+            promise.fail(Overdue(record: self.record))
+        }
+        defer { timer.cancel() }
+        try await promise.futureResult.get()
+    }
+
+    private static func change(_ state: NIOLockedValueBox<State>, _ change: (inout Record) -> Void) {
+        let met = state.withLockedValue { state in
+            change(&state.record)
+            let record = state.record
+            defer { state.waiters.removeAll { $0.isMet(record) } }
+            return state.waiters.filter { $0.isMet(record) }
+        }
+        for waiter in met { waiter.promise.succeed(()) }
+    }
+}
+
+/// One connection.
+private final class FrameHandler: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    private let script: HTTP2FrameService.Script
+    private let note: ((inout HTTP2FrameService.Record) -> Void) -> Void
+    private var bytes = ByteBuffer()
+    private var hasPreface = false
+    private var bodies: [UInt32: ByteBuffer] = [:]
+
+    init(
+        _ script: HTTP2FrameService.Script,
+        _ note: @escaping ((inout HTTP2FrameService.Record) -> Void) -> Void
+    ) {
+        self.script = script
+        self.note = note
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case .handshakeCompleted = event as? TLSUserEvent {
+            var settings = ByteBuffer()
+            for (name, value) in self.script.settings { settings.writeMultipleIntegers(name, value) }
+            self.write(context, kind: 4, settings)
+            self.note { $0.connectionCount += 1 }
+        }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        var arrived = self.unwrapInboundIn(data)
+        self.bytes.writeBuffer(&arrived)
+        if !self.hasPreface {
+            guard self.bytes.readBytes(length: 24) != nil else { return }
+            self.hasPreface = true
+        }
+        while let start = self.bytes.getInteger(at: self.bytes.readerIndex, as: UInt32.self),
+            self.bytes.readableBytes >= 9 + Int(start >> 8),
+            let (_, flags, stream) = self.bytes.readMultipleIntegers(as: (UInt32, UInt8, UInt32).self),
+            let body = self.bytes.readSlice(length: Int(start >> 8))
+        {
+            self.received(context, kind: UInt8(truncatingIfNeeded: start), flags, stream, body)
+        }
+        self.bytes.discardReadBytes()
+    }
+
+    private func received(
+        _ context: ChannelHandlerContext,
+        kind: UInt8,
+        _ flags: UInt8,
+        _ stream: UInt32,
+        _ body: ByteBuffer
+    ) {
+        switch kind {
+        case 0:
+            var body = body
+            self.bodies[stream, default: ByteBuffer()].writeBuffer(&body)
+            guard flags & 1 != 0, let whole = self.bodies.removeValue(forKey: stream) else { return }
+            self.note { $0.bodies.append(String(buffer: whole)) }
+            // `:status: 200` by its number in the static table (RFC 7541, appendix A).
+            if self.script.answers { self.write(context, kind: 1, flags: 5, stream: stream, ByteBuffer(bytes: [0x88])) }
+        case 1: self.note { $0.headersCount += 1 }
+        case 4 where flags & 1 == 0: self.write(context, kind: 4, flags: 1, ByteBuffer())
+        case 6 where flags & 1 == 0: self.write(context, kind: 6, flags: 1, body)
+        default: break
+        }
+    }
+
+    private func write(
+        _ context: ChannelHandlerContext,
+        kind: UInt8,
+        flags: UInt8 = 0,
+        stream: UInt32 = 0,
+        _ body: ByteBuffer
+    ) {
+        var frame = ByteBuffer()
+        frame.writeMultipleIntegers(UInt32(body.readableBytes) << 8 | UInt32(kind), flags, stream)
+        frame.writeImmutableBuffer(body)
+        context.writeAndFlush(self.wrapOutboundOut(frame), promise: nil)
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
+}
