@@ -18,7 +18,7 @@ import Testing
     }
 
     /// Asks as any client of HTTP would.
-    private static func get(_ path: String, _ gateway: GatewayProgram, method: String = "GET") async throws -> Answer {
+    static func get(_ path: String, _ gateway: GatewayProgram, method: String = "GET") async throws -> Answer {
         let script = """
             import http.client, json, sys
             connection = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=10)

@@ -48,10 +48,11 @@ final class GatewayProgram: Sendable {
         func configure(
             upstreamPort: Int,
             limits: String = "{shutdown: 10s}",
-            clients: String = "{authority: ca.pem}"
+            clients: String = "{authority: ca.pem}",
+            listen: String = "{port: 0, feedbackPort: 0}"
         ) throws {
             let text = """
-                listen: {port: 0, feedbackPort: 0}
+                listen: \(listen)
                 admin: {port: 0}
                 server: {certificate: server.pem}
                 feedback: database/feedback.sqlite

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSHTTP2
+import NIOConcurrencyHelpers
+import NIOCore
+import NIOPosix
+
+/// What the service at the end of a chain was asked for, request by request, in the order in which it decided them.
+///
+/// It decides when a request arrives, as a real one does, and may answer later: an answer that its client never gets
+/// changes nothing about what was done.
+final class ChainRecord: Sendable {
+    /// A request and what the service did about it.
+    struct Request: Sendable {
+        /// Of the token.
+        var number: Int
+        var payload: String
+        var identifier: PushIdentifier
+        var reply: PushReply
+
+        /// Whether the notification counts as taken in the old protocol, which 410 does.
+        var isTaken: Bool { self.reply == .accepted || self.status == 410 }
+
+        /// The status of a rejection.
+        var status: Int? {
+            guard case .rejected(let rejection) = self.reply else { return nil }
+            return rejection.status
+        }
+    }
+
+    /// What the service does about a request, and when it says so.
+    struct Answer: Sendable {
+        enum Moment: Sendable {
+            case atOnce
+            case after(milliseconds: Int64)
+            /// When ``ChainRecord/release()`` is called.
+            case held
+        }
+
+        var reply = PushReply.accepted
+        var moment = Moment.atOnce
+
+        static let badToken = Answer(reply: .rejected(PushRejection(status: 400, reason: .badDeviceToken)))
+        static let dead = Answer(
+            reply: .rejected(PushRejection(status: 410, reason: .unregistered, timestamp: 1_700_000_000_000))
+        )
+        static let unavailable = Answer(reply: .rejected(PushRejection(status: 503, reason: .serviceUnavailable)))
+        static let throttled = Answer(reply: .rejected(PushRejection(status: 429, reason: .tooManyRequests)))
+    }
+
+    /// What a script may go by.
+    struct Occasion: Sendable {
+        /// Of the token.
+        var number: Int
+        /// How often this token was asked for, this time included.
+        var attempt: Int
+        /// How many requests there were before.
+        var requestCount: Int
+    }
+
+    private struct Waiter {
+        var isMet: @Sendable (State) -> Bool
+        var promise: EventLoopPromise<Bool>
+    }
+
+    private struct State {
+        var requests: [Request] = []
+        var taken: Set<Int> = []
+        var attempts: [Int: Int] = [:]
+        /// Of answers that are held; `nil` when they are held no more.
+        var held: [(ticket: PushTicket, reply: PushReply)]? = []
+        var waiters: [Waiter] = []
+        var isOver = false
+    }
+
+    private let script: @Sendable (Occasion) -> Answer
+    private let state = NIOLockedValueBox(State())
+
+    /// - Parameter script: what the service does about a request; by default it accepts all of them at once.
+    init(_ script: @escaping @Sendable (Occasion) -> Answer = { _ in Answer() }) { self.script = script }
+
+    /// The requests so far.
+    var requests: [Request] { self.state.withLockedValue(\.requests) }
+
+    /// How often each notification was taken.
+    var takenCounts: [Int: Int] {
+        Dictionary(self.requests.filter(\.isTaken).map { ($0.number, 1) }, uniquingKeysWith: +)
+    }
+
+    /// The service itself.
+    func upstream() -> GatewayUpstream {
+        GatewayUpstream { number, request in
+            let (ticket, identifier) = (request.ticket, request.identifier)
+            let answer = self.decide(Int(number), String(buffer: request.payload), identifier, ticket)
+            switch answer.moment {
+            case .atOnce: return answer.reply
+            case .after(let milliseconds):
+                MultiThreadedEventLoopGroup.singleton.any()
+                    .scheduleTask(in: .milliseconds(milliseconds)) { ticket.reply(answer.reply) }
+                return nil
+            case .held: return nil
+            }
+        }
+    }
+
+    private func decide(
+        _ number: Int,
+        _ payload: String,
+        _ identifier: PushIdentifier,
+        _ ticket: PushTicket
+    ) -> Answer {
+        let (answer, met) = self.state.withLockedValue { state in
+            state.attempts[number, default: 0] += 1
+            let attempt = state.attempts[number] ?? 1
+            var answer = self.script(
+                Occasion(number: number, attempt: attempt, requestCount: state.requests.count)
+            )
+            let request = Request(number: number, payload: payload, identifier: identifier, reply: answer.reply)
+            state.requests.append(request)
+            if request.isTaken { state.taken.insert(number) }
+            if case .held = answer.moment {
+                if state.held == nil { answer.moment = .atOnce }
+                state.held?.append((ticket, answer.reply))
+            }
+            let waiters = state.waiters
+            state.waiters = waiters.filter { !$0.isMet(state) }
+            return (answer, waiters.filter { $0.isMet(state) })
+        }
+        for waiter in met { waiter.promise.succeed(true) }
+        return answer
+    }
+
+    /// Gives the answers that are held; none is from now on.
+    func release() {
+        let held = self.state.withLockedValue { state in
+            defer { state.held = nil }
+            return state.held ?? []
+        }
+        for (ticket, reply) in held { ticket.reply(reply) }
+    }
+
+    // MARK: Waiting
+
+    /// Waits until so many notifications were taken, 20 seconds at most.
+    ///
+    /// - Returns: whether they were; `false` when nothing more comes.
+    func wait(takenCount: Int) async throws -> Bool {
+        try await self.wait("\(takenCount) notifications taken") { $0.taken.count >= takenCount }
+    }
+
+    /// Waits until so many requests were decided, 20 seconds at most.
+    ///
+    /// - Returns: whether they were; `false` when nothing more comes.
+    @discardableResult
+    func wait(requestCount: Int) async throws -> Bool {
+        try await self.wait("\(requestCount) requests") { $0.requests.count >= requestCount }
+    }
+
+    private func wait(_ what: String, until isMet: @escaping @Sendable (State) -> Bool) async throws -> Bool {
+        let eventLoop = MultiThreadedEventLoopGroup.singleton.any()
+        let promise = eventLoop.makePromise(of: Bool.self)
+        let known: Bool? = self.state.withLockedValue { state in
+            if isMet(state) { return true }
+            if state.isOver { return false }
+            state.waiters.append(Waiter(isMet: isMet, promise: promise))
+            return nil
+        }
+        if let known { promise.succeed(known) }
+        let timer = eventLoop.scheduleTask(in: .seconds(20)) {
+            promise.fail(Child.Failure(description: "\(what) did not come; there were \(self.requests.count) requests"))
+        }
+        defer { timer.cancel() }
+        return try await promise.futureResult.get()
+    }
+
+    /// Takes it that nothing more comes, so that nobody waits for it.
+    func end() {
+        let waiters = self.state.withLockedValue { state in
+            state.isOver = true
+            defer { state.waiters = [] }
+            return state.waiters
+        }
+        for waiter in waiters { waiter.promise.succeed(false) }
+    }
+}
+
+// MARK: - The record against the results
+
+extension ChainRecord {
+    /// Compares what the provider reports with what the service did, line by line.
+    ///
+    /// - Parameters:
+    ///   - results: what the provider reports.
+    ///   - batch: the payload of each line, from line 1; its token has the same number.
+    ///   - isAtMostOnce: whether the provider was told to send nothing twice.
+    /// - Returns: a sentence for each line where they differ.
+    func differences(_ results: [ResultLine], batch: [String], isAtMostOnce: Bool) -> [String] {
+        let requests = Dictionary(grouping: self.requests, by: \.number)
+        let reported = Dictionary(grouping: results, by: \.line)
+        var differences: [String] = []
+        for number in Set(requests.keys).union(reported.keys).subtracting(1...batch.count).sorted() {
+            differences.append("line \(number): there is none in the batch")
+        }
+        for (index, payload) in batch.enumerated() {
+            let line = index + 1
+            let asked = requests[line] ?? []
+            if asked.contains(where: { $0.payload != payload }) { differences.append("line \(line): another payload") }
+            guard let result = reported[line]?.first, reported[line]?.count == 1 else {
+                differences.append("line \(line): \(reported[line]?.count ?? 0) results")
+                continue
+            }
+            guard let difference = Self.difference(result, asked, isAtMostOnce: isAtMostOnce) else { continue }
+            let replies = asked.map { $0.status.map(String.init) ?? "200" }.joined(separator: " ")
+            let flag = result.isFlagged ? ", possibleDuplicate" : ""
+            differences.append(
+                "line \(line): \(difference); reported \(result.outcome)\(flag), the service answered [\(replies)]"
+            )
+        }
+        return differences
+    }
+
+    private static func difference(_ result: ResultLine, _ asked: [Request], isAtMostOnce: Bool) -> String? {
+        let takenCount = asked.count(where: \.isTaken)
+        if isAtMostOnce, takenCount > 1, !result.isFlagged { return "taken \(takenCount) times" }
+        switch result.outcome {
+        case "accepted" where result.isFlagged: return takenCount >= 1 ? nil : "never taken"
+        case "accepted": return takenCount == 1 ? nil : "taken \(takenCount) times"
+        case "rejected":
+            if takenCount > 0 { return "taken, though rejected" }
+            return result.status == 8 && asked.contains { $0.status == 400 } ? nil : "not rejected by the service"
+        case "indeterminate" where isAtMostOnce: return takenCount <= 1 ? nil : "taken \(takenCount) times"
+        case "unsent": return takenCount == 0 ? nil : "taken, though unsent"
+        default: return "an outcome that cannot be"
+        }
+    }
+}

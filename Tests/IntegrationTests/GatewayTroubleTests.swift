@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSHTTP2
+import Foundation
+import NIOConcurrencyHelpers
+import Testing
+
+/// Goal: trouble of the service that lasts longer than the budget is told as status 10, and costs no notification.
+@Suite(.timeLimit(.minutes(2))) struct GatewayTroubleTests {
+    private static let retry = "{authority: ca.pem}\n    retry: {budget: 400ms, first: 50ms, longest: 100ms}"
+
+    @Test func `a provider that reconnects at once after status 10 is let in, and what it writes is delivered`()
+        async throws
+    {
+        let isWell = NIOLockedValueBox(false)
+        let record = ChainRecord { _ in isWell.withLockedValue { $0 } ? ChainRecord.Answer() : .unavailable }
+        let ending = try await record.upstream().withGateway(clients: Self.retry) { gateway in
+            let provider = try FrameProvider(gateway.folder, port: gateway.port)
+            try await provider.connect()
+            try await provider.write(1...3)
+            #expect(try await provider.read(count: 7).bytes == "080a00000000")
+            isWell.withLockedValue { $0 = true }
+            try await provider.connect()
+            #expect(try await provider.write(1...3, probe: 4).failure == nil)
+            let answer = try await provider.read(count: 6)
+            #expect(answer.bytes == "080200000004", "The connection is closed without a word: \(answer)")
+            #expect(gateway.lines(["provider kept out"]).isEmpty)
+            #expect(try await gateway.discardedInMetrics() == 0)
+        }
+        #expect(ending.code == 0, "\(ending)")
+        #expect(record.takenCounts == [1: 1, 2: 1, 3: 1])
+    }
+
+    @Test func `whoever connects while the service is still in trouble is told so again, and loses nothing`()
+        async throws
+    {
+        let isWell = NIOLockedValueBox(false)
+        let record = ChainRecord { _ in isWell.withLockedValue { $0 } ? ChainRecord.Answer() : .unavailable }
+        try await record.upstream().withGateway(clients: Self.retry) { gateway in
+            let provider = try FrameProvider(gateway.folder, port: gateway.port)
+            for _ in 1...2 {
+                try await provider.connect()
+                try await provider.write(1...3)
+                let answer = try await provider.read(count: 7)
+                #expect(answer.bytes == "080a00000000", "\(answer)")
+            }
+            isWell.withLockedValue { $0 = true }
+            try await provider.connect()
+            #expect(try await provider.write(1...3, probe: 4).failure == nil)
+            let answer = try await provider.read(count: 6)
+            #expect(answer.bytes == "080200000004", "\(answer)")
+        }
+        #expect(record.takenCounts == [1: 1, 2: 1, 3: 1])
+    }
+
+    @Test func `429 until the budget is spent is status 10 with the last one accepted, and never accepted`()
+        async throws
+    {
+        let isWell = NIOLockedValueBox(false)
+        let record = ChainRecord { occasion in
+            occasion.number == 5 && !isWell.withLockedValue { $0 } ? .throttled : ChainRecord.Answer()
+        }
+        try await record.upstream().withGateway(clients: Self.retry) { gateway in
+            let provider = try FrameProvider(gateway.folder, port: gateway.port)
+            try await provider.connect()
+            // Without the probe a gateway that takes the fifth for accepted would say nothing.
+            try await provider.write(1...10, probe: 11)
+            #expect(try await provider.read(count: 7).bytes == "080a00000004")
+            #expect(record.takenCounts[5] == nil)
+            isWell.withLockedValue { $0 = true }
+            try await provider.connect()
+            try await provider.write(5...10, probe: 11)
+            let answer = try await provider.read(count: 6)
+            #expect(answer.bytes == "08020000000b", "\(answer)")
+        }
+        #expect(record.takenCounts == Dictionary(uniqueKeysWithValues: (1...10).map { ($0, 1) }))
+    }
+}
