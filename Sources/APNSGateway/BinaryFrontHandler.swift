@@ -581,7 +581,10 @@ extension BinaryFrontHandler {
 
     private func run(_ action: GatewaySession.OnDrain, _ reason: String, _ context: ChannelHandlerContext) {
         guard action == .close else { return }
-        self.logger.debug("connection reset", metadata: [LogKey.reason: "behind its end \(reason)"])
+        self.logger.info(
+            "connection reset",
+            metadata: [LogKey.reason: "behind its end \(reason)", LogKey.remoteAddress: "\(self.remoteAddress)"]
+        )
         // A reset, so that the next write of a provider that reads nothing fails.
         self.cut(isReset: true, context: context)
     }

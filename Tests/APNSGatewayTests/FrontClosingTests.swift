@@ -94,7 +94,7 @@ import Testing
             }
         }
         let droppedCount = 50 - backend.identifiers.count
-        let dropped = try #require(lines.of("notifications dropped").first)
+        let dropped = try #require(lines.of("notifications discarded").first)
         #expect("\(dropped.metadata["push.notifications.dropped"] ?? "")" == "\(droppedCount)")
         #expect(dropped.level == .warning)
     }

@@ -245,7 +245,7 @@ import Testing
                 while (try? await provider.send(junk)) != nil {}
             }
             #expect(ContinuousClock.now - start < .seconds(15))
-            try await gateway.lines("connection cut", "behind its end it ")
+            try await gateway.lines("connection reset", "behind its end it ")
         }
     }
 
@@ -253,7 +253,7 @@ import Testing
         try await Self.withGateway { gateway in
             try await gateway.connect(isReading: false) { provider in
                 try await provider.send(ByteBuffer(bytes: [9]))
-                try await gateway.lines("connection cut", "behind its end it did not close in time")
+                try await gateway.lines("connection reset", "behind its end it did not close in time")
             }
         }
     }

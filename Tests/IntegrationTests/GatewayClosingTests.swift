@@ -67,7 +67,7 @@ import Testing
                 try await (provider.channel as? any SocketOptionProvider)?.setSoLinger(abort).get()
                 provider.cut()
             }
-            let lines = try await gateway.lines("notifications dropped", "127.0.0.1:")
+            let lines = try await gateway.lines("notifications discarded", "127.0.0.1:")
             #expect(lines.count == 1 && lines[0].contains("\"push.notifications.dropped\":\"90\""), "\(lines)")
             held.give(on: upstream)
         }
@@ -90,7 +90,7 @@ import Testing
             try await gateway.answersProbe()
             let rejection = PushRejection(status: 400, reason: .badDeviceToken)
             ticket.withLockedValue { $0 }?.reply(.rejected(rejection))
-            try await gateway.lines("notifications dropped", "\"push.notifications.dropped\":\"90\"")
+            try await gateway.lines("notifications discarded", "\"push.notifications.dropped\":\"90\"")
         }
         #expect(ending.code == 75, "\(ending)")
         #expect(Set(upstream.counts.keys) == Set(1...10))

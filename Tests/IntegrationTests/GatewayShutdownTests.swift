@@ -71,7 +71,9 @@ import Testing
         #expect(upstream.counts.allSatisfy { $0.value == 1 })
     }
 
-    @Test func `what is not answered in time is told as not taken, and it ends with 75`() async throws {
+    @Test func `what the service has not answered in time is in doubt, of which nobody is told, and it ends with 75`()
+        async throws
+    {
         let upstream = Self.slowUpstream(silent: 11)
         let start = NIOLockedValueBox(ContinuousClock.now)
         let ending = try await upstream.withGateway(limits: "{shutdown: 2s}") { gateway in
@@ -80,7 +82,8 @@ import Testing
                 try await upstream.wait(count: 20, on: provider.channel.eventLoop)
                 start.withLockedValue { $0 = .now }
                 gateway.child.send(SIGTERM)
-                #expect(try await provider.end().octets == GatewayProgram.response(.shutdown, 10))
+                // "Not taken" would be a lie where the service has it, and another delivery behind it.
+                #expect(try await provider.end().octets == [])
             }
             _ = try await gateway.child.end()
             try await gateway.lines("gateway ended", "\"push.notifications.unsettled\":\"1\"")
@@ -166,7 +169,7 @@ import Testing
                 gateway.child.send(SIGTERM)
                 #expect(try await provider.end().octets == GatewayProgram.response(.shutdown, 0))
             }
-            try await gateway.lines("not delivered", "budget-spent", countMin: 5)
+            try await gateway.lines("notifications left to their resend")
             isWell.withLockedValue { $0 = true }
             _ = try await gateway.child.end()
             try await gateway.lines("gateway ended", "\"push.notifications.unsettled\":\"0\"")

@@ -93,7 +93,8 @@ struct Flight: Hashable, Sendable {
             }
             return self.sendAgain(now: now, jitter: jitter)
         case .unprocessed, .connection:
-            guard self.failureCount > 0 else {
+            let isInBudget = now <= self.startedAt + self.rules.budget
+            guard self.failureCount > 0 || !isInBudget else {
                 self.failureCount = 1
                 return .sendAgain(after: .zero)
             }

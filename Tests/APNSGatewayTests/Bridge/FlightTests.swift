@@ -152,6 +152,12 @@ import Testing
         #expect(scene.end(answer)?.ending == FlightEnding(.serviceFault, .budgetSpent))
     }
 
+    @Test func `what was not processed for longer than the budget does not go out again at once`() throws {
+        var scene = try Scene()
+        scene.now += .seconds(61)
+        #expect(scene.receive(.unprocessed) == .end(FlightEnding(.serviceFault, .budgetSpent)))
+    }
+
     static let trouble: [UpstreamAnswer] = [
         .answered(status: 500, reason: "InternalServerError", timestamp: nil),
         .answered(status: 503, reason: "ServiceUnavailable", timestamp: nil),

@@ -66,27 +66,128 @@ import Testing
         #expect(request.payload == ByteBuffer(string: "{\"aps\":{\"alert\":\"number 1\"}}"))
     }
 
-    @Test func `what was delivered behind a rejection is not delivered again`() async throws {
-        let upstream = ScriptedUpstream { _ in nil }
-        try await Self.withGateway(upstream) { port in
+    @Test func `what was delivered behind a rejection is not delivered again, and the log says so`() async throws {
+        let (upstream, lines) = (ScriptedUpstream { _ in nil }, LogLines())
+        try await Self.withGateway(upstream, logger: lines.logger(.info)) { port in
             try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(1...5))
                 await upstream.wait(count: 5)
                 for number in [5, 4, 1] { upstream.answer(number, ScriptedUpstream.accepted) }
                 upstream.answer(2, ScriptedUpstream.badToken)
+                // The provider is not told while the service may still take the third.
+                upstream.answer(3, ScriptedUpstream.accepted)
                 #expect(try await $0.end().octets == Fixture.response(.invalidToken, 2))
             }
-            // The third is still on its way when it comes again.
             try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(3...6))
                 await upstream.wait(count: 6)
-                upstream.answer(3, ScriptedUpstream.accepted)
                 upstream.answer(6, ScriptedUpstream.accepted)
                 try await $0.send(try Fixture.probe(7))
                 #expect(try await $0.end().octets == Fixture.response(.missingDeviceToken, 7))
             }
         }
         #expect(upstream.tokens.sorted() == Array(1...6))
+        let resent = lines.of("resend not delivered again")
+        #expect(resent.map { "\($0.metadata["push.notification.number"] ?? "")" } == ["1", "2", "3"])
+        #expect(resent.allSatisfy { $0.level == .info })
+    }
+
+    @Test func `the provider is not told while the service may take what is behind the rejection`() async throws {
+        let upstream = ScriptedUpstream { _ in nil }
+        try await Self.withGateway(upstream) { port in
+            try await Self.connect(port) {
+                try await $0.send(try Fixture.frames(1...3))
+                await upstream.wait(count: 3)
+                upstream.answer(1, ScriptedUpstream.badToken)
+                // Its answer is lost with the connection to the service, so that the same request goes out once more.
+                upstream.answer(2, .lost)
+                await upstream.wait(count: 4)
+                upstream.asked[3].onAnswer(ScriptedUpstream.accepted)
+                // It only waits for another attempt, which its resend is.
+                upstream.answer(3, .answered(status: 503, reason: "ServiceUnavailable", timestamp: nil))
+                #expect(try await $0.end().octets == Fixture.response(.invalidToken, 1))
+            }
+            try await Self.connect(port) {
+                try await $0.send(try Fixture.frames(2...3))
+                await upstream.wait(count: 5)
+                upstream.asked[4].onAnswer(ScriptedUpstream.accepted)
+                try await $0.send(try Fixture.probe(4))
+                #expect(try await $0.end().octets == Fixture.response(.missingDeviceToken, 4))
+            }
+        }
+        #expect(upstream.tokens == [1, 2, 3, 2, 3])
+    }
+
+    @Test func `without room to remember the provider is told nothing`() async throws {
+        let (upstream, lines) = (ScriptedUpstream { _ in nil }, LogLines())
+        let change: @Sendable (inout BridgeConfiguration) -> Void = { $0.rememberedCountMax = 1 }
+        try await Self.withGateway(upstream, logger: lines.logger(.info), change: change) { port in
+            try await Self.connect(port) {
+                try await $0.send(try Fixture.frames(1...3))
+                await upstream.wait(count: 3)
+                for number in [2, 3] { upstream.answer(number, ScriptedUpstream.accepted) }
+                upstream.answer(1, ScriptedUpstream.badToken)
+                #expect(try await $0.end().octets == [])
+            }
+        }
+        let line = "connection closed without an error response: there is no room to remember what was delivered"
+        #expect(lines.of(line).count == 1)
+    }
+
+    @Test func `rejections are ignored where the provider never listens`() async throws {
+        let (upstream, recorder) = (
+            ScriptedUpstream {
+                ScriptedUpstream.number($0.token) == 2 ? ScriptedUpstream.badToken : ScriptedUpstream.accepted
+            }, MemoryRecorder()
+        )
+        let change: @Sendable (inout BridgeConfiguration) -> Void = {
+            $0.rejections = .ignore
+            $0.listsRejectedTokens = true
+            $0.payloadOctetCountMax = 60
+        }
+        try await Self.withGateway(upstream, recorder, change: change) { port in
+            try await Self.connect(port) {
+                try await $0.send(try Fixture.frames(1...3))
+                // Too long for the front, in two writes; too long for the provider; without a token.
+                var frames = ByteBuffer(bytes: [1, 0, 0, 0, 9, 0, 0, 0, 0, 0, 32] + [UInt8](repeating: 1, count: 32))
+                frames.writeInteger(UInt16(3000))
+                try await $0.send(frames)
+                try await $0.send(ByteBuffer(repeating: 0x20, count: 3000))
+                let long = NotificationFrame(
+                    command: .enhanced,
+                    identifier: 10,
+                    token: try Fixture.token(10),
+                    payload: ByteBuffer(string: "{\"aps\":\"\(String(repeating: "a", count: 100))\"}")
+                )
+                var others = ByteBuffer()
+                try long.write(into: &others)
+                others.writeBytes([0, 0, 0, 0, 2, 0x7B, 0x7D] as [UInt8])
+                try await $0.send(others)
+                try await $0.send(try Fixture.frames(4...6))
+                try await $0.send(try Fixture.probe(7))
+                #expect(try await $0.end().octets == Fixture.response(.missingDeviceToken, 7))
+            }
+        }
+        #expect(upstream.tokens == Array(1...6))
+        #expect(recorder.recorded.map(\.tuple.token) == [try Fixture.token(2)])
+    }
+
+    @Test func `what has no identifier is not remembered, since nobody can be told to send it again`() async throws {
+        let upstream = ScriptedUpstream { _ in nil }
+        try await Self.withGateway(upstream) { port in
+            for round in 0..<2 {
+                try await Self.connect(port) {
+                    try await $0.send(try Fixture.frames(1...5, command: .simple))
+                    await upstream.wait(count: 5 * (round + 1))
+                    for asked in upstream.asked[(5 * round)...] {
+                        let isBad = ScriptedUpstream.number(asked.request.token) == 2
+                        asked.onAnswer(isBad ? ScriptedUpstream.badToken : ScriptedUpstream.accepted)
+                    }
+                    #expect(try await $0.end().octets == [])
+                }
+            }
+        }
+        #expect(upstream.tokens == Array(1...5) + Array(1...5))
     }
 
     @Test func `a dead device goes to the feedback list, and a delivery takes it off`() async throws {
@@ -153,32 +254,68 @@ import Testing
         #expect(Set(upstream.asked.map(\.request.identifier)).count == 1)
     }
 
-    @Test func `a spent budget is a shutdown that names the last one accepted, and keeps the provider out`()
+    @Test func `a spent budget is a shutdown that names the last one accepted, and what comes then has to wait`()
         async throws
     {
         let upstream = ScriptedUpstream {
             let isFirst = ScriptedUpstream.number($0.token) == 1
             return isFirst ? ScriptedUpstream.accepted : .answered(status: 500, reason: nil, timestamp: nil)
         }
-        try await Self.withGateway(upstream, change: { $0.retries.budget = .milliseconds(40) }) { port in
+        let lines = LogLines()
+        let change: @Sendable (inout BridgeConfiguration) -> Void = { $0.retries.budget = .milliseconds(40) }
+        try await Self.withGateway(upstream, logger: lines.logger(.info), change: change) { port in
             try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(1...2))
                 #expect(try await $0.end().octets == Fixture.response(.shutdown, 1))
             }
-            let octets = try await Self.connect(port) { try await $0.end().octets }
-            #expect(octets == [])
+            try await Self.connect(port) {
+                try await $0.send(try Fixture.frames(1...1))
+                try await $0.send(try Fixture.probe(2))
+                #expect(try await $0.end().octets == Fixture.response(.missingDeviceToken, 2))
+            }
+        }
+        #expect(upstream.tokens.filter { $0 == 1 } == [1, 1])
+        #expect(lines.of("provider has to wait").count == 1)
+    }
+
+    @Test func `a throttled token is never told as taken`() async throws {
+        let upstream = ScriptedUpstream {
+            let isThrottled = ScriptedUpstream.number($0.token) == 3
+            let throttled = UpstreamAnswer.answered(status: 429, reason: "TooManyRequests", timestamp: nil)
+            return isThrottled ? throttled : ScriptedUpstream.accepted
+        }
+        try await Self.withGateway(upstream, change: { $0.retries.budget = .milliseconds(40) }) { port in
+            try await Self.connect(port) {
+                try await $0.send(try Fixture.frames(1...5))
+                #expect(try await $0.end().octets == Fixture.response(.shutdown, 2))
+            }
         }
     }
 
-    @Test func `a wrong topic is told once, then the provider is kept out`() async throws {
-        let upstream = ScriptedUpstream { _ in .answered(status: 400, reason: "TopicDisallowed", timestamp: nil) }
-        try await Self.withGateway(upstream) { port in
-            try await Self.connect(port) {
+    @Test func `a wrong topic is told, and makes that certificate wait alone`() async throws {
+        let other = try Fixture.authority.get().issueClient(topic: "com.example.other")
+        let upstream = ScriptedUpstream {
+            let isWrong = $0.topic == "com.example.other"
+            let wrong = UpstreamAnswer.answered(status: 400, reason: "TopicDisallowed", timestamp: nil)
+            return isWrong ? wrong : ScriptedUpstream.accepted
+        }
+        let lines = LogLines()
+        try await Self.withGateway(upstream, logger: lines.logger(.info)) { port in
+            try await Self.connect(port, other.identity) {
                 try await $0.send(try Fixture.frames(1...1))
                 #expect(try await $0.end().octets == Fixture.response(.missingTopic, 1))
             }
-            let octets = try await Self.connect(port) { try await $0.end().octets }
-            #expect(octets == [])
+            try await Self.connect(port) {
+                try await $0.send(try Fixture.frames(2...2))
+                try await $0.send(try Fixture.probe(3))
+                #expect(try await $0.end().octets == Fixture.response(.missingDeviceToken, 3))
+            }
+            #expect(lines.of("provider has to wait").isEmpty)
+            try await Self.connect(port, other.identity) {
+                try await $0.send(try Fixture.frames(1...1))
+                #expect(try await $0.end().octets == Fixture.response(.missingTopic, 1))
+            }
+            #expect(lines.of("provider has to wait").count == 1)
         }
     }
 
@@ -198,8 +335,11 @@ import Testing
                 #expect(ending.octets == (takenCount > 0 ? Fixture.response(.shutdown, UInt32(takenCount)) : []))
                 #expect(ending.hasCloseNotify)
             }
-            // Nobody is asked to come back at once.
-            let octets = try await Self.connect(port) { try await $0.end().octets }
+            // Whoever comes back at once has to wait, and is told the same.
+            let octets = try await Self.connect(port) {
+                try await $0.send(try Fixture.frames(5...5))
+                return try await $0.end().octets
+            }
             #expect(octets == [])
         }
     }
