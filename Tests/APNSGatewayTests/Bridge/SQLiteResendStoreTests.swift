@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import GRDB
+import Logging
+import NIOConcurrencyHelpers
+import TestSupport
+import Testing
+
+@testable import APNSGateway
+
+/// Goal: what a provider will send again is known after the process died at any instant, once for each resend.
+@Suite(.timeLimit(.minutes(1))) struct SQLiteResendStoreTests {
+    private final class Clock: Sendable {
+        private let seconds = NIOLockedValueBox<Int64>(1_800_000_000)
+        func advance(_ count: Int64) { self.seconds.withLockedValue { $0 += count } }
+        var now: @Sendable () -> Int64 { { self.seconds.withLockedValue { $0 } } }
+    }
+
+    private let folder: TemporaryFolder
+    private let clock = Clock()
+    private let lines = LogLines()
+
+    init() throws { self.folder = try TemporaryFolder() }
+
+    private var path: String { self.folder.path + "/gateway.sqlite" }
+
+    private func open() throws -> SQLiteResendStore {
+        try SQLiteResendStore(path: self.path, logger: self.lines.logger(.info), now: self.clock.now)
+    }
+
+    private static func key(_ number: UInt8) throws -> ResendKey {
+        try #require(ResendKey(bytes: [UInt8](repeating: number, count: ResendKey.byteCount)))
+    }
+
+    private static func insert(_ numbers: [UInt8], of provider: String = "shop", _ store: SQLiteResendStore)
+        async throws
+    {
+        let keys = try numbers.map(Self.key)
+        await withCheckedContinuation { continuation in
+            store.insert(keys, of: provider, for: .seconds(120)) { continuation.resume() }
+        }
+    }
+
+    private static func remove(_ number: UInt8, _ store: SQLiteResendStore) async throws {
+        let key = try Self.key(number)
+        await withCheckedContinuation { continuation in
+            store.remove(key, of: "shop") { continuation.resume() }
+        }
+    }
+
+    @Test func `what was kept is there for another process, each as often as it is expected`() async throws {
+        let store = try self.open()
+        try await Self.insert([1, 2, 2, 3], store)
+        try await Self.insert([9], of: "other", store)
+        try await Self.remove(2, store)
+        try await Self.remove(7, store)
+        // The first is not closed, as with a process that was killed.
+        let other = try self.open()
+        #expect(other.keys(of: "shop") == [try Self.key(1), try Self.key(2), try Self.key(3)])
+        #expect(other.keys(of: "other") == [try Self.key(9)])
+        #expect(other.keys(of: "none") == [])
+    }
+
+    @Test func `what was due until the gateway stopped is expected by the next one, for a while`() async throws {
+        try await Self.insert([1], self.open())
+        self.clock.advance(120 + 600)
+        #expect(try self.open().keys(of: "shop") == [try Self.key(1)])
+        self.clock.advance(1)
+        #expect(try self.open().keys(of: "shop") == [])
+    }
+
+    @Test func `what is too old leaves the file with the next change`() async throws {
+        let store = try self.open()
+        try await Self.insert([1], store)
+        self.clock.advance(121)
+        try await Self.insert([2], store)
+        #expect(store.keys(of: "shop") == [try Self.key(2)])
+    }
+
+    @Test func `it shares its file with the feedback store`() async throws {
+        let feedback = try SQLiteFeedbackStore(path: self.path)
+        let store = try self.open()
+        try await Self.insert([1], store)
+        #expect(feedback.counts == [:])
+        #expect(try SQLiteFeedbackStore(path: self.path).counts == [:])
+        #expect(try self.open().keys(of: "shop") == [try Self.key(1)])
+    }
+
+    @Test func `what cannot be written is said not to be kept, and is written when it can be`() async throws {
+        let store = try self.open()
+        let other = try DatabaseQueue(path: self.path)
+        try await other.writeWithoutTransaction { try $0.execute(sql: "DROP TABLE resend") }
+        let isKept = NIOLockedValueBox(false)
+        store.insert([try Self.key(1)], of: "shop", for: .seconds(120)) { isKept.withLockedValue { $0 = true } }
+        await store.flush()
+        #expect(!isKept.withLockedValue { $0 })
+        let failed = self.lines.of("expected resends not written, retrying")
+        #expect(failed.count == 1 && failed[0].level == .error)
+        try await other.writeWithoutTransaction { database in
+            try database.execute(
+                sql: "CREATE TABLE resend (id INTEGER PRIMARY KEY, provider TEXT, key BLOB, until INTEGER)"
+            )
+        }
+        try await Self.insert([2], store)
+        #expect(isKept.withLockedValue { $0 })
+        #expect(store.keys(of: "shop") == [try Self.key(1), try Self.key(2)])
+    }
+
+    @Test func `a file that was removed is made anew`() async throws {
+        let store = try self.open()
+        try await Self.insert([1], store)
+        for suffix in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: self.path + suffix) }
+        try await Self.insert([2], store)
+        #expect(try self.open().keys(of: "shop") == [try Self.key(2)])
+    }
+}
