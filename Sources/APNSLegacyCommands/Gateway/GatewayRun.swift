@@ -116,6 +116,8 @@ final class GatewayRun: Sendable {
         /// Nothing of what providers sent is under way.
         case idle
         case clientEnded
+        /// What the service has not been asked yet is not asked any more, so that providers can still be told.
+        case givingUp
         /// The time for ending is over.
         case overdue
     }
@@ -222,6 +224,8 @@ final class GatewayRun: Sendable {
                 isServing = false
                 for client in self.clients { client.finish() }
             case .clientEnded: clientCount -= 1
+            case .givingUp:
+                for client in self.clients { client.abandon() }
             case .overdue: return nil
             }
             if !isServing, clientCount == 0 { return nil }
@@ -234,9 +238,11 @@ final class GatewayRun: Sendable {
         self.upstreams.withLockedValue { $0.isEnding = true }
         self.feedbackFront.stop()
         self.front.stop()
-        let duration = self.limits.shutdown + Self.endingMargin
+        let shutdown = self.limits.shutdown
         group.addTask {
-            try? await Task.sleep(for: duration)
+            try? await Task.sleep(for: shutdown * 4 / 5)
+            source.yield(.givingUp)
+            try? await Task.sleep(for: shutdown / 5 + Self.endingMargin)
             source.yield(.overdue)
         }
     }
