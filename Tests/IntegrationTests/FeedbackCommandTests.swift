@@ -150,6 +150,23 @@ import Testing
         }
     }
 
+    @Test func `77 names a certificate that has expired, before the service is asked, and others have their turn`()
+        async throws
+    {
+        let (scene, store) = (self.scene, try self.store(3))
+        let old = try SendScene.authority.get().issueClient(topic: SendScene.topic, validity: .expired)
+        let path = try scene.write("old.pem", old.pem)
+        try await SendScene.withFeedback(store) { port in
+            let run = try await scene.run([
+                "feedback", "--host", "localhost", "--port", "\(port)", "--trust", scene.path("ca.pem"),
+                "--purge-list", scene.purgeList, "--certificate", path, "--certificate", scene.path("provider.pem"),
+            ])
+            #expect(run.ending.code == 77 && store.taken.count == 1, "\(run)")
+            #expect(run.error.contains("\(path): ") && run.error.contains("expired on 20"), "\(run.error)")
+            #expect(run.error.contains("3 dead tokens"))
+        }
+    }
+
     @Test func `64 says that a topic cannot be one, before the service is asked`() async throws {
         let (scene, store) = (self.scene, try self.store(3))
         // It names no topic, so any would do.
