@@ -75,7 +75,7 @@ struct PKCS12Reader {
         return parts
     }
 
-    /// Takes the certificates and the key out of bags, and of bags in them, of which OpenSSL's decoder bounds the depth.
+    /// Takes the certificates and the key out of bags, and of bags in them, whose depth OpenSSL's decoder bounds.
     ///
     /// - Returns: whether that was possible.
     private func take(

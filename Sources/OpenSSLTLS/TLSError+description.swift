@@ -31,8 +31,8 @@ extension TLSError: CustomStringConvertible {
             """
         case .keyDerivationTooLong(let count, let most):
             """
-            The file wants \(count == .max ? "countless" : String(count)) iterations to derive its keys, and \(most) are \
-            allowed. Export it again with fewer, such as openssl pkcs12 -export -iter 100000.
+            The file wants \(count == .max ? "countless" : String(count)) iterations to derive its keys, and \(most) \
+            are allowed. Export it again with fewer, such as openssl pkcs12 -export -iter 100000.
             """
         case .identityTooWeak(let detail):
             """
