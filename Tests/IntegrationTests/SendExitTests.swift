@@ -171,7 +171,7 @@ import Testing
         }
     }
 
-    @Test func `77 names a certificate that has expired or is not valid yet, before a connection is made`() async throws {
+    @Test func `77 names a certificate that has expired or is not valid yet, before any connection`() async throws {
         for (name, validity, word) in [
             ("expired.pem", .expired, "expired on 20"), ("early.pem", .future, "not valid before 20"),
         ] as [(String, ThrowawayAuthority.Validity, String)] {

@@ -75,7 +75,9 @@ import Testing
         for index in 0..<4096 where index < 100 || whole[index] != 0 {
             var changed = whole
             changed[index] ^= 1 << UInt8(index % 8)
-            for ending in ["-wal", "-shm", "-journal"] { try? FileManager.default.removeItem(atPath: self.path + ending) }
+            for ending in ["-wal", "-shm", "-journal"] {
+                try? FileManager.default.removeItem(atPath: self.path + ending)
+            }
             try changed.write(to: URL(filePath: self.path))
             do { try self.use() } catch PurgeListError.database(_, let code, let detail) {
                 Issue.record("byte \(index): \(code) \(detail)")

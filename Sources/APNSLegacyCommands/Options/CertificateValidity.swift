@@ -28,16 +28,16 @@ enum CertificateValidity {
         if now > certificate.notAfter, !allowsExpired {
             throw CommandFailure(
                 .notPermitted,
-                "\(path): the certificate expired on \(self.text(certificate.notAfter)). No connection was made. Get a new "
-                    + "certificate; or, if your own gateway admits this one by its fingerprint, add "
+                "\(path): the certificate expired on \(self.text(certificate.notAfter)). No connection was made. Get a "
+                    + "new certificate; or, if your own gateway admits this one by its fingerprint, add "
                     + "--allow-expired-certificate."
             )
         }
         if now < certificate.notBefore {
             throw CommandFailure(
                 .notPermitted,
-                "\(path): the certificate is not valid before \(self.text(certificate.notBefore)), and the clock of this "
-                    + "machine shows \(self.text(now)). No connection was made. Set the clock, or wait until then."
+                "\(path): the certificate is not valid before \(self.text(certificate.notBefore)), and the clock of "
+                    + "this machine shows \(self.text(now)). No connection was made. Set the clock, or wait until then."
             )
         }
     }
