@@ -24,11 +24,20 @@ public struct FeedbackConfiguration: Sendable {
     ///
     /// Then a connection that just ends is a failure, since anyone on the way can end one, and the list may have been
     /// longer. With `false` it is as good as a close, for services that never say close_notify. A reset is a failure
-    /// all the same, and what there is of a tuple without its end is set aside.
+    /// all the same, and so is an end before any byte, which is what a refusal of the certificate looks like; what
+    /// there is of a tuple without its end is set aside.
     public var requiresCloseNotify = true
 
     /// How long reading may take in all; 10 minutes by default.
     public var deadline = Duration.seconds(600)
+
+    /// How many bytes are read at most, for a service that never ends; 256 MiB by default.
+    ///
+    /// That is 7 million tokens of 32 bytes. What was read by then is recorded.
+    public var byteCountMax = FeedbackConfiguration.byteCountMaxDefault
+
+    /// The default of ``byteCountMax``.
+    public static let byteCountMaxDefault: UInt64 = 268_435_456
 
     /// How long opening a TCP connection may take, proxy included; 10 s by default.
     public var connectDurationMax = Duration.seconds(10)

@@ -113,14 +113,15 @@ public struct FeedbackDrain: Sendable {
         try await self.block { try intake.begin() }
         let ending: FeedbackHandler.Ending
         do { ending = try await self.connect(intake) } catch {
-            try? await self.block { try intake.finish() }
+            try? await self.block { try intake.finish(isEnded: false) }
             throw error
         }
         outcome.ending = ending.ending
         var failure = ending.spoolFailure ?? ending.importFailure
         do {
             if ending.importFailure == nil || intake.unspooledOctetCount > 0 {
-                try await self.block { try intake.finish() }
+                let isEnded = ending.ending?.cause.isByService ?? false
+                try await self.block { try intake.finish(isEnded: isEnded) }
             }
         } catch {
             let lostOctetCount = intake.unspooledOctetCount
@@ -134,8 +135,9 @@ public struct FeedbackDrain: Sendable {
         if let failure { throw failure }
         guard ending.ending != nil || !Task.isCancelled else { throw FeedbackError.stopped }
         switch ending.ending?.cause {
+        case .refused: throw FeedbackError.refused(self.configuration.endpoint)
         case .failed, nil: throw ending.connectionFailure ?? ChannelError.eof
-        case .closed, .silence, .deadline, .stopped, .malformed: break
+        case .closed, .silence, .deadline, .stopped, .limit, .malformed: break
         }
         // Also where nothing was dead there: then that is known.
         try await self.block { [list, scope] in try list.addScope(scope) }

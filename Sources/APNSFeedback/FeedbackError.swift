@@ -12,6 +12,9 @@ public enum FeedbackError: Error {
     case unavailable(Endpoint, underlying: any Error)
     /// TLS or the certificate does not permit it, and trying again would not help.
     case notPermitted(Endpoint, underlying: any Error)
+    /// The service ended the connection soon after the handshake, without a word; most likely it refuses the
+    /// certificate.
+    case refused(Endpoint)
     /// The spool cannot be used.
     case spool(SpoolError)
     /// The purge list cannot be used.
@@ -50,6 +53,10 @@ extension FeedbackError: CustomStringConvertible {
             "The feedback service \(endpoint) cannot be reached, or the connection broke: \(error)"
         case .notPermitted(let endpoint, let error):
             "The connection to \(endpoint) is not permitted: \(error)"
+        case .refused(let endpoint):
+            "\(endpoint) ended the connection right after the handshake, without a word; a service with an empty list "
+                + "says close_notify. Most likely it refuses this certificate: check that it is the right one and has "
+                + "not expired, and look into the log of the service."
         case .spool(let error): "\(error)"
         case .purgeList(let error): "\(error)"
         case .output(let error): "\(error)"

@@ -129,7 +129,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
     private func spooled() {
         self.spoolIfIdle()
         self.importIfDue()
-        if self.isReadHeld, self.pending.readableBytes < FeedbackHandler.pendingOctetCountMax {
+        if self.isReadHeld, self.closeDue == nil, self.pending.readableBytes < FeedbackHandler.pendingOctetCountMax {
             self.isReadHeld = false
             self.run(self.reader?.resumed(now: self.now) ?? .ignore)
             self.context?.read()
@@ -191,6 +191,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
                 silence: self.configuration.silence,
                 deadline: FeedbackHandler.duration(self.deadline),
                 requiresCloseNotify: self.configuration.requiresCloseNotify,
+                byteCountMax: self.configuration.byteCountMax,
                 now: self.now
             )
             self.reader = reader
@@ -213,7 +214,8 @@ final class FeedbackHandler: ChannelDuplexHandler {
     }
 
     func read(context: ChannelHandlerContext) {
-        if self.pending.readableBytes >= FeedbackHandler.pendingOctetCountMax {
+        // A service that never ends would put off for ever what waits for all that came to be on the disk.
+        if self.closeDue != nil || self.pending.readableBytes >= FeedbackHandler.pendingOctetCountMax {
             self.isReadHeld = true
         } else {
             context.read()
@@ -222,7 +224,11 @@ final class FeedbackHandler: ChannelDuplexHandler {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         self.ending.connectionFailure = self.ending.connectionFailure ?? error
-        if case TLSError.truncated = error { _ = self.reader?.truncated() } else { _ = self.reader?.failed() }
+        if case TLSError.truncated = error {
+            _ = self.reader?.truncated(now: self.now)
+        } else {
+            _ = self.reader?.failed()
+        }
         // TLS closes the channel after its errors; others may leave it open.
         context.close(promise: nil)
     }

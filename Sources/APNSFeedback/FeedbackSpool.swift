@@ -114,12 +114,12 @@ public struct SpoolLeftover: Hashable, Sendable {
     public enum Kind: String, Hashable, Sendable {
         /// The octets of one tuple whose rest did not come.
         case partial
-        /// A segment whose last record was cut short by a crash; what was before it is on the list, and of it the
-        /// whole tuples up to the first without a time that can be.
+        /// A segment whose last record was cut short by a power failure; what was before it is on the list, and of it
+        /// the whole tuples up to the first without a time that can be.
         case torn
         /// A segment in which there is no tuple where one should begin; what was before it is on the list.
         case malformed
-        /// A segment that is damaged; nothing of it is on the list.
+        /// A segment that is damaged; what was before the damage is on the list.
         case damaged
     }
 
@@ -140,14 +140,14 @@ extension SpoolLeftover: CustomStringConvertible {
         case .partial:
             "A tuple came without its end; its \(self.detail) octets are kept in \(self.path)."
         case .torn:
-            "A crash cut the last record of a segment short. On the list is what was before it, and of it so many "
-                + "whole tuples: \(self.detail). What else there is of it is nowhere but in \(self.path)."
+            "A power failure cut the last record of a segment short. On the list is what was before it, and of it so "
+                + "many whole tuples: \(self.detail). What else there is of it is nowhere but in \(self.path)."
         case .malformed:
             "\(self.detail) Is the other end a feedback service? What was before is on the list; "
                 + "all that was read is kept as \(self.path)."
         case .damaged:
-            "A segment of the spool is damaged (\(self.detail)). Nothing of it went to the list; it is kept as "
-                + "\(self.path). Look at the disk, and get the file back from a copy if there is one."
+            "A segment of the spool is damaged (\(self.detail)). All of it is kept as \(self.path). Look at the disk; "
+                + "if there is a copy of the file, put it back under its name with .spool at the end, and run again."
         }
     }
 }

@@ -4,24 +4,46 @@ import PurgeList
 
 /// The octets of a segment: what one connection to the feedback service delivered.
 ///
-/// | octets | field                | value                                                              |
-/// |--------|----------------------|--------------------------------------------------------------------|
-/// | 8      | mark                 | `APNSFBS` and the format's version, 1                              |
-/// | 4      | length               | of the text, big-endian                                            |
-/// | n      | text                 | topic, environment, host and start time, each with a line feed     |
-/// | 32     | checksum             | of the text                                                        |
-/// | 4      | length               | of the octets of a record, big-endian; 0 for the end of the segment |
-/// | 32     | checksum             | of the octets and of their offset among all octets                 |
-/// | n      | octets               | as they came from the service                                      |
+/// | bytes | field                | value                                                               |
+/// |-------|----------------------|---------------------------------------------------------------------|
+/// | 8     | mark                 | `APNSFBS` and the format's version, 2                               |
+/// | 4     | length               | of the text, big-endian                                             |
+/// | 4     | checksum             | of the length                                                       |
+/// | n     | text                 | topic, environment, host and start time, each with a line feed      |
+/// | 32    | checksum             | of the text                                                         |
+/// | 4     | length               | of the bytes of a record, big-endian; 0 for the end of the segment  |
+/// | 4     | checksum             | of the length and of the record's offset among all bytes            |
+/// | 32    | checksum             | of the bytes and of their offset among all bytes                    |
+/// | n     | bytes                | as they came from the service                                       |
 ///
-/// A record is written when the one before it is on the disk. So only the last can be cut short by a crash, and
-/// whatever else does not agree with its checksum was damaged later. Of one that was cut short, what is there is as it
-/// came where a kill cut it; where the power failed it may be anything.
+/// A record is written when the one before it is on the disk. So only the last can be cut short by a crash: its bytes
+/// end with the file, before the length that it announces, and that length agrees with its checksum. What is there of
+/// it is as it came where a kill cut it; where the power failed it may be anything. Whatever else does not agree with
+/// its checksum was damaged. The end is written where the service's list came to its end, so a segment without one may
+/// end inside a tuple.
+///
+/// Version 1 has no checksums of lengths. There, a damaged length is told from a record that was cut short only in a
+/// segment that has its end.
 enum SpoolFormat {
-    static let version: UInt8 = 1
+    static let version: UInt8 = 2
     static let mark = Array("APNSFBS".utf8)
     static let markOctetCount = 8
-    static let recordHeaderOctetCount = 4 + SpoolDigest.octetCount
+    static let lengthChecksumByteCount = 4
+    static let recordHeaderOctetCount = Self.recordHeaderByteCount(version: Self.version)
+
+    /// The bytes before those of a record.
+    static func recordHeaderByteCount(version: UInt8) -> Int {
+        4 + Self.lengthChecksumByteCount(version: version) + SpoolDigest.octetCount
+    }
+
+    /// The bytes behind a length that say whether it is right.
+    static func lengthChecksumByteCount(version: UInt8) -> Int { version == 1 ? 0 : Self.lengthChecksumByteCount }
+
+    /// What stands behind a length.
+    static func lengthChecksum(_ length: some Sequence<UInt8>, at offset: UInt64) -> [UInt8]? {
+        // Not as a record of these four bytes would have it.
+        SpoolDigest.of(Array("length".utf8) + length, at: offset).map { Array($0.prefix(Self.lengthChecksumByteCount)) }
+    }
 
     /// The longest text of a header, in octets.
     static let textOctetCountMax = 4096
@@ -43,12 +65,17 @@ struct SpoolHeader: Hashable, Sendable {
     /// When the connection began, in seconds since 1970 (UTC).
     var startedAt: Int64
 
-    var octets: [UInt8] {
+    var text: [UInt8] {
         let fields = [self.scope.topic, self.scope.environment.rawValue, self.host, String(self.startedAt)]
-        let text = Array(fields.map { $0.replacing("\n", with: " ") + "\n" }.joined().utf8)
-            .prefix(SpoolFormat.textOctetCountMax)
-        return SpoolFormat.mark + [SpoolFormat.version] + SpoolFormat.octets(UInt32(text.count)) + text
-            + (SpoolDigest.of(Array(text), at: 0) ?? [])
+        let text = fields.map { $0.replacing("\n", with: " ") + "\n" }.joined()
+        return Array(text.utf8.prefix(SpoolFormat.textOctetCountMax))
+    }
+
+    var octets: [UInt8] {
+        let text = self.text
+        let length = SpoolFormat.octets(UInt32(text.count))
+        return SpoolFormat.mark + [SpoolFormat.version] + length + (SpoolFormat.lengthChecksum(length, at: 0) ?? [])
+            + text + (SpoolDigest.of(text, at: 0) ?? [])
     }
 
     init(scope: PurgeScope, host: String, startedAt: Int64) {

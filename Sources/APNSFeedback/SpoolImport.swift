@@ -93,6 +93,9 @@ final class SpoolImport: Sendable {
     }
 
     /// Records the rest, and gives up the segment or sets it aside.
+    ///
+    /// The beginning of a tuple is kept only where the segment says that the service's list came to its end: otherwise
+    /// this end cut it off.
     func finish(at octetCount: @autoclosure () -> Int, isFromEarlier: Bool = false) throws {
         try self.advance(to: octetCount())
         try self.state.withLockedValue { state in
@@ -101,7 +104,7 @@ final class SpoolImport: Sendable {
             switch ending {
             case .drained:
                 let partial = cursor.partial
-                if !partial.isEmpty {
+                if !partial.isEmpty, cursor.isEnded {
                     let path = try self.spool.keepPartial(partial, of: self.path)
                     state.result.leftovers.append(
                         SpoolLeftover(
@@ -114,7 +117,9 @@ final class SpoolImport: Sendable {
                 }
                 try self.spool.acknowledge(self.path)
             case .torn(let count): try self.setAside(.torn, "\(count)", isFromEarlier, &state)
-            case .damaged(let offset): try self.setAside(.damaged, "at octet \(offset)", isFromEarlier, &state)
+            case .damaged(let offset):
+                let detail = "at byte \(offset) of the file; \(cursor.tupleCount) tuples before that are on the list"
+                try self.setAside(.damaged, detail, isFromEarlier, &state)
             case .malformed(let offset, let count):
                 let detail =
                     "At octet \(offset) of what the service sent there is no tuple: a token of \(count) octets."
@@ -179,7 +184,7 @@ extension SpoolImport {
         return sum
     }
 
-    /// Reads a segment through, so that nothing of a damaged one goes to the list.
+    /// Looks at the header of a segment.
     ///
     /// - Returns: when its connection began, and what is damaged.
     private static func check(
@@ -188,23 +193,14 @@ extension SpoolImport {
     ) throws -> (startedAt: Int64, leftover: SpoolLeftover?) {
         let (opened, unreadable) = try SpoolReader.open(path: path)
         let startedAt = opened?.header.startedAt ?? 0
-        func aside(_ detail: String) throws -> (Int64, SpoolLeftover?) {
-            let path = try spool.setAside(path, as: .damaged)
-            return (startedAt, SpoolLeftover(kind: .damaged, path: path, isFromEarlier: true, detail: detail))
-        }
         switch unreadable {
         case .newerVersion(let version):
             throw FeedbackError.newerSpool(path: path, version: version)
-        case .damaged: return try aside("its header")
-        case .empty, nil: break
-        }
-        guard var reader = opened else { return (startedAt, nil) }
-        while true {
-            switch try reader.next() {
-            case .octets: continue
-            case .end, .torn: return (startedAt, nil)
-            case .damaged(let offset): return try aside("at octet \(offset) of the file")
-            }
+        case .damaged:
+            let path = try spool.setAside(path, as: .damaged)
+            let detail = "its header; nothing of it is on the list"
+            return (startedAt, SpoolLeftover(kind: .damaged, path: path, isFromEarlier: true, detail: detail))
+        case .empty, nil: return (startedAt, nil)
         }
     }
 }

@@ -109,10 +109,13 @@ final class SpoolIntake: Sendable {
     }
 
     /// Tells the list the rest, and gives up the segment; nothing is appended any more.
-    func finish() throws {
+    ///
+    /// - Parameter isEnded: whether the service ended its list, be it inside a tuple.
+    /// - Throws: that the list cannot take it; then the segment stays.
+    func finish(isEnded: Bool) throws {
         guard case (let segment?, let segmentImport?) = self.parts else { return }
         // Without the mark of its end it is like one that a kill left.
-        try? segment.finish()
+        try? segment.finish(isEnded: isEnded)
         try segmentImport.finish(at: segment.durableOctetCount)
     }
 

@@ -9,9 +9,10 @@ struct SpoolReader: Sendable {
         case octets([UInt8])
         /// Nothing more is in the segment, or nothing more may be read yet.
         case end
-        /// The last record was not finished when a crash came. `octets` is what there is of it where its end is not
-        /// there; where all of it is there and does not agree with its checksum, nothing.
-        case torn(octets: [UInt8])
+        /// The last record was not finished when a crash came; these bytes of it are there.
+        case cutShort([UInt8])
+        /// From here on the file is all zeros, as a file system may show it after a power failure.
+        case zeros
         /// At this offset the file is damaged.
         case damaged(offset: Int)
     }
@@ -27,6 +28,9 @@ struct SpoolReader: Sendable {
     }
 
     let header: SpoolHeader
+    /// Whether the end of the segment was read: the service's list came to its end.
+    private(set) var isEnded = false
+    private let version: UInt8
     private let file: SpoolFile
     private var fileOctetCount: Int
     private var offset: Int
@@ -36,36 +40,48 @@ struct SpoolReader: Sendable {
     static func open(path: String) throws(SpoolError) -> (reader: SpoolReader?, unreadable: Unreadable?) {
         let file = try SpoolFile(path: path, O_RDONLY)
         let count = try file.octetCount()
-        let start = try file.read(octetCount: SpoolFormat.markOctetCount + 4, at: 0)
-        let mark = start.prefix(SpoolFormat.mark.count)
-        guard start.count == SpoolFormat.markOctetCount + 4 else {
-            return (
-                nil, SpoolFormat.mark.starts(with: mark) || mark.elementsEqual(SpoolFormat.mark) ? .empty : .damaged
-            )
-        }
-        guard mark.elementsEqual(SpoolFormat.mark) else {
-            return (nil, .damaged)
-        }
-        let version = start[SpoolFormat.mark.count]
-        guard version == SpoolFormat.version else {
+        let start = try file.read(octetCount: SpoolFormat.markOctetCount, at: 0)
+        guard start.starts(with: SpoolFormat.mark.prefix(start.count)) else { return (nil, .damaged) }
+        guard start.count == SpoolFormat.markOctetCount, let version = start.last else { return (nil, .empty) }
+        guard (1...SpoolFormat.version).contains(version) else {
             return (nil, version > SpoolFormat.version ? .newerVersion(Int(version)) : .damaged)
         }
-        let textOctetCount = SpoolFormat.number(start.dropFirst(SpoolFormat.markOctetCount))
-        guard textOctetCount <= SpoolFormat.textOctetCountMax else { return (nil, .damaged) }
-        let rest = try file.read(octetCount: textOctetCount + SpoolDigest.octetCount, at: start.count)
-        guard rest.count == textOctetCount + SpoolDigest.octetCount else { return (nil, .empty) }
+        let lengthByteCount = 4 + SpoolFormat.lengthChecksumByteCount(version: version)
+        let length = try file.read(octetCount: lengthByteCount, at: start.count)
+        guard length.count == lengthByteCount else { return (nil, .empty) }
+        let textOctetCount = SpoolFormat.number(length)
+        guard textOctetCount <= SpoolFormat.textOctetCountMax, Self.agrees(length, at: 0) else {
+            return (nil, .damaged)
+        }
+        let rest = try file.read(
+            octetCount: textOctetCount + SpoolDigest.octetCount,
+            at: start.count + lengthByteCount
+        )
+        guard rest.count == textOctetCount + SpoolDigest.octetCount else {
+            // A length without a checksum may be wrong, and then there is more in the file than a header.
+            return (nil, version == 1 ? .damaged : .empty)
+        }
         let text = Array(rest.prefix(textOctetCount))
         guard let digest = SpoolDigest.of(text, at: 0), rest.dropFirst(textOctetCount).elementsEqual(digest),
             let header = SpoolHeader(text: text)
         else { return (nil, .damaged) }
-        return (SpoolReader(header: header, file: file, fileOctetCount: count, offset: start.count + rest.count), nil)
+        let offset = start.count + lengthByteCount + rest.count
+        return (SpoolReader(header, version, file, fileOctetCount: count, offset: offset), nil)
     }
 
-    private init(header: SpoolHeader, file: SpoolFile, fileOctetCount: Int, offset: Int) {
+    private init(_ header: SpoolHeader, _ version: UInt8, _ file: SpoolFile, fileOctetCount: Int, offset: Int) {
         self.header = header
+        self.version = version
         self.file = file
         self.fileOctetCount = fileOctetCount
         self.offset = offset
+    }
+
+    /// Whether a length, with what stands behind it, is right as far as can be told.
+    private static func agrees(_ length: [UInt8], at offset: UInt64) -> Bool {
+        let checksum = length.dropFirst(4)
+        guard !checksum.isEmpty else { return true }
+        return SpoolFormat.lengthChecksum(length.prefix(4), at: offset)?.elementsEqual(checksum) ?? false
     }
 
     /// Reads no further than this from now on, since what follows is being written.
@@ -75,21 +91,23 @@ struct SpoolReader: Sendable {
     mutating func next() throws(SpoolError) -> Record {
         let left = self.fileOctetCount - self.offset
         guard left > 0 else { return .end }
-        let head = try self.file.read(octetCount: min(left, SpoolFormat.recordHeaderOctetCount), at: self.offset)
-        guard head.count == SpoolFormat.recordHeaderOctetCount else { return try self.cutShort([]) }
+        let headByteCount = SpoolFormat.recordHeaderByteCount(version: self.version)
+        let head = try self.file.read(octetCount: min(left, headByteCount), at: self.offset)
+        guard head.count == headByteCount else { return try self.cutShort([]) }
+        let lengthByteCount = 4 + SpoolFormat.lengthChecksumByteCount(version: self.version)
         let count = SpoolFormat.number(head)
-        guard count <= SpoolFormat.recordOctetCountMax else { return try self.fault(.damaged(offset: self.offset)) }
+        guard count <= SpoolFormat.recordOctetCountMax,
+            Self.agrees(Array(head.prefix(lengthByteCount)), at: self.contentOffset)
+        else { return try self.fault() }
         let end = self.offset + head.count + count
         let octets = try self.file.read(octetCount: min(count, left - head.count), at: self.offset + head.count)
         guard octets.count == count else { return try self.cutShort(octets) }
-        guard let digest = SpoolDigest.of(octets, at: self.contentOffset), head.dropFirst(4).elementsEqual(digest)
-        else {
-            // Only the last record may be as it is because it was never finished.
-            let isLast = end == self.fileOctetCount
-            return try self.fault(isLast && count > 0 ? .torn(octets: []) : .damaged(offset: self.offset))
-        }
+        guard let digest = SpoolDigest.of(octets, at: self.contentOffset),
+            head.dropFirst(lengthByteCount).elementsEqual(digest)
+        else { return try self.fault() }
         if count == 0 {
             guard end == self.fileOctetCount else { return .damaged(offset: end) }
+            self.isEnded = true
             return .end
         }
         self.offset = end
@@ -99,12 +117,13 @@ struct SpoolReader: Sendable {
 
     /// A record that goes past the end of a segment that has an end was not cut short: its length is wrong.
     private func cutShort(_ octets: [UInt8]) throws(SpoolError) -> Record {
-        try self.hasEnd() ? try self.fault(.damaged(offset: self.offset)) : .torn(octets: octets)
+        guard self.version == 1, try self.hasEnd() else { return .cutShort(octets) }
+        return .damaged(offset: self.offset)
     }
 
     /// Whether the file ends with the mark of an end, behind any number of records.
     private func hasEnd() throws(SpoolError) -> Bool {
-        let headerOctetCount = SpoolFormat.recordHeaderOctetCount
+        let headerOctetCount = SpoolFormat.recordHeaderByteCount(version: self.version)
         let mark = try self.file.read(octetCount: headerOctetCount, at: max(0, self.fileOctetCount - headerOctetCount))
         // Four zeros may also be in a token.
         guard mark.prefix(4).allSatisfy({ $0 == 0 }) else { return false }
@@ -117,17 +136,17 @@ struct SpoolReader: Sendable {
         return false
     }
 
-    /// A file system may show zeros where octets were on their way when the power failed.
-    private func fault(_ record: Record) throws(SpoolError) -> Record {
+    /// A file system may show zeros where bytes were on their way when the power failed.
+    private func fault() throws(SpoolError) -> Record {
         var offset = self.offset
         while offset < self.fileOctetCount {
             let octets = try self.file.read(
                 octetCount: min(SpoolFormat.recordOctetCountMax, self.fileOctetCount - offset),
                 at: offset
             )
-            guard !octets.isEmpty, octets.allSatisfy({ $0 == 0 }) else { return record }
+            guard !octets.isEmpty, octets.allSatisfy({ $0 == 0 }) else { return .damaged(offset: self.offset) }
             offset += octets.count
         }
-        return .torn(octets: [])
+        return .zeros
     }
 }

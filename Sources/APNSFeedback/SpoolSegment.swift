@@ -112,10 +112,14 @@ final class SpoolSegment: Sendable {
         try result.get()
     }
 
-    /// Says that nothing more comes, gives back the room that is left, and waits until that is on the disk.
-    func finish() throws(SpoolError) {
+    /// Gives back the room that is left, and waits until that is on the disk.
+    ///
+    /// - Parameter isEnded: whether to say that the service's list has come to its end.
+    /// - Throws: ``SpoolError``; then the segment does not say so.
+    func finish(isEnded: Bool = true) throws(SpoolError) {
         var length = self.length.withLockedValue { $0 }
         defer { try? self.file.truncate(to: length.file) }
+        guard isEnded else { return }
         try self.write(UnsafeRawBufferPointer(start: nil, count: 0), at: length.content)
         try self.file.synchronize()
         length.file += SpoolFormat.recordHeaderOctetCount
@@ -123,10 +127,13 @@ final class SpoolSegment: Sendable {
     }
 
     private func write(_ octets: UnsafeRawBufferPointer, at offset: UInt64) throws(SpoolError) {
-        guard let digest = SpoolDigest.of(octets, at: offset) else {
+        let length = SpoolFormat.octets(UInt32(octets.count))
+        guard let digest = SpoolDigest.of(octets, at: offset),
+            let checksum = SpoolFormat.lengthChecksum(length, at: offset)
+        else {
             throw .inputOutput(path: self.path, action: "write", detail: "no checksum could be computed")
         }
-        try self.file.write(SpoolFormat.octets(UInt32(octets.count)) + digest)
+        try self.file.write(length + checksum + digest)
         try self.file.write(octets)
     }
 }

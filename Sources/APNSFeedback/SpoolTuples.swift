@@ -9,7 +9,8 @@ struct SpoolCursor: Sendable {
     enum Ending: Sendable {
         /// Nothing more may be read yet, or the segment is at its end.
         case drained
-        /// The last record was not finished; so many tuples of it are among the others.
+        /// The last record was not finished, and what there is of it cannot all be as it came; so many tuples of it
+        /// are among the others.
         case torn(tupleCount: UInt64)
         case damaged(offset: Int)
         /// At this offset, counted from 0 over all octets of the service, there is no tuple.
@@ -39,6 +40,8 @@ struct SpoolCursor: Sendable {
 
     /// Where the octets of an unfinished record are read: how many tuples came before them.
     private var tornAt: UInt64?
+    /// How many of the octets, from the first on, agreed with a checksum; `nil` for all.
+    private var verifiedByteCount: Int?
 
     private(set) var ending: Ending?
     private(set) var tupleCount: UInt64 = 0
@@ -82,6 +85,9 @@ struct SpoolCursor: Sendable {
         self.index = 0
     }
 
+    /// Whether the segment says that the service's list came to its end.
+    var isEnded: Bool { self.reader.isEnded }
+
     /// Whether all octets so far were taken, up to a tuple whose rest may come.
     var isDrained: Bool { if case .drained = self.ending { true } else { false } }
 
@@ -107,10 +113,12 @@ struct SpoolCursor: Sendable {
                     return self.take(tokenOctetCount)
                 }
             }
-            guard self.tornAt == nil, self.refill() else {
-                self.ending = self.ending ?? self.tornEnding
+            guard self.tornAt == nil else {
+                // A kill leaves the beginning of a tuple; anything else is not from the service.
+                self.ending = left < 4 || self.isPlausible ? .drained : self.tornEnding
                 return nil
             }
+            guard self.refill() else { return nil }
         }
     }
 
@@ -118,6 +126,7 @@ struct SpoolCursor: Sendable {
 
     /// Whether the next tuple may be believed without a checksum: after a power failure there may be anything.
     private var isPlausible: Bool {
+        if let count = self.verifiedByteCount, self.index + 4 <= count { return true }
         let time = Int64(SpoolFormat.number(self.octets[self.index...]))
         return time >= Self.firstTime && time <= self.readBy + Self.clockSecondsMax
     }
@@ -154,8 +163,10 @@ struct SpoolCursor: Sendable {
                 self.index = 0
                 return true
             case .end: self.ending = .drained
-            case .torn(let octets):
+            case .zeros: self.ending = .torn(tupleCount: 0)
+            case .cutShort(let octets):
                 // These came from the service and are nowhere else.
+                self.verifiedByteCount = self.octets.count - self.index
                 self.octets = self.partial + octets
                 self.index = 0
                 self.tornAt = self.tupleCount

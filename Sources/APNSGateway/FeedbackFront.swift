@@ -20,6 +20,7 @@ public final class FeedbackFront: Service, Sendable {
     private let logger: Logger
     private let life: ServerLife
     private let door: FrontDoor
+    private let share: ConnectionShare
     private let tls = NIOLockedValueBox<TLSContext?>(nil)
 
     /// Makes a front that does not listen yet.
@@ -46,6 +47,7 @@ public final class FeedbackFront: Service, Sendable {
             strangerCountMax: strangerCount,
             faults: GatewayError.lifeFaults
         )
+        self.share = ConnectionShare(countMax: configuration.connectionCountMaxPerProvider)
         self.door = FrontDoor(
             self.life.registry,
             countMax: count,
@@ -104,7 +106,7 @@ public final class FeedbackFront: Service, Sendable {
             .childChannelOption(.allowRemoteHalfClosure, value: true)
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
             .childChannelInitializer {
-                [configuration, store, door, logger, tls = self.tls] channel in
+                [configuration, store, door, share, logger, tls = self.tls] channel in
                 channel.eventLoop.makeCompletedFuture {
                     let number = try door.enter(channel)
                     let tls = try TLSHandler(serverContext: tls.withLockedValue { $0 ?? first })
@@ -113,6 +115,7 @@ public final class FeedbackFront: Service, Sendable {
                         configuration: configuration,
                         store: store,
                         door: door,
+                        share: share,
                         tls: tls,
                         logger: logger
                     )

@@ -54,6 +54,17 @@ public struct FeedbackFrontConfiguration: Sendable {
     /// By default 256.
     public var connectionCountMax = 256
 
+    /// How many connections one provider may have, by its certificate; more are refused.
+    ///
+    /// By default 8. So one provider that lets its connections stand keeps no other one out.
+    public var connectionCountMaxPerProvider = 8
+
+    /// How long a provider may take nothing of what is written to it, and how long it may take to close where the list
+    /// is closed behind; then the connection is cut, and the list stays as it is.
+    ///
+    /// By default 60 seconds.
+    public var progressTimeout = Duration.seconds(60)
+
     /// How many connections of one address, or of one /64 network of IPv6, may be there that have not proved who they
     /// are; more are closed as they come.
     ///

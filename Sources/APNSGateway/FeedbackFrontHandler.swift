@@ -19,8 +19,6 @@ final class FeedbackFrontHandler: ChannelDuplexHandler {
     private enum Phase {
         case handshaking
         case delivering
-        /// All of the list was written, though it may not have left yet.
-        case written
         /// All of the list was taken by the kernel.
         case delivered
         case closed
@@ -33,6 +31,7 @@ final class FeedbackFrontHandler: ChannelDuplexHandler {
     private let configuration: FeedbackFrontConfiguration
     private let store: any FeedbackStore
     private let door: FrontDoor
+    private let share: ConnectionShare
     private let tls: TLSHandler
     private var logger: Logger
 
@@ -47,13 +46,20 @@ final class FeedbackFrontHandler: ChannelDuplexHandler {
     private var octets = ByteBuffer()
     private var isListRead = false
     private var isDripping = false
+    /// Whether the kernel has not taken all yet of what was written.
+    private var isWriting = false
     private var writtenOctetCount = 0
+    private var tokenCount = 0
+    /// By what the connection is counted in its provider's share; `nil` where it is not.
+    private var shareFingerprint: String?
+    private var progressTimer: Scheduled<Void>?
 
     init(
         number: UInt64,
         configuration: FeedbackFrontConfiguration,
         store: any FeedbackStore,
         door: FrontDoor,
+        share: ConnectionShare,
         tls: TLSHandler,
         logger: Logger
     ) {
@@ -61,6 +67,7 @@ final class FeedbackFrontHandler: ChannelDuplexHandler {
         self.configuration = configuration
         self.store = store
         self.door = door
+        self.share = share
         self.tls = tls
         self.logger = logger
         self.logger[metadataKey: LogKey.connection] = "\(number)"
@@ -94,11 +101,6 @@ final class FeedbackFrontHandler: ChannelDuplexHandler {
     /// A provider says nothing; what it says all the same is thrown away.
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {}
 
-    func channelWritabilityChanged(context: ChannelHandlerContext) {
-        if context.channel.isWritable { self.deliver(context) }
-        context.fireChannelWritabilityChanged()
-    }
-
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if case .handshaking = self.phase { self.door.handshakeFailed(context.channel, error) }
         self.logger.debug("feedback connection failed", metadata: [LogKey.failure: "\(error)"])
@@ -110,7 +112,9 @@ final class FeedbackFrontHandler: ChannelDuplexHandler {
 
     func channelInactive(context: ChannelHandlerContext) {
         self.phase = .closed
-        for timer in [self.timer, self.dripTimer, self.pauseTimer] { timer?.cancel() }
+        for timer in [self.timer, self.dripTimer, self.pauseTimer, self.progressTimer] { timer?.cancel() }
+        if let fingerprint = self.shareFingerprint { self.share.giveBack(fingerprint) }
+        self.shareFingerprint = nil
         context.fireChannelInactive()
     }
 
@@ -122,7 +126,7 @@ final class FeedbackFrontHandler: ChannelDuplexHandler {
         promise?.succeed(())
         switch self.phase {
         case .handshaking, .delivered: context.close(mode: .all, promise: nil)
-        case .delivering, .written, .closed: break
+        case .delivering, .closed: break
         }
     }
 
@@ -142,12 +146,17 @@ final class FeedbackFrontHandler: ChannelDuplexHandler {
         )
         let metadata: Logger.Metadata = [LogKey.remoteAddress: "\(address)", LogKey.topic: "\(identity.topic ?? "")"]
         guard let list = self.store.open(provider) else {
-            self.phase = .closed
             self.door.refused()
             self.logger.debug("feedback refused", metadata: metadata)
-            context.close(promise: nil)
+            self.refuse(context)
             return
         }
+        guard self.share.take(identity.fingerprint) else {
+            self.door.shareIsTaken(context.channel, countMax: self.share.countMax)
+            self.refuse(context)
+            return
+        }
+        self.shareFingerprint = identity.fingerprint
         self.door.admit(self.number)
         self.logger.debug("feedback asked for", metadata: metadata)
         self.list = list
@@ -157,26 +166,35 @@ final class FeedbackFrontHandler: ChannelDuplexHandler {
         self.deliver(context)
     }
 
+    /// Ends the connection without close_notify, which would say that the list is empty.
+    private func refuse(_ context: ChannelHandlerContext) {
+        self.phase = .closed
+        self.timer = self.after(self.configuration.handshakeTimeout) { $0.cut($1, isReset: false) }
+        let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
+        // An empty write succeeds when all before it has left, so that the provider has its handshake first.
+        context.writeAndFlush(self.wrapOutboundOut(ByteBuffer())).whenSuccess {
+            bound.eventLoop.execute {
+                guard let context = bound.value.context else { return }
+                bound.value.cut(context, isReset: false)
+            }
+        }
+    }
+
     // MARK: Delivering
 
+    /// Writes the next portion; the one behind it when the kernel has taken this one, in another turn of the event
+    /// loop.
     private func deliver(_ context: ChannelHandlerContext) {
-        guard case .delivering = self.phase, !self.isDripping else { return }
-        var isFlushDue = false
-        while case .delivering = self.phase, context.channel.isWritable, !self.isDripping {
-            self.refill()
-            guard self.octets.readableBytes > 0 else {
-                self.phase = .written
-                break
-            }
-            self.writePortion(context)
-            isFlushDue = true
-        }
-        if case .written = self.phase {
-            let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
-            // An empty write succeeds when all before it has left.
-            context.writeAndFlush(self.wrapOutboundOut(ByteBuffer())).whenSuccess { bound.value.delivered() }
-        } else if isFlushDue {
-            context.flush()
+        guard case .delivering = self.phase, !self.isDripping, !self.isWriting else { return }
+        self.refill()
+        if self.octets.readableBytes > 0 { self.writePortion(context) } else { self.delivered() }
+    }
+
+    /// Cuts the connection unless its provider does what is waited for.
+    private func expectProgress() {
+        self.progressTimer = self.after(self.configuration.progressTimeout) { handler, context in
+            handler.logger.debug("feedback provider does not take its list, or does not close")
+            handler.cut(context, isReset: false)
         }
     }
 
@@ -186,6 +204,7 @@ final class FeedbackFrontHandler: ChannelDuplexHandler {
             self.octets.discardReadBytes()
             let tuples = self.list?.next(FeedbackFrontHandler.portionCount) ?? []
             for tuple in tuples { tuple.write(into: &self.octets) }
+            self.tokenCount += tuples.count
             self.isListRead = tuples.isEmpty
         }
     }
@@ -193,18 +212,17 @@ final class FeedbackFrontHandler: ChannelDuplexHandler {
     private func writePortion(_ context: ChannelHandlerContext) {
         let left = self.manner.cutOctetCount.map { max(0, $0 - self.writtenOctetCount) } ?? .max
         let count = min(self.octets.readableBytes, self.manner.dripOctetCount ?? .max, left)
-        if let portion = self.octets.readSlice(length: count), count > 0 {
-            self.writtenOctetCount += count
-            context.write(self.wrapOutboundOut(portion), promise: nil)
+        let isCut = count == left
+        let portion = self.octets.readSlice(length: count) ?? ByteBuffer()
+        self.writtenOctetCount += count
+        self.isWriting = true
+        self.expectProgress()
+        let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
+        context.writeAndFlush(self.wrapOutboundOut(portion)).whenSuccess {
+            bound.eventLoop.execute { bound.value.left(isCut: isCut) }
         }
-        if count == left {
-            context.flush()
+        if isCut {
             self.phase = .closed
-            switch self.manner.cut {
-            case .orderly: context.close(promise: nil)
-            case .abrupt: self.cut(context, isReset: false)
-            case .reset: self.cut(context, isReset: true)
-            }
         } else if self.manner.dripOctetCount != nil {
             self.isDripping = true
             self.dripTimer = self.after(.milliseconds(self.manner.dripMilliseconds)) { handler, context in
@@ -214,12 +232,25 @@ final class FeedbackFrontHandler: ChannelDuplexHandler {
         }
     }
 
+    /// The kernel has taken what was written.
+    private func left(isCut: Bool) {
+        self.isWriting = false
+        self.progressTimer?.cancel()
+        guard let context = self.context else { return }
+        switch self.manner.cut {
+        case _ where !isCut: self.deliver(context)
+        case .orderly: context.close(promise: nil)
+        case .abrupt: self.cut(context, isReset: false)
+        case .reset: self.cut(context, isReset: true)
+        }
+    }
+
     private func delivered() {
-        guard case .written = self.phase else { return }
         self.phase = .delivered
         guard self.configuration.closesBehindList else { return }
-        self.pauseTimer = self.after(self.configuration.closingPause) { _, context in
+        self.pauseTimer = self.after(self.configuration.closingPause) { handler, context in
             context.close(mode: .output, promise: nil)
+            handler.expectProgress()
         }
     }
 
@@ -235,10 +266,12 @@ final class FeedbackFrontHandler: ChannelDuplexHandler {
         guard case .delivered = self.phase else { return }
         self.phase = .closed
         self.list?.acknowledge()
-        self.logger.debug("feedback delivered", metadata: [LogKey.count: "\(self.writtenOctetCount)"])
+        self.logger.debug("feedback delivered", metadata: [LogKey.tokens: "\(self.tokenCount)"])
     }
 
+    /// Cuts the connection; what TLS reports of that is not the provider's close.
     private func cut(_ context: ChannelHandlerContext, isReset: Bool) {
+        self.phase = .closed
         context.triggerUserOutboundEvent(ConnectionFloor.Cut(isReset: isReset), promise: nil)
     }
 }

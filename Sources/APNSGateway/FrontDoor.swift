@@ -13,6 +13,8 @@ struct FrontDoor: Sendable {
         case full
         /// There are as many of its address that have not proved who they are.
         case address
+        /// Its provider has as many connections as it may have.
+        case share
         /// There was no handshake.
         case handshake
         /// The provider is not let in.
@@ -65,6 +67,11 @@ struct FrontDoor: Sendable {
         if case .closedDuringHandshake? = error as? TLSError { isClosed = true }
         // Those who look whether the port is open are no reason for a warning.
         self.refuse(channel, .handshake, "\(error)", isQuiet: isClosed)
+    }
+
+    /// Notes that a provider has as many connections as it may have.
+    func shareIsTaken(_ channel: any Channel, countMax: Int) {
+        self.refuse(channel, .share, "its provider has as many connections as it may have, \(countMax)")
     }
 
     /// Notes that a provider is not let in; who decided that has logged it.

@@ -63,5 +63,6 @@ enum LogKey {
     static let subject = "push.certificate.subject"
     static let duration = "push.refusal.duration"
     static let pause = "push.feedback.pause"
+    static let tokens = "push.feedback.tokens"
     static let leftOut = "push.refusal.leftout"
 }

@@ -12,8 +12,13 @@ public struct FeedbackEnding: Hashable, Sendable {
         case deadline
         /// The owner wanted no more.
         case stopped
+        /// More bytes came than may, and the service had not ended its list.
+        case limit
         /// The connection broke: a reset, or an end without close_notify where that is required.
         case failed
+        /// The service ended the connection soon after the handshake, without a byte and without close_notify, as one
+        /// does that refuses the certificate.
+        case refused
         /// At this offset in octets from 0 there is no tuple: a token of so many octets is announced.
         case malformed(offset: UInt64, tokenOctetCount: Int)
     }
@@ -42,5 +47,17 @@ public struct FeedbackEnding: Hashable, Sendable {
         self.tupleCount = tupleCount
         self.octetCount = octetCount
         self.partialOctetCount = partialOctetCount
+    }
+}
+
+extension FeedbackEnding.Cause {
+    /// Whether the service came to its end, orderly or not.
+    ///
+    /// Otherwise this end stopped reading while there may have been more.
+    public var isByService: Bool {
+        switch self {
+        case .closed, .silence, .failed, .refused, .malformed: true
+        case .deadline, .stopped, .limit: false
+        }
     }
 }

@@ -14,6 +14,10 @@ import APNSWire
 ///
 /// - SeeAlso: Binary Provider API, "The Feedback Service".
 public struct FeedbackReader: Sendable {
+    /// An end without a byte and without close_notify is a refusal so long after the handshake, and later a connection
+    /// that broke: a gateway that refuses a certificate does so at once.
+    public static let refusalDurationMax = Duration.seconds(5)
+
     private enum State: Hashable, Sendable {
         case reading(silentSince: Duration)
         /// The end is decided, but octets may still come.
@@ -24,6 +28,8 @@ public struct FeedbackReader: Sendable {
     private let silence: Duration?
     private let deadline: Duration
     private let requiresCloseNotify: Bool
+    private let byteCountMax: UInt64
+    private let startedAt: Duration
     private var state: State
     private var walker = FeedbackWalker()
 
@@ -33,11 +39,22 @@ public struct FeedbackReader: Sendable {
     ///   - silence: after how long without an octet there is nothing more; `nil` to wait for the service's close.
     ///   - deadline: when reading ends in any case.
     ///   - requiresCloseNotify: whether an end of the connection without close_notify is a failure; by default it is.
+    ///     One before any byte always is.
+    ///   - byteCountMax: behind so many bytes reading ends in any case, those that came with the last of them included;
+    ///     by default there is no such bound.
     ///   - now: the time.
-    public init(silence: Duration?, deadline: Duration, requiresCloseNotify: Bool = true, now: Duration) {
+    public init(
+        silence: Duration?,
+        deadline: Duration,
+        requiresCloseNotify: Bool = true,
+        byteCountMax: UInt64 = .max,
+        now: Duration
+    ) {
         self.silence = silence
         self.deadline = deadline
         self.requiresCloseNotify = requiresCloseNotify
+        self.byteCountMax = byteCountMax
+        self.startedAt = now
         self.state = .reading(silentSince: now)
     }
 
@@ -59,22 +76,30 @@ public struct FeedbackReader: Sendable {
     ///   - now: the time.
     /// - Returns: what to do with them.
     public mutating func received(_ octets: UnsafeRawBufferPointer, now: Duration) -> FeedbackStep {
+        // Behind the bound nothing is kept, whatever ended the reading.
+        guard self.walker.octetCount < self.byteCountMax else { return .ignore }
         switch self.state {
         case .finished: return .ignore
         case .closing(.malformed):
             // Nothing can be told apart any more, but it is kept for those who look.
             self.walker.skip(octetCount: octets.count)
-            return .spoolOnly
+            return self.isAtLimit ? .abort : .spoolOnly
         case .closing:
             unsafe self.walk(octets)
-            return .spoolOnly
+            return self.isAtLimit ? .abort : .spoolOnly
         case .reading:
             self.state = .reading(silentSince: now)
             unsafe self.walk(octets)
+            if self.isAtLimit {
+                if case .reading = self.state { self.state = .closing(.limit) }
+                return .abort
+            }
             if case .closing = self.state { return .close }
             return .spool(wakeAt: self.wakeTime(now))
         }
     }
+
+    private var isAtLimit: Bool { self.walker.octetCount >= self.byteCountMax }
 
     /// The owner reads again after it had no room for octets; what was not read meanwhile is no silence.
     ///
@@ -92,8 +117,15 @@ public struct FeedbackReader: Sendable {
 
     /// The service's end of the connection came without close_notify.
     ///
+    /// Where nothing came before it, that is no empty list, whatever the owner says: it is what a gateway does that
+    /// refuses the certificate.
+    ///
+    /// - Parameter now: the time.
     /// - Returns: what to do.
-    public mutating func truncated() -> FeedbackStep { self.end(self.requiresCloseNotify ? .failed : .closed) }
+    public mutating func truncated(now: Duration) -> FeedbackStep {
+        guard self.walker.octetCount == 0 else { return self.end(self.requiresCloseNotify ? .failed : .closed) }
+        return self.end(now < self.startedAt + Self.refusalDurationMax ? .refused : .failed)
+    }
 
     /// The connection broke; what it delivered before has been received.
     ///

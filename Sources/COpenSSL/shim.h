@@ -14,6 +14,7 @@
 #include <openssl/objects.h>
 #include <openssl/pem.h>
 #include <openssl/pkcs12.h>
+#include <openssl/pkcs7.h>
 #include <openssl/provider.h>
 #include <openssl/rand.h>
 #include <openssl/ssl.h>
@@ -63,6 +64,32 @@ static inline int shim_sk_X509_push(STACK_OF(X509) *stack, X509 *certificate) {
 // Frees the stack, not what it holds.
 static inline void shim_sk_X509_free(STACK_OF(X509) *stack) { sk_X509_free(stack); }
 static inline void shim_sk_X509_pop_free(STACK_OF(X509) *stack) { sk_X509_pop_free(stack, X509_free); }
+
+static inline int shim_sk_PKCS7_num(const STACK_OF(PKCS7) *stack) { return sk_PKCS7_num(stack); }
+static inline PKCS7 *shim_sk_PKCS7_value(const STACK_OF(PKCS7) *stack, int index) {
+    return sk_PKCS7_value(stack, index);
+}
+static inline void shim_sk_PKCS7_pop_free(STACK_OF(PKCS7) *stack) { sk_PKCS7_pop_free(stack, PKCS7_free); }
+static inline int shim_PKCS7_is_data(PKCS7 *part) { return PKCS7_type_is_data(part); }
+static inline int shim_PKCS7_is_encrypted(PKCS7 *part) { return PKCS7_type_is_encrypted(part); }
+// The algorithm that an encrypted part is under; NULL where there is none.
+static inline const X509_ALGOR *shim_PKCS7_get0_encryption(const PKCS7 *part) {
+    if (!PKCS7_type_is_encrypted(part) || part->d.encrypted == NULL) return NULL;
+    return part->d.encrypted->enc_data == NULL ? NULL : part->d.encrypted->enc_data->algorithm;
+}
+static inline int shim_sk_PKCS12_SAFEBAG_num(const STACK_OF(PKCS12_SAFEBAG) *stack) {
+    return sk_PKCS12_SAFEBAG_num(stack);
+}
+static inline PKCS12_SAFEBAG *shim_sk_PKCS12_SAFEBAG_value(const STACK_OF(PKCS12_SAFEBAG) *stack, int index) {
+    return sk_PKCS12_SAFEBAG_value(stack, index);
+}
+static inline void shim_sk_PKCS12_SAFEBAG_pop_free(STACK_OF(PKCS12_SAFEBAG) *stack) {
+    sk_PKCS12_SAFEBAG_pop_free(stack, PKCS12_SAFEBAG_free);
+}
+
+static inline void shim_raise_PKCS12_mac_verify_failure(void) {
+    ERR_raise(ERR_LIB_PKCS12, PKCS12_R_MAC_VERIFY_FAILURE);
+}
 
 static inline int shim_sk_GENERAL_NAME_num(const GENERAL_NAMES *names) { return sk_GENERAL_NAME_num(names); }
 static inline GENERAL_NAME *shim_sk_GENERAL_NAME_value(const GENERAL_NAMES *names, int index) {

@@ -90,7 +90,7 @@ enum CertificateReader {
         return String(cString: name)
     }
 
-    private static func dotted(_ object: OpaquePointer?) -> String {
+    static func dotted(_ object: OpaquePointer?) -> String {
         var text = [CChar](repeating: 0, count: 256)
         let count = OBJ_obj2txt(&text, Int32(text.count), object, 1)
         guard count > 0 else { return "" }

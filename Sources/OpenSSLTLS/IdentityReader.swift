@@ -92,6 +92,7 @@ struct IdentityReader {
     }
 
     private func pemKey(_ octets: [UInt8]) throws(TLSError) -> OpaquePointer {
+        try Self.checkCost(pem: octets)
         let request = PassphraseRequest(self.passphrase)
         ERR_clear_error()
         if let key = Self.pemKey(octets, request: request, library: nil) { return key }
@@ -127,6 +128,8 @@ struct IdentityReader {
             return d2i_AutoPrivateKey(nil, &position, bytes.count)
         }
         if let plain { return plain }
+        var cost = KeyDerivationCost()
+        try Self.add(octets, to: &cost)
         let request = PassphraseRequest(self.passphrase)
         let encrypted = octets.withUnsafeBytes { bytes -> OpaquePointer? in
             guard let memory = BIO_new_mem_buf(bytes.baseAddress, Int32(bytes.count)) else { return nil }
@@ -136,5 +139,53 @@ struct IdentityReader {
         if let encrypted { return encrypted }
         if request.wasAsked { throw request.failure(OpenSSLQueue.take()) }
         return nil
+    }
+
+    /// Adds what it costs to decrypt a key in PKCS#8; other octets cost nothing.
+    private static func add(_ octets: some Collection<UInt8>, to cost: inout KeyDerivationCost) throws(TLSError) {
+        let key = Array(octets).withUnsafeBufferPointer { bytes in
+            var position = bytes.baseAddress
+            return d2i_X509_SIG(nil, &position, bytes.count)
+        }
+        defer {
+            X509_SIG_free(key)
+            ERR_clear_error()
+        }
+        guard let key else { return }
+        var algorithm: UnsafePointer<X509_ALGOR>?
+        X509_SIG_get0(key, &algorithm, nil)
+        if let algorithm { try cost.add(algorithm) }
+    }
+
+    /// Looks at what the encrypted keys of a PEM text cost, all together.
+    private static func checkCost(pem octets: [UInt8]) throws(TLSError) {
+        var cost = KeyDerivationCost()
+        for key in Self.encryptedKeys(pem: octets) { try Self.add(key, to: &cost) }
+    }
+
+    /// The encrypted keys of a PEM text, in DER.
+    private static func encryptedKeys(pem octets: [UInt8]) -> [[UInt8]] {
+        octets.withUnsafeBytes { bytes in
+            guard let memory = BIO_new_mem_buf(bytes.baseAddress, Int32(bytes.count)) else { return [] }
+            defer {
+                BIO_free(memory)
+                ERR_clear_error()
+            }
+            var keys: [[UInt8]] = []
+            while true {
+                var name: UnsafeMutablePointer<CChar>?
+                var header: UnsafeMutablePointer<CChar>?
+                var content: UnsafeMutablePointer<UInt8>?
+                var count = 0
+                guard PEM_read_bio(memory, &name, &header, &content, &count) == 1 else { return keys }
+                defer {
+                    shim_OPENSSL_free(name)
+                    shim_OPENSSL_free(header)
+                    shim_OPENSSL_free(content)
+                }
+                guard let name, let content, String(cString: name) == PEM_STRING_PKCS8 else { continue }
+                keys.append(Array(UnsafeBufferPointer(start: content, count: count)))
+            }
+        }
     }
 }

@@ -25,6 +25,9 @@ struct OpenSSLQueue {
 
     var isEmpty: Bool { self.entries.isEmpty }
 
+    /// Whether OpenSSL left nothing in the queue of this thread.
+    static var isEmpty: Bool { ERR_peek_error() == 0 }
+
     /// OpenSSL's own reasons, joined, without repetitions.
     var text: String {
         var seen: [String] = []

@@ -15,7 +15,7 @@ struct PKCS12Reader {
             throw .identityMalformed(detail: OpenSSLQueue.take().text)
         }
         defer { PKCS12_free(file) }
-        if let parts = self.open(file) { return parts }
+        if let parts = try self.open(file, in: nil) { return parts }
         let queue = OpenSSLQueue.take()
         guard queue.isAboutUnsupportedAlgorithm else { throw self.failure(queue) }
         return try self.readLegacy(octets, reason: queue)
@@ -28,7 +28,7 @@ struct PKCS12Reader {
                 let file = Self.decode(octets, into: empty)
             else { throw .identityMalformed(detail: OpenSSLQueue.take().text) }
             defer { PKCS12_free(file) }
-            guard let foreign = self.open(file) else { throw self.failure(OpenSSLQueue.take()) }
+            guard let foreign = try self.open(file, in: legacy.library) else { throw self.failure(OpenSSLQueue.take()) }
             let parts = IdentityParts()
             for certificate in foreign.certificates {
                 parts.take(certificate: try LegacyLibrary.rehomed(certificate: certificate))
@@ -46,34 +46,98 @@ struct PKCS12Reader {
         }
     }
 
-    private func open(_ file: OpaquePointer) -> IdentityParts? {
-        var key: OpaquePointer?
-        var certificate: OpaquePointer?
-        var others: OpaquePointer?
-        let result =
-            if let passphrase {
-                PKCS12_parse(
-                    file,
-                    passphrase.octets.map { CChar(bitPattern: $0) } + [0],
-                    &key,
-                    &certificate,
-                    &others
-                )
-            } else {
-                PKCS12_parse(file, nil, &key, &certificate, &others)
-            }
-        guard result == 1 else { return nil }
+    /// Opens a file as `PKCS12_parse` does, but looks at what each key costs before it is derived.
+    ///
+    /// - Returns: what is in it, or `nil` where OpenSSL's queue says why not.
+    private func open(_ file: OpaquePointer, in library: OpaquePointer?) throws(TLSError) -> IdentityParts? {
+        var cost = KeyDerivationCost()
+        try cost.add(checksumOf: file)
+        guard let key = self.verified(file) else { return nil }
+        guard let safes = PKCS12_unpack_authsafes(file) else { return nil }
+        defer { shim_sk_PKCS7_pop_free(safes) }
         let parts = IdentityParts()
-        if let key { parts.replaceKey(with: key) }
-        if let certificate { parts.take(certificate: certificate) }
-        for index in 0..<max(0, shim_sk_X509_num(others)) {
-            guard let other = shim_sk_X509_value(others, index) else { continue }
-            X509_up_ref(other)
-            parts.take(certificate: other)
+        for index in 0..<max(0, shim_sk_PKCS7_num(safes)) {
+            guard let safe = shim_sk_PKCS7_value(safes, index) else { continue }
+            let bags: OpaquePointer?
+            if shim_PKCS7_is_data(safe) != 0 {
+                bags = PKCS12_unpack_p7data(safe)
+            } else if shim_PKCS7_is_encrypted(safe) != 0 {
+                if let algorithm = shim_PKCS7_get0_encryption(safe) { try cost.add(algorithm) }
+                bags = key.withText { PKCS12_unpack_p7encdata(safe, $0, $1) }
+            } else {
+                continue
+            }
+            guard let bags else { return nil }
+            defer { shim_sk_PKCS12_SAFEBAG_pop_free(bags) }
+            guard try self.take(bags, key, library, &cost, into: parts) else { return nil }
         }
-        shim_sk_X509_pop_free(others)
         ERR_clear_error()
         return parts
+    }
+
+    /// Takes the certificates and the key out of bags, and of bags in them, whose depth OpenSSL's decoder bounds.
+    ///
+    /// - Returns: whether that was possible.
+    private func take(
+        _ bags: OpaquePointer,
+        _ key: DecryptionKey,
+        _ library: OpaquePointer?,
+        _ cost: inout KeyDerivationCost,
+        into parts: IdentityParts
+    ) throws(TLSError) -> Bool {
+        for index in 0..<max(0, shim_sk_PKCS12_SAFEBAG_num(bags)) {
+            guard let bag = shim_sk_PKCS12_SAFEBAG_value(bags, index) else { continue }
+            switch PKCS12_SAFEBAG_get_nid(bag) {
+            case NID_keyBag where parts.key == nil:
+                guard let content = PKCS12_SAFEBAG_get0_p8inf(bag), let plain = EVP_PKCS82PKEY_ex(content, library, nil)
+                else { return false }
+                parts.replaceKey(with: plain)
+            case NID_pkcs8ShroudedKeyBag where parts.key == nil:
+                var algorithm: UnsafePointer<X509_ALGOR>?
+                X509_SIG_get0(PKCS12_SAFEBAG_get0_pkcs8(bag), &algorithm, nil)
+                if let algorithm { try cost.add(algorithm) }
+                guard let content = key.withText({ PKCS12_decrypt_skey_ex(bag, $0, $1, library, nil) }) else {
+                    return false
+                }
+                defer { PKCS8_PRIV_KEY_INFO_free(content) }
+                guard let plain = EVP_PKCS82PKEY_ex(content, library, nil) else { return false }
+                parts.replaceKey(with: plain)
+            case NID_certBag where PKCS12_SAFEBAG_get_bag_nid(bag) == NID_x509Certificate:
+                guard let certificate = PKCS12_SAFEBAG_get1_cert(bag) else { return false }
+                parts.take(certificate: certificate)
+            case NID_safeContentsBag:
+                guard let inner = PKCS12_SAFEBAG_get0_safes(bag) else { continue }
+                guard try self.take(inner, key, library, &cost, into: parts) else { return false }
+            default: continue
+            }
+        }
+        return true
+    }
+
+    /// What decrypts a file: no passphrase and an empty one differ in PKCS#12, and either may be meant.
+    private struct DecryptionKey {
+        var text: [CChar]?
+
+        func withText<Result>(_ body: (UnsafePointer<CChar>?, Int32) -> Result) -> Result {
+            guard let text = self.text else { return body(nil, 0) }
+            return text.withUnsafeBufferPointer { body($0.baseAddress, Int32($0.count - 1)) }
+        }
+    }
+
+    /// Finds what the checksum of a file was made with.
+    ///
+    /// - Returns: `nil` where it is not the passphrase that was given; OpenSSL's queue says so.
+    private func verified(_ file: OpaquePointer) -> DecryptionKey? {
+        // As everywhere in C, a passphrase ends at its first zero.
+        let text = (self.passphrase?.octets ?? []).prefix { $0 != 0 }.map { CChar(bitPattern: $0) } + [0]
+        let isEmpty = text.count == 1
+        guard PKCS12_mac_present(file) == 1 else { return DecryptionKey(text: isEmpty ? nil : text) }
+        for candidate in isEmpty ? [nil, text] : [text] {
+            let key = DecryptionKey(text: candidate)
+            if key.withText({ PKCS12_verify_mac(file, $0, $1) }) == 1 { return key }
+        }
+        if OpenSSLQueue.isEmpty { shim_raise_PKCS12_mac_verify_failure() }
+        return nil
     }
 
     private func failure(_ queue: OpenSSLQueue) -> TLSError {

@@ -29,6 +29,11 @@ extension TLSError: CustomStringConvertible {
             be loaded (\(detail)). Install the provider, or encrypt the file anew where it is installed: \
             openssl pkcs12 -legacy -in OLD -nodes | openssl pkcs12 -export -out NEW
             """
+        case .keyDerivationTooLong(let count, let most):
+            """
+            The file wants \(count == .max ? "countless" : String(count)) iterations to derive its keys, and \(most) \
+            are allowed. Export it again with fewer, such as openssl pkcs12 -export -iter 100000.
+            """
         case .identityTooWeak(let detail):
             """
             OpenSSL's security level refuses the own certificate (\(detail)). Renew it with a stronger key or \

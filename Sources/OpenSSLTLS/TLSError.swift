@@ -24,6 +24,8 @@ public enum TLSError: Error, Hashable, Sendable {
     case keyMismatch
     /// The file uses ciphers, such as RC2-40, that only OpenSSL's legacy provider has, and that is not there.
     case legacyProviderMissing(detail: String)
+    /// Deriving the keys of an encrypted file would take so many iterations, more than there may be.
+    case keyDerivationTooLong(iterationCount: Int, iterationCountMax: Int)
     /// The own certificate is too weak for OpenSSL's security level.
     case identityTooWeak(detail: String)
     /// The trusted certificates could not be used.

@@ -46,9 +46,14 @@ public final class PurgeList: Sendable {
         var status = stat()
         if stat(path, &status) == 0, status.st_mode & S_IFMT != S_IFREG { throw PurgeListError.notAFile(path: path) }
         // Not yet the pool: it would switch to a write-ahead file what may be the database of another program.
-        let queue = try DatabaseQueue(path: path, configuration: PurgeList.configuration)
-        try PurgeSchema.migrate(queue, path: path, isMade: isMade)
-        try queue.close()
+        do {
+            let queue = try DatabaseQueue(path: path, configuration: PurgeList.configuration)
+            try PurgeSchema.migrate(queue, path: path, isMade: isMade)
+            try queue.close()
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
+            // The statements up to here work on each file that is whole.
+            throw PurgeListError.corrupt(path: path, detail: error.message ?? "\(error.extendedResultCode)")
+        }
         let pool = try DatabasePool(path: path, configuration: PurgeList.configuration)
         // The spool of feedback is given up on the word that the list has it, so its word must outlive the power.
         // What a statement of many rows would undo is a few pages: no reason to need a folder for temporary files.

@@ -75,6 +75,45 @@ enum PurgeSchema {
             throw PurgeListError.newerVersion(path: path, found: version, known: self.version)
         }
         guard version > 0 else { throw PurgeListError.corrupt(path: path, detail: "it has no version") }
-        return version
+        let missing = try self.objects(ofVersion: version).subtracting(try SchemaObject.fetchAll(database))
+        // The text of a table may quote anything once it is damaged, so only its name is told.
+        guard let object = missing.min(by: { $0.name < $1.name }) else { return version }
+        throw PurgeListError.corrupt(path: path, detail: "its \(object.type) \(object.name) is not as it was made")
+    }
+
+    /// The tables and indexes of a version, as SQLite describes them.
+    private static func objects(ofVersion version: Int) throws -> Set<SchemaObject> {
+        let queue = try DatabaseQueue()
+        return try queue.write { database in
+            for step in self.steps[..<version] { try database.execute(sql: step) }
+            return try SchemaObject.fetchAll(database)
+        }
+    }
+}
+
+/// A table or an index, as SQLite's own table of them describes it.
+private struct SchemaObject: Hashable {
+    var type: String
+    var name: String
+    var table: String
+    /// The statement that made it, without what a tool may change when it makes it again.
+    var statement: String
+
+    /// Those of a file, also those that somebody added.
+    ///
+    /// What is no text is read as an empty one, which belongs to nothing of ours.
+    static func fetchAll(_ database: Database) throws -> Set<SchemaObject> {
+        let rows = try Row.fetchAll(database, sql: "SELECT type, name, tbl_name, sql FROM sqlite_master")
+        return Set(
+            rows.map { row in
+                let fields = (0..<4).map { String.fromDatabaseValue(row[$0]) ?? "" }
+                return SchemaObject(
+                    type: fields[0],
+                    name: fields[1],
+                    table: fields[2],
+                    statement: fields[3].filter { !$0.isWhitespace && $0 != "\"" }
+                )
+            }
+        )
     }
 }

@@ -134,6 +134,30 @@ import Testing
         if cut == .abrupt { #expect(outcome.leftovers.map(\.kind) == [.partial] && outcome.ending?.cause == .closed) }
     }
 
+    @Test(arguments: [true, false]) func `an end without close_notify before any byte is never an empty list`(
+        _ isRequired: Bool
+    ) async throws {
+        let store = MemoryStore(try Fixture.tuples(5)) {
+            $0.cutOctetCount = 0
+            $0.cut = .abrupt
+        }
+        let outcome = try await self.folder.drain(store) { $0.requiresCloseNotify = isRequired }
+        #expect(outcome.ending?.cause == .refused && store.openedCount == 1)
+        guard case .refused = outcome.failure else {
+            Issue.record("\(outcome)")
+            return
+        }
+    }
+
+    @Test func `a service that never ends is cut at the bound, and what came is kept`() async throws {
+        let outcome = try await self.folder.drain(EndlessStore(), front: Fixture.front()) { $0.byteCountMax = 100_000 }
+        #expect(outcome.failure == nil && outcome.ending?.cause == .limit, "\(outcome)")
+        let byteCount = outcome.ending?.octetCount ?? 0
+        #expect(byteCount >= 100_000 && byteCount < 100_000 + 65_536, "\(byteCount)")
+        #expect(outcome.tupleCount == byteCount / 38 && outcome.leftovers.isEmpty && self.folder.files.isEmpty)
+        #expect(try self.folder.tokens().count == Int(outcome.tupleCount))
+    }
+
     @Test func `a service of an authority that is not trusted is not read`() async throws {
         let stranger = try ThrowawayAuthority().issueServer()
         let store = MemoryStore(try Fixture.tuples(5))
@@ -165,6 +189,12 @@ import Testing
             try await folder.drain(port: try await front.boundAddress.port ?? 0, tls: tls)
         }
         #expect(outcome.tupleCount == 0 && store.openedCount == 0)
+        guard case .refused(let endpoint) = outcome.failure else {
+            Issue.record("\(outcome)")
+            return
+        }
+        #expect("\(FeedbackError.refused(endpoint))".contains("refuses this certificate"))
+        #expect(try self.folder.list.scopes().isEmpty && self.folder.files.isEmpty)
     }
 
     @Test(arguments: ["", String(repeating: "x", count: 256), "com.example\n.app"])

@@ -115,6 +115,25 @@ final class MemoryStore: FeedbackStore {
     }
 }
 
+/// A list that goes on for ever.
+struct EndlessStore: FeedbackStore {
+    private final class List: FeedbackList {
+        private var number: UInt64 = 0
+
+        func next(_ countMax: Int) -> [FeedbackTuple] {
+            (0..<countMax).compactMap { _ in
+                self.number += 1
+                let octets = [UInt8](repeating: 1, count: 24) + withUnsafeBytes(of: self.number.bigEndian) { Array($0) }
+                return (try? DeviceToken(octets: octets)).map { FeedbackTuple(failedAt: 1_600_000_000, token: $0) }
+            }
+        }
+
+        func acknowledge() {}
+    }
+
+    func open(_ provider: ProviderConnection) -> (any FeedbackList)? { List() }
+}
+
 /// A folder with a spool and a purge list; removed with this object.
 final class FeedbackFolder: Sendable {
     let path: String
@@ -170,7 +189,7 @@ final class FeedbackFolder: Sendable {
 
     /// One drain from a front over a store.
     func drain(
-        _ store: MemoryStore,
+        _ store: any FeedbackStore,
         front: FeedbackFrontConfiguration? = nil,
         _ change: @escaping @Sendable (inout FeedbackConfiguration) -> Void = { _ in }
     ) async throws -> FeedbackOutcome {

@@ -30,6 +30,74 @@ import Testing
         }
     }
 
+    /// The tokens of a list with their times.
+    private static func tokens(in list: FeedbackListName, _ store: SQLiteFeedbackStore) -> [DeviceToken: UInt32] {
+        let reader = BridgeFeedbackList(store, list)
+        var tokens: [DeviceToken: UInt32] = [:]
+        while case let tuples = reader.next(3), !tuples.isEmpty {
+            for tuple in tuples { tokens[tuple.token] = tuple.failedAt }
+        }
+        return tokens
+    }
+
+    /// Goal: a long list is delivered whole and once, page by page, while it changes; what leaves was delivered.
+    @Test func `a long list is read in pages of a bounded length while tokens come and go`() async throws {
+        try await Self.withPath { path in
+            let store = try SQLiteFeedbackStore(path: path)
+            func token(_ number: Int) throws -> DeviceToken {
+                try DeviceToken(octets: withUnsafeBytes(of: number.bigEndian) { Array($0) })
+            }
+            let count = 30_000
+            for number in 0..<count {
+                store.record(FeedbackTuple(failedAt: 100, token: try token(number)), in: Self.list) {}
+            }
+            let list = BridgeFeedbackList(store, Self.list)
+            var seen: Set<DeviceToken> = []
+            while case let tuples = list.next(1000), !tuples.isEmpty {
+                #expect(tuples.count <= 1000)
+                for tuple in tuples { #expect(seen.insert(tuple.token).inserted) }
+                // One that is heard of again, later, stays; one that comes new stays, whether it was read or not.
+                if seen.count == 10_000 {
+                    store.record(FeedbackTuple(failedAt: 101, token: try #require(seen.first)), in: Self.list) {}
+                }
+            }
+            let again = try #require(Self.tokens(in: Self.list, store).first { $0.value == 101 }).key
+            try await Self.keep(60_000, 100, in: Self.other, store)
+            #expect(seen == Set(try (0..<count).map(token)))
+            #expect(store.counts[Self.list] == count)
+            list.acknowledge()
+            try await Self.wait("that the list is empty but for one") { store.counts[Self.list] == 1 }
+            #expect(Self.tokens(in: Self.list, store) == [again: 101])
+            try await Self.wait("the same of the file") {
+                (try? SQLiteFeedbackStore(path: path).counts[Self.list]) == 1
+            }
+        }
+    }
+
+    @Test func `a page that was read does not change, and is longer than asked for by a part at most`() throws {
+        var buckets = FeedbackBuckets()
+        var tokens: Set<DeviceToken> = []
+        for number in 0..<20_000 {
+            let token = try DeviceToken(octets: withUnsafeBytes(of: number) { Array($0) })
+            tokens.insert(token)
+            buckets[token] = 7
+        }
+        #expect(buckets.count == 20_000 && buckets.all.map(\.key).count == 20_000)
+        var read: [DeviceToken] = []
+        var index = 0
+        while case let page = buckets.page(from: index, countMin: 100), !page.buckets.isEmpty {
+            let count = page.buckets.reduce(0) { $0 + $1.count }
+            #expect(count < 100 + 100, "\(count)")
+            index = page.nextIndex
+            for token in page.buckets.flatMap(\.keys) {
+                buckets[token] = nil
+                read.append(token)
+            }
+        }
+        #expect(Set(read) == tokens && read.count == tokens.count && buckets.count == 0)
+        #expect(buckets.page(from: index, countMin: 1).nextIndex == FeedbackBuckets.bucketCount)
+    }
+
     @Test func `what is kept is there after a restart, each list by itself, the newest time`() async throws {
         try await Self.withPath { path in
             do {
@@ -40,8 +108,8 @@ import Testing
                 try await Self.keep(2, 50, in: Self.other, store)
             }
             let store = try SQLiteFeedbackStore(path: path)
-            #expect(store.tokens(in: Self.list) == [try FrontFixture.token(1): 200])
-            #expect(store.tokens(in: Self.other) == [try FrontFixture.token(2): 50])
+            #expect(Self.tokens(in: Self.list, store) == [try FrontFixture.token(1): 200])
+            #expect(Self.tokens(in: Self.other, store) == [try FrontFixture.token(2): 50])
         }
     }
 
@@ -58,8 +126,8 @@ import Testing
             try await Self.keep(4, 101, in: Self.list, store)
             whole.acknowledge()
             await store.flush()
-            #expect(store.tokens(in: Self.list) == [try FrontFixture.token(4): 101])
-            #expect(try SQLiteFeedbackStore(path: path).tokens(in: Self.list) == [try FrontFixture.token(4): 101])
+            #expect(Self.tokens(in: Self.list, store) == [try FrontFixture.token(4): 101])
+            #expect(Self.tokens(in: Self.list, try SQLiteFeedbackStore(path: path)) == [try FrontFixture.token(4): 101])
         }
     }
 
@@ -130,7 +198,7 @@ import Testing
             try await Self.keep(6, 100, in: Self.list, store)
             let times = [2: 300, 3: 100, 4: 100, 5: 100, 6: 100] as [Int: UInt32]
             let expected = try times.map { (try FrontFixture.token($0.key), $0.value) }
-            let stored = try SQLiteFeedbackStore(path: path).tokens(in: Self.list)
+            let stored = Self.tokens(in: Self.list, try SQLiteFeedbackStore(path: path))
             #expect(stored == Dictionary(uniqueKeysWithValues: expected))
         }
     }
@@ -150,7 +218,7 @@ import Testing
             try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
             try await Self.wait("the end of the problem") { store.problem == nil && kept.withLockedValue { $0 } }
             let expected = [try FrontFixture.token(1): 100, try FrontFixture.token(2): 100] as [DeviceToken: UInt32]
-            #expect(try SQLiteFeedbackStore(path: path).tokens(in: Self.list) == expected)
+            #expect(Self.tokens(in: Self.list, try SQLiteFeedbackStore(path: path)) == expected)
         }
     }
 

@@ -26,7 +26,7 @@ import Testing
     // MARK: States and events
 
     enum State: CaseIterable, Sendable {
-        case reading, closed, silent, malformed, finished
+        case reading, closed, silent, malformed, limited, finished
 
         func make() -> FeedbackReader {
             var reader = FeedbackReaderTests.reader()
@@ -35,6 +35,9 @@ import Testing
             case .closed: _ = reader.peerClosed()
             case .silent: _ = reader.timePassed(now: .seconds(5))
             case .malformed: _ = reader.received([0, 0, 0, 0, 0, 0], now: .zero)
+            case .limited:
+                reader = FeedbackReader(silence: .seconds(5), deadline: .seconds(60), byteCountMax: 7, now: .zero)
+                _ = reader.received(FeedbackReaderTests.tuple(2), now: .zero)
             case .finished: _ = reader.connectionClosed()
             }
             return reader
@@ -48,7 +51,7 @@ import Testing
             switch self {
             case .octets: reader.received(FeedbackReaderTests.tuple(1), now: .seconds(1))
             case .peerClosed: reader.peerClosed()
-            case .truncated: reader.truncated()
+            case .truncated: reader.truncated(now: .seconds(1))
             case .failed: reader.failed()
             case .stop: reader.stop()
             case .time: reader.timePassed(now: .seconds(61))
@@ -62,6 +65,8 @@ import Testing
         switch (state, event) {
         case (.finished, _): return .ignore
         case (.reading, .octets): return .spool(wakeAt: .seconds(6))
+        case (.limited, .octets): return .ignore
+        case (.limited, .connectionClosed): return Self.ending(.limit, tuples: 1, octets: 8)
         case (.reading, .connectionClosed): return Self.ending(.failed)
         case (.reading, .stop), (.reading, .time): return .abort
         case (.reading, _): return .close
@@ -83,8 +88,44 @@ import Testing
     func `an end without close_notify is what the owner says`(isRequired: Bool, cause: FeedbackEnding.Cause) {
         var reader = FeedbackReader(silence: nil, deadline: .zero, requiresCloseNotify: isRequired, now: .zero)
         _ = reader.received(Self.tuple(3) + [0], now: .zero)
-        #expect(reader.truncated() == .close)
+        #expect(reader.truncated(now: .seconds(1)) == .close)
         #expect(reader.connectionClosed() == Self.ending(cause, tuples: 1, octets: 10, partial: 1))
+    }
+
+    @Test(arguments: [true, false], [(1, .refused), (5, .failed)] as [(Int64, FeedbackEnding.Cause)])
+    func `an end without close_notify before any byte is never a success`(
+        isRequired: Bool,
+        _ end: (seconds: Int64, cause: FeedbackEnding.Cause)
+    ) {
+        var reader = FeedbackReader(silence: nil, deadline: .zero, requiresCloseNotify: isRequired, now: .seconds(7))
+        #expect(reader.truncated(now: .seconds(7 + end.seconds)) == .close)
+        #expect(reader.connectionClosed() == Self.ending(end.cause))
+    }
+
+    // MARK: The bound
+
+    @Test func `reading ends at the bound, with the bytes that came with the last one`() {
+        var reader = FeedbackReader(silence: nil, deadline: .seconds(9), byteCountMax: 50, now: .zero)
+        #expect(reader.received(Self.tuple(32), now: .zero) == .spool(wakeAt: .seconds(9)))
+        #expect(reader.received(Self.tuple(32), now: .zero) == .abort)
+        #expect(reader.received(Self.tuple(32), now: .zero) == .ignore)
+        #expect(reader.peerClosed() == .ignore)
+        #expect(reader.connectionClosed() == Self.ending(.limit, tuples: 2, octets: 76))
+    }
+
+    @Test func `a service that goes on behind what is no tuple, or while it is closed, is cut at the bound`() {
+        let bad: [UInt8] = [0, 0, 0, 0, 0, 0]
+        var reader = FeedbackReader(silence: .seconds(1), deadline: .seconds(9), byteCountMax: 20, now: .zero)
+        #expect(reader.received(bad, now: .zero) == .close)
+        #expect(reader.received(bad, now: .zero) == .spoolOnly)
+        #expect(reader.received(bad + bad, now: .zero) == .abort)
+        #expect(reader.received(bad, now: .zero) == .ignore)
+        let cause = FeedbackEnding.Cause.malformed(offset: 0, tokenOctetCount: 0)
+        #expect(reader.connectionClosed() == Self.ending(cause, octets: 24, partial: 6))
+        var silent = FeedbackReader(silence: .seconds(1), deadline: .seconds(9), byteCountMax: 20, now: .zero)
+        #expect(silent.timePassed(now: .seconds(1)) == .close)
+        #expect(silent.received(Self.tuple(32), now: .seconds(2)) == .abort)
+        #expect(silent.connectionClosed() == Self.ending(.silence, tuples: 1, octets: 38))
     }
 
     // MARK: Time

@@ -106,6 +106,26 @@ import Testing
         }
     }
 
+    @Test func `65 says that the spool is damaged, and every token before that is on the list`() async throws {
+        let (scene, store) = (self.scene, try self.store(1200) { $0.dripOctetCount = 400 * 38 })
+        try await SendScene.withFeedback(store, { $0.closesBehindList = false }) { port in
+            let child = try Child(scene.feedback(port, ["--silence", "60s"]), Child.Streams(error: scene.path("err")))
+            while scene.spooled().count < 1200 { try await Task.sleep(for: .milliseconds(1)) }
+            child.send(SIGKILL)
+            _ = try await child.end()
+            let name = try #require(scene.spoolNames.first)
+            var bytes = [UInt8](try #require(FileManager.default.contents(atPath: scene.spool + "/" + name)))
+            bytes[bytes.count - 5] ^= 1
+            try Data(bytes).write(to: URL(filePath: scene.spool + "/" + name))
+            let run = try await scene.run(scene.feedback(port, ["--silence", "50ms"]))
+            #expect(run.ending.code == 65 && run.error.contains(".damaged"), "\(run)")
+            #expect(scene.spoolNames.map { $0.hasSuffix(".damaged") } == [true], "\(scene.spoolNames)")
+            let count = try scene.purged().count
+            #expect(count >= 20 && count < 1200 && run.error.contains("\(count) tuples before that are on the list"))
+            #expect(try await scene.run(scene.feedback(1)).ending.code == 69)
+        }
+    }
+
     @Test func `a list that ends without close_notify is 69, unless it was to be expected`() async throws {
         let (scene, octetCount) = (self.scene, 3 * 38)
         for (more, code) in [([], 69), (["--without-close-notify"], 0)] as [([String], Int32)] {
@@ -117,6 +137,35 @@ import Testing
                 let run = try await scene.run(scene.feedback(port, more))
                 #expect(run.ending.code == code && run.error.contains("3 dead tokens"), "\(run)")
             }
+        }
+    }
+
+    @Test(arguments: [[], ["--without-close-notify"], ["--quiet"]])
+    func `77 says that the service closed without a word`(_ more: [String]) async throws {
+        let (scene, store) = (
+            self.scene,
+            try self.store(4) {
+                $0.cutOctetCount = 0
+                $0.cut = .abrupt
+            }
+        )
+        try await SendScene.withFeedback(store) { port in
+            let run = try await scene.run(scene.feedback(port, more))
+            #expect(run.ending.code == 77, "\(run)")
+            #expect(run.error.contains("localhost:\(port) ended the connection right after the handshake"), "\(run)")
+            #expect(run.error.contains("refuses this certificate"))
+        }
+    }
+
+    @Test func `75 says that a list is longer than --max-bytes, and what was read is on the list`() async throws {
+        let (scene, store) = (self.scene, try self.store(4000) { $0.dripOctetCount = 1000 })
+        try await SendScene.withFeedback(store) { port in
+            let run = try await scene.run(scene.feedback(port, ["--max-bytes", "5001"]))
+            #expect(run.ending.code == 75 && run.error.contains("--max-bytes was reached"), "\(run)")
+            #expect(run.error.contains("\(try scene.purged().count) dead tokens") && scene.spoolNames.isEmpty)
+            #expect(try scene.purged().count >= 5001 / 38)
+            let wrong = try await scene.run(scene.feedback(port, ["--max-bytes", "0"]))
+            #expect(wrong.ending.code == 64 && wrong.error.contains("--max-bytes"))
         }
     }
 
@@ -147,6 +196,23 @@ import Testing
             #expect(run.error.contains("is for com.example.app, not for com.example.other"), "\(run.error)")
             let own = try await scene.run(scene.feedback(port, ["--topic", "com.example.app"]))
             #expect(own.ending.code == 0 && store.taken.count == 1, "\(own.error)")
+        }
+    }
+
+    @Test func `77 names a certificate that has expired, before the service is asked, and others have their turn`()
+        async throws
+    {
+        let (scene, store) = (self.scene, try self.store(3))
+        let old = try SendScene.authority.get().issueClient(topic: SendScene.topic, validity: .expired)
+        let path = try scene.write("old.pem", old.pem)
+        try await SendScene.withFeedback(store) { port in
+            let run = try await scene.run([
+                "feedback", "--host", "localhost", "--port", "\(port)", "--trust", scene.path("ca.pem"),
+                "--purge-list", scene.purgeList, "--certificate", path, "--certificate", scene.path("provider.pem"),
+            ])
+            #expect(run.ending.code == 77 && store.taken.count == 1, "\(run)")
+            #expect(run.error.contains("\(path): ") && run.error.contains("expired on 20"), "\(run.error)")
+            #expect(run.error.contains("3 dead tokens"))
         }
     }
 

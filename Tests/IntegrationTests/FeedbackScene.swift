@@ -100,12 +100,12 @@ extension SendScene {
         return names.sorted().filter { $0.hasSuffix(".spool") }.flatMap { name -> [[UInt8]] in
             var octets = [UInt8](FileManager.default.contents(atPath: self.spool + "/" + name) ?? Data())[...]
             func number(_ slice: ArraySlice<UInt8>) -> Int { slice.reduce(0) { $0 << 8 | Int($1) } }
-            guard octets.count >= 12 else { return [] }
-            octets = octets.dropFirst(12 + number(octets.dropFirst(8).prefix(4)) + 32)
+            guard octets.count >= 16 else { return [] }
+            octets = octets.dropFirst(16 + number(octets.dropFirst(8).prefix(4)) + 32)
             var content: [UInt8] = []
-            while octets.count > 36, case let count = number(octets.prefix(4)) {
-                content += octets.dropFirst(36).prefix(count)
-                octets = octets.dropFirst(36 + count)
+            while octets.count > 40, case let count = number(octets.prefix(4)) {
+                content += octets.dropFirst(40).prefix(count)
+                octets = octets.dropFirst(40 + count)
             }
             var tokens: [[UInt8]] = []
             var rest = content[...]
@@ -115,6 +115,12 @@ extension SendScene {
             }
             return tokens
         }
+    }
+
+    /// The names in the spool, without locks and times.
+    var spoolNames: [String] {
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: self.spool)) ?? []
+        return names.filter { !$0.hasSuffix(".lock") && !$0.hasSuffix(".next") }.sorted()
     }
 
     static func withFeedback<Value: Sendable>(

@@ -31,6 +31,27 @@ import Testing
         return isShaken
     }
 
+    @Test func `our own client is told by 77 that the gateway refuses its certificate`() async throws {
+        let scene = try SendScene()
+        try await GatewayUpstream().withGateway { gateway in
+            let foreign = try ThrowawayAuthority(name: "Foreign").issueClient(topic: GatewayProgram.topic)
+            let expired = try gateway.folder.authority.issueClient(topic: GatewayProgram.topic, validity: .expired)
+            let known = try gateway.folder.authority.issueClient(topic: GatewayProgram.topic)
+            for (identity, code) in [(foreign, 77), (expired, 77), (known, 0)] as [(ThrowawayIdentity, Int32)] {
+                let arguments = [
+                    "feedback", "--host", "localhost", "--port", "\(gateway.feedbackPort)", "--certificate",
+                    try scene.write("client.pem", identity.pem), "--trust", gateway.folder.path("ca.pem"),
+                    "--purge-list", scene.purgeList, "--allow-expired-certificate",
+                ]
+                for more in [[], ["--without-close-notify"]] {
+                    let run = try await scene.run(arguments + more)
+                    #expect(run.ending.code == code, "\(run)")
+                    #expect(code == 0 || run.error.contains("refuses this certificate"), "\(run.error)")
+                }
+            }
+        }
+    }
+
     @Test func `silent connections of one address leave room for those of others`() async throws {
         let limits = "{shutdown: 10s, connections: 1024, unprovedPerAddress: 256}"
         try await GatewayUpstream().withGateway(limits: limits) { gateway in

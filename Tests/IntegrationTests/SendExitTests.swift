@@ -171,6 +171,26 @@ import Testing
         }
     }
 
+    @Test func `77 names a certificate that has expired or is not valid yet, before any connection`() async throws {
+        for (name, validity, word) in [
+            ("expired.pem", .expired, "expired on 20"), ("early.pem", .future, "not valid before 20"),
+        ] as [(String, ThrowawayAuthority.Validity, String)] {
+            let client = try SendScene.authority.get().issueClient(topic: SendScene.topic, validity: validity)
+            let path = try self.scene.write(name, client.pem)
+            // Nobody listens there, which would be 69.
+            let more = ["--certificate", path, "--give-up-after", "1"]
+            for arguments in [[], ["--dry-run"], ["--transport", "http2"], ["--transport", "http2", "--dry-run"]] {
+                let run = try await self.scene.send([self.scene.path("good.jsonl")] + more + arguments, port: 1)
+                #expect(run.ending.code == 77, "\(arguments): \(run.ending) \(run.error)")
+                #expect(run.error.contains("\(path)") && run.error.contains(word), "\(run.error)")
+                #expect(run.error.split(separator: "\n").count == 1, "\(run.error)")
+            }
+            let allowed = more + ["--allow-expired-certificate"]
+            let run = try await self.scene.send([self.scene.path("good.jsonl")] + allowed, port: 1)
+            #expect(run.ending.code == (validity == .expired ? 69 : 77), "\(run.error)")
+        }
+    }
+
     @Test func `78 says what is wrong with the certificate, the key or the passphrase`() async throws {
         let provider = try SendScene.provider.get()
         let other = try SendScene.authority.get().issueClient(topic: SendScene.topic)

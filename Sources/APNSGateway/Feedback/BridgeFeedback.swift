@@ -26,32 +26,49 @@ public struct BridgeFeedback: FeedbackStore {
     }
 }
 
-/// What one connection is given.
+/// What one connection is given: page by page, so that neither the list nor a delivery is held up by the other.
 final class BridgeFeedbackList: FeedbackList {
     private let store: SQLiteFeedbackStore
     private let list: FeedbackListName
-    private let tokens: [DeviceToken: UInt32]
-    private var rest: Dictionary<DeviceToken, UInt32>.Iterator
-    private var taken: [DeviceToken: UInt32?] = [:]
+    private var nextIndex = 0
+    /// What was read from the store, and how much of it was taken.
+    private var page: [(key: DeviceToken, value: UInt32)] = []
+    private var index = 0
+    /// Pages of which all was taken; the store shares their memory as long as it does not change them.
+    private var taken: [FeedbackBuckets.Bucket] = []
+    private var pageBuckets: [FeedbackBuckets.Bucket] = []
 
     init(_ store: SQLiteFeedbackStore, _ list: FeedbackListName) {
         self.store = store
         self.list = list
-        self.tokens = store.tokens(in: list)
-        self.rest = self.tokens.makeIterator()
     }
 
     func next(_ countMax: Int) -> [FeedbackTuple] {
         var tuples: [FeedbackTuple] = []
-        while tuples.count < countMax, let (token, time) = self.rest.next() {
-            tuples.append(FeedbackTuple(failedAt: time, token: token))
-            self.taken.updateValue(time, forKey: token)
+        while tuples.count < countMax {
+            if self.index == self.page.count, !self.turnPage(countMax) { break }
+            let portion = self.page[self.index...].prefix(countMax - tuples.count)
+            self.index += portion.count
+            tuples += portion.map { FeedbackTuple(failedAt: $0.value, token: $0.key) }
         }
         return tuples
     }
 
+    private func turnPage(_ countMin: Int) -> Bool {
+        self.taken += self.pageBuckets
+        let page = self.store.page(of: self.list, from: self.nextIndex, countMin: max(1, countMin))
+        self.nextIndex = page.nextIndex
+        self.pageBuckets = page.buckets
+        self.page = page.buckets.flatMap { Array($0) }
+        self.index = 0
+        return !self.page.isEmpty
+    }
+
     func acknowledge() {
-        self.store.remove(self.taken, in: self.list)
-        self.taken = [:]
+        var taken = self.taken
+        let rest = self.page.prefix(self.index)
+        if !rest.isEmpty { taken.append(Dictionary(rest.map { ($0.key, $0.value) }, uniquingKeysWith: max)) }
+        self.store.acknowledge(taken, in: self.list)
+        (self.taken, self.pageBuckets, self.page, self.index) = ([], [], [], 0)
     }
 }

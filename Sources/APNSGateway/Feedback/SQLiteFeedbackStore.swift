@@ -43,7 +43,7 @@ public final class SQLiteFeedbackStore: FeedbackRecorder, Sendable {
     }
 
     private struct Books: Sendable {
-        var lists: [FeedbackListName: [DeviceToken: UInt32]] = [:]
+        var lists: [FeedbackListName: FeedbackBuckets] = [:]
         var count = 0
         var changes: [Change] = []
         var waiters: [@Sendable () -> Void] = []
@@ -144,7 +144,7 @@ public final class SQLiteFeedbackStore: FeedbackRecorder, Sendable {
         while let row = try rows.next() {
             let octets: Data = row[2]
             let token = try DeviceToken(octets: octets)
-            books.lists[FeedbackListName(topic: row[0], environment: row[1]), default: [:]][token] =
+            books.lists[FeedbackListName(topic: row[0], environment: row[1]), default: FeedbackBuckets()][token] =
                 UInt32(clamping: row[3] as Int64)
             books.count += 1
         }
@@ -159,9 +159,13 @@ public final class SQLiteFeedbackStore: FeedbackRecorder, Sendable {
     /// What is not written is in memory, and it is tried again.
     public var problem: String? { self.books.withLockedValue(\.problem) }
 
-    /// The tokens of a list with the time since when each is dead.
-    func tokens(in list: FeedbackListName) -> [DeviceToken: UInt32] {
-        self.books.withLockedValue { $0.lists[list] ?? [:] }
+    /// Reads on in a list: the tokens with the time since when each is dead.
+    ///
+    /// What is recorded or taken off between two pages may be missing or be there.
+    func page(of list: FeedbackListName, from index: Int, countMin: Int) -> FeedbackBuckets.Page {
+        self.books.withLockedValue { books in
+            books.lists[list]?.page(from: index, countMin: countMin) ?? FeedbackBuckets.Page(nextIndex: index)
+        }
     }
 
     /// Keeps a tuple; of several for a token, the newest.
@@ -175,7 +179,7 @@ public final class SQLiteFeedbackStore: FeedbackRecorder, Sendable {
             let before = books.lists[list]?[tuple.token]
             guard before != nil || books.count < self.countMax else { return (true, false) }
             if before == nil { books.count += 1 }
-            books.lists[list, default: [:]][tuple.token] = max(before ?? 0, tuple.failedAt)
+            books.lists[list, default: FeedbackBuckets()][tuple.token] = max(before ?? 0, tuple.failedAt)
             if !books.isBehind { books.changes.append(.put(tuple, list)) }
             books.waiters.append(onKept)
             return (false, Self.start(&books))
@@ -196,11 +200,33 @@ public final class SQLiteFeedbackStore: FeedbackRecorder, Sendable {
     public func forget(_ token: DeviceToken, in list: FeedbackListName) {
         // Most lists are empty, and this is asked for each notification.
         guard self.books.withLockedValue({ $0.count > 0 }) else { return }
-        self.remove([token: nil], in: list)
+        self.remove(CollectionOfOne((token, nil)), in: list)
     }
 
+    /// Takes tokens that were delivered off a list, where their time is still the one that was delivered.
+    ///
+    /// Of a long list most are taken off later, on the thread of the store and a portion at a time, so that neither the
+    /// caller nor one that records is held up by it. A list that is opened meanwhile may have some of them again.
+    func acknowledge(_ tokens: [FeedbackBuckets.Bucket], in list: FeedbackListName) {
+        var count = 0
+        var portionCount = 0
+        for bucket in tokens {
+            guard count < Self.portionCount else { break }
+            self.remove(bucket.lazy.map { ($0.key, $0.value) }, in: list)
+            count += bucket.count
+            portionCount += 1
+        }
+        guard portionCount < tokens.count else { return }
+        let rest = Array(tokens[portionCount...])
+        // Behind the transaction with what was taken off now.
+        self.thread.async { self.acknowledge(rest, in: list) }
+    }
+
+    /// So many tokens that were delivered are taken off at a time, and in one transaction.
+    private static let portionCount = 8192
+
     /// Takes tokens off a list, those with a time only where that is still theirs.
-    func remove(_ tokens: [DeviceToken: UInt32?], in list: FeedbackListName) {
+    private func remove(_ tokens: some Sequence<(DeviceToken, UInt32?)>, in list: FeedbackListName) {
         let startsWriting = self.books.withLockedValue { books -> Bool in
             guard books.count > 0, books.lists[list] != nil else { return false }
             for (token, time) in tokens {
@@ -223,7 +249,7 @@ public final class SQLiteFeedbackStore: FeedbackRecorder, Sendable {
     private struct Batch {
         var changes: [Change]
         /// All there is, where the file has to be written anew.
-        var lists: [FeedbackListName: [DeviceToken: UInt32]]?
+        var lists: [FeedbackListName: FeedbackBuckets]?
         var waiters: [@Sendable () -> Void]
     }
 
@@ -272,7 +298,7 @@ public final class SQLiteFeedbackStore: FeedbackRecorder, Sendable {
             if isSame { try database.execute(sql: "DELETE FROM feedback") }
             for (list, tokens) in lists {
                 try Self.apply(
-                    tokens.lazy.map { .put(FeedbackTuple(failedAt: $0.value, token: $0.key), list) },
+                    tokens.all.lazy.map { .put(FeedbackTuple(failedAt: $0.value, token: $0.key), list) },
                     to: database
                 )
             }

@@ -21,9 +21,10 @@ public struct FeedbackCommand: AsyncParsableCommand, Sendable {
             Exit codes: 0 done, also when there was nothing; 64 usage; 65 a tuple without its end, something that is \
             no tuple, or a damaged file, each set aside in the spool; 66 a folder cannot be read; 69 the service \
             does not serve, or says nothing and stays open; 70 a fault in this program; 73, 74 a file cannot be made \
-            or written; 75 another drain is at work, or the time was too short or over before its turn: run again; \
-            77 TLS or the certificate does not permit it; 78 a certificate or key cannot be used. With several \
-            certificates, the worst.
+            or written; 75 another drain is at work, the time was too short or over before its turn, or the list is \
+            longer than --max-bytes: run again; 77 TLS or the certificate does not permit it, or the service ended \
+            the connection without a word; 78 a certificate or key cannot be used. With several certificates, the \
+            worst.
             """
     )
 
@@ -60,8 +61,8 @@ public struct FeedbackCommand: AsyncParsableCommand, Sendable {
 
     @Flag(
         help: ArgumentHelp(
-            "For a service that ends its list without TLS's close_notify: between two tuples such an end is then no "
-                + "failure (69)."
+            "For a service that ends its list without TLS's close_notify: behind a whole tuple such an end is then no "
+                + "failure (69). Before any byte it is one all the same (77): so ends a refusal."
         )
     )
     var withoutCloseNotify = false
@@ -70,6 +71,14 @@ public struct FeedbackCommand: AsyncParsableCommand, Sendable {
 
     @Option(help: ArgumentHelp("How long reading one list may take.", valueName: "10m"))
     var deadline = FeedbackSpan(seconds: 600)
+
+    @Option(
+        help: ArgumentHelp(
+            "How many bytes of one list are read. What came is recorded; a list that goes on is 75.",
+            valueName: "count"
+        )
+    )
+    var maxBytes = FeedbackConfiguration.byteCountMaxDefault
 
     @Flag(name: .shortAndLong, help: "Say nothing where all went well.")
     var quiet = false
@@ -87,6 +96,7 @@ public struct FeedbackCommand: AsyncParsableCommand, Sendable {
         guard self.silence?.duration ?? .seconds(1) > .zero, self.deadline.duration > .zero else {
             throw ValidationError("--silence and --deadline are above 0.")
         }
+        guard self.maxBytes > 0 else { throw ValidationError("--max-bytes is above 0.") }
         if let every = self.every, every.duration < .seconds(1) {
             throw ValidationError("--every is at least 1s.")
         }

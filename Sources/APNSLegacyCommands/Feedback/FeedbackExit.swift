@@ -6,13 +6,15 @@ import OpenSSLTLS
 extension ExitStatus {
     /// The exit code of one drain.
     init(_ outcome: FeedbackOutcome) {
+        var status = ExitStatus.success
         if let failure = outcome.failure {
-            self = CommandFailure(failure).status
-        } else if outcome.leftovers.contains(where: { $0.isFault }) {
-            self = .dataError
-        } else {
-            self = outcome.ending?.cause == .deadline || outcome.ending?.cause == .stopped ? .tryAgain : .success
+            status = CommandFailure(failure).status
+        } else if let cause = outcome.ending?.cause, !cause.isByService {
+            status = .tryAgain
         }
+        // A tuple without its end is what a connection that breaks leaves.
+        let isFaulty = outcome.leftovers.contains { outcome.failure == nil || $0.kind != .partial }
+        self = isFaulty ? status.worse(.dataError) : status
     }
 
     /// The worse of two: what a person must mend comes before what another run mends.
@@ -26,17 +28,6 @@ extension ExitStatus {
     }
 }
 
-extension SpoolLeftover {
-    /// Whether a person should look; what a killed process had not read whole is only told.
-    var isFault: Bool {
-        switch self.kind {
-        case .partial: !self.isFromEarlier
-        case .torn: false
-        case .malformed, .damaged: true
-        }
-    }
-}
-
 extension CommandFailure {
     /// Finds the exit code for a drain that failed.
     init(_ error: FeedbackError) {
@@ -44,6 +35,7 @@ extension CommandFailure {
         case .unavailable: self.init(.unavailable, "\(error)")
         case .notPermitted(_, let underlying):
             self.init(.notPermitted, "\(error)" + ((underlying as? TLSError)?.remedy ?? ""))
+        case .refused: self.init(.notPermitted, "\(error)")
         case .spool(let error): self.init(error)
         case .purgeList(let error): self.init(error)
         case .output(let error): self.init(error)

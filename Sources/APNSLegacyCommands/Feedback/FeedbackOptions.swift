@@ -57,6 +57,9 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
     @Option(help: ArgumentHelp("A file with the passphrase of the keys in its first line.", valueName: "file"))
     var passphraseFile: String?
 
+    @Flag(help: CertificateValidity.allowHelp)
+    var allowExpiredCertificate = false
+
     @Option(
         help: ArgumentHelp("The app, where the certificate does not say or there is a choice.", valueName: "bundle-id")
     )
@@ -131,6 +134,7 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
     func configuration(certificate: String, key: String?) throws -> FeedbackConfiguration {
         let passphrase = try self.passphraseFile.map { try TLSPassphrase(contentsOf: $0) }
         let identity = try TLSIdentity(contentsOf: certificate, key: key, passphrase: passphrase)
+        try CertificateValidity.check(identity, of: certificate, allowsExpired: self.allowExpiredCertificate)
         let facts = ProviderIdentity(identity.certificate)
         guard let topic = self.topic ?? facts.topic else {
             throw CommandFailure(.configuration, "The certificate names no topic. Say --topic BUNDLE-ID.")

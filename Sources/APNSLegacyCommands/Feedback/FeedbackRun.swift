@@ -31,6 +31,7 @@ struct FeedbackRun {
                 configuration.silence = self.silence
                 configuration.requiresCloseNotify = !self.command.withoutCloseNotify
                 configuration.deadline = self.command.deadline.duration
+                configuration.byteCountMax = self.command.maxBytes
                 configurations.append(configuration)
             } catch {
                 let failure = CommandFailure(error)
@@ -136,10 +137,11 @@ struct FeedbackRun {
             parts.append("\(SendSummary.grouped(outcome.futureTupleCount)) with a time in the future, taken as now")
         }
         switch outcome.ending?.cause {
-        case .closed, .malformed, .failed, nil: break
+        case .closed, .malformed, .failed, .refused, nil: break
         case .silence: parts.append("the service went silent and did not close")
         case .deadline: parts.append("the time was over, there may be more")
         case .stopped: parts.append("stopped, there may be more")
+        case .limit: parts.append("--max-bytes was reached and the service had not ended its list, there is more")
         }
         return parts.joined(separator: ", ")
     }

@@ -47,6 +47,9 @@ public struct EndpointOptions: ParsableArguments, Sendable {
     @Option(help: ArgumentHelp("A file with the passphrase of the key or .p12 in its first line.", valueName: "file"))
     var passphraseFile: String?
 
+    @Flag(help: CertificateValidity.allowHelp)
+    var allowExpiredCertificate = false
+
     @Option(
         help: ArgumentHelp(
             "The authorities that the gateway's certificate must lead to, in PEM; by default those of the system.",
@@ -112,7 +115,9 @@ public struct EndpointOptions: ParsableArguments, Sendable {
     func tls() throws -> TLSConfiguration {
         var identity: TLSIdentity?
         if let certificate = self.certificate {
-            identity = try TLSIdentity(contentsOf: certificate, key: self.key, passphrase: try self.passphrase())
+            let loaded = try TLSIdentity(contentsOf: certificate, key: self.key, passphrase: try self.passphrase())
+            try CertificateValidity.check(loaded, of: certificate, allowsExpired: self.allowExpiredCertificate)
+            identity = loaded
         } else if self.key != nil {
             throw CommandFailure(.usage, "--key needs --certificate.")
         }

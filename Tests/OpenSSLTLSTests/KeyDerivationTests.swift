@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSTestKit
+import Foundation
+import TestSupport
+import Testing
+
+@testable import OpenSSLTLS
+
+/// Goal: a file cannot make its reader compute for minutes before it says anything.
+///
+/// Method: OpenSSL's own program makes files with an iteration count of three bytes; then each count is set to
+/// 8,388,607 in its place. Deriving one key with that takes seconds, refusing it takes none.
+@Suite(.timeLimit(.minutes(1)))
+struct KeyDerivationTests {
+    private let folder: TemporaryFolder
+    private let issued: ThrowawayIdentity
+
+    /// 70,000 as the value of a DER INTEGER, and the most that fits in its place.
+    private static let count: [UInt8] = [2, 3, 0x01, 0x11, 0x70]
+    private static let largeCount: [UInt8] = [2, 3, 0x7F, 0xFF, 0xFF]
+
+    init() throws {
+        self.folder = try TemporaryFolder()
+        self.issued = try Certificates.client.get()
+    }
+
+    private func openSSL(_ arguments: [String]) async throws -> [UInt8] {
+        _ = try self.folder.write("identity.pem", self.issued.pem)
+        let output = self.folder.path + "/output"
+        _ = try await OpenSSLTool.output(arguments + ["-in", self.folder.path + "/identity.pem", "-out", output])
+        return Array(try Data(contentsOf: URL(filePath: output)))
+    }
+
+    /// The same file once for each count in it, with that count made large.
+    private static func enlarged(_ bytes: [UInt8]) -> [[UInt8]] {
+        bytes.indices.dropLast(self.count.count - 1)
+            .filter { bytes[$0..<$0 + self.count.count].elementsEqual(self.count) }
+            .map { Array(bytes[..<$0] + self.largeCount + bytes[($0 + self.count.count)...]) }
+    }
+
+    private func expectRefused(_ name: String, _ body: () throws -> Void) {
+        let start = ContinuousClock.now
+        let error = #expect(throws: TLSError.self, "\(name)") { try body() }
+        // The counts are added up in their order, so the one before it may be in it.
+        let isTold = ["8388607 iterations", "8458607 iterations"].contains { error?.description.contains($0) == true }
+        #expect(isTold, "\(name): \(String(describing: error))")
+        #expect(ContinuousClock.now - start < .seconds(2), "\(name)")
+    }
+
+    @Test(
+        arguments: [
+            (["-nomac"], 1), (["-nomac", "-keypbe", "PBE-SHA1-3DES", "-certpbe", "PBE-SHA1-3DES"], 2),
+            (["-nomac", "-certpbe", "NONE"], 1), ([], 1),
+        ] as [(more: [String], count: Int)]
+    )
+    func `a PKCS#12 file with too many iterations is refused at once, wherever they are`(
+        _ more: [String],
+        _ count: Int
+    ) async throws {
+        let arguments = ["pkcs12", "-export", "-passout", "pass:x", "-iter", "70000"] + more
+        let file = try await self.openSSL(arguments)
+        let identity = try TLSIdentity(octets: file, passphrase: TLSPassphrase("x"))
+        #expect(identity.certificate == self.issued.identity.certificate)
+        // The checksum is over all but itself, so where there is one, only its own count can be changed.
+        let files = more.isEmpty ? Array(Self.enlarged(file).suffix(1)) : Self.enlarged(file)
+        #expect(files.count == count)
+        for (index, file) in files.enumerated() {
+            self.expectRefused("count \(index)") { _ = try TLSIdentity(octets: file, passphrase: TLSPassphrase("x")) }
+        }
+    }
+
+    @Test func `counts that are too many only together are refused`() async throws {
+        let file = try await self.openSSL(["pkcs12", "-export", "-passout", "pass:x", "-iter", "2000000"])
+        let error = #expect(throws: TLSError.self) { try TLSIdentity(octets: file, passphrase: TLSPassphrase("x")) }
+        #expect(error?.description.contains("6000000 iterations") == true, "\(String(describing: error))")
+    }
+
+    @Test func `an encrypted key with too many iterations is refused at once, in PEM and in DER`() async throws {
+        let arguments = ["pkcs8", "-topk8", "-passout", "pass:x", "-v2", "aes256", "-iter", "70000"]
+        let file = try await self.openSSL(arguments + ["-outform", "DER"])
+        for key in Self.enlarged(file) {
+            let text = Data(key).base64EncodedString(options: .lineLength64Characters)
+            let pem = "-----BEGIN ENCRYPTED PRIVATE KEY-----\n\(text)\n-----END ENCRYPTED PRIVATE KEY-----\n"
+            for (form, key) in [("DER", key), ("PEM", Array(pem.utf8))] {
+                self.expectRefused(form) {
+                    let certificate = self.issued.certificatePEM
+                    _ = try TLSIdentity(octets: certificate, key: key, passphrase: TLSPassphrase("x"))
+                }
+            }
+        }
+        let identity = try TLSIdentity(octets: issued.certificatePEM, key: file, passphrase: TLSPassphrase("x"))
+        #expect(identity.certificate == self.issued.identity.certificate)
+    }
+
+    @Test func `a key under scrypt is read, and refused where that would take long`() async throws {
+        let arguments = ["pkcs8", "-topk8", "-passout", "pass:x", "-outform", "DER", "-scrypt", "-scrypt_N", "4096"]
+        let key = try await self.openSSL(arguments + ["-scrypt_r", "8", "-scrypt_p", "1"])
+        let identity = try TLSIdentity(octets: issued.certificatePEM, key: key, passphrase: TLSPassphrase("x"))
+        #expect(identity.certificate == self.issued.identity.certificate)
+        // N, r and p: 4096, 8 and 1, of which p becomes 127.
+        let place: [UInt8] = [2, 2, 0x10, 0, 2, 1, 8, 2, 1, 1]
+        let index = try #require(key.indices.dropLast(9).first { key[$0..<$0 + 10].elementsEqual(place) })
+        var large = key
+        // 32 MiB is all the memory that OpenSSL gives it, and 127 times that work would fit.
+        large[index + 9] = 127
+        large[index + 6] = 7
+        let error = #expect(throws: TLSError.self) {
+            try TLSIdentity(octets: issued.certificatePEM, key: large, passphrase: TLSPassphrase("x"))
+        }
+        #expect(error?.description.contains("\(4096 * 7 * 127 * 2) iterations") == true, "\(String(describing: error))")
+    }
+}
