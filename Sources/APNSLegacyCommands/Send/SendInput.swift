@@ -77,6 +77,22 @@ final class SendInput: Sendable {
         }
     }
 
+    /// Counts the lines of a file, without taking any.
+    func lineCount() throws -> UInt64 {
+        var portion = [UInt8](repeating: 0, count: SendInput.portionOctetCountMax)
+        var (count, offset, last): (UInt64, off_t, UInt8) = (0, 0, 0x0A)
+        while true {
+            let portionCount = pread(self.descriptor, &portion, portion.count, offset)
+            if portionCount < 0, errno == EINTR { continue }
+            guard portionCount >= 0 else { throw SendInput.failure(self.name, errno) }
+            // The last line may have no end.
+            guard portionCount > 0 else { return last == 0x0A ? count : count + 1 }
+            for octet in portion[..<portionCount] where octet == 0x0A { count += 1 }
+            last = portion[portionCount - 1]
+            offset += off_t(portionCount)
+        }
+    }
+
     /// Puts the next octets into memory, and waits for them where they are not there yet.
     func readNow(into memory: UnsafeMutableRawBufferPointer) throws -> Int {
         do throws(ReadError) {

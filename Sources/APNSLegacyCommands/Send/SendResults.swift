@@ -8,6 +8,9 @@ struct SendResults: ~Copyable {
     private let file: OutputFile?
     private var writer = BatchResultWriter()
     private let journal: SendJournal?
+    private var entries = JournalEntries()
+    /// Records that could not be appended.
+    private var unappended = ""
     private let isOnlyExceptions: Bool
     /// Results of lines that another run with the same journal will send again, which go behind all others, so that
     /// that run can cut them off.
@@ -16,6 +19,10 @@ struct SendResults: ~Copyable {
     private var lastFlush = ContinuousClock.now
     private var groupCount: UInt64 = SendResults.groupCountMin
     private var lastIntent = ContinuousClock.now
+    /// Every line up to this one may be written by this run; 0 for none.
+    private var intendedThrough: UInt64 = 0
+    /// The last line of the last intent, which may not be on the disk.
+    private var recordedThrough: UInt64 = 0
 
     /// The counts, those of an earlier run with the same journal included.
     private(set) var tally: SendTally
@@ -26,7 +33,7 @@ struct SendResults: ~Copyable {
     /// How many lines one intent covers: more when lines come quickly, so that waiting for the disk costs little, and
     /// few when they come slowly, so that few are in doubt after a crash.
     private static let groupCountMin: UInt64 = 64
-    private static let groupCountMax: UInt64 = 65_536
+    static let groupCountMax: UInt64 = 65_536
     private static let groupDuration = Duration.milliseconds(50)
 
     /// Results wait no longer than about twice this to be given to the system.
@@ -39,29 +46,47 @@ struct SendResults: ~Copyable {
     ///   - isOnlyExceptions: whether what was accepted, and not doubtful, gets no line.
     ///   - journal: the journal, where there is one; the results of an earlier run are kept then.
     ///   - retriesIndeterminate: whether another run with the same journal sends what is indeterminate again.
+    ///   - operations: what is asked of the system.
     /// - Throws: ``CommandFailure`` where the file cannot be opened, or is shorter than the journal says.
-    init(path: String?, isOnlyExceptions: Bool, journal: SendJournal?, retriesIndeterminate: Bool) throws {
+    init(
+        path: String?,
+        isOnlyExceptions: Bool,
+        journal: SendJournal?,
+        retriesIndeterminate: Bool,
+        operations: FileOperations = .system
+    ) throws {
         self.retriesIndeterminate = retriesIndeterminate
         let past = journal.map { $0.past } ?? SendJournal.Past()
         self.past = past
         self.tally = past.tally
         self.isOnlyExceptions = isOnlyExceptions
         if let path {
-            let file = try OutputFile(path: path, isKept: journal != nil)
-            if journal != nil {
-                guard file.octetCount >= past.resultOctetCount || !file.isCut else {
-                    throw CommandFailure(
-                        .dataError,
-                        "\(path) is shorter than the journal says; restore it, or remove both to send everything."
-                    )
-                }
-                try file.truncate(to: past.resultOctetCount)
-            }
+            if journal != nil { try SendResults.check(path, past) }
+            let file = try OutputFile(path: path, isKept: journal != nil, operations: operations)
+            if journal != nil { try file.truncate(to: past.resultOctetCount) }
             self.file = file
         } else {
             self.file = nil
         }
         self.journal = journal
+        if let journal { self.entries = journal.opening }
+    }
+
+    /// Makes sure that the results that a journal counts on are in a file.
+    ///
+    /// - Throws: ``CommandFailure`` where they are not.
+    static func check(_ path: String, _ past: SendJournal.Past) throws {
+        guard past.resultOctetCount > 0, path != "-" else { return }
+        var status = stat()
+        let isThere = stat(path, &status) == 0
+        guard !isThere || status.st_mode & S_IFMT == S_IFREG else { return }
+        let octetCount = isThere ? UInt64(max(0, status.st_size)) : 0
+        guard octetCount < past.resultOctetCount else { return }
+        throw CommandFailure(
+            .dataError,
+            "\(path) is shorter than the journal says: it has \(octetCount) of \(past.resultOctetCount) bytes, so "
+                + "results are missing. Nothing was sent. Restore it, or remove both to send everything again."
+        )
     }
 
     /// Whether an earlier run settled a line.
@@ -76,15 +101,18 @@ struct SendResults: ~Copyable {
 
     /// Makes sure that it is on the disk that a line may be written.
     mutating func intend(_ line: UInt64) throws {
-        guard self.journal != nil, line > self.journal?.intendedThrough ?? 0 else { return }
+        guard let journal = self.journal, line > self.intendedThrough else { return }
         let now = ContinuousClock.now
         let isQuick = now - self.lastIntent < SendResults.groupDuration
         self.groupCount =
             isQuick
             ? min(self.groupCount * 2, SendResults.groupCountMax) : max(self.groupCount / 2, SendResults.groupCountMin)
+        let last = line + self.groupCount - 1
+        self.entries.intend(through: last)
+        self.recordedThrough = last
         try self.flush()
-        try self.file?.synchronize()
-        try self.journal?.intend(through: line + self.groupCount - 1)
+        try journal.synchronize()
+        self.intendedThrough = last
         self.lastIntent = ContinuousClock.now
     }
 
@@ -121,7 +149,7 @@ struct SendResults: ~Copyable {
         self.tally.add(outcome, status: status, isDuplicate: isDuplicate, count: 1)
         if self.isProvisional(outcome) {
             // What is known not to have been written is in no doubt in the next run.
-            if outcome == .unsent, !isDuplicate { self.journal?.spare(line..<(line + 1)) }
+            if outcome == .unsent, !isDuplicate { self.entries.spare(line..<(line + 1)) }
             return try self.writeProvisionally(
                 line: line,
                 id: id,
@@ -165,7 +193,7 @@ struct SendResults: ~Copyable {
     }
 
     /// Whether something waits to be given to the system.
-    var isFlushDue: Bool { self.writer.octetCount > 0 || self.journal?.isFlushDue ?? false }
+    var isFlushDue: Bool { self.writer.octetCount > 0 || !self.entries.isEmpty }
 
     /// Gives everything to the system when some time has passed.
     mutating func flushWhenDue() throws {
@@ -175,10 +203,15 @@ struct SendResults: ~Copyable {
         try self.flush()
     }
 
-    /// Gives everything to the system, the results before the journal that counts on them.
+    /// Gives everything to the system; the results are on the disk before the journal counts on them.
     mutating func flush() throws {
         try self.flushResults()
-        try self.journal?.flush()
+        guard let journal = self.journal else { return }
+        self.unappended += self.entries.take()
+        guard !self.unappended.isEmpty else { return }
+        try self.file?.synchronize()
+        try journal.append(self.unappended)
+        self.unappended = ""
     }
 
     /// Ends the files.
@@ -188,16 +221,23 @@ struct SendResults: ~Copyable {
     ///   - lastGivenLine: the last line that may have been written by this run.
     /// - Throws: ``CommandFailure`` where a file cannot be written.
     mutating func finish(isComplete: Bool, lastGivenLine: UInt64) throws {
-        if let journal = self.journal, journal.intendedThrough > lastGivenLine {
+        if self.recordedThrough > lastGivenLine {
             // An intent covers more lines than were given; what was not given is in no doubt.
-            journal.spare((lastGivenLine + 1)..<(journal.intendedThrough + 1))
+            self.entries.spare((lastGivenLine + 1)..<(self.recordedThrough + 1))
         }
+        guard let journal = self.journal else { return try self.flushResults() }
         try self.flush()
-        guard let journal = self.journal else { return }
         try self.provisional.withUnsafeBytes { try self.file?.append($0) }
         self.provisional = []
         try self.file?.synchronize()
-        try journal.finish(isComplete: isComplete && !self.past.isComplete)
+        if isComplete, !self.past.isComplete { try journal.append("complete\n") }
+        try journal.synchronize()
+    }
+
+    /// Bytes of the results file so far; of a stream, none is counted on.
+    private var resultOctetCount: UInt64 {
+        guard let file = self.file, file.isCut else { return self.past.resultOctetCount }
+        return file.octetCount + UInt64(self.writer.octetCount)
     }
 
     private mutating func flushResults() throws {
@@ -242,15 +282,13 @@ struct SendResults: ~Copyable {
         isDuplicate: Bool
     ) throws {
         guard self.journal != nil else { return }
-        let octetCount = (self.file?.octetCount ?? 0) + UInt64(self.writer.octetCount)
-        let isFull =
-            self.journal?.settle(
-                lines,
-                outcome,
-                status: status,
-                isDuplicate: isDuplicate,
-                resultOctetCount: octetCount
-            ) ?? false
-        if isFull { try self.flush() }
+        self.entries.settle(
+            lines,
+            outcome,
+            status: status,
+            isDuplicate: isDuplicate,
+            resultOctetCount: self.resultOctetCount
+        )
+        if self.entries.isFull { try self.flush() }
     }
 }

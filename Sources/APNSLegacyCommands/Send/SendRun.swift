@@ -171,7 +171,9 @@ struct SendRun {
         hash.add(input.peek(SendRun.peekOctetCount))
         hash.add(input.peek(SendRun.peekOctetCount, at: max(0, Int(octetCount) - SendRun.peekOctetCount)))
         hash.add(payload ?? [])
-        return try SendJournal(path: path, input: "\(octetCount)-\(String(hash.value, radix: 16))")
+        return try SendJournal(path: path, input: "\(octetCount)-\(String(hash.value, radix: 16))") {
+            try input.lineCount()
+        }
     }
 
     /// So many first and last octets of the input tell it from another one in the journal.
@@ -402,6 +404,7 @@ struct SendRun {
     }
 
     private func reportComplete(_ past: SendJournal.Past) throws -> ExitStatus {
+        if let results = self.command.report.results { try SendResults.check(results, past) }
         var summary = SendSummary(tally: past.tally, seconds: 0)
         summary.isResumed = true
         self.say("The journal says that this batch is complete; nothing is sent. Remove it to send everything again.")
