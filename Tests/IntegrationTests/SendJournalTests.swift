@@ -242,6 +242,28 @@ import Testing
         }
     }
 
+    @Test func `75 says that something stays indeterminate, also when the batch is complete`() async throws {
+        let scene = try SendScene()
+        let arguments = [
+            scene.path("batch.jsonl"), "--results", scene.path("results.jsonl"), "--journal", scene.path("journal"),
+            "--delivery", "at-most-once", "--summary", "json",
+        ]
+        try scene.write("batch.jsonl", (1...300).map { SendScene.line($0) }.joined())
+        let faults = FaultPlan([
+            Fault(at: .messageOverall(151), .cut, report: FaultReport(isLost: true, ending: .reset))
+        ])
+        try await SendScene.withGateway(deviceCount: 300, faults: faults) { simulator in
+            for number in 1...3 {
+                let run = try await scene.send(arguments, port: simulator.gatewayPort)
+                #expect(run.ending.code == 75, "run \(number): \(run.ending) \(run.error)")
+                let summary = try SummaryObject.last(of: run.output)
+                #expect(summary.addsUp && summary.total == 300 && summary.indeterminate > 0)
+                #expect(summary.accepted + summary.indeterminate == 300)
+                #expect(number == 1 || run.error.contains("this batch is complete"), "\(run.error)")
+            }
+        }
+    }
+
     @Test func `what a stopped run had not sent is sent by the next one, at most once too`() async throws {
         let scene = try SendScene()
         let count = 500

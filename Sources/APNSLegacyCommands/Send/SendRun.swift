@@ -410,7 +410,6 @@ struct SendRun {
         self.say("The journal says that this batch is complete; nothing is sent. Remove it to send everything again.")
         self.say(summary.text)
         try self.printJSON(summary)
-        // Running again would change nothing.
-        return summary.status == .tryAgain ? .someRefused : summary.status
+        return summary.status
     }
 }
