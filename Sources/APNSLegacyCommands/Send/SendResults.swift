@@ -3,20 +3,34 @@
 import APNSWire
 import Glibc
 
-/// What became of the lines of a batch: the results file, the journal, and the counts, which go together.
+/// What became of the lines of a batch, in memory: results, records of the journal, and the counts, which go together.
+///
+/// Nothing here waits for a disk: ``takePortion()`` gives what ``SendFiles`` is to write, and ``complete(_:)`` takes it
+/// back.
 struct SendResults: ~Copyable {
-    private let file: OutputFile?
-    private var writer = BatchResultWriter()
-    private let journal: SendJournal?
-    private var entries = JournalEntries()
-    /// Records that could not be appended.
-    private var unappended = ""
+    /// Where it goes.
+    let files: SendFiles
+
+    private let hasFile: Bool
+    private let hasJournal: Bool
+    /// Whether the results go to a file that keeps them, on whose length the journal can count.
+    private let isCounted: Bool
     private let isOnlyExceptions: Bool
+    private let retriesIndeterminate: Bool
+
+    private var writer = BatchResultWriter()
+    /// Full blocks of results.
+    private var full: [ResultBlock] = []
+    private var spare: [ResultBlock] = []
+    /// Bytes of results before those in `writer`.
+    private var resultOctetCount: UInt64
+    /// Bytes of results that are being written, or wait for that.
+    private var waitingOctetCount = 0
+    private var entries = JournalEntries()
     /// Results of lines that another run with the same journal will send again, which go behind all others, so that
     /// that run can cut them off.
     private var provisional: [UInt8] = []
-    private let retriesIndeterminate: Bool
-    private var lastFlush = ContinuousClock.now
+
     private var groupCount: UInt64 = SendResults.groupCountMin
     private var lastIntent = ContinuousClock.now
     /// Every line up to this one may be written by this run; 0 for none.
@@ -36,8 +50,11 @@ struct SendResults: ~Copyable {
     static let groupCountMax: UInt64 = 65_536
     private static let groupDuration = Duration.milliseconds(50)
 
-    /// Results wait no longer than about twice this to be given to the system.
-    static let flushDelay = Duration.milliseconds(20)
+    /// So many bytes of results wait for a slow disk before no more lines are given.
+    ///
+    /// The results of lines that were given before may come on top, which the window of the connections bounds.
+    private static let waitingOctetCountMax = 4 << 20
+    private static let spareCountMax = 4
 
     /// Opens the results file.
     ///
@@ -60,15 +77,17 @@ struct SendResults: ~Copyable {
         self.past = past
         self.tally = past.tally
         self.isOnlyExceptions = isOnlyExceptions
+        var file: OutputFile?
         if let path {
             if journal != nil { try SendResults.check(path, past) }
-            let file = try OutputFile(path: path, isKept: journal != nil, operations: operations)
-            if journal != nil { try file.truncate(to: past.resultOctetCount) }
-            self.file = file
-        } else {
-            self.file = nil
+            file = try OutputFile(path: path, isKept: journal != nil, operations: operations)
+            if journal != nil { try file?.truncate(to: past.resultOctetCount) }
         }
-        self.journal = journal
+        self.hasFile = file != nil
+        self.isCounted = file?.isCut ?? false
+        self.hasJournal = journal != nil
+        self.resultOctetCount = past.resultOctetCount
+        self.files = SendFiles(results: file, journal: journal)
         if let journal { self.entries = journal.opening }
     }
 
@@ -89,43 +108,78 @@ struct SendResults: ~Copyable {
         )
     }
 
-    /// Whether an earlier run settled a line.
-    func isSettled(_ line: UInt64) -> Bool {
-        !self.past.settled.ranges.isEmpty && self.past.settled.contains(line)
-    }
-
     /// Whether a line may have been written in an earlier run that did not come to know its outcome.
     func isInDoubt(_ line: UInt64) -> Bool {
         !self.past.doubted.ranges.isEmpty && self.past.doubted.contains(line)
     }
 
-    /// Makes sure that it is on the disk that a line may be written.
-    mutating func intend(_ line: UInt64) throws {
-        guard let journal = self.journal, line > self.intendedThrough else { return }
-        let now = ContinuousClock.now
-        let isQuick = now - self.lastIntent < SendResults.groupDuration
+    /// Whether it is on the disk that a line may be written; if not, the next portion sees to it.
+    mutating func intend(_ line: UInt64) -> Bool {
+        guard self.hasJournal, line > self.intendedThrough else { return true }
+        guard line > self.recordedThrough else { return false }
+        let isQuick = ContinuousClock.now - self.lastIntent < SendResults.groupDuration
         self.groupCount =
             isQuick
             ? min(self.groupCount * 2, SendResults.groupCountMax) : max(self.groupCount / 2, SendResults.groupCountMin)
-        let last = line + self.groupCount - 1
-        self.entries.intend(through: last)
-        self.recordedThrough = last
-        try self.flush()
-        try journal.synchronize()
-        self.intendedThrough = last
+        self.recordedThrough = line + self.groupCount - 1
+        self.entries.intend(through: self.recordedThrough)
+        return false
+    }
+
+    // MARK: Writing
+
+    /// Whether so much waits for the disk that no more lines should be given.
+    var isFull: Bool { self.waitingOctetCount >= SendResults.waitingOctetCountMax }
+
+    /// Whether there is something to write.
+    var isPortionDue: Bool { self.writer.octetCount > 0 || !self.full.isEmpty || !self.entries.isEmpty }
+
+    /// Whether it should be written at once: it is much, or a line waits for its intent.
+    var isPortionUrgent: Bool {
+        if !self.full.isEmpty || self.entries.isFull { return true }
+        return !self.entries.isEmpty && self.recordedThrough > self.intendedThrough
+    }
+
+    /// Takes what is to be written.
+    mutating func takePortion() -> SendPortion {
+        self.sealBlock()
+        var portion = SendPortion(results: self.full, records: self.entries.take())
+        self.full = []
+        if self.recordedThrough > self.intendedThrough { portion.intent = self.recordedThrough }
+        return portion
+    }
+
+    /// Takes note that a portion was written, and what was to be on the disk is there.
+    mutating func complete(_ portion: SendPortion) {
+        self.waitingOctetCount = 0
+        for block in self.full { self.waitingOctetCount += block.writer.octetCount }
+        for block in portion.results.prefix(SendResults.spareCountMax - self.spare.count) { self.spare.append(block) }
+        guard let intent = portion.intent else { return }
+        self.intendedThrough = intent
         self.lastIntent = ContinuousClock.now
     }
 
+    /// Puts the results aside that were written to memory, so that there is room for others.
+    private mutating func sealBlock() {
+        guard self.writer.octetCount > 0 else { return }
+        let block = self.spare.popLast() ?? ResultBlock()
+        self.resultOctetCount += UInt64(self.writer.octetCount)
+        self.waitingOctetCount += self.writer.octetCount
+        swap(&self.writer, &block.writer)
+        self.full.append(block)
+    }
+
+    // MARK: Outcomes
+
     /// Takes the outcome of lines that needs no line each in the results.
-    mutating func settle(_ lines: Range<UInt64>, _ outcome: BatchOutcome, status: UInt16?, isDuplicate: Bool) throws {
+    mutating func settle(_ lines: Range<UInt64>, _ outcome: BatchOutcome, status: UInt16?, isDuplicate: Bool) {
         self.tally.add(outcome, status: status, isDuplicate: isDuplicate, count: UInt64(lines.count))
-        try self.record(lines, outcome, status: status, isDuplicate: isDuplicate)
-        try self.flushWhenDue()
+        self.record(lines, outcome, status: status, isDuplicate: isDuplicate)
     }
 
     /// Whether an outcome has a line of its own in the results.
     func isWritten(_ outcome: BatchOutcome, isDuplicate: Bool) -> Bool {
-        guard self.file != nil else { return false }
+        guard self.hasFile else { return false }
         return !(self.isOnlyExceptions && outcome == .accepted && !isDuplicate)
     }
 
@@ -145,12 +199,12 @@ struct SendResults: ~Copyable {
         attempts: Int,
         isDuplicate: Bool,
         reason: String? = nil
-    ) throws {
+    ) {
         self.tally.add(outcome, status: status, isDuplicate: isDuplicate, count: 1)
         if self.isProvisional(outcome) {
             // What is known not to have been written is in no doubt in the next run.
             if outcome == .unsent, !isDuplicate { self.entries.spare(line..<(line + 1)) }
-            return try self.writeProvisionally(
+            return self.writeProvisionally(
                 line: line,
                 id: id,
                 token: token,
@@ -173,45 +227,23 @@ struct SendResults: ~Copyable {
                     reason: reason
                 )
                 if fits { break }
-                try self.flushResults()
+                self.sealBlock()
             }
         }
-        try self.record(line..<(line + 1), outcome, status: status, isDuplicate: isDuplicate)
+        self.record(line..<(line + 1), outcome, status: status, isDuplicate: isDuplicate)
     }
 
     /// Takes a line that could not be read.
-    mutating func write(_ problem: BatchProblem) throws {
+    mutating func write(_ problem: BatchProblem) {
         self.tally.add(.invalid, count: 1)
-        if self.file != nil {
+        if self.hasFile {
             for _ in 0..<2 {
                 if self.writer.append(problem) { break }
-                try self.flushResults()
+                self.sealBlock()
             }
         }
         let line = UInt64(problem.lineNumber)
-        try self.record(line..<(line + 1), .invalid, status: nil, isDuplicate: false)
-    }
-
-    /// Whether something waits to be given to the system.
-    var isFlushDue: Bool { self.writer.octetCount > 0 || !self.entries.isEmpty }
-
-    /// Gives everything to the system when some time has passed.
-    mutating func flushWhenDue() throws {
-        let now = ContinuousClock.now
-        guard now - self.lastFlush >= SendResults.flushDelay else { return }
-        self.lastFlush = now
-        try self.flush()
-    }
-
-    /// Gives everything to the system; the results are on the disk before the journal counts on them.
-    mutating func flush() throws {
-        try self.flushResults()
-        guard let journal = self.journal else { return }
-        self.unappended += self.entries.take()
-        guard !self.unappended.isEmpty else { return }
-        try self.file?.synchronize()
-        try journal.append(self.unappended)
-        self.unappended = ""
+        self.record(line..<(line + 1), .invalid, status: nil, isDuplicate: false)
     }
 
     /// Ends the files.
@@ -225,30 +257,14 @@ struct SendResults: ~Copyable {
             // An intent covers more lines than were given; what was not given is in no doubt.
             self.entries.spare((lastGivenLine + 1)..<(self.recordedThrough + 1))
         }
-        guard let journal = self.journal else { return try self.flushResults() }
-        try self.flush()
-        try self.provisional.withUnsafeBytes { try self.file?.append($0) }
+        try self.files.write(self.takePortion())
+        try self.files.finish(provisional: self.provisional, isComplete: isComplete && !self.past.isComplete)
         self.provisional = []
-        try self.file?.synchronize()
-        if isComplete, !self.past.isComplete { try journal.append("complete\n") }
-        try journal.synchronize()
-    }
-
-    /// Bytes of the results file so far; of a stream, none is counted on.
-    private var resultOctetCount: UInt64 {
-        guard let file = self.file, file.isCut else { return self.past.resultOctetCount }
-        return file.octetCount + UInt64(self.writer.octetCount)
-    }
-
-    private mutating func flushResults() throws {
-        guard self.writer.octetCount > 0 else { return }
-        try self.file?.append(self.writer.octets)
-        self.writer.removeAll()
     }
 
     /// Whether another run with the same journal will send a line with this outcome.
     private func isProvisional(_ outcome: BatchOutcome) -> Bool {
-        guard self.journal != nil else { return false }
+        guard self.hasJournal else { return false }
         return outcome == .unsent || (outcome == .indeterminate && self.retriesIndeterminate)
     }
 
@@ -260,8 +276,8 @@ struct SendResults: ~Copyable {
         attempts: Int,
         isDuplicate: Bool,
         reason: String?
-    ) throws {
-        guard self.file != nil else { return }
+    ) {
+        guard self.hasFile else { return }
         var writer = BatchResultWriter(capacity: 1024 + id.count)
         _ = writer.append(
             lineNumber: Int(line),
@@ -280,15 +296,16 @@ struct SendResults: ~Copyable {
         _ outcome: BatchOutcome,
         status: UInt16?,
         isDuplicate: Bool
-    ) throws {
-        guard self.journal != nil else { return }
+    ) {
+        guard self.hasJournal else { return }
+        // Of a stream, nothing is counted on.
+        let octetCount = self.resultOctetCount + UInt64(self.writer.octetCount)
         self.entries.settle(
             lines,
             outcome,
             status: status,
             isDuplicate: isDuplicate,
-            resultOctetCount: self.resultOctetCount
+            resultOctetCount: self.isCounted ? octetCount : self.past.resultOctetCount
         )
-        if self.entries.isFull { try self.flush() }
     }
 }

@@ -59,6 +59,7 @@ struct SendRun {
             onBadLine: self.badLines(input)
         )
         let source = SendSource(input: input, desk: desk)
+        source.prepare()
         if !past.doubted.ranges.isEmpty || past.settled.count > 0 {
             self.say("Going on from \(SendSummary.counted(past.settled.count, "line")) that have their outcome.")
         }

@@ -58,13 +58,21 @@ final class SendFolder: Sendable {
 }
 
 extension SendResults {
+    /// Writes what is to be written.
+    mutating func writePortion() throws {
+        let portion = self.takePortion()
+        try self.files.write(portion)
+        self.complete(portion)
+    }
+
     /// Writes a line for a token that is the same for all.
     mutating func put(_ line: UInt64, _ outcome: BatchOutcome, status: UInt16? = nil, isDuplicate: Bool = false) throws
     {
-        try self.write(
+        let token = try DeviceToken(octets: [UInt8](repeating: 1, count: 32))
+        self.write(
             line: line,
             id: UnsafeRawBufferPointer(start: nil, count: 0),
-            token: try DeviceToken(octets: [UInt8](repeating: 1, count: 32)),
+            token: token,
             outcome,
             status: status,
             attempts: 1,
