@@ -22,13 +22,13 @@ extension PurgeList {
                             """,
                         arguments: [identifier]
                     )
-                    parts += rows.map { row in
+                    parts += try rows.map { row in
                         PurgeStatistics.Part(
                             scope: scope,
-                            source: row[0],
-                            count: row[1],
-                            oldestFailure: row[2],
-                            newestFailure: row[3]
+                            source: try row.value(0),
+                            count: try row.value(1),
+                            oldestFailure: try row.time(2),
+                            newestFailure: try row.time(3)
                         )
                     }
                 }

@@ -57,10 +57,10 @@ extension PurgeList {
             arguments: [query.topic, query.environment?.rawValue]
         )
         return try rows.map { row in
-            guard let environment = PushEnvironment(rawValue: row["environment"]) else {
+            guard let environment = PushEnvironment(rawValue: try row.value(2)) else {
                 throw DatabaseError(resultCode: .SQLITE_CORRUPT, message: "unknown environment")
             }
-            return (row["id"], PurgeScope(topic: row["topic"], environment: environment))
+            return (try row.value(0), PurgeScope(topic: try row.value(1), environment: environment))
         }
     }
 
@@ -87,9 +87,9 @@ extension PurgeList {
                     topic: scope.topic,
                     environment: scope.environment,
                     token: token,
-                    failedAt: row[1],
-                    firstSeen: row[2],
-                    source: row[3]
+                    failedAt: try row.time(1),
+                    firstSeen: try row.time(2),
+                    source: try row.value(3)
                 )
             )
         }

@@ -61,3 +61,32 @@ struct PurgeStatement {
 
     private var connection: OpaquePointer? { sqlite3_db_handle(self.handle) }
 }
+
+extension Row {
+    /// The value of a column.
+    ///
+    /// - Throws: `DatabaseError` where the file, which may be damaged, has another kind of value there.
+    func value<Value: DatabaseValueConvertible>(_ index: Int) throws -> Value {
+        guard let value = Value.fromDatabaseValue(self[index] as DatabaseValue) else {
+            throw DatabaseError(resultCode: .SQLITE_CORRUPT, message: "a value of the wrong kind")
+        }
+        return value
+    }
+
+    /// The time in a column, in seconds since 1970.
+    ///
+    /// - Throws: `DatabaseError` where the file, which may be damaged, has something else there.
+    func time(_ index: Int) throws -> Int64 { try PurgeLimits.checked(time: self.value(index)) }
+}
+
+extension PurgeLimits {
+    /// Passes on a time of a file.
+    ///
+    /// - Throws: `DatabaseError` where it is none that a list holds.
+    static func checked(time: Int64) throws -> Int64 {
+        guard self.times.contains(time) else {
+            throw DatabaseError(resultCode: .SQLITE_CORRUPT, message: "a time out of range")
+        }
+        return time
+    }
+}

@@ -79,6 +79,15 @@ import Testing
         }
     }
 
+    @Test func `64 refuses a journal that is no file`() async throws {
+        mkfifo(self.scene.path("fifo"), 0o600)
+        for path in ["/dev/null", self.scene.path("fifo"), self.scene.folder, "-"] {
+            let run = try await self.send(["--journal", path])
+            #expect(run.ending.code == 64, "\(path): \(run.ending) \(run.error)")
+            #expect(run.error.contains("\(path) is not a regular file"), "\(run.error)")
+        }
+    }
+
     @Test func `65 says that the input as a whole is wrong, and nothing is sent`() async throws {
         let path = try self.scene.write("bad.csv", "tokens,load\n1,2\n")
         let scene = self.scene

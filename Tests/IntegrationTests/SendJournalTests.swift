@@ -143,7 +143,7 @@ import Testing
             let first = try await scene.send(arguments, port: simulator.gatewayPort)
             #expect(first.ending.code == 1, "\(first.error)")
             let (journal, results) = (scene.read("journal"), scene.read("results.jsonl"))
-            let intent = try #require(journal.range(of: "intent [0-9]+\n", options: .regularExpression))
+            let intent = try #require(journal.range(of: "intent [0-9]+ [0-9a-f]+\n", options: .regularExpression))
             let intendedCount = journal.utf8.distance(from: journal.startIndex, to: intent.upperBound)
             for length in 0..<journal.utf8.count {
                 try scene.write("journal", Array(journal.utf8.prefix(length)))
@@ -180,6 +180,87 @@ import Testing
             let other = try await scene.send(arguments, port: simulator.gatewayPort)
             #expect(other.ending.code == 65 && other.error.contains("another batch"))
             #expect(simulator.statistics.processedCount == 5)
+        }
+    }
+
+    @Test func `a complete journal says that its results were cut off, and sends nothing`() async throws {
+        let scene = try SendScene()
+        try scene.write("batch.jsonl", (1...5).map { SendScene.line($0) }.joined())
+        try await SendScene.withGateway { simulator in
+            let arguments = [
+                scene.path("batch.jsonl"), "--results", scene.path("results.jsonl"), "--journal", scene.path("journal"),
+            ]
+            let first = try await scene.send(arguments, port: simulator.gatewayPort)
+            #expect(first.ending.code == 0, "\(first.error)")
+            let results = scene.read("results.jsonl")
+            for count in [results.utf8.count - 1, 1, 0] {
+                try scene.write("results.jsonl", Array(results.utf8.prefix(count)))
+                let run = try await scene.send(arguments, port: simulator.gatewayPort)
+                #expect(run.ending.code == 65, "\(run.ending) \(run.error)")
+                #expect(run.error.contains("results.jsonl is shorter than the journal says"), "\(run.error)")
+                #expect(scene.read("results.jsonl").utf8.count == count)
+            }
+            try FileManager.default.removeItem(atPath: scene.path("results.jsonl"))
+            let gone = try await scene.send(arguments, port: simulator.gatewayPort)
+            #expect(gone.ending.code == 65 && !FileManager.default.fileExists(atPath: scene.path("results.jsonl")))
+            try scene.write("results.jsonl", results)
+            let whole = try await scene.send(arguments, port: simulator.gatewayPort)
+            #expect(whole.ending.code == 0, "\(whole.error)")
+            #expect(simulator.statistics.processedCount == 5)
+        }
+    }
+
+    @Test func `a flipped bit in a journal is refused by the number of its line, and nothing is sent`() async throws {
+        let scene = try SendScene()
+        let arguments = [
+            scene.path("batch.jsonl"), "--results", scene.path("results.jsonl"), "--journal", scene.path("journal"),
+            "--delivery", "at-most-once",
+        ]
+        try scene.write("batch.jsonl", (1...300).map { SendScene.line($0) }.joined())
+        let faults = FaultPlan([
+            Fault(at: .messageOverall(151), .cut, report: FaultReport(isLost: true, ending: .reset))
+        ])
+        try await SendScene.withGateway(deviceCount: 300, faults: faults) { simulator in
+            _ = try await scene.send(arguments, port: simulator.gatewayPort)
+            let count = simulator.statistics.processedCount
+            let journal = Array(scene.read("journal").utf8)
+            let results = scene.read("results.jsonl")
+            var random = SplitMix64(seed: 7)
+            for _ in 0..<8 {
+                var bytes = journal
+                let index = Int(random.next() % UInt64(bytes.count))
+                bytes[index] ^= 1 << UInt8(random.next() % 8)
+                try scene.write("journal", bytes)
+                let line = journal.prefix(index).count { $0 == 0x0A } + 1
+                let run = try await scene.send(arguments, port: simulator.gatewayPort)
+                #expect(run.ending.code == 65, "byte \(index): \(run.ending) \(run.error)")
+                #expect(run.error.contains("line \(line)") || line == 1, "\(run.error)")
+                #expect(run.error.contains("Nothing was sent"), "\(run.error)")
+                #expect(scene.read("results.jsonl") == results)
+            }
+            #expect(simulator.statistics.processedCount == count)
+        }
+    }
+
+    @Test func `75 says that something stays indeterminate, also when the batch is complete`() async throws {
+        let scene = try SendScene()
+        let arguments = [
+            scene.path("batch.jsonl"), "--results", scene.path("results.jsonl"), "--journal", scene.path("journal"),
+            "--delivery", "at-most-once", "--summary", "json",
+        ]
+        try scene.write("batch.jsonl", (1...300).map { SendScene.line($0) }.joined())
+        let faults = FaultPlan([
+            Fault(at: .messageOverall(151), .cut, report: FaultReport(isLost: true, ending: .reset))
+        ])
+        try await SendScene.withGateway(deviceCount: 300, faults: faults) { simulator in
+            for number in 1...3 {
+                let run = try await scene.send(arguments, port: simulator.gatewayPort)
+                #expect(run.ending.code == 75, "run \(number): \(run.ending) \(run.error)")
+                let summary = try SummaryObject.last(of: run.output)
+                #expect(summary.addsUp && summary.total == 300 && summary.indeterminate > 0)
+                #expect(summary.accepted + summary.indeterminate == 300)
+                #expect(number == 1 || run.error.contains("this batch is complete"), "\(run.error)")
+            }
         }
     }
 

@@ -200,4 +200,25 @@ struct PurgeFileTests {
             #expect(!text.contains("222") && !text.lowercased().contains("dead"))
         }
     }
+
+    @Test(arguments: ["'a'", "x'00'", "-9223372036854775808", "9223372036854775807", "1e300", "253402300800", "-1"])
+    func `a time that no list holds is damage`(_ time: String) throws {
+        let list = try PurgeList(path: self.path)
+        try list.record(self.entries(3))
+        list.close()
+        for column in ["failed_at", "first_seen"] {
+            try self.execute("UPDATE dead SET \(column) = \(time)")
+            let damaged = try PurgeList(path: self.path)
+            #expect { _ = try self.count(damaged) } throws: { error in
+                if case .corrupt = error as? PurgeListError { true } else { false }
+            }
+            if column == "failed_at" {
+                #expect { _ = try damaged.statistics() } throws: { error in
+                    if case .corrupt = error as? PurgeListError { true } else { false }
+                }
+            }
+            damaged.close()
+            try self.execute("UPDATE dead SET \(column) = 1000")
+        }
+    }
 }

@@ -14,6 +14,21 @@ struct LineSet: Equatable, Sendable {
         return position < self.ranges.count && self.ranges[position].contains(line)
     }
 
+    /// Whether all of some lines are in the set.
+    func contains(_ lines: Range<UInt64>) -> Bool {
+        guard !lines.isEmpty else { return true }
+        let position = self.position(of: lines.lowerBound)
+        guard position < self.ranges.count else { return false }
+        return self.ranges[position].lowerBound <= lines.lowerBound
+            && lines.upperBound <= self.ranges[position].upperBound
+    }
+
+    /// Whether any of some lines is in the set.
+    func overlaps(_ lines: Range<UInt64>) -> Bool {
+        let position = self.position(of: lines.lowerBound)
+        return position < self.ranges.count && self.ranges[position].overlaps(lines)
+    }
+
     /// Adds lines.
     mutating func insert(_ lines: Range<UInt64>) {
         guard !lines.isEmpty else { return }

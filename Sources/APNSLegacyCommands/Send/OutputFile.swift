@@ -7,21 +7,27 @@ final class OutputFile {
     let name: String
     private let descriptor: CInt
     private let isOwned: Bool
+    private let operations: FileOperations
     /// Whether it is a file that can be shortened, not a terminal, a pipe or a device.
     let isCut: Bool
 
     /// Octets in the file.
     private(set) var octetCount: UInt64 = 0
 
+    /// Whether something may not be on the disk.
+    private var isSynchronizationDue = true
+
     /// Opens a file, which is made where it is not there; `-` is standard output.
     ///
     /// - Parameters:
     ///   - path: the file.
-    ///   - isKept: whether what is in it stays.
+    ///   - isKept: whether what is in it stays, and the file is to survive a power cut.
+    ///   - operations: what is asked of the system.
     /// - Throws: ``CommandFailure`` where the file cannot be opened.
-    init(path: String, isKept: Bool = false) throws {
+    init(path: String, isKept: Bool = false, operations: FileOperations = .system) throws {
         self.name = path == "-" ? "standard output" : path
         self.isOwned = path != "-"
+        self.operations = operations
         guard self.isOwned else {
             self.descriptor = 1
             self.isCut = false
@@ -42,6 +48,7 @@ final class OutputFile {
         }
         if !isKept { try self.truncate(to: 0) }
         self.octetCount = UInt64(max(0, lseek(self.descriptor, 0, SEEK_END)))
+        if isKept, self.isCut { try self.synchronizeFolder() }
     }
 
     /// Whether the file begins as databases of SQLite do.
@@ -59,8 +66,9 @@ final class OutputFile {
     func append(_ octets: UnsafeRawBufferPointer) throws {
         let start = self.octetCount
         var rest = octets
+        self.isSynchronizationDue = true
         while !rest.isEmpty {
-            let count = write(self.descriptor, rest.baseAddress, rest.count)
+            let count = self.operations.write(self.file, rest)
             if count < 0, errno == EINTR { continue }
             guard count > 0 else {
                 let failure = self.failure("write")
@@ -75,16 +83,33 @@ final class OutputFile {
     /// Forgets all behind so many octets.
     func truncate(to octetCount: UInt64) throws {
         guard self.isCut else { return }
-        guard ftruncate(self.descriptor, off_t(octetCount)) == 0, lseek(self.descriptor, 0, SEEK_END) >= 0 else {
-            throw self.failure("shorten")
-        }
+        guard self.operations.truncate(self.file, off_t(clamping: octetCount)) == 0,
+            lseek(self.descriptor, 0, SEEK_END) >= 0
+        else { throw self.failure("shorten") }
         self.octetCount = octetCount
+        self.isSynchronizationDue = true
     }
 
     /// Waits until what was written is on the disk.
     func synchronize() throws {
-        guard self.isOwned, fdatasync(self.descriptor) != 0, errno != EINVAL else { return }
-        throw self.failure("write")
+        guard self.isOwned, self.isSynchronizationDue else { return }
+        // What cannot be synchronized, such as a pipe, says so.
+        guard self.operations.synchronize(self.file) == 0 || errno == EINVAL else { throw self.failure("write") }
+        self.isSynchronizationDue = false
+    }
+
+    /// Waits until the name of the file is on the disk, where another process may have made it and been killed.
+    private func synchronizeFolder() throws {
+        let number = self.operations.synchronizeFolder(self.file)
+        guard number != 0 else { return }
+        throw CommandFailure(
+            .ioError,
+            "Cannot synchronize the folder of \(self.name): \(String(cString: strerror(number)))."
+        )
+    }
+
+    private var file: FileOperations.OpenFile {
+        FileOperations.OpenFile(path: self.name, descriptor: self.descriptor)
     }
 
     /// Holds the file against other processes until it is closed.

@@ -88,9 +88,10 @@ public struct SendCommand: AsyncParsableCommand, Sendable {
         the exit code is 77.
 
         Exit codes: 0 all accepted; 1 some rejected, invalid or suppressed; 64 usage; 65 the input as a whole is \
-        wrong; 66 the input cannot be read; 69 the gateway does not serve; 70 a fault in this program; 73, 74 a file \
-        cannot be made or written; 75 something is indeterminate or unsent (with --journal, run again); 77 TLS or the \
-        certificate does not permit it; 78 a certificate, a key or the configuration cannot be used.
+        wrong, or the journal is damaged; 66 the input cannot be read; 69 the gateway does not serve; 70 a fault in \
+        this program; 73, 74 a file cannot be made or written; 75 something is indeterminate or unsent (with \
+        --journal, run again until it is complete); 77 TLS or the certificate does not permit it; 78 a certificate, a \
+        key or the configuration cannot be used.
         """
 }
 

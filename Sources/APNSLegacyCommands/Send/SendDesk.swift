@@ -5,36 +5,40 @@ import APNSSession
 import APNSWire
 import PurgeList
 
-/// What ``SendSource`` guards: the reader, the record that waits for room, and the books.
+/// What ``SendSource`` guards: which line goes out next, and what became of those that did.
 ///
-/// A structure, so that a whole batch is one access to it: in a class each line would pay for a dozen checks.
+/// A structure, so that a whole batch is one access to it: in a class each line would pay for a dozen checks. It is
+/// used on event loops, so nothing in it waits: lines come from a ``SendReader``, and results go to ``SendFiles``.
 struct SendDesk: ~Copyable {
     private let input: SendInput
-    private var reader: BatchReader
-    private var record = BatchRecord()
+    /// Where lines come from.
+    let reader: SendReader
+    private var block: SendBlock?
+    /// The next line of the block, and the next reason of those in it that cannot be read.
+    private var blockIndex = 0
+    private var problemIndex = 0
     private var results: SendResults
     private let policy: DeliveryPolicy
     private let onBadLine: @Sendable (BatchProblem) -> Void
     private let command: Command
     private let onDropped: @Sendable (String) -> Void
     private let suppressesRejectedTokens: Bool
-    /// Where dead tokens are looked up.
-    private let dead: PurgeLookup?
     /// What the gateway rejects as invalid, for the purge list.
     private let rejections: SendRejections?
 
-    private var isRecordWaiting = false
     private var rejected = RejectedTokens()
-    private var readOctetCount: UInt64 = 0
     private var sentCount: UInt64 = 0
     /// The last line that was given to a connection.
     private var lastGivenLine: UInt64 = 0
     private var failure: CommandFailure?
     private var hasReadAll = false
     private var hasToldOfDropped = false
-    private var isFlushAwaited = false
+    /// Whether a connection waits for an intent or for room, and is to be woken.
+    private var isAwaited = false
+    private var mustWake = false
+    /// Whether a file could not be written, so that only the end of the batch tries again.
+    private var isUnwritable = false
 
-    var wake: @Sendable () -> Void = {}
     var isEnded = false
 
     init(
@@ -50,11 +54,10 @@ struct SendDesk: ~Copyable {
         onBadLine: @escaping @Sendable (BatchProblem) -> Void
     ) {
         self.input = input
-        self.reader = reader
+        self.reader = SendReader(input, reader, past: results.past, policy: policy, dead: dead)
         self.results = results
         self.policy = policy
         self.suppressesRejectedTokens = suppressesRejectedTokens
-        self.dead = dead
         self.rejections = rejections
         self.command = command
         self.onDropped = onDropped
@@ -63,7 +66,7 @@ struct SendDesk: ~Copyable {
 
     var progress: SendProgress {
         SendProgress(
-            readOctetCount: self.readOctetCount,
+            readOctetCount: self.reader.byteCount,
             sentCount: self.sentCount,
             hasReadAll: self.hasReadAll,
             tally: self.results.tally
@@ -74,7 +77,7 @@ struct SendDesk: ~Copyable {
 
     /// What came of looking for the next line to send.
     private enum Search {
-        case found
+        case found(SendBlock)
         case later
         case end
     }
@@ -82,47 +85,67 @@ struct SendDesk: ~Copyable {
     mutating func fill(_ batch: inout NotificationBatch) -> ProviderSupply {
         if self.input.isAbandoned { self.isEnded = true }
         while true {
-            do {
-                switch try self.findRecord() {
-                case .found: break
-                case .later: return .waiting
-                case .end: return .ended
+            let block: SendBlock
+            switch self.findLine() {
+            case .found(let found): block = found
+            case .later: return .waiting
+            case .end: return .ended
+            }
+            guard batch.countFree > 0 else { return .available }
+            // The lines of a block from here on, as far as they are to be sent.
+            while self.blockIndex < block.count {
+                let isGiven: Bool? = block.withEntry(at: self.blockIndex) { entry, payload, id in
+                    guard entry.kind == .due, !self.isSuppressed(entry) else { return nil }
+                    guard self.results.intend(entry.line) else { return false }
+                    if !self.hasToldOfDropped { self.tellOfDropped(entry) }
+                    let isAppended = batch.append(
+                        token: entry.token,
+                        payload: payload,
+                        expiry: entry.expiry,
+                        priority: entry.priority,
+                        tag: entry.line,
+                        note: id
+                    )
+                    guard isAppended else { return false }
+                    self.sentCount += 1
+                    self.lastGivenLine = max(self.lastGivenLine, entry.line)
+                    return true
                 }
-                let line = UInt64(self.record.lineNumber)
-                if !self.hasToldOfDropped { self.tellOfDropped(line) }
-                try self.results.intend(line)
-                let isAppended = batch.append(
-                    token: self.record.token,
-                    payload: self.record.payload,
-                    expiry: self.record.expiry,
-                    priority: self.record.priority,
-                    tag: line,
-                    note: self.record.id
-                )
-                self.isRecordWaiting = !isAppended
-                guard isAppended else { return .available }
-                self.sentCount += 1
-                self.lastGivenLine = max(self.lastGivenLine, line)
-            } catch {
-                self.fail(error)
-                return .ended
+                guard let isGiven else { break }
+                guard isGiven else { return self.isIntended(block) ? .available : self.wait() }
+                self.blockIndex += 1
             }
         }
     }
 
+    /// Nothing comes before something is on the disk.
+    private mutating func wait() -> ProviderSupply {
+        self.isAwaited = true
+        return .waiting
+    }
+
+    /// Whether the next line may be given, so that it only found no room.
+    private mutating func isIntended(_ block: SendBlock) -> Bool {
+        block.withEntry(at: self.blockIndex) { entry, _, _ in self.results.intend(entry.line) }
+    }
+
+    private func isSuppressed(_ entry: borrowing SendBlock.Entry) -> Bool {
+        guard !self.rejected.isEmpty else { return false }
+        return self.rejected.contains(entry.token)
+    }
+
     /// Says once that the format has no place for something that a line has.
-    private mutating func tellOfDropped(_ line: UInt64) {
+    private mutating func tellOfDropped(_ entry: borrowing SendBlock.Entry) {
         let (name, commands) =
             switch self.command {
-            case .simple where self.record.expiry != nil: ("expiry", "1 or 2")
-            case .simple where self.record.priority != nil, .enhanced where self.record.priority != nil:
-                ("priority", "2")
+            case .simple where entry.expiry != nil: ("expiry", "1 or 2")
+            case .simple where entry.priority != nil, .enhanced where entry.priority != nil: ("priority", "2")
             default: ("", "")
             }
         guard !name.isEmpty else { return }
         self.hasToldOfDropped = true
         self.onDropped(
-            "\(self.input.name), line \(line): the \(name) is left out, here and from now on; only --command "
+            "\(self.input.name), line \(entry.line): the \(name) is left out, here and from now on; only --command "
                 + "\(commands) has a place for it."
         )
     }
@@ -130,43 +153,34 @@ struct SendDesk: ~Copyable {
     mutating func items(countMax: Int) -> (items: [SendItem], supply: ProviderSupply) {
         if self.input.isAbandoned { self.isEnded = true }
         var items: [SendItem] = []
-        do {
-            while items.count < countMax {
-                switch try self.findRecord() {
-                case .found: break
-                case .later: return (items, .waiting)
-                case .end: return (items, .ended)
-                }
-                let line = UInt64(self.record.lineNumber)
-                try self.results.intend(line)
-                items.append(SendItem(self.record))
-                self.isRecordWaiting = false
-                self.sentCount += 1
-                self.lastGivenLine = max(self.lastGivenLine, line)
+        while items.count < countMax {
+            let block: SendBlock
+            switch self.findLine() {
+            case .found(let found): block = found
+            case .later: return (items, .waiting)
+            case .end: return (items, .ended)
             }
-            return (items, .available)
-        } catch {
-            self.fail(error)
-            return (items, .ended)
+            guard self.isIntended(block) else { return (items, self.wait()) }
+            let item = block.withEntry(at: self.blockIndex) { SendItem($0, payload: $1, id: $2) }
+            items.append(item)
+            self.blockIndex += 1
+            self.sentCount += 1
+            self.lastGivenLine = max(self.lastGivenLine, item.line)
         }
+        return (items, .available)
     }
 
-    /// Reads all there is without sending any.
+    /// Takes all there is without sending any.
     ///
     /// - Returns: whether more may come.
-    mutating func skipRecords() -> Bool {
-        do {
-            while true {
-                switch try self.findRecord() {
-                case .found: self.sentCount += 1
-                case .later: return true
-                case .end: return false
-                }
-                self.isRecordWaiting = false
+    mutating func skipLines() -> Bool {
+        while true {
+            switch self.findLine() {
+            case .found: self.sentCount += 1
+            case .later: return true
+            case .end: return false
             }
-        } catch {
-            self.fail(error)
-            return false
+            self.blockIndex += 1
         }
     }
 
@@ -179,87 +193,75 @@ struct SendDesk: ~Copyable {
     private mutating func end() {
         guard !self.isEnded else { return }
         self.isEnded = true
-        self.wake()
+        self.mustWake = true
     }
 
-    /// Reads until there is a line to send.
-    private mutating func findRecord() throws -> Search {
+    /// Takes lines until there is one to send, which the block's index then names.
+    private mutating func findLine() -> Search {
         if self.isEnded { return .end }
-        if self.isRecordWaiting { return .found }
         while true {
-            switch self.reader.next(&self.record) {
-            case .record:
-                if try self.isDue() { return .found }
-            case .bad:
-                if let problem = self.reader.problem { try self.refuse(problem) }
-            case .needMore:
-                if try !self.readMore() { return .later }
-            case .refused:
-                throw CommandFailure(.dataError, self.reader.problem.map { "\(self.input.name), \($0)" } ?? "")
-            case .end:
-                self.hasReadAll = true
-                self.end()
-                return .end
-            }
-        }
-    }
-
-    /// - Returns: whether octets came, or the end.
-    private mutating func readMore() throws -> Bool {
-        do {
-            let input = self.input
-            let count = try self.reader.fill { memory in
-                switch try input.read(into: memory) {
-                case .octets(let count): return count
-                case .later: throw Later()
-                case .end: return 0
+            guard let block = self.block, self.blockIndex < block.count else {
+                if self.results.isFull {
+                    self.isAwaited = true
+                    return .later
                 }
+                if let search = self.nextBlock() { return search }
+                continue
             }
-            self.readOctetCount += UInt64(count)
-            return true
-        } catch is Later {
-            return false
+            let isDue = block.withEntry(at: self.blockIndex) { entry, _, id in
+                switch entry.kind {
+                case .due where !self.isSuppressed(entry): return true
+                case .due: self.settleHere(entry, id, .suppressed, attempts: 0)
+                case .dead: self.settleHere(entry, id, .suppressed, attempts: 0, reason: "it is on the purge list")
+                case .doubted: self.settleHere(entry, id, .indeterminate, attempts: 1)
+                case .bad: self.refuse(block)
+                }
+                return false
+            }
+            if isDue { return .found(block) }
+            self.blockIndex += 1
         }
     }
 
-    /// Nothing has come yet.
-    private struct Later: Error {}
+    /// - Returns: why there is no further block; `nil` where there is one.
+    private mutating func nextBlock() -> Search? {
+        if let block = self.block { self.reader.reuse(block) }
+        self.block = nil
+        self.blockIndex = 0
+        self.problemIndex = 0
+        switch self.reader.next() {
+        case .block(let block):
+            self.block = block
+            return nil
+        case .later: return .later
+        case .end(let failure?):
+            self.fail(failure)
+            return .end
+        case .end(nil):
+            self.hasReadAll = true
+            self.end()
+            return .end
+        }
+    }
 
-    private mutating func refuse(_ problem: BatchProblem) throws {
-        guard !self.results.isSettled(UInt64(problem.lineNumber)) else { return }
+    private mutating func refuse(_ block: SendBlock) {
+        let problem = block.problems[self.problemIndex]
+        self.problemIndex += 1
         self.onBadLine(problem)
-        try self.results.write(problem)
-    }
-
-    /// Whether the record is to be sent; if not, it has its outcome.
-    private mutating func isDue() throws -> Bool {
-        let line = UInt64(self.record.lineNumber)
-        if self.results.isSettled(line) { return false }
-        if self.results.isInDoubt(line), self.policy == .atMostOnce {
-            try self.settleHere(line, .indeterminate, attempts: 1)
-            return false
-        }
-        if !self.rejected.isEmpty, self.rejected.contains(self.record.token) {
-            try self.settleHere(line, .suppressed, attempts: 0)
-            return false
-        }
-        if let dead = self.dead, try self.record.token.withUnsafeBytes({ try dead.contains($0) }) {
-            try self.settleHere(line, .suppressed, attempts: 0, reason: "it is on the purge list")
-            return false
-        }
-        return true
+        self.results.write(problem)
     }
 
     private mutating func settleHere(
-        _ line: UInt64,
+        _ entry: borrowing SendBlock.Entry,
+        _ id: UnsafeRawBufferPointer,
         _ outcome: BatchOutcome,
         attempts: Int,
         reason: String? = nil
-    ) throws {
-        try self.results.write(
-            line: line,
-            id: self.record.id,
-            token: self.record.token,
+    ) {
+        self.results.write(
+            line: entry.line,
+            id: id,
+            token: entry.token,
             outcome,
             status: nil,
             attempts: attempts,
@@ -272,21 +274,17 @@ struct SendDesk: ~Copyable {
 
     mutating func settle(_ settled: borrowing SettledNotifications) {
         let (outcome, status) = BatchOutcome.of(settled.outcome)
-        do {
-            if self.suppressesRejectedTokens, settled.outcome == .rejected(.invalidToken) {
-                settled.forEach { _, token, _ in
-                    self.rejected.insert(token)
-                    self.rejections?.append(token)
-                }
+        if self.suppressesRejectedTokens, settled.outcome == .rejected(.invalidToken) {
+            settled.forEach { _, token, _ in
+                self.rejected.insert(token)
+                self.rejections?.append(token)
             }
-            if self.results.needsLines(outcome, isDuplicate: settled.possibleDuplicate) {
-                try self.settleEach(settled, outcome, status)
-            } else {
-                try self.settleAll(settled, outcome, status)
-            }
-            try self.results.flushWhenDue()
-        } catch {
-            self.fail(error)
+        }
+        if self.results.needsLines(outcome, isDuplicate: settled.possibleDuplicate) {
+            self.settleEach(settled, outcome, status)
+        } else {
+            let isDuplicate = settled.possibleDuplicate
+            settled.forEachTagRange { self.results.settle($0, outcome, status: status, isDuplicate: isDuplicate) }
         }
     }
 
@@ -303,83 +301,69 @@ struct SendDesk: ~Copyable {
             }
         }
         let isDuplicate = verdict.isDuplicate || self.results.isInDoubt(item.line)
-        do {
-            try item.id.withUnsafeBytes { id in
-                try self.results.write(
-                    line: item.line,
-                    id: id,
-                    token: item.token,
-                    verdict.outcome,
-                    status: verdict.status,
-                    attempts: verdict.attempts,
-                    isDuplicate: isDuplicate,
-                    reason: verdict.reason
-                )
-            }
-            try self.results.flushWhenDue()
-        } catch {
-            self.fail(error)
+        item.id.withUnsafeBytes { id in
+            self.results.write(
+                line: item.line,
+                id: id,
+                token: item.token,
+                verdict.outcome,
+                status: verdict.status,
+                attempts: verdict.attempts,
+                isDuplicate: isDuplicate,
+                reason: verdict.reason
+            )
         }
-    }
-
-    private mutating func settleAll(
-        _ settled: borrowing SettledNotifications,
-        _ outcome: BatchOutcome,
-        _ status: UInt16?
-    ) throws {
-        let isDuplicate = settled.possibleDuplicate
-        var failure: (any Error)?
-        settled.forEachTagRange { lines in
-            do {
-                try self.results.settle(lines, outcome, status: status, isDuplicate: isDuplicate)
-            } catch {
-                failure = failure ?? error
-            }
-        }
-        if let failure { throw failure }
     }
 
     private mutating func settleEach(
         _ settled: borrowing SettledNotifications,
         _ outcome: BatchOutcome,
         _ status: UInt16?
-    ) throws {
+    ) {
         let (attempts, isDuplicate) = (settled.attempts, settled.possibleDuplicate)
-        var failure: (any Error)?
         settled.forEach { line, octets, id in
             guard let token = try? DeviceToken(octets: octets) else { return }
-            do {
-                try self.results.write(
-                    line: line,
-                    id: id,
-                    token: token,
-                    outcome,
-                    status: status,
-                    attempts: attempts,
-                    isDuplicate: isDuplicate || self.results.isInDoubt(line)
-                )
-            } catch {
-                failure = failure ?? error
-            }
+            self.results.write(
+                line: line,
+                id: id,
+                token: token,
+                outcome,
+                status: status,
+                attempts: attempts,
+                isDuplicate: isDuplicate || self.results.isInDoubt(line)
+            )
         }
-        if let failure { throw failure }
     }
 
-    /// Whether there is something to be flushed that nobody has been asked for.
-    mutating func awaitFlush() -> Bool {
-        guard self.results.isFlushDue, !self.isFlushAwaited else { return false }
-        self.isFlushAwaited = true
-        return true
+    // MARK: Files
+
+    /// Where results and journal are written.
+    var files: SendFiles { self.results.files }
+
+    /// Whether there is something to write, and whether at once.
+    var portionState: (isDue: Bool, isUrgent: Bool) {
+        self.isUnwritable ? (false, false) : (self.results.isPortionDue, self.results.isPortionUrgent)
     }
 
-    /// Gives the results to the system, as ``awaitFlush()`` asked for.
-    mutating func flush() {
-        self.isFlushAwaited = false
-        do {
-            try self.results.flush()
-        } catch {
+    /// Takes what is to be written.
+    mutating func takePortion() -> SendPortion { self.results.takePortion() }
+
+    /// Takes note of what came of writing a portion.
+    mutating func complete(_ portion: SendPortion, _ result: Result<Void, any Error>) {
+        switch result {
+        case .success: self.results.complete(portion)
+        case .failure(let error):
+            self.isUnwritable = true
             self.fail(error)
         }
+        if self.isAwaited { self.mustWake = true }
+        self.isAwaited = false
+    }
+
+    /// Whether the connections are to be woken, which is then done.
+    mutating func takeWake() -> Bool {
+        defer { self.mustWake = false }
+        return self.mustWake
     }
 
     var rejectionCounts: (count: UInt64, doubtfulCount: UInt64) {

@@ -14,13 +14,13 @@ struct SendItem: Sendable {
     let expiry: UInt32?
     let priority: UInt8?
 
-    init(_ record: borrowing BatchRecord) {
-        self.line = UInt64(record.lineNumber)
-        self.id = Array(record.id)
-        self.token = record.token
-        self.payload = ByteBuffer(bytes: record.payload)
-        self.expiry = record.expiry
-        self.priority = record.priority
+    init(_ entry: borrowing SendBlock.Entry, payload: UnsafeRawBufferPointer, id: UnsafeRawBufferPointer) {
+        self.line = entry.line
+        self.id = Array(id)
+        self.token = entry.token
+        self.payload = ByteBuffer(bytes: payload)
+        self.expiry = entry.expiry
+        self.priority = entry.priority
     }
 }
 

@@ -3,19 +3,40 @@
 import APNSWire
 import Glibc
 
-/// What became of the lines of a batch: the results file, the journal, and the counts, which go together.
+/// What became of the lines of a batch, in memory: results, records of the journal, and the counts, which go together.
+///
+/// Nothing here waits for a disk: ``takePortion()`` gives what ``SendFiles`` is to write, and ``complete(_:)`` takes it
+/// back.
 struct SendResults: ~Copyable {
-    private let file: OutputFile?
-    private var writer = BatchResultWriter()
-    private let journal: SendJournal?
+    /// Where it goes.
+    let files: SendFiles
+
+    private let hasFile: Bool
+    private let hasJournal: Bool
+    /// Whether the results go to a file that keeps them, on whose length the journal can count.
+    private let isCounted: Bool
     private let isOnlyExceptions: Bool
+    private let retriesIndeterminate: Bool
+
+    private var writer = BatchResultWriter()
+    /// Full blocks of results.
+    private var full: [ResultBlock] = []
+    private var spare: [ResultBlock] = []
+    /// Bytes of results before those in `writer`.
+    private var resultOctetCount: UInt64
+    /// Bytes of results that are being written, or wait for that.
+    private var waitingOctetCount = 0
+    private var entries = JournalEntries()
     /// Results of lines that another run with the same journal will send again, which go behind all others, so that
     /// that run can cut them off.
     private var provisional: [UInt8] = []
-    private let retriesIndeterminate: Bool
-    private var lastFlush = ContinuousClock.now
+
     private var groupCount: UInt64 = SendResults.groupCountMin
     private var lastIntent = ContinuousClock.now
+    /// Every line up to this one may be written by this run; 0 for none.
+    private var intendedThrough: UInt64 = 0
+    /// The last line of the last intent, which may not be on the disk.
+    private var recordedThrough: UInt64 = 0
 
     /// The counts, those of an earlier run with the same journal included.
     private(set) var tally: SendTally
@@ -26,11 +47,14 @@ struct SendResults: ~Copyable {
     /// How many lines one intent covers: more when lines come quickly, so that waiting for the disk costs little, and
     /// few when they come slowly, so that few are in doubt after a crash.
     private static let groupCountMin: UInt64 = 64
-    private static let groupCountMax: UInt64 = 65_536
+    static let groupCountMax: UInt64 = 65_536
     private static let groupDuration = Duration.milliseconds(50)
 
-    /// Results wait no longer than about twice this to be given to the system.
-    static let flushDelay = Duration.milliseconds(20)
+    /// So many bytes of results wait for a slow disk before no more lines are given.
+    ///
+    /// The results of lines that were given before may come on top, which the window of the connections bounds.
+    private static let waitingOctetCountMax = 4 << 20
+    private static let spareCountMax = 4
 
     /// Opens the results file.
     ///
@@ -39,34 +63,49 @@ struct SendResults: ~Copyable {
     ///   - isOnlyExceptions: whether what was accepted, and not doubtful, gets no line.
     ///   - journal: the journal, where there is one; the results of an earlier run are kept then.
     ///   - retriesIndeterminate: whether another run with the same journal sends what is indeterminate again.
+    ///   - operations: what is asked of the system.
     /// - Throws: ``CommandFailure`` where the file cannot be opened, or is shorter than the journal says.
-    init(path: String?, isOnlyExceptions: Bool, journal: SendJournal?, retriesIndeterminate: Bool) throws {
+    init(
+        path: String?,
+        isOnlyExceptions: Bool,
+        journal: SendJournal?,
+        retriesIndeterminate: Bool,
+        operations: FileOperations = .system
+    ) throws {
         self.retriesIndeterminate = retriesIndeterminate
         let past = journal.map { $0.past } ?? SendJournal.Past()
         self.past = past
         self.tally = past.tally
         self.isOnlyExceptions = isOnlyExceptions
+        var file: OutputFile?
         if let path {
-            let file = try OutputFile(path: path, isKept: journal != nil)
-            if journal != nil {
-                guard file.octetCount >= past.resultOctetCount || !file.isCut else {
-                    throw CommandFailure(
-                        .dataError,
-                        "\(path) is shorter than the journal says; restore it, or remove both to send everything."
-                    )
-                }
-                try file.truncate(to: past.resultOctetCount)
-            }
-            self.file = file
-        } else {
-            self.file = nil
+            if journal != nil { try SendResults.check(path, past) }
+            file = try OutputFile(path: path, isKept: journal != nil, operations: operations)
+            if journal != nil { try file?.truncate(to: past.resultOctetCount) }
         }
-        self.journal = journal
+        self.hasFile = file != nil
+        self.isCounted = file?.isCut ?? false
+        self.hasJournal = journal != nil
+        self.resultOctetCount = past.resultOctetCount
+        self.files = SendFiles(results: file, journal: journal)
+        if let journal { self.entries = journal.opening }
     }
 
-    /// Whether an earlier run settled a line.
-    func isSettled(_ line: UInt64) -> Bool {
-        !self.past.settled.ranges.isEmpty && self.past.settled.contains(line)
+    /// Makes sure that the results that a journal counts on are in a file.
+    ///
+    /// - Throws: ``CommandFailure`` where they are not.
+    static func check(_ path: String, _ past: SendJournal.Past) throws {
+        guard past.resultOctetCount > 0, path != "-" else { return }
+        var status = stat()
+        let isThere = stat(path, &status) == 0
+        guard !isThere || status.st_mode & S_IFMT == S_IFREG else { return }
+        let octetCount = isThere ? UInt64(max(0, status.st_size)) : 0
+        guard octetCount < past.resultOctetCount else { return }
+        throw CommandFailure(
+            .dataError,
+            "\(path) is shorter than the journal says: it has \(octetCount) of \(past.resultOctetCount) bytes, so "
+                + "results are missing. Nothing was sent. Restore it, or remove both to send everything again."
+        )
     }
 
     /// Whether a line may have been written in an earlier run that did not come to know its outcome.
@@ -74,30 +113,73 @@ struct SendResults: ~Copyable {
         !self.past.doubted.ranges.isEmpty && self.past.doubted.contains(line)
     }
 
-    /// Makes sure that it is on the disk that a line may be written.
-    mutating func intend(_ line: UInt64) throws {
-        guard self.journal != nil, line > self.journal?.intendedThrough ?? 0 else { return }
-        let now = ContinuousClock.now
-        let isQuick = now - self.lastIntent < SendResults.groupDuration
+    /// Whether it is on the disk that a line may be written; if not, the next portion sees to it.
+    mutating func intend(_ line: UInt64) -> Bool {
+        guard self.hasJournal, line > self.intendedThrough else { return true }
+        guard line > self.recordedThrough else { return false }
+        let isQuick = ContinuousClock.now - self.lastIntent < SendResults.groupDuration
         self.groupCount =
             isQuick
             ? min(self.groupCount * 2, SendResults.groupCountMax) : max(self.groupCount / 2, SendResults.groupCountMin)
-        try self.flush()
-        try self.file?.synchronize()
-        try self.journal?.intend(through: line + self.groupCount - 1)
+        self.recordedThrough = line + self.groupCount - 1
+        self.entries.intend(through: self.recordedThrough)
+        return false
+    }
+
+    // MARK: Writing
+
+    /// Whether so much waits for the disk that no more lines should be given.
+    var isFull: Bool { self.waitingOctetCount >= SendResults.waitingOctetCountMax }
+
+    /// Whether there is something to write.
+    var isPortionDue: Bool { self.writer.octetCount > 0 || !self.full.isEmpty || !self.entries.isEmpty }
+
+    /// Whether it should be written at once: it is much, or a line waits for its intent.
+    var isPortionUrgent: Bool {
+        if !self.full.isEmpty || self.entries.isFull { return true }
+        return !self.entries.isEmpty && self.recordedThrough > self.intendedThrough
+    }
+
+    /// Takes what is to be written.
+    mutating func takePortion() -> SendPortion {
+        self.sealBlock()
+        var portion = SendPortion(results: self.full, records: self.entries.take())
+        self.full = []
+        if self.recordedThrough > self.intendedThrough { portion.intent = self.recordedThrough }
+        return portion
+    }
+
+    /// Takes note that a portion was written, and what was to be on the disk is there.
+    mutating func complete(_ portion: SendPortion) {
+        self.waitingOctetCount = 0
+        for block in self.full { self.waitingOctetCount += block.writer.octetCount }
+        for block in portion.results.prefix(SendResults.spareCountMax - self.spare.count) { self.spare.append(block) }
+        guard let intent = portion.intent else { return }
+        self.intendedThrough = intent
         self.lastIntent = ContinuousClock.now
     }
 
+    /// Puts the results aside that were written to memory, so that there is room for others.
+    private mutating func sealBlock() {
+        guard self.writer.octetCount > 0 else { return }
+        let block = self.spare.popLast() ?? ResultBlock()
+        self.resultOctetCount += UInt64(self.writer.octetCount)
+        self.waitingOctetCount += self.writer.octetCount
+        swap(&self.writer, &block.writer)
+        self.full.append(block)
+    }
+
+    // MARK: Outcomes
+
     /// Takes the outcome of lines that needs no line each in the results.
-    mutating func settle(_ lines: Range<UInt64>, _ outcome: BatchOutcome, status: UInt16?, isDuplicate: Bool) throws {
+    mutating func settle(_ lines: Range<UInt64>, _ outcome: BatchOutcome, status: UInt16?, isDuplicate: Bool) {
         self.tally.add(outcome, status: status, isDuplicate: isDuplicate, count: UInt64(lines.count))
-        try self.record(lines, outcome, status: status, isDuplicate: isDuplicate)
-        try self.flushWhenDue()
+        self.record(lines, outcome, status: status, isDuplicate: isDuplicate)
     }
 
     /// Whether an outcome has a line of its own in the results.
     func isWritten(_ outcome: BatchOutcome, isDuplicate: Bool) -> Bool {
-        guard self.file != nil else { return false }
+        guard self.hasFile else { return false }
         return !(self.isOnlyExceptions && outcome == .accepted && !isDuplicate)
     }
 
@@ -117,12 +199,12 @@ struct SendResults: ~Copyable {
         attempts: Int,
         isDuplicate: Bool,
         reason: String? = nil
-    ) throws {
+    ) {
         self.tally.add(outcome, status: status, isDuplicate: isDuplicate, count: 1)
         if self.isProvisional(outcome) {
             // What is known not to have been written is in no doubt in the next run.
-            if outcome == .unsent, !isDuplicate { self.journal?.spare(line..<(line + 1)) }
-            return try self.writeProvisionally(
+            if outcome == .unsent, !isDuplicate { self.entries.spare(line..<(line + 1)) }
+            return self.writeProvisionally(
                 line: line,
                 id: id,
                 token: token,
@@ -145,40 +227,23 @@ struct SendResults: ~Copyable {
                     reason: reason
                 )
                 if fits { break }
-                try self.flushResults()
+                self.sealBlock()
             }
         }
-        try self.record(line..<(line + 1), outcome, status: status, isDuplicate: isDuplicate)
+        self.record(line..<(line + 1), outcome, status: status, isDuplicate: isDuplicate)
     }
 
     /// Takes a line that could not be read.
-    mutating func write(_ problem: BatchProblem) throws {
+    mutating func write(_ problem: BatchProblem) {
         self.tally.add(.invalid, count: 1)
-        if self.file != nil {
+        if self.hasFile {
             for _ in 0..<2 {
                 if self.writer.append(problem) { break }
-                try self.flushResults()
+                self.sealBlock()
             }
         }
         let line = UInt64(problem.lineNumber)
-        try self.record(line..<(line + 1), .invalid, status: nil, isDuplicate: false)
-    }
-
-    /// Whether something waits to be given to the system.
-    var isFlushDue: Bool { self.writer.octetCount > 0 || self.journal?.isFlushDue ?? false }
-
-    /// Gives everything to the system when some time has passed.
-    mutating func flushWhenDue() throws {
-        let now = ContinuousClock.now
-        guard now - self.lastFlush >= SendResults.flushDelay else { return }
-        self.lastFlush = now
-        try self.flush()
-    }
-
-    /// Gives everything to the system, the results before the journal that counts on them.
-    mutating func flush() throws {
-        try self.flushResults()
-        try self.journal?.flush()
+        self.record(line..<(line + 1), .invalid, status: nil, isDuplicate: false)
     }
 
     /// Ends the files.
@@ -188,27 +253,18 @@ struct SendResults: ~Copyable {
     ///   - lastGivenLine: the last line that may have been written by this run.
     /// - Throws: ``CommandFailure`` where a file cannot be written.
     mutating func finish(isComplete: Bool, lastGivenLine: UInt64) throws {
-        if let journal = self.journal, journal.intendedThrough > lastGivenLine {
+        if self.recordedThrough > lastGivenLine {
             // An intent covers more lines than were given; what was not given is in no doubt.
-            journal.spare((lastGivenLine + 1)..<(journal.intendedThrough + 1))
+            self.entries.spare((lastGivenLine + 1)..<(self.recordedThrough + 1))
         }
-        try self.flush()
-        guard let journal = self.journal else { return }
-        try self.provisional.withUnsafeBytes { try self.file?.append($0) }
+        try self.files.write(self.takePortion())
+        try self.files.finish(provisional: self.provisional, isComplete: isComplete && !self.past.isComplete)
         self.provisional = []
-        try self.file?.synchronize()
-        try journal.finish(isComplete: isComplete && !self.past.isComplete)
-    }
-
-    private mutating func flushResults() throws {
-        guard self.writer.octetCount > 0 else { return }
-        try self.file?.append(self.writer.octets)
-        self.writer.removeAll()
     }
 
     /// Whether another run with the same journal will send a line with this outcome.
     private func isProvisional(_ outcome: BatchOutcome) -> Bool {
-        guard self.journal != nil else { return false }
+        guard self.hasJournal else { return false }
         return outcome == .unsent || (outcome == .indeterminate && self.retriesIndeterminate)
     }
 
@@ -220,8 +276,8 @@ struct SendResults: ~Copyable {
         attempts: Int,
         isDuplicate: Bool,
         reason: String?
-    ) throws {
-        guard self.file != nil else { return }
+    ) {
+        guard self.hasFile else { return }
         var writer = BatchResultWriter(capacity: 1024 + id.count)
         _ = writer.append(
             lineNumber: Int(line),
@@ -240,17 +296,16 @@ struct SendResults: ~Copyable {
         _ outcome: BatchOutcome,
         status: UInt16?,
         isDuplicate: Bool
-    ) throws {
-        guard self.journal != nil else { return }
-        let octetCount = (self.file?.octetCount ?? 0) + UInt64(self.writer.octetCount)
-        let isFull =
-            self.journal?.settle(
-                lines,
-                outcome,
-                status: status,
-                isDuplicate: isDuplicate,
-                resultOctetCount: octetCount
-            ) ?? false
-        if isFull { try self.flush() }
+    ) {
+        guard self.hasJournal else { return }
+        // Of a stream, nothing is counted on.
+        let octetCount = self.resultOctetCount + UInt64(self.writer.octetCount)
+        self.entries.settle(
+            lines,
+            outcome,
+            status: status,
+            isDuplicate: isDuplicate,
+            resultOctetCount: self.isCounted ? octetCount : self.past.resultOctetCount
+        )
     }
 }

@@ -59,6 +59,7 @@ struct SendRun {
             onBadLine: self.badLines(input)
         )
         let source = SendSource(input: input, desk: desk)
+        source.prepare()
         if !past.doubted.ranges.isEmpty || past.settled.count > 0 {
             self.say("Going on from \(SendSummary.counted(past.settled.count, "line")) that have their outcome.")
         }
@@ -171,7 +172,9 @@ struct SendRun {
         hash.add(input.peek(SendRun.peekOctetCount))
         hash.add(input.peek(SendRun.peekOctetCount, at: max(0, Int(octetCount) - SendRun.peekOctetCount)))
         hash.add(payload ?? [])
-        return try SendJournal(path: path, input: "\(octetCount)-\(String(hash.value, radix: 16))")
+        return try SendJournal(path: path, input: "\(octetCount)-\(String(hash.value, radix: 16))") {
+            try input.lineCount()
+        }
     }
 
     /// So many first and last octets of the input tell it from another one in the journal.
@@ -403,12 +406,12 @@ struct SendRun {
     }
 
     private func reportComplete(_ past: SendJournal.Past) throws -> ExitStatus {
+        if let results = self.command.report.results { try SendResults.check(results, past) }
         var summary = SendSummary(tally: past.tally, seconds: 0)
         summary.isResumed = true
         self.say("The journal says that this batch is complete; nothing is sent. Remove it to send everything again.")
         self.say(summary.text)
         try self.printJSON(summary)
-        // Running again would change nothing.
-        return summary.status == .tryAgain ? .someRefused : summary.status
+        return summary.status
     }
 }

@@ -126,7 +126,14 @@ struct DeadTokens {
         let code = sqlite3_step(handle)
         if code == SQLITE_DONE { return nil }
         guard code == SQLITE_ROW else { throw PurgeListError(DatabaseError(failureOf: handle), path: self.path) }
-        return sqlite3_column_int64(handle, 0)
+        return try self.time(handle, 0)
+    }
+
+    /// The time in a column, which is any number where the file is damaged.
+    private func time(_ statement: SQLiteStatement, _ column: Int32) throws -> Int64 {
+        try PurgeListError.translated(path: self.path) {
+            try PurgeLimits.checked(time: sqlite3_column_int64(statement, column))
+        }
     }
 
     /// Lends each token that is dead by the rules, ordered by topic and octets.
@@ -140,7 +147,7 @@ struct DeadTokens {
             while code == SQLITE_ROW {
                 let row = TokenTableRow(statement: handle)
                 let octets = row.octets(0)
-                let failedAt = isEveryTopic ? try self.earliestFailure(of: octets) : sqlite3_column_int64(handle, 1)
+                let failedAt = isEveryTopic ? try self.earliestFailure(of: octets) : try self.time(handle, 1)
                 if let failedAt {
                     try body(DeadToken(scope: scope, octets: Array(octets), failedAt: failedAt))
                 }

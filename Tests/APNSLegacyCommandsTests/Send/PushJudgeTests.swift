@@ -12,7 +12,10 @@ import Testing
     private static func parcel() throws -> PushParcel {
         var record = BatchRecord()
         record.token = try DeviceToken(octets: [UInt8](repeating: 1, count: 32))
-        let item = SendItem(record)
+        let block = SendBlock()
+        block.removeAll(common: UnsafeRawBufferPointer(start: nil, count: 0))
+        #expect(block.append(record, .due))
+        let item = block.withEntry(at: 0) { SendItem($0, payload: $1, id: $2) }
         return PushParcel(item: item, request: PushRequest(token: item.token, payload: item.payload))
     }
 

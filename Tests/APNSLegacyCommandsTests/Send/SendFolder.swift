@@ -24,8 +24,26 @@ final class SendFolder: Sendable {
         String(decoding: FileManager.default.contents(atPath: self.file(name)) ?? Data(), as: UTF8.self)
     }
 
-    func journal(_ input: String = "batch") throws -> SendJournal {
-        try SendJournal(path: self.file("journal"), input: input)
+    func bytes(_ name: String) -> [UInt8] { Array(FileManager.default.contents(atPath: self.file(name)) ?? Data()) }
+
+    func write(_ name: String, _ bytes: [UInt8]) throws { try Data(bytes).write(to: URL(filePath: self.file(name))) }
+
+    func journal(_ input: String = "batch", lineCount: UInt64 = 1000) throws -> SendJournal {
+        try SendJournal(path: self.file("journal"), input: input) { lineCount }
+    }
+
+    /// What each record says, without checksums.
+    var records: [String] {
+        self.read("journal").split(separator: "\n").map { $0.split(separator: " ").dropLast().joined(separator: " ") }
+    }
+
+    /// A journal with these records behind its title, each with its checksum.
+    static func journal(_ records: [String], input: String = "batch") -> String {
+        var checksum = FowlerNollVo()
+        return ([SendJournalReader.title + input] + records).map { record in
+            checksum.add(record.utf8)
+            return record + " " + String(decoding: checksum.hexadecimal, as: UTF8.self) + "\n"
+        }.joined()
     }
 
     /// The exit code and the sentence with which something fails; `nil` where it does not.
@@ -40,13 +58,21 @@ final class SendFolder: Sendable {
 }
 
 extension SendResults {
+    /// Writes what is to be written.
+    mutating func writePortion() throws {
+        let portion = self.takePortion()
+        try self.files.write(portion)
+        self.complete(portion)
+    }
+
     /// Writes a line for a token that is the same for all.
     mutating func put(_ line: UInt64, _ outcome: BatchOutcome, status: UInt16? = nil, isDuplicate: Bool = false) throws
     {
-        try self.write(
+        let token = try DeviceToken(octets: [UInt8](repeating: 1, count: 32))
+        self.write(
             line: line,
             id: UnsafeRawBufferPointer(start: nil, count: 0),
-            token: try DeviceToken(octets: [UInt8](repeating: 1, count: 32)),
+            token: token,
             outcome,
             status: status,
             attempts: 1,

@@ -48,6 +48,18 @@ import Testing
         #expect(try self.text(self.script(.postgresql, table: "app.devices")).text == expected)
     }
 
+    @Test(arguments: [Int64.min, Int64.max]) func `a time that no list holds is damage, and no script`(
+        _ time: Int64
+    ) throws {
+        try self.record(1, failedAt: 1_767_608_430)
+        let queue = try DatabaseQueue(path: self.folder.path + "/purge.db")
+        try queue.write { try $0.execute(sql: "UPDATE dead SET failed_at = ?", arguments: [time]) }
+        try queue.close()
+        #expect { try self.text(self.script(.postgresql)) } throws: { error in
+            if case .corrupt = error as? PurgeListError { true } else { false }
+        }
+    }
+
     @Test func `each option of a script shows`() throws {
         try self.record(0xAB, failedAt: 1_767_608_430)
         var script = self.script(.mysql)

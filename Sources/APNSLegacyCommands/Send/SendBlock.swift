@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+
+/// Lines of a batch that were read ahead, in memory that is used again.
+///
+/// Whoever holds a block has it for itself: blocks are handed on, and never used by two threads at a time.
+final class SendBlock: @unchecked Sendable {
+    /// What is to become of a line.
+    enum Kind {
+        /// It is to be sent.
+        case due
+        /// It cannot be read, for the next reason in ``SendBlock/problems``.
+        case bad
+        /// Its token is on the purge list.
+        case dead
+        /// It may have been written in an earlier run, and must not be written again.
+        case doubted
+    }
+
+    /// One line.
+    struct Entry {
+        fileprivate(set) var kind: Kind
+        fileprivate(set) var line: UInt64
+        fileprivate(set) var token: DeviceToken
+        fileprivate(set) var expiry: UInt32?
+        fileprivate(set) var priority: UInt8?
+        fileprivate var isCommon = false
+        fileprivate var offset = 0
+        fileprivate var payloadByteCount = 0
+        fileprivate var idByteCount = 0
+    }
+
+    /// So many lines are handed on at a time.
+    static let countMax = 1024
+    /// Enough for that many usual lines; a longer line has a block for itself.
+    private static let byteCountUsual = 262_144
+
+    private let entries = UnsafeMutablePointer<Entry>.allocate(capacity: SendBlock.countMax)
+    private var bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: SendBlock.byteCountUsual, alignment: 16)
+    private var byteCount = 0
+    /// The payload of lines without their own.
+    private var common = UnsafeRawBufferPointer(start: nil, count: 0)
+
+    /// How many lines there are.
+    private(set) var count = 0
+    /// Why lines cannot be read, in their order.
+    private(set) var problems: [BatchProblem] = []
+
+    // What an entry consists of needs no end of life of its own.
+    deinit {
+        self.entries.deallocate()
+        self.bytes.deallocate()
+    }
+
+    /// Empties the block.
+    ///
+    /// - Parameter common: the payload of lines without their own, which must live as long as the lines.
+    func removeAll(common: UnsafeRawBufferPointer) {
+        self.count = 0
+        self.byteCount = 0
+        self.problems.removeAll(keepingCapacity: true)
+        self.common = common
+    }
+
+    /// Takes a line, with its payload and id.
+    ///
+    /// - Returns: whether there was room.
+    func append(_ record: borrowing BatchRecord, _ kind: Kind) -> Bool {
+        let start = record.payload.baseAddress
+        let isCommon = self.common.baseAddress != nil && start == self.common.baseAddress
+        let payloadByteCount = isCommon ? 0 : record.payload.count
+        guard self.hasRoom(for: payloadByteCount + record.id.count) else { return false }
+        var entry = Entry(kind: kind, line: UInt64(record.lineNumber), token: record.token)
+        entry.expiry = record.expiry
+        entry.priority = record.priority
+        entry.isCommon = isCommon
+        entry.offset = self.byteCount
+        if !isCommon { entry.payloadByteCount = self.copy(record.payload) }
+        entry.idByteCount = self.copy(record.id)
+        (self.entries + self.count).initialize(to: entry)
+        self.count += 1
+        return true
+    }
+
+    /// Takes a line that cannot be read.
+    ///
+    /// - Returns: whether there was room.
+    func append(_ problem: BatchProblem, _ token: DeviceToken) -> Bool {
+        guard self.count < SendBlock.countMax else { return false }
+        let entry = Entry(kind: .bad, line: UInt64(problem.lineNumber), token: token)
+        (self.entries + self.count).initialize(to: entry)
+        self.count += 1
+        self.problems.append(problem)
+        return true
+    }
+
+    /// Lends a line with its payload and id.
+    @inline(__always)
+    func withEntry<Value>(
+        at index: Int,
+        _ body: (borrowing Entry, _ payload: UnsafeRawBufferPointer, _ id: UnsafeRawBufferPointer) throws -> Value
+    ) rethrows -> Value {
+        precondition(index < self.count, "There is no such line.")
+        let entry = self.entries + index
+        let payloadEnd = entry.pointee.offset + entry.pointee.payloadByteCount
+        let payload =
+            entry.pointee.isCommon
+            ? self.common : UnsafeRawBufferPointer(rebasing: self.bytes[entry.pointee.offset..<payloadEnd])
+        let id = UnsafeRawBufferPointer(rebasing: self.bytes[payloadEnd..<(payloadEnd + entry.pointee.idByteCount)])
+        return try body(entry.pointee, payload, id)
+    }
+
+    /// Makes room where the block is empty.
+    private func hasRoom(for byteCount: Int) -> Bool {
+        guard self.count < SendBlock.countMax else { return false }
+        guard byteCount > self.bytes.count - self.byteCount else { return true }
+        guard self.count == 0 else { return false }
+        self.bytes.deallocate()
+        self.bytes = .allocate(byteCount: byteCount, alignment: 16)
+        return true
+    }
+
+    private func copy(_ source: UnsafeRawBufferPointer) -> Int {
+        let target = UnsafeMutableRawBufferPointer(rebasing: self.bytes[self.byteCount...])
+        if !source.isEmpty { target.copyMemory(from: source) }
+        self.byteCount += source.count
+        return source.count
+    }
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSimulator
+import Foundation
+import Testing
+
+/// Results that nobody takes, as on a disk that does not answer, and the connections meanwhile.
+@Suite(.timeLimit(.minutes(2))) struct SendSlowDiskTests {
+    @Test(arguments: ["1", "2"])
+    func `while results cannot be written, error responses are handled and lines are sent`(
+        _ connectionCount: String
+    ) async throws {
+        let scene = try SendScene()
+        let count = 10_000
+        let bad: Set<Int> = [1500, 3000, 4500, 6000, 7500]
+        let lines = (1...count).map { SendScene.token(bad.contains($0) ? 1_000_000 + $0 : $0) + "\n" }
+        let path = try scene.write("tokens", lines.joined())
+        try #require(mkfifo(scene.path("fifo"), 0o600) == 0)
+        try await SendScene.withGateway(deviceCount: count) { simulator in
+            let arguments = [
+                "--tokens", path, "--alert", "hello", "--results", scene.path("fifo"), "--connections", connectionCount,
+                "--window", "1000",
+            ]
+            let streams = Child.Streams(output: scene.path("out"), error: scene.path("err"))
+            let child = try Child(["send"] + scene.endpoint(simulator.gatewayPort) + arguments, streams, deadline: 100)
+            // A pipe takes 64 KiB, which are the results of some 500 lines.
+            let deadline = ContinuousClock.now + .seconds(60)
+            while simulator.statistics.processedCount < count - bad.count, ContinuousClock.now < deadline {
+                try await Task.sleep(for: .milliseconds(10))
+            }
+            #expect(simulator.statistics.processedCount == count - bad.count, "Nothing is sent while the results wait.")
+            #expect(!child.hasEnded)
+            let reading = open(scene.path("fifo"), O_RDONLY)
+            let text = await TerminalReader(reading).text()
+            close(reading)
+            let ending = try await child.end()
+            #expect(ending.code == 1, "\(ending) \(scene.read("err"))")
+            let results = try ResultLine.parse(text)
+            #expect(results.map(\.line).sorted() == Array(1...count))
+            #expect(Set(results.filter { $0.outcome == "rejected" }.map(\.line)) == bad)
+        }
+    }
+}
