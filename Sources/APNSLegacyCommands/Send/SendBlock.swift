@@ -34,7 +34,7 @@ final class SendBlock: @unchecked Sendable {
     /// So many lines are handed on at a time.
     static let countMax = 1024
     /// Enough for that many usual lines; a longer line has a block for itself.
-    private static let byteCountUsual = 262_144
+    private static let byteCountUsual = 131_072
 
     private let entries = UnsafeMutablePointer<Entry>.allocate(capacity: SendBlock.countMax)
     private var bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: SendBlock.byteCountUsual, alignment: 16)
@@ -71,14 +71,23 @@ final class SendBlock: @unchecked Sendable {
         let isCommon = self.common.baseAddress != nil && start == self.common.baseAddress
         let payloadByteCount = isCommon ? 0 : record.payload.count
         guard self.hasRoom(for: payloadByteCount + record.id.count) else { return false }
-        var entry = Entry(kind: kind, line: UInt64(record.lineNumber), token: record.token)
-        entry.expiry = record.expiry
-        entry.priority = record.priority
-        entry.isCommon = isCommon
-        entry.offset = self.byteCount
-        if !isCommon { entry.payloadByteCount = self.copy(record.payload) }
-        entry.idByteCount = self.copy(record.id)
-        (self.entries + self.count).initialize(to: entry)
+        let offset = self.byteCount
+        if !isCommon { self.copy(record.payload) }
+        self.copy(record.id)
+        // In place, since to move an entry costs more than to read a token.
+        (self.entries + self.count).initialize(
+            to: Entry(
+                kind: kind,
+                line: UInt64(record.lineNumber),
+                token: record.token,
+                expiry: record.expiry,
+                priority: record.priority,
+                isCommon: isCommon,
+                offset: offset,
+                payloadByteCount: payloadByteCount,
+                idByteCount: record.id.count
+            )
+        )
         self.count += 1
         return true
     }
@@ -121,10 +130,9 @@ final class SendBlock: @unchecked Sendable {
         return true
     }
 
-    private func copy(_ source: UnsafeRawBufferPointer) -> Int {
-        let target = UnsafeMutableRawBufferPointer(rebasing: self.bytes[self.byteCount...])
-        if !source.isEmpty { target.copyMemory(from: source) }
+    private func copy(_ source: UnsafeRawBufferPointer) {
+        guard !source.isEmpty else { return }
+        UnsafeMutableRawBufferPointer(rebasing: self.bytes[self.byteCount...]).copyMemory(from: source)
         self.byteCount += source.count
-        return source.count
     }
 }

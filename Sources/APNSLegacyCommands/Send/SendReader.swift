@@ -37,7 +37,9 @@ final class SendReader: @unchecked Sendable {
     private var parser: SendParser
 
     /// So many blocks are read ahead.
-    private static let blockCountMax = 4
+    private static let blockCountMax = 3
+    /// When so few are left, reading goes on: to wake the thread for each block would cost more than the block.
+    private static let blockCountLow = 1
 
     /// - Parameters:
     ///   - input: the batch.
@@ -100,7 +102,7 @@ final class SendReader: @unchecked Sendable {
     }
 
     private func schedule(_ state: inout State) {
-        guard !state.isReading, state.end == nil, state.blocks.count < SendReader.blockCountMax else { return }
+        guard !state.isReading, state.end == nil, state.blocks.count <= SendReader.blockCountLow else { return }
         state.isReading = true
         self.queue.async { self.readAhead() }
     }

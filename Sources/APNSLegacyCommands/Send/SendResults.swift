@@ -53,8 +53,8 @@ struct SendResults: ~Copyable {
     /// So many bytes of results wait for a slow disk before no more lines are given.
     ///
     /// The results of lines that were given before may come on top, which the window of the connections bounds.
-    private static let waitingOctetCountMax = 4 << 20
-    private static let spareCountMax = 4
+    private static let waitingOctetCountMax = 2 << 20
+    private static let spareCountMax = 8
 
     /// Opens the results file.
     ///

@@ -177,6 +177,14 @@ struct SendRun {
         }
     }
 
+    /// The most memory for frames that are not proved, in bytes, where each is to have a result.
+    private static let storeOctetCountMaxWithResults = 8 << 20
+
+    /// Whether what was accepted has results, too.
+    private var writesAllResults: Bool {
+        self.command.report.results != nil && !self.command.report.resultsOnlyExceptions
+    }
+
     /// So many first and last octets of the input tell it from another one in the journal.
     private static let peekOctetCount = 65_536
 
@@ -340,6 +348,8 @@ struct SendRun {
         configuration.limits.invalidTokenRunCountMax = self.command.delivery.stopAfterInvalidTokens
         configuration.limits.fruitlessConnectionCountMax = self.command.delivery.giveUpAfter
         configuration.payloadOctetCountMax = self.payloadOctetCountMax(tls.identity)
+        // What is proved at a time has its results in memory at a time, however slow the disk.
+        if self.writesAllResults { configuration.storeOctetCountMax = SendRun.storeOctetCountMaxWithResults }
         configuration.proxy = try self.command.endpoint.proxyValue
         let say = self.connectFailures()
         return try BatchSender(configuration, logger: self.logger) { say("\($0)") }

@@ -141,22 +141,26 @@ import Testing
         var lines: [UInt64] = []
         var tally = SendTally()
         for text in self.folder.read("results").split(separator: "\n") {
-            let object = try #require(
-                try? JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any],
-                "seed \(seed): \(text)"
-            )
-            let line = UInt64(try #require(object["line"] as? Int))
-            let name = try #require(object["outcome"] as? String)
-            let outcome = try #require(BatchOutcome.allCases.first { "\($0.name)" == name })
+            let object = (try? JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any]) ?? [:]
+            guard let line = (object["line"] as? Int).map(UInt64.init), let name = object["outcome"] as? String,
+                let outcome = BatchOutcome.allCases.first(where: { "\($0.name)" == name })
+            else {
+                Issue.record("seed \(seed): \(text)")
+                continue
+            }
             let isFlagged = object["possibleDuplicate"] as? Bool ?? false
             let count = batch.processedCounts[line] ?? 0
             lines.append(line)
             tally.add(outcome, status: (object["status"] as? Int).map { UInt16($0) }, isDuplicate: isFlagged, count: 1)
-            #expect(outcome == .invalid || !Batch.isBad(line), "seed \(seed), line \(line)")
-            #expect(outcome != .accepted || count > 0, "seed \(seed): line \(line) is lost")
-            #expect(count < 2 || isFlagged, "seed \(seed): line \(line) went \(count) times, and is not flagged")
-            #expect(policy == .atLeastOnce || count < 2, "seed \(seed): line \(line) went \(count) times")
-            #expect(policy == .atMostOnce || outcome != .indeterminate, "seed \(seed), line \(line)")
+            // A hundred thousand expectations would take most of the time.
+            let faults = [
+                "is no notification": outcome != .invalid && Batch.isBad(line),
+                "is lost": outcome == .accepted && count == 0,
+                "went twice and is not flagged": count > 1 && !isFlagged,
+                "went twice": count > 1 && policy == .atMostOnce,
+                "stays indeterminate": outcome == .indeterminate && policy == .atLeastOnce,
+            ]
+            for (fault, isFound) in faults where isFound { Issue.record("seed \(seed): line \(line) \(fault)") }
         }
         #expect(lines.sorted() == Array(1...batch.lineCount), "seed \(seed)")
         #expect(tally == batch.lastTally, "seed \(seed)")
