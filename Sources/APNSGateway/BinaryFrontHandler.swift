@@ -68,6 +68,8 @@ final class BinaryFrontHandler: ChannelDuplexHandler {
     private var verdictTimer: Scheduled<Void>?
     /// The message that has waited for its verdict longest, as far as was looked, and since when.
     private var oldest: (number: UInt64, since: NIODeadline)?
+    /// Whether the end of the connection says which message was at fault, or the log does for command 0.
+    private var isFaultReported = false
     /// Why what is thrown away is thrown away, for the log.
     private var discardReason = "the connection was closed before they were taken"
 
@@ -236,6 +238,7 @@ extension BinaryFrontHandler {
         let pause = TimeAmount(delay) + .milliseconds(1)
         self.delayTimer = context.eventLoop.assumeIsolated().scheduleTask(in: pause) { [weak self] in
             guard let self, let context = self.context, case .taking(let delivery) = self.phase else { return }
+            self.delayTimer = nil
             self.isReadingStopped = false
             self.delayReading(for: delivery, context)
             if !self.isReadingStopped { self.resume(for: delivery, context: context) }
@@ -296,6 +299,13 @@ extension BinaryFrontHandler {
 
     /// Says how much was thrown away of all that the provider wrote.
     private func logDiscarded() {
+        if !self.isFaultReported, let delivery = self.delivery {
+            let count = self.intake.discardFault()
+            if count > 0 {
+                self.observer.discarded(messageCount: count)
+                delivery.discarded(messageCount: count)
+            }
+        }
         let (count, byteCount) = (self.intake.discardedCount, self.intake.unparsedByteCount)
         guard count > 0 || byteCount > 0 else { return }
         var metadata = self.discardMetadata
@@ -389,6 +399,9 @@ extension BinaryFrontHandler {
 
     /// Waits for no more verdicts: what has none was not taken, as far as the provider is told.
     private func giveUp(_ context: ChannelHandlerContext) {
+        // What has come is not overdue.
+        self.inbox.empty()
+        guard self.context != nil else { return }
         let count = self.intake.session.inFlightCount
         guard count > 0 else { return }
         self.logger.warning("verdicts overdue", metadata: [LogKey.count: "\(count)"])
@@ -426,7 +439,15 @@ extension BinaryFrontHandler {
         case .taking(let delivery):
             if isAnnounced { self.giveUpInTime(context) }
             // Who has closed its side cannot send the rest again, so that is taken while there is time.
-            if !self.isInputClosed { self.takeNoMore(for: delivery, isAnnounced: isAnnounced, context) }
+            guard self.isInputClosed else { return self.takeNoMore(for: delivery, isAnnounced: isAnnounced, context) }
+            // There is no time to let it wait.
+            if let delayTimer = self.delayTimer {
+                delayTimer.cancel()
+                self.delayTimer = nil
+                if self.isReadingStopped, self.intake.session.inFlightCount == 0 {
+                    self.resume(for: delivery, context: context)
+                }
+            }
         case .ending:
             if isAnnounced { self.giveUpInTime(context) }
         case .draining, .closed: break
@@ -470,8 +491,7 @@ extension BinaryFrontHandler {
     private func finish(_ ending: GatewayEnding, for delivery: any DeliveryConnection, context: ChannelHandlerContext) {
         self.awaitEarlier(for: delivery, context: context)
         guard !self.tls.isTruncated else { return }
-        self.discardReason = Self.reason(of: ending)
-        self.watchEnd(context)
+        self.watchEnd(for: delivery, context)
         let eventLoop = context.eventLoop
         delivery.close(for: ending) { [handler = NIOLoopBound(self, eventLoop: eventLoop)] manner in
             if eventLoop.inEventLoop {
@@ -482,8 +502,8 @@ extension BinaryFrontHandler {
         }
     }
 
-    private static func reason(of ending: GatewayEnding) -> String {
-        switch (ending.response?.status ?? ending.status, ending.response) {
+    private static func reason(of ending: GatewayEnding, told response: ErrorResponse?) -> String {
+        switch (response?.status ?? ending.status, response) {
         case (.shutdown?, _): "they came behind a shutdown, of which the provider was told (status 10)"
         case (let status?, _?):
             "they came behind message \(ending.number), which was refused with status \(status.rawValue)"
@@ -494,11 +514,15 @@ extension BinaryFrontHandler {
     }
 
     /// Closes the connection without a word where the backend takes as long for its end as a verdict may take.
-    private func watchEnd(_ context: ChannelHandlerContext) {
+    private func watchEnd(for delivery: any DeliveryConnection, _ context: ChannelHandlerContext) {
         guard let timeout = self.configuration.verdictTimeout.map(TimeAmount.init) else { return }
         self.endTimer = context.eventLoop.assumeIsolated().scheduleTask(in: timeout) { [weak self] in
             guard let self, let context = self.context, case .ending = self.phase else { return }
-            self.logger.warning("connection closed without an error response: its end took too long")
+            self.logger.warning(
+                "connection closed without an error response",
+                metadata: [LogKey.reason: "its end took longer than a verdict may"]
+            )
+            self.phase = .draining(delivery)
             self.close(context)
         }
     }
@@ -506,6 +530,8 @@ extension BinaryFrontHandler {
     private func end(_ manner: ClosingManner, _ ending: GatewayEnding) {
         self.endTimer?.cancel()
         guard let context = self.context, case .ending = self.phase else { return }
+        self.discardReason = Self.reason(of: ending, told: manner.response)
+        self.isFaultReported = ending.status != nil && ending.number == self.intake.faultNumber
         guard manner.delay > .zero else {
             self.carryOut(manner, drains: ending.drains && !self.isInputClosed, context: context)
             return
@@ -541,10 +567,11 @@ extension BinaryFrontHandler {
     }
 
     private func write(_ response: ErrorResponse, splits: Bool, context: ChannelHandlerContext) {
-        self.logger.debug(
-            "error response",
+        self.logger.info(
+            "error response sent",
             metadata: [
                 LogKey.status: "\(response.status.rawValue)", LogKey.identifier: "\(response.identifier)",
+                LogKey.message: "\(self.intake.session.acceptedCount + 1)",
             ]
         )
         var octets = context.channel.allocator.buffer(capacity: WireLimits.errorResponseOctetCount)

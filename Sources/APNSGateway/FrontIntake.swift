@@ -32,8 +32,8 @@ struct FrontIntake: ~Copyable {
     private var skipper = FrameSkipper()
     /// Counts what is thrown away.
     private var discarded = DiscardedFrameCounter()
-    /// Whether the first message that is thrown away is the one at fault.
-    private var beginsWithFault = false
+    /// The number that the message at fault would have, where that is the first one thrown away.
+    private(set) var faultNumber: UInt64?
 
     init(_ configuration: BinaryFrontConfiguration, requiresOrder: Bool) {
         self.session = GatewaySession(
@@ -71,7 +71,6 @@ struct FrontIntake: ~Copyable {
             guard octets.readableBytes > 0 else { return false }
             let count = octets.withUnsafeReadableBytes { self.skipper.skip($0) }
             self.octets.take(octetCount: count)
-            guard count > 0 || self.octets.extend() else { return false }
         }
         return true
     }
@@ -122,10 +121,10 @@ struct FrontIntake: ~Copyable {
                     if !self.skipper.isAtFrameStart { return nil }
                     continue
                 case .awaitEarlier, .discard:
-                    self.beginsWithFault = true
+                    self.faultNumber = self.session.acceptedCount + UInt64(self.session.inFlightCount) + 1
                     return .awaitsEarlier
                 case .finish(let ending):
-                    self.beginsWithFault = true
+                    self.faultNumber = self.session.acceptedCount + UInt64(self.session.inFlightCount) + 1
                     return .finished(ending)
                 }
             }
@@ -164,8 +163,17 @@ struct FrontIntake: ~Copyable {
         return self.discardedCount - before
     }
 
-    /// How many messages were thrown away, that which is at fault not among them, since its end says so.
-    var discardedCount: Int { max(0, self.discarded.frameCount - (self.beginsWithFault ? 1 : 0)) }
+    /// How many messages were thrown away, that which is at fault not among them, since the end is to say so.
+    var discardedCount: Int { max(0, self.discarded.frameCount - (self.faultNumber == nil ? 0 : 1)) }
+
+    /// Takes it that the end of the connection does not name the message at fault, which is thrown away like the others.
+    ///
+    /// - Returns: how many messages that adds.
+    mutating func discardFault() -> Int {
+        let before = self.discardedCount
+        self.faultNumber = nil
+        return self.discardedCount - before
+    }
 
     /// How many bytes were thrown away behind one that is no command.
     var unparsedByteCount: Int { self.discarded.unparsedByteCount }

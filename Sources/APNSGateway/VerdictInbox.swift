@@ -44,7 +44,8 @@ final class VerdictInbox: Sendable {
         }
     }
 
-    private func empty() {
+    /// Hands on all verdicts that have come; on the event loop of the connection.
+    func empty() {
         let verdicts = self.waiting.withLockedValue { waiting in
             let verdicts = waiting.verdicts
             waiting.verdicts.removeAll(keepingCapacity: verdicts.count <= 1024)

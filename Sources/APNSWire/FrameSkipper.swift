@@ -104,9 +104,6 @@ public struct DiscardedFrameCounter: Hashable, Sendable {
     /// Starts where a frame starts, with nothing counted.
     public init() {}
 
-    /// Whether the bytes ended within a frame.
-    public var endsWithinFrame: Bool { !self.skipper.isAtFrameStart && !self.skipper.isLost }
-
     /// Counts the frames that end in the next bytes.
     ///
     /// - Parameter bytes: the next bytes of the stream, split anywhere.

@@ -80,7 +80,7 @@ final class Bridge: Sendable {
         switch action {
         case .forget(let flight, let key):
             self.forget(key, flight, origin, sender)
-            return (nil, false)
+            return (nil, inFlightCount >= self.configuration.inFlightCountMax)
         case .send(let flight): number = flight
         }
         guard content.payload.readableBytes <= self.configuration.payloadOctetCountMax else {
@@ -136,9 +136,11 @@ final class Bridge: Sendable {
         )
         self.observer.ended(ending.cause)
         // The session learns of it by the verdict that is returned, not by another one.
-        _ = self.state.withLockedValue { state in
-            state.end(number, from: origin, ending, of: sender.cooldownKey, now: self.clock.now(), jitter: 0)
+        let after = self.state.withLockedValue { state in
+            _ = state.end(number, from: origin, ending, of: sender.cooldownKey, now: self.clock.now(), jitter: 0)
+            return Self.after(&state)
         }
+        self.carryOut(.drop, ending.verdict, after)
         return ending.verdict
     }
 
@@ -165,29 +167,32 @@ final class Bridge: Sendable {
             rules: self.rules
         )
         switch action {
-        case .end(let ending): self.end(delivery, self.told(ending), answer)
+        case .end(let ending):
+            let told = self.told(ending)
+            if told.cause == .ignored { self.ignore(delivery, ending, answer) } else { self.end(delivery, told, answer) }
         case .sendAgain(let pause): self.wait(pause, delivery, answer)
         }
     }
 
     private func wait(_ pause: Duration, _ delivery: Delivery, _ answer: UpstreamAnswer) {
-        let (action, after) = self.state.withLockedValue { state in
-            let action = state.wait(delivery.number, from: delivery.origin, mayBeTaken: delivery.flight.isUnknown)
-            return (action, Self.after(&state))
+        self.observer.sentAgain()
+        self.logger.debug("sent again", metadata: self.metadata(delivery, answer))
+        var next = delivery
+        // The payload may lie in the memory of a whole read, which should not be kept for long.
+        next.request.payload = ByteBuffer(bytes: next.request.payload.readableBytesView)
+        let end = self.state.withLockedValue { state in
+            state.wait(delivery.number, from: delivery.origin, mayBeTaken: delivery.flight.isUnknown)
         }
-        switch action {
-        case .abandon(let ending):
-            self.logger.debug("left to its resend", metadata: self.metadata(delivery, answer))
-            self.carryOut(ending, .serviceFault, after)
-        case .retry:
-            self.observer.sentAgain()
-            self.logger.debug("sent again", metadata: self.metadata(delivery, answer))
-            var next = delivery
-            // The payload may lie in the memory of a whole read, which should not be kept for long.
-            next.request.payload = ByteBuffer(bytes: next.request.payload.readableBytesView)
-            self.group.any().scheduleTask(in: TimeAmount(pause)) { [next] in
-                guard self.state.withLockedValue({ $0.resume(next.number, from: next.origin) }) else { return }
-                self.send(next)
+        self.resume(next, after: pause)
+        if let end { self.remember(end) }
+    }
+
+    private func resume(_ delivery: Delivery, after pause: Duration) {
+        self.group.any().scheduleTask(in: TimeAmount(pause)) {
+            switch self.state.withLockedValue({ $0.resume(delivery.number, from: delivery.origin) }) {
+            case .send: self.send(delivery)
+            case .wait: self.resume(delivery, after: max(pause, self.configuration.retries.backOffFirst))
+            case .drop: break
             }
         }
     }
@@ -197,8 +202,9 @@ final class Bridge: Sendable {
         let ending = self.rules.ending(ending)
         guard self.configuration.rejections == .ignore else { return ending }
         switch ending.cause {
-        case .rejected, .gatewayFault: return FlightEnding(.ignored, .ignored, ignored: ending.verdict)
-        case .accepted, .dead, .throttled, .unknown, .misconfigured, .credentialFault, .budgetSpent, .ignored, .resent:
+        case .rejected, .gatewayFault: return FlightEnding(.ignored, .ignored)
+        case .accepted, .dead, .throttled, .unknown, .misconfigured, .credentialFault, .budgetSpent, .ignored, .resent,
+            .leftToResend:
             return ending
         }
     }
@@ -217,18 +223,20 @@ final class Bridge: Sendable {
         case .misconfigured, .credentialFault, .gatewayFault, .budgetSpent, .throttled, .unknown:
             self.logger.error("not delivered", metadata: self.metadata(delivery, answer, ending))
             self.settle(delivery, ending)
-        case .ignored:
-            self.logger.info("not delivered, and its provider not told", metadata: self.metadata(delivery, answer))
-            self.listRejected(delivery, ending)
         case .rejected:
             self.logger.info("not delivered", metadata: self.metadata(delivery, answer, ending))
             self.settle(delivery, ending)
-        case .resent: self.settle(delivery, ending)
+        case .ignored, .resent, .leftToResend: self.settle(delivery, ending)
         }
     }
 
-    private func listRejected(_ delivery: Delivery, _ ending: FlightEnding) {
-        guard self.configuration.listsRejectedTokens, ending.ignored == .rejected(.invalidToken) else {
+    /// Takes a rejection that the provider is not told.
+    private func ignore(_ delivery: Delivery, _ rejection: FlightEnding, _ answer: UpstreamAnswer) {
+        let level: Logger.Level = rejection.cause == .gatewayFault ? .error : .info
+        let metadata = self.metadata(delivery, answer, rejection)
+        self.logger.log(level: level, "not delivered, and its provider not told", metadata: metadata)
+        let ending = FlightEnding(.ignored, .ignored)
+        guard self.configuration.listsRejectedTokens, rejection.verdict == .rejected(.invalidToken) else {
             self.settle(delivery, ending)
             return
         }
@@ -266,7 +274,7 @@ final class Bridge: Sendable {
         switch action {
         case .settle(let inbox, let number): inbox.put(number, verdict)
         case .drop: break
-        case .finish(let end, let body): if let body { self.remember(end, then: body) }
+        case .finish(let end): self.remember(end)
         }
         for waiter in after.waiters { waiter() }
     }
@@ -287,41 +295,78 @@ final class Bridge: Sendable {
         _ response: ErrorResponse,
         then body: @escaping BridgeState.EndCompletion
     ) {
-        let (action, after) = self.state.withLockedValue { state in
-            let action = state.end(connection, at: ending.number, told: response.identifier, then: body)
-            return (action, Self.after(&state))
+        let end = self.state.withLockedValue { state in
+            state.end(connection, at: ending.number, told: response.identifier, then: body)
         }
-        if action.abandonedCount > 0 {
-            self.logger.info(
-                "notifications left to their resend",
-                metadata: [LogKey.bridgeConnection: "\(connection)", LogKey.count: "\(action.abandonedCount)"]
-            )
-        }
-        if let end = action.finish { self.remember(end, then: body) }
-        for waiter in after.waiters { waiter() }
+        if let end { self.remember(end) }
     }
 
-    private func remember(_ end: InFlightTracker.ConnectionEnd, then body: @escaping BridgeState.EndCompletion) {
-        let keys = self.rules.remembered(end.delivered)
-        guard !keys.isEmpty else { return body(true) }
-        let isRemembered = self.state.withLockedValue { $0.remember(keys, now: self.clock.now()) }
-        guard isRemembered else {
-            self.observer.closedInDoubt()
-            self.logger.error(
-                "connection closed without an error response: there is no room to remember what was delivered",
-                metadata: [
-                    LogKey.bridgeConnection: "\(end.connection)", LogKey.count: "\(keys.count)",
-                    LogKey.reason: "limits.remembered is \(self.configuration.rememberedCountMax)",
-                ]
-            )
-            return body(false)
+    /// Remembers what a provider will send again, then lets it be told.
+    private func remember(_ end: InFlightTracker.ConnectionEnd) {
+        guard !end.isContradicted else { return self.refuse(end, "a verdict came after its notification was given up") }
+        let keys = self.rules.remembered(end.delivered.map { self.rules.key($0.content, $0.identifier) })
+        guard !keys.isEmpty else { return self.remembered([], end) }
+        guard self.state.withLockedValue({ $0.hasRoom(for: keys.count, now: self.clock.now()) }) else {
+            return self.refuse(end, "no room to remember what was delivered (limits.remembered)")
         }
         let (name, duration) = (self.configuration.name, self.configuration.rememberedDuration)
         guard self.rules.waitsForStore else {
-            self.resends.insert(keys, of: name, for: duration) {}
-            return body(true)
+            self.resends.insert(keys, of: name, for: duration) { _ in }
+            return self.remembered(keys, end)
         }
-        self.resends.insert(keys, of: name, for: duration) { body(true) }
+        self.resends.insert(keys, of: name, for: duration) { isKept in
+            if isKept {
+                self.remembered(keys, end)
+            } else {
+                self.refuse(end, "too much waits to be written to the database")
+            }
+        }
+    }
+
+    private func remembered(_ keys: [ResendKey], _ end: InFlightTracker.ConnectionEnd) {
+        let (action, after) = self.state.withLockedValue { state in
+            let action = state.remembered(keys, of: end.connection, now: self.clock.now())
+            return (action, Self.after(&state))
+        }
+        self.carryOut(.drop, .accepted, after)
+        switch action {
+        case .tell(let body, let abandonedCount):
+            self.observer.ended(.leftToResend, count: abandonedCount)
+            if abandonedCount > 0 {
+                self.logger.info(
+                    "notifications left to their resend",
+                    metadata: [LogKey.bridgeConnection: "\(end.connection)", LogKey.count: "\(abandonedCount)"]
+                )
+            }
+            body(true)
+        case .refuse(let body):
+            self.forget(keys)
+            self.logInDoubt(end, "no room to remember what was delivered (limits.remembered)")
+            body(false)
+        case .forget: self.forget(keys)
+        }
+    }
+
+    private func forget(_ keys: [ResendKey]) {
+        for key in keys { self.resends.remove(key, of: self.configuration.name) {} }
+    }
+
+    /// Closes a connection without a word, since what its provider would send again might be delivered twice.
+    private func refuse(_ end: InFlightTracker.ConnectionEnd, _ reason: String) {
+        guard let body = self.state.withLockedValue({ $0.refuse(end.connection) }) else { return }
+        self.logInDoubt(end, reason)
+        body(false)
+    }
+
+    private func logInDoubt(_ end: InFlightTracker.ConnectionEnd, _ reason: String) {
+        self.observer.closedInDoubt()
+        self.logger.error(
+            "connection closed without an error response",
+            metadata: [
+                LogKey.bridgeConnection: "\(end.connection)", LogKey.count: "\(end.delivered.count)",
+                LogKey.reason: "\(reason)",
+            ]
+        )
     }
 
     /// Calls as soon as nothing is under way, which may be at once, and from any thread.

@@ -54,21 +54,16 @@ final class BridgeConnection: DeliveryConnection {
             // Who is told nothing sends nothing again.
             self.bridge.state.withLockedValue { $0.close(self.sender.connection) }
             if let status = ending.status {
-                self.logger.info("connection closed without an error response", metadata: Self.metadata(ending, status))
+                self.logger.info(
+                    "connection closed without an error response",
+                    metadata: [LogKey.status: "\(status.rawValue)", LogKey.message: "\(ending.number)"]
+                )
             }
             return carryOut(.orderly(nil))
         }
-        self.bridge.end(self.sender.connection, ending, response) { [logger] isRemembered in
-            guard isRemembered else { return carryOut(.orderly(nil)) }
-            var metadata = Self.metadata(ending, response.status)
-            metadata[LogKey.identifier] = "\(response.identifier)"
-            logger.info("error response sent", metadata: metadata)
-            carryOut(.orderly(response))
+        self.bridge.end(self.sender.connection, ending, response) { isRemembered in
+            carryOut(.orderly(isRemembered ? response : nil))
         }
-    }
-
-    private static func metadata(_ ending: GatewayEnding, _ status: ErrorResponse.Status) -> Logger.Metadata {
-        [LogKey.status: "\(status.rawValue)", LogKey.message: "\(ending.number)"]
     }
 
     func closed() {

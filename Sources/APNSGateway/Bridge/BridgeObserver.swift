@@ -35,6 +35,10 @@ struct BridgeObserver: Sendable {
         counter?.increment()
     }
 
+    func ended(_ cause: FlightEnding.Cause, count: Int) {
+        if count > 0 { self.endings[cause]?.increment(by: count) }
+    }
+
     func inFlight(_ count: Int) { self.flights.record(count) }
 
     func answered(after duration: Duration) { self.latency.recordNanoseconds(TimeAmount(duration).nanoseconds) }

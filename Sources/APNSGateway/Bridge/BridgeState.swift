@@ -20,13 +20,24 @@ struct BridgeState {
     enum OnEnding {
         case settle(VerdictInbox, UInt64)
         case drop
-        case finish(InFlightTracker.ConnectionEnd, EndCompletion?)
+        case finish(InFlightTracker.ConnectionEnd)
+    }
+
+    /// What is known when what a provider will send again is on the disk.
+    enum OnRemembered {
+        /// Tell the provider; so many notifications are left to their resend.
+        case tell(EndCompletion, abandonedCount: Int)
+        /// There is no room for it: forget it on the disk, and tell the provider nothing.
+        case refuse(EndCompletion)
+        /// The connection is gone, and nobody is told: forget it on the disk.
+        case forget
     }
 
     let rules: BridgeRules
     private var tracker: InFlightTracker
     private(set) var deduplicator: ResendDeduplicator
     var cooldown = ProviderCooldown()
+    private var rememberedDuration: Duration
     /// How many notifications are under way.
     private(set) var inFlightCount = 0
     private var inboxes: [UInt64: VerdictInbox] = [:]
@@ -36,6 +47,7 @@ struct BridgeState {
 
     init(_ configuration: BridgeConfiguration, rules: BridgeRules = .exact) {
         self.rules = rules
+        self.rememberedDuration = configuration.rememberedDuration
         self.tracker = InFlightTracker(rules: rules)
         self.deduplicator = ResendDeduplicator(
             countMax: configuration.rememberedCountMax,
@@ -45,6 +57,7 @@ struct BridgeState {
 
     /// Takes another version of the configuration.
     mutating func take(_ configuration: BridgeConfiguration) {
+        self.rememberedDuration = configuration.rememberedDuration
         self.deduplicator.bound(
             countMax: configuration.rememberedCountMax,
             duration: configuration.rememberedDuration
@@ -81,40 +94,31 @@ struct BridgeState {
         self.inFlightCount -= 1
         switch ending.cause {
         case .accepted, .dead: self.cooldown.success(of: key)
-        case .misconfigured, .credentialFault, .budgetSpent: self.cooldown.fault(of: key, now: now, jitter: jitter)
-        case .rejected, .throttled, .unknown, .gatewayFault, .ignored, .resent: break
+        case .misconfigured, .credentialFault, .budgetSpent:
+            let delayMax = self.rememberedDuration / 2
+            self.cooldown.fault(of: key, now: now, delayMax: delayMax, jitter: jitter)
+        case .rejected, .throttled, .unknown, .gatewayFault, .ignored, .resent, .leftToResend: break
         }
         switch self.tracker.end(flight, from: origin, self.rules.tracked(ending.verdict)) {
         case .settle: return self.inboxes[origin.connection].map { .settle($0, origin.number) } ?? .drop
         case .drop: return .drop
-        case .finish(let end): return self.finish(end)
+        case .finish(let end): return .finish(end)
         }
     }
 
-    private mutating func finish(_ end: InFlightTracker.ConnectionEnd) -> OnEnding {
-        .finish(end, self.endCompletions.removeValue(forKey: end.connection))
-    }
-
-    /// What to do about the wish to try a notification again.
-    enum OnRetry {
-        case retry
-        /// Its provider will send it again.
-        case abandon(OnEnding)
-    }
-
-    mutating func wait(_ flight: FlightNumber, from origin: FlightOrigin, mayBeTaken: Bool) -> OnRetry {
-        switch self.tracker.wait(flight, from: origin, mayBeTaken: mayBeTaken) {
-        case .retry: return .retry
-        case .abandon(let end):
-            self.inFlightCount -= 1
-            return .abandon(end.map { self.finish($0) } ?? .drop)
-        }
+    /// Takes it that a notification waits for another attempt.
+    ///
+    /// - Returns: the end of its connection, where that waited for this alone.
+    mutating func wait(
+        _ flight: FlightNumber,
+        from origin: FlightOrigin,
+        mayBeTaken: Bool
+    ) -> InFlightTracker.ConnectionEnd? {
+        self.tracker.wait(flight, from: origin, mayBeTaken: mayBeTaken)
     }
 
     /// Takes it that the pause before another attempt is over.
-    ///
-    /// - Returns: whether it is to be made.
-    mutating func resume(_ flight: FlightNumber, from origin: FlightOrigin) -> Bool {
+    mutating func resume(_ flight: FlightNumber, from origin: FlightOrigin) -> InFlightTracker.OnResume {
         self.tracker.resume(flight, from: origin)
     }
 
@@ -124,27 +128,46 @@ struct BridgeState {
     ///   - connection: which one.
     ///   - number: the first message that was not taken.
     ///   - identifier: what the provider is told.
-    ///   - body: is called where the end has to wait.
-    /// - Returns: how many notifications were given up, and the end, `nil` where it has to wait.
+    ///   - body: carries out the end.
+    /// - Returns: the end, `nil` where it has to wait.
     mutating func end(
         _ connection: UInt64,
         at number: UInt64,
         told identifier: UInt32,
         then body: @escaping EndCompletion
-    ) -> InFlightTracker.OnEnd {
-        let action = self.tracker.end(connection, at: number, told: identifier)
-        self.inFlightCount -= action.abandonedCount
+    ) -> InFlightTracker.ConnectionEnd? {
         self.inboxes[connection] = nil
-        if action.finish == nil { self.endCompletions[connection] = body }
-        return action
+        self.endCompletions[connection] = body
+        return self.tracker.end(connection, at: number, told: identifier)
     }
 
-    /// Remembers what will be sent again, all or nothing.
+    /// Whether there is room to remember so many more.
+    mutating func hasRoom(for count: Int, now: Duration) -> Bool { self.deduplicator.hasRoom(for: count, now: now) }
+
+    /// Takes it that what a provider will send again is on the disk.
     ///
-    /// - Returns: whether there is room for it.
-    mutating func remember(_ keys: [ResendKey], now: Duration) -> Bool {
-        self.deduplicator.insert(keys, now: now)
+    /// It is remembered from now on, not from when it was handed to the disk, since the provider learns of it now.
+    mutating func remembered(_ keys: [ResendKey], of connection: UInt64, now: Duration) -> OnRemembered {
+        guard let body = self.endCompletions.removeValue(forKey: connection) else { return .forget }
+        guard self.deduplicator.insert(keys, now: now) else {
+            self.tracker.close(connection)
+            return .refuse(body)
+        }
+        let abandonedCount = self.tracker.tell(connection)
+        self.inFlightCount -= abandonedCount
+        return .tell(body, abandonedCount: abandonedCount)
     }
+
+    /// Takes it that a connection whose provider was to be told is closed without a word.
+    ///
+    /// - Returns: what carries that out; `nil` where it is gone.
+    mutating func refuse(_ connection: UInt64) -> EndCompletion? {
+        self.tracker.close(connection)
+        return self.endCompletions.removeValue(forKey: connection)
+    }
+
+    /// Takes what another process was about to get sent again.
+    mutating func expect(_ keys: [ResendKey], now: Duration) { _ = self.deduplicator.insert(keys, now: now) }
 
     mutating func close(_ connection: UInt64) {
         self.tracker.close(connection)
@@ -152,8 +175,10 @@ struct BridgeState {
         self.endCompletions[connection] = nil
     }
 
-    /// Whether anything is under way, or may come of a connection that has sent something.
-    var isBusy: Bool { self.inFlightCount > 0 || !self.inboxes.isEmpty || !self.endCompletions.isEmpty }
+    /// Whether anything is under way, may come of a connection that has sent something, or is expected again.
+    var isBusy: Bool {
+        self.inFlightCount > 0 || !self.inboxes.isEmpty || !self.endCompletions.isEmpty || !self.deduplicator.isEmpty
+    }
 
     /// Notes who waits until nothing is under way.
     ///

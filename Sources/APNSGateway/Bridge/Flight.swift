@@ -105,7 +105,7 @@ struct Flight: Hashable, Sendable {
 
     private mutating func sendAgain(now: Duration, jitter: Double) -> OnAnswer {
         guard let wait = self.wait(now: now, jitter: jitter) else {
-            return .end(FlightEnding(.serviceFault, .budgetSpent))
+            return .end(FlightEnding(.serviceFault, self.isUnknown ? .unknown : .budgetSpent))
         }
         return .sendAgain(after: wait)
     }
@@ -132,6 +132,8 @@ struct FlightEnding: Hashable, Sendable {
         case budgetSpent = "budget-spent"
         /// Rejected, which the provider is not told, as its configuration has it.
         case ignored
+        /// Not tried again, because its provider was told to send it again.
+        case leftToResend = "left-to-resend"
         /// Not delivered again, because it was delivered before the provider was told to send it again.
         case resent
     }
@@ -141,14 +143,11 @@ struct FlightEnding: Hashable, Sendable {
     var cause: Cause
     /// Since when the app is gone from the device, in seconds since 1970 (UTC).
     var deadSince: UInt32?
-    /// What the front would have done about it, where its provider is not told.
-    var ignored: Verdict?
 
-    init(_ verdict: Verdict, _ cause: Cause, deadSince: UInt32? = nil, ignored: Verdict? = nil) {
+    init(_ verdict: Verdict, _ cause: Cause, deadSince: UInt32? = nil) {
         self.verdict = verdict
         self.cause = cause
         self.deadSince = deadSince
-        self.ignored = ignored
     }
 
     static let accepted = FlightEnding(.accepted, .accepted)

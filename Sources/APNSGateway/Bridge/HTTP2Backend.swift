@@ -81,6 +81,10 @@ public final class HTTP2Backend: DeliveryBackend {
     ///
     /// - Parameter configurations: the providers.
     public func reload(_ configurations: [BridgeConfiguration]) {
+        // The store reads from the disk, for which nobody who connects is to wait.
+        let known = Set(self.providers.withLockedValue(\.all).map(\.configuration.name))
+        let new = configurations.filter { !known.contains($0.name) }
+        let made = Dictionary(new.map { ($0.name, self.makeState($0)) }) { first, _ in first }
         self.providers.withLockedValue { providers in
             let states = Dictionary(providers.all.map { ($0.configuration.name, $0.state) }) { first, _ in first }
             let names = Set(configurations.map(\.name))
@@ -91,7 +95,7 @@ public final class HTTP2Backend: DeliveryBackend {
                 state?.withLockedValue { $0.take(configuration) }
                 return Bridge(
                     configuration,
-                    state: state ?? self.makeState(configuration),
+                    state: state ?? made[configuration.name] ?? NIOLockedValueBox(BridgeState(configuration)),
                     recorder: self.recorder,
                     resends: self.resends,
                     group: self.group,
@@ -105,15 +109,23 @@ public final class HTTP2Backend: DeliveryBackend {
     /// The state of a provider that is new to this process, which may have had another one before.
     private func makeState(_ configuration: BridgeConfiguration) -> NIOLockedValueBox<BridgeState> {
         var state = BridgeState(configuration, rules: self.rules)
-        let keys = self.resends.keys(of: configuration.name)
+        let keys = self.resends.keys(of: configuration.name, for: configuration.rememberedDuration)
         if !keys.isEmpty {
-            _ = state.remember(keys.suffix(configuration.rememberedCountMax), now: self.clock.now())
+            state.expect(keys.suffix(configuration.rememberedCountMax), now: self.clock.now())
             self.logger.info(
                 "resends expected",
                 metadata: [LogKey.provider: "\(configuration.name)", LogKey.count: "\(state.deduplicator.count)"]
             )
         }
         return NIOLockedValueBox(state)
+    }
+
+    /// How many resends of each provider were expected and did not come in time.
+    public var expiredResendCounts: [String: UInt64] {
+        let bridges = self.providers.withLockedValue(\.all)
+        return Dictionary(
+            bridges.map { ($0.configuration.name, $0.state.withLockedValue(\.deduplicator.expiredCount)) }
+        ) { first, _ in first }
     }
 
     /// How many notifications of each provider are under way, those included that are configured no more.

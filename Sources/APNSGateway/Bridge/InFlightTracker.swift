@@ -8,9 +8,10 @@ import DequeModule
 /// notifications behind it.
 ///
 /// Several notifications of a connection are under way at a time. When one is rejected, its provider will send again
-/// all behind it. So, before the provider is told, nothing behind the rejected one may be in doubt: what only waits for
-/// another attempt is given up, since the resend is its next attempt; what the service has is waited for; and what the
-/// service took is handed to the caller, to be remembered.
+/// all behind it. So, before the provider is told, nothing behind the rejected one may be in doubt: what the service has
+/// is waited for; what it took is handed to the caller, to be remembered; and what only waits for another attempt is
+/// held, and given up when the provider is told, since the resend is its next attempt. Where the provider is not told,
+/// it goes on.
 struct InFlightTracker {
     /// What the service has done with a notification.
     enum Ending: Hashable {
@@ -23,7 +24,7 @@ struct InFlightTracker {
     }
 
     /// Where a verdict goes.
-    enum OnEnding: Equatable {
+    enum OnEnding {
         /// To the connection.
         case settle
         /// Nowhere: the connection is gone, or its provider is told of an earlier message.
@@ -32,27 +33,23 @@ struct InFlightTracker {
         case finish(ConnectionEnd)
     }
 
-    /// What to do about the wish to try a notification again.
-    enum OnRetry: Equatable {
-        /// Try again after the pause.
-        case retry
-        /// Do not: its provider will send it again.
-        case abandon(finish: ConnectionEnd?)
+    /// What to do when the pause before another attempt is over.
+    enum OnResume: Equatable {
+        /// Try again.
+        case send
+        /// Ask again after another pause: the provider may be about to be told to send it again.
+        case wait
+        /// Nothing: its provider was told to send it again.
+        case drop
     }
 
     /// A connection whose end can be carried out.
-    struct ConnectionEnd: Equatable {
+    struct ConnectionEnd: Sendable {
         var connection: UInt64
         /// What was delivered and will be sent again.
-        var delivered: [ResendKey]
-    }
-
-    /// What to do about the end of a connection.
-    struct OnEnd: Equatable {
-        /// How many notifications were given up.
-        var abandonedCount = 0
-        /// `nil` where notifications are waited for.
-        var finish: ConnectionEnd?
+        var delivered: [(content: ResendContent, identifier: UInt32)]
+        /// Whether the message that is to be told as not taken was delivered meanwhile.
+        var isContradicted = false
     }
 
     private struct Row {
@@ -100,8 +97,10 @@ struct InFlightTracker {
             _ rules: BridgeRules
         ) -> OnEnding {
             guard let index = self.index(of: flight, origin, waiting: true) else { return .drop }
+            let isAwaited = self.isAwaited(self.rows[index])
             self.rows[index].state = .ended(ending)
             guard self.told == nil else {
+                guard isAwaited else { return .drop }
                 self.awaitedCount -= 1
                 return self.end(of: origin.connection, rules).map { .finish($0) } ?? .drop
             }
@@ -114,53 +113,67 @@ struct InFlightTracker {
             return .settle
         }
 
-        mutating func wait(_ flight: FlightNumber, from origin: FlightOrigin, _ rules: BridgeRules) -> OnRetry {
-            guard let index = self.index(of: flight, origin, waiting: false) else { return .retry }
-            guard self.told == nil else {
-                self.rows[index].state = .ended(.notDelivered)
-                self.awaitedCount -= 1
-                return .abandon(finish: self.end(of: origin.connection, rules))
-            }
+        /// Whether the end of the connection waits for it: the service may have it, and its provider will send it again.
+        private func isAwaited(_ row: Row) -> Bool {
+            guard case .sent = row.state else { return false }
+            return self.isResendable(row)
+        }
+
+        /// Whether its provider can know that it has to send it again: it has a name, which is not that of the one at
+        /// fault.
+        private func isResendable(_ row: Row) -> Bool {
+            guard let identifier = row.identifier else { return false }
+            return identifier != self.told
+        }
+
+        /// - Returns: the end of the connection, where it waited for this alone.
+        mutating func wait(_ flight: FlightNumber, from origin: FlightOrigin, _ rules: BridgeRules) -> ConnectionEnd? {
+            guard let index = self.index(of: flight, origin, waiting: false) else { return nil }
+            let isAwaited = self.isAwaited(self.rows[index])
             self.rows[index].state = .waiting(flight)
             self.rows[index].content.compact()
-            return .retry
+            guard self.told != nil, isAwaited else { return nil }
+            self.awaitedCount -= 1
+            return self.end(of: origin.connection, rules)
         }
 
-        mutating func resume(_ flight: FlightNumber, from origin: FlightOrigin) {
-            guard let index = self.index(of: flight, origin, waiting: true) else { return }
+        mutating func resume(_ flight: FlightNumber, from origin: FlightOrigin) -> OnResume {
+            guard let index = self.index(of: flight, origin, waiting: true) else { return .send }
+            if self.told != nil, case .waiting = self.rows[index].state, self.isResendable(self.rows[index]) {
+                return .wait
+            }
             self.rows[index].state = .sent(flight)
+            return .send
         }
 
-        /// - Returns: those that are given up.
-        mutating func end(at number: UInt64, told identifier: UInt32) -> [FlightNumber] {
+        /// - Returns: whether the message that is told as not taken was delivered.
+        mutating func end(at number: UInt64, told identifier: UInt32) -> Bool {
+            let isContradicted = self.firstNumber > number
             while self.firstNumber < number, !self.rows.isEmpty {
                 self.rows.removeFirst()
                 self.firstNumber += 1
             }
             self.told = identifier
-            var abandoned: [FlightNumber] = []
-            for index in self.rows.indices {
-                switch self.rows[index].state {
-                case .sent: self.awaitedCount += 1
-                case .waiting(let flight):
-                    self.rows[index].state = .ended(.notDelivered)
-                    abandoned.append(flight)
-                case .ended: break
-                }
-            }
-            return abandoned
+            self.awaitedCount = self.rows.count { self.isAwaited($0) }
+            return isContradicted
         }
 
         /// `nil` while the service may have something.
         func end(of connection: UInt64, _ rules: BridgeRules) -> ConnectionEnd? {
             guard self.awaitedCount == 0 || !rules.waitsForSent else { return nil }
-            var delivered: [ResendKey] = []
-            for row in self.rows where row.state == .ended(.delivered) {
-                // Who has no name for it cannot be told to send it again.
-                guard let identifier = row.identifier, identifier != self.told else { continue }
-                delivered.append(rules.key(row.content, identifier))
+            var end = ConnectionEnd(connection: connection, delivered: [])
+            for row in self.rows where row.state == .ended(.delivered) && self.isResendable(row) {
+                if let identifier = row.identifier { end.delivered.append((row.content, identifier)) }
             }
-            return ConnectionEnd(connection: connection, delivered: delivered)
+            return end
+        }
+
+        /// Those that are given up when the provider is told.
+        var abandoned: [FlightNumber] {
+            self.rows.compactMap { row in
+                guard case .waiting(let flight) = row.state, self.isResendable(row) else { return nil }
+                return flight
+            }
         }
     }
 
@@ -189,32 +202,26 @@ struct InFlightTracker {
 
     /// Takes it that the way of a notification to the service is over.
     mutating func end(_ flight: FlightNumber, from origin: FlightOrigin, _ ending: Ending) -> OnEnding {
-        let action = self.connections[origin.connection]?.end(flight, from: origin, ending, self.rules) ?? .drop
-        if case .finish = action { self.connections[origin.connection] = nil }
-        return action
+        self.connections[origin.connection]?.end(flight, from: origin, ending, self.rules) ?? .drop
     }
 
-    /// Takes the wish to try a notification again after a pause.
+    /// Takes it that a notification waits for another attempt.
     ///
     /// - Parameters:
     ///   - flight: which one.
     ///   - origin: where it came from.
     ///   - mayBeTaken: whether the service may have taken it in an attempt that it did not answer.
-    mutating func wait(_ flight: FlightNumber, from origin: FlightOrigin, mayBeTaken: Bool) -> OnRetry {
+    /// - Returns: the end of its connection, where that waited for this alone.
+    mutating func wait(_ flight: FlightNumber, from origin: FlightOrigin, mayBeTaken: Bool) -> ConnectionEnd? {
         // What the service may have taken cannot be left to a resend, which would be another notification to it.
-        guard !mayBeTaken else { return .retry }
-        let action = self.connections[origin.connection]?.wait(flight, from: origin, self.rules) ?? .retry
-        if case .abandon(finish: .some) = action { self.connections[origin.connection] = nil }
-        return action
+        guard !mayBeTaken else { return nil }
+        return self.connections[origin.connection]?.wait(flight, from: origin, self.rules)
     }
 
     /// Takes it that the pause before another attempt is over.
-    ///
-    /// - Returns: whether it is to be made; else the notification was given up.
-    mutating func resume(_ flight: FlightNumber, from origin: FlightOrigin) -> Bool {
-        if !self.abandoned.isEmpty, self.abandoned.remove(flight) != nil { return false }
-        self.connections[origin.connection]?.resume(flight, from: origin)
-        return true
+    mutating func resume(_ flight: FlightNumber, from origin: FlightOrigin) -> OnResume {
+        if !self.abandoned.isEmpty, self.abandoned.remove(flight) != nil { return .drop }
+        return self.connections[origin.connection]?.resume(flight, from: origin) ?? .send
     }
 
     /// Takes it that a connection ends, and that its provider is to be told which message was the first not taken.
@@ -224,15 +231,25 @@ struct InFlightTracker {
     ///   - number: the first message that was not taken.
     ///   - identifier: what the provider is told; a notification with the same identifier cannot be told from the one
     ///     at fault, so that nobody sends it again.
-    mutating func end(_ connection: UInt64, at number: UInt64, told identifier: UInt32) -> OnEnd {
+    /// - Returns: the end, `nil` where notifications are waited for.
+    mutating func end(_ connection: UInt64, at number: UInt64, told identifier: UInt32) -> ConnectionEnd? {
         let cut = self.rules.cut(number)
-        guard let abandoned = self.connections[connection]?.end(at: cut, told: identifier) else {
-            return OnEnd(finish: ConnectionEnd(connection: connection, delivered: []))
+        guard let isContradicted = self.connections[connection]?.end(at: cut, told: identifier) else {
+            return ConnectionEnd(connection: connection, delivered: [])
         }
+        var end = self.connections[connection]?.end(of: connection, self.rules)
+        if isContradicted { end = ConnectionEnd(connection: connection, delivered: [], isContradicted: true) }
+        return end
+    }
+
+    /// Takes it that the provider is told: what it will send again is not tried any more.
+    ///
+    /// - Returns: how many notifications were given up.
+    mutating func tell(_ connection: UInt64) -> Int {
+        guard let rows = self.connections.removeValue(forKey: connection) else { return 0 }
+        let abandoned = rows.abandoned
         self.abandoned.formUnion(abandoned)
-        let finish = self.connections[connection]?.end(of: connection, self.rules)
-        if finish != nil { self.connections[connection] = nil }
-        return OnEnd(abandonedCount: abandoned.count, finish: finish)
+        return abandoned.count
     }
 
     /// Takes it that a connection is gone, and that its provider was told nothing; what it had under way goes on, and

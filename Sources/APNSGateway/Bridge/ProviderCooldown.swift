@@ -38,15 +38,22 @@ struct ProviderCooldown: Sendable {
     /// - Parameters:
     ///   - key: whose fault.
     ///   - now: the time since any fixed point.
+    ///   - delayMax: the longest wait, where that is less than ``delayMax``: what a provider will send again must not be
+    ///     forgotten meanwhile.
     ///   - jitter: a random number, 0 to 1.
-    mutating func fault(of key: Key, now: Duration, jitter: Double) {
+    mutating func fault(
+        of key: Key,
+        now: Duration,
+        delayMax: Duration = ProviderCooldown.delayMax,
+        jitter: Double
+    ) {
         guard self.delay(of: key, now: now) == nil else { return }
         if self.faults[key] == nil, self.faults.count >= Self.countMax {
             let forgotten = self.faults.first { $0.value.until <= now } ?? self.faults.first
             if let forgotten { self.faults[forgotten.key] = nil }
         }
         let count = self.faults[key]?.count ?? 0
-        let whole = min(Self.delayFirst * (1 << min(count, 30)), Self.delayMax)
+        let whole = min(Self.delayFirst * (1 << min(count, 30)), min(delayMax, Self.delayMax))
         let until = now + whole * (0.5 + 0.5 * min(max(jitter, 0), 1))
         self.faults[key] = Faults(count: count + 1, until: until)
     }

@@ -8,6 +8,9 @@ import DequeModule
 /// again. Each key in here stands for one such resend that is not to be delivered. A key is taken out by the resend, or
 /// when it is too old.
 struct ResendDeduplicator {
+    /// Below this many places it is not worth while to look for those that are gone.
+    private static let compactionCountMin = 1024
+
     private var countMax: Int
     private var duration: Duration
     /// How often each key is remembered.
@@ -38,6 +41,12 @@ struct ResendDeduplicator {
 
     var isEmpty: Bool { self.count == 0 }
 
+    /// Whether so many more can be remembered.
+    mutating func hasRoom(for count: Int, now: Duration) -> Bool {
+        self.expire(now: now)
+        return count == 0 || count <= self.countMax - self.count
+    }
+
     /// Remembers notifications, all or none of them.
     ///
     /// - Parameters:
@@ -45,8 +54,15 @@ struct ResendDeduplicator {
     ///   - now: the time since any fixed point.
     /// - Returns: whether there was room for them.
     mutating func insert(_ keys: [ResendKey], now: Duration) -> Bool {
-        self.expire(now: now)
-        guard keys.count <= self.countMax - self.count else { return keys.isEmpty }
+        guard self.hasRoom(for: keys.count, now: now) else { return false }
+        // Those that are gone keep their places until all before them are; one that is never sent again keeps many.
+        if self.ages.count > 2 * self.countMax + Self.compactionCountMin {
+            self.ages.removeAll { age in
+                guard let gone = self.goneCounts[age.key] else { return false }
+                self.goneCounts[age.key] = gone > 1 ? gone - 1 : nil
+                return true
+            }
+        }
         for key in keys {
             self.counts[key, default: 0] += 1
             self.ages.append((key, now))

@@ -3,26 +3,29 @@
 /// Keeps, over restarts of the gateway, what was delivered although its provider was told to send it again.
 ///
 /// Changes are carried out in the order in which they come. A store that cannot write keeps trying, and does not call
-/// until it could; the provider is then not told anything.
+/// until it could; the provider is not told anything meanwhile.
 public protocol ResendStore: Sendable {
-    /// The resends that are expected of a provider.
+    /// The resends that are expected of a provider, from now on for so long.
     ///
-    /// - Parameter provider: its name.
+    /// - Parameters:
+    ///   - provider: its name.
+    ///   - duration: for how long.
     /// - Returns: their keys, the oldest first; one is there as often as it is expected.
-    func keys(of provider: String) -> [ResendKey]
+    func keys(of provider: String, for duration: Duration) -> [ResendKey]
 
     /// Keeps keys.
     ///
     /// - Parameters:
     ///   - keys: each stands for one resend.
     ///   - provider: whose resends.
-    ///   - duration: for how long.
-    ///   - onKept: is called once, from any thread, when all of them are safe.
+    ///   - duration: for how long, from when they are safe.
+    ///   - onKept: is called once, from any thread, with `true` when all of them are safe, and with `false` at once
+    ///     where too many wait to be.
     func insert(
         _ keys: [ResendKey],
         of provider: String,
         for duration: Duration,
-        onKept: @escaping @Sendable () -> Void
+        onKept: @escaping @Sendable (_ isKept: Bool) -> Void
     )
 
     /// Takes out one of a key.
@@ -40,16 +43,16 @@ public struct VolatileResendStore: ResendStore {
     public init() {}
 
     /// None.
-    public func keys(of provider: String) -> [ResendKey] { [] }
+    public func keys(of provider: String, for duration: Duration) -> [ResendKey] { [] }
 
     /// Calls at once.
     public func insert(
         _ keys: [ResendKey],
         of provider: String,
         for duration: Duration,
-        onKept: @escaping @Sendable () -> Void
+        onKept: @escaping @Sendable (_ isKept: Bool) -> Void
     ) {
-        onKept()
+        onKept(true)
     }
 
     /// Calls at once.

@@ -18,12 +18,16 @@ import Darwin
 /// Keeps the resends that are expected of providers in an SQLite file, which may be that of a ``SQLiteFeedbackStore``.
 ///
 /// One thread writes, many changes in one transaction; a change is done when its transaction is on the disk. Where the
-/// file cannot be written, the changes wait, and are tried again after a pause.
+/// file cannot be written, the changes wait, and are tried again after a pause. Where it is gone or another one is in its
+/// place, all that is expected goes to the file that is there then.
 public final class SQLiteResendStore: ResendStore, Sendable {
     /// How long the gateway may have been stopped for its resends still to be expected.
     ///
     /// Providers try again for minutes, and what they send later is more likely a new notification that is alike.
     static let downtimeMax = Duration.seconds(600)
+
+    /// How many keys may wait to be written; more are refused.
+    static let pendingCountMax = 100_000
 
     /// How long to wait before writing again after the first failure, doubled with each up to ``pauseMax``.
     static let pauseFirst = Duration.milliseconds(250)
@@ -33,19 +37,26 @@ public final class SQLiteResendStore: ResendStore, Sendable {
     private static let expiryMargin = Duration.seconds(2)
 
     private enum Change: Sendable {
-        case insert([ResendKey], provider: String, until: Int64)
+        case insert([ResendKey], provider: String, duration: Duration)
         case remove(ResendKey, provider: String)
     }
 
     private struct Pending: Sendable {
         var changes: [(change: Change, onDone: @Sendable () -> Void)] = []
+        var keyCount = 0
         var isWriting = false
         var failureCount = 0
         var isExpiryScheduled = false
     }
 
+    /// The open file; used on the thread of the store only, but for the start.
+    private struct File: Sendable {
+        var database: DatabaseQueue
+        var node: FileNode
+    }
+
     private let path: String
-    private let database: NIOLockedValueBox<DatabaseQueue>
+    private let file: NIOLockedValueBox<File>
     private let pending = NIOLockedValueBox(Pending())
     private let failures = Counter(label: "push.resend.store.failures")
     private let logger: Logger
@@ -67,13 +78,13 @@ public final class SQLiteResendStore: ResendStore, Sendable {
         self.logger = logger
         self.now = now
         do {
-            self.database = NIOLockedValueBox(try Self.open(path))
+            self.file = NIOLockedValueBox(try Self.open(path))
         } catch {
             throw .feedback(path: path, detail: "\(error)")
         }
     }
 
-    private static func open(_ path: String) throws -> DatabaseQueue {
+    private static func open(_ path: String) throws -> File {
         var configuration = Configuration()
         configuration.label = "resend store"
         configuration.busyMode = .timeout(10)
@@ -90,24 +101,36 @@ public final class SQLiteResendStore: ResendStore, Sendable {
                     """
             )
         }
-        return database
+        guard let node = FileNode(path: path) else { throw GatewayError.feedback(path: path, detail: "it is gone") }
+        return File(database: database, node: node)
     }
 
-    /// The resends that are expected of a provider.
+    /// The resends that are expected of a provider, from now on for so long.
     ///
     /// What was to be remembered until the gateway stopped, or not long before, counts: no provider could send again
     /// meanwhile. Where the file cannot be read, that is logged, and there are none.
     ///
-    /// - Parameter provider: its name.
+    /// - Parameters:
+    ///   - provider: its name.
+    ///   - duration: for how long.
     /// - Returns: their keys, the oldest first.
-    public func keys(of provider: String) -> [ResendKey] {
-        let earliest = self.now() - Self.downtimeMax.components.seconds
+    public func keys(of provider: String, for duration: Duration) -> [ResendKey] {
+        let now = self.now()
+        let earliest = now - Self.downtimeMax.components.seconds
+        let until = Self.end(now, duration)
         do {
-            return try self.database.withLockedValue { $0 }.read { database in
+            let keys = try self.file.withLockedValue(\.database).write { database in
                 let sql = "SELECT key FROM resend WHERE provider = ? AND until >= ? ORDER BY id"
-                return try Data.fetchAll(database, sql: sql, arguments: [provider, earliest])
+                let keys = try Data.fetchAll(database, sql: sql, arguments: [provider, earliest])
                     .compactMap { ResendKey(bytes: $0) }
+                try database.execute(
+                    sql: "UPDATE resend SET until = ? WHERE provider = ? AND until >= ?",
+                    arguments: [until, provider, earliest]
+                )
+                return keys
             }
+            if !keys.isEmpty { self.scheduleExpiry(after: duration) }
+            return keys
         } catch {
             self.logger.error(
                 "expected resends not read",
@@ -117,37 +140,26 @@ public final class SQLiteResendStore: ResendStore, Sendable {
         }
     }
 
+    private static func end(_ now: Int64, _ duration: Duration) -> Int64 {
+        let (end, isOver) = now.addingReportingOverflow(duration.components.seconds)
+        return isOver ? .max : end
+    }
+
     /// Keeps keys.
     public func insert(
         _ keys: [ResendKey],
         of provider: String,
         for duration: Duration,
-        onKept: @escaping @Sendable () -> Void
+        onKept: @escaping @Sendable (_ isKept: Bool) -> Void
     ) {
-        let (until, isOver) = self.now().addingReportingOverflow(duration.components.seconds)
-        self.enqueue(.insert(keys, provider: provider, until: isOver ? .max : until), onKept)
+        let hasRoom = self.pending.withLockedValue { pending in
+            guard pending.keyCount + keys.count <= Self.pendingCountMax else { return false }
+            pending.keyCount += keys.count
+            return true
+        }
+        guard hasRoom else { return onKept(false) }
+        self.enqueue(.insert(keys, provider: provider, duration: duration)) { onKept(true) }
         self.scheduleExpiry(after: duration)
-    }
-
-    /// Removes what is too old, also where nothing else is written, so that a later start does not expect it.
-    private func scheduleExpiry(after duration: Duration) {
-        let isFirst = self.pending.withLockedValue { pending in
-            defer { pending.isExpiryScheduled = true }
-            return !pending.isExpiryScheduled
-        }
-        guard isFirst else { return }
-        let delay = duration + Self.expiryMargin
-        self.thread.asyncAfter(deadline: .now() + delay / .seconds(1)) { [weak self] in
-            guard let self else { return }
-            self.pending.withLockedValue { $0.isExpiryScheduled = false }
-            let now = self.now()
-            let database = self.database.withLockedValue { $0 }
-            let leftCount = try? database.write { database in
-                try database.execute(sql: "DELETE FROM resend WHERE until < ?", arguments: [now])
-                return try Int.fetchOne(database, sql: "SELECT count(*) FROM resend") ?? 0
-            }
-            if leftCount != 0 { self.scheduleExpiry(after: duration) }
-        }
     }
 
     /// Takes out one of a key.
@@ -162,6 +174,30 @@ public final class SQLiteResendStore: ResendStore, Sendable {
             return !pending.isWriting
         }
         if startsWriting { self.thread.async { self.write() } }
+    }
+
+    /// Removes what is too old, also where nothing else is written, so that a later start does not expect it.
+    private func scheduleExpiry(after duration: Duration) {
+        let isFirst = self.pending.withLockedValue { pending in
+            defer { pending.isExpiryScheduled = true }
+            return !pending.isExpiryScheduled
+        }
+        guard isFirst else { return }
+        let delay = duration + Self.expiryMargin
+        self.thread.asyncAfter(deadline: .now() + delay / .seconds(1)) { [weak self] in
+            guard let self else { return }
+            self.pending.withLockedValue { $0.isExpiryScheduled = false }
+            let now = self.now()
+            let leftCount = try? self.file.withLockedValue(\.database).write { database in
+                try Self.expire(database, now: now)
+                return try Int.fetchOne(database, sql: "SELECT count(*) FROM resend") ?? 0
+            }
+            if leftCount != 0 { self.scheduleExpiry(after: duration) }
+        }
+    }
+
+    private static func expire(_ database: Database, now: Int64) throws {
+        try database.execute(sql: "DELETE FROM resend WHERE until < ?", arguments: [now])
     }
 
     /// Writes all changes, those that come meanwhile too; on the thread of the store.
@@ -181,37 +217,54 @@ public final class SQLiteResendStore: ResendStore, Sendable {
             self.pending.withLockedValue { pending in
                 pending.changes.removeFirst(changes.count)
                 pending.failureCount = 0
+                for case .insert(let keys, _, _) in changes.lazy.map(\.change) { pending.keyCount -= keys.count }
             }
             for (_, onDone) in changes { onDone() }
         }
     }
 
     private func apply(_ changes: [Change]) throws {
-        var database = self.database.withLockedValue { $0 }
-        // SQLite goes on writing to a file that was removed, where nobody finds it again.
-        if access(self.path, F_OK) != 0 {
-            database = try Self.open(self.path)
-            self.database.withLockedValue { [database] in $0 = database }
-        }
         let now = self.now()
-        try database.write { database in
-            let insert = try database.cachedStatement(
-                sql: "INSERT INTO resend (provider, key, until) VALUES (?, ?, ?)"
+        let old = self.file.withLockedValue { $0 }
+        var file = old
+        if FileNode(path: self.path) != old.node { file = try Self.open(self.path) }
+        let isOther = file.node != old.node
+        try file.database.write { database in
+            if isOther { try Self.copy(from: old.database, to: database, now: now) }
+            try Self.apply(changes, to: database, now: now)
+            try Self.expire(database, now: now)
+        }
+        if isOther { self.file.withLockedValue { [file] in $0 = file } }
+    }
+
+    /// Takes over what is expected from a file that nobody finds any more, which is open still.
+    private static func copy(from old: DatabaseQueue, to database: Database, now: Int64) throws {
+        let rows = try old.read { old in
+            try Row.fetchAll(old, sql: "SELECT provider, key, until FROM resend WHERE until >= ?", arguments: [now])
+        }
+        for row in rows {
+            try database.execute(
+                sql: "INSERT INTO resend (provider, key, until) VALUES (?, ?, ?)",
+                arguments: [row[0] as String, row[1] as Data, row[2] as Int64]
             )
-            let remove = try database.cachedStatement(
-                sql: """
-                    DELETE FROM resend WHERE id =
-                        (SELECT id FROM resend WHERE provider = ? AND key = ? ORDER BY id LIMIT 1)
-                    """
-            )
-            for change in changes {
-                switch change {
-                case .insert(let keys, let provider, let until):
-                    for key in keys { try insert.execute(arguments: [provider, Data(key.bytes), until]) }
-                case .remove(let key, let provider): try remove.execute(arguments: [provider, Data(key.bytes)])
-                }
+        }
+    }
+
+    private static func apply(_ changes: [Change], to database: Database, now: Int64) throws {
+        let insert = try database.cachedStatement(sql: "INSERT INTO resend (provider, key, until) VALUES (?, ?, ?)")
+        let remove = try database.cachedStatement(
+            sql: """
+                DELETE FROM resend WHERE id =
+                    (SELECT id FROM resend WHERE provider = ? AND key = ? ORDER BY id LIMIT 1)
+                """
+        )
+        for change in changes {
+            switch change {
+            case .insert(let keys, let provider, let duration):
+                let until = Self.end(now, duration)
+                for key in keys { try insert.execute(arguments: [provider, Data(key.bytes), until]) }
+            case .remove(let key, let provider): try remove.execute(arguments: [provider, Data(key.bytes)])
             }
-            try database.execute(sql: "DELETE FROM resend WHERE until < ?", arguments: [now])
         }
     }
 

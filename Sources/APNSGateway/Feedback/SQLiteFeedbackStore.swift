@@ -57,21 +57,8 @@ public final class SQLiteFeedbackStore: FeedbackRecorder, Sendable {
     /// The open file; used on the thread of the store only, but for the start.
     private struct File: Sendable {
         var database: DatabaseQueue
-        var node: Node
+        var node: FileNode
         var failureCount = 0
-    }
-
-    /// What tells a file from another under the same path.
-    private struct Node: Hashable, Sendable {
-        var device: UInt64
-        var number: UInt64
-
-        init?(path: String) {
-            var facts = stat()
-            guard stat(path, &facts) == 0 else { return nil }
-            self.device = UInt64(facts.st_dev)
-            self.number = UInt64(facts.st_ino)
-        }
     }
 
     private let path: String
@@ -110,7 +97,7 @@ public final class SQLiteFeedbackStore: FeedbackRecorder, Sendable {
 
     private static func openFile(_ path: String) throws -> File {
         let database = try Self.open(path)
-        guard let node = Node(path: path) else { throw GatewayError.feedback(path: path, detail: "it is gone") }
+        guard let node = FileNode(path: path) else { throw GatewayError.feedback(path: path, detail: "it is gone") }
         return File(database: database, node: node)
     }
 
@@ -285,7 +272,7 @@ public final class SQLiteFeedbackStore: FeedbackRecorder, Sendable {
         guard let lists = batch.lists else {
             let file = self.file.withLockedValue { $0 }
             // SQLite goes on writing to a file that was removed, where nobody finds it again.
-            guard Node(path: self.path) == file.node else {
+            guard FileNode(path: self.path) == file.node else {
                 throw GatewayError.feedback(path: self.path, detail: "it is gone, or another one is in its place")
             }
             try file.database.write { try Self.apply(batch.changes, to: $0) }

@@ -362,6 +362,9 @@ final class GatewayRun: Sendable {
         for (name, count) in self.backend.inFlightCounts {
             gauges.append(("push_gateway_in_flight", [("provider", name)], Double(count)))
         }
+        for (name, count) in self.backend.expiredResendCounts {
+            gauges.append(("push_bridge_resends_expired", [("provider", name)], Double(count)))
+        }
         for provider in parts.providers {
             let isReached = self.books.isFailing(provider.file.name) ? 0.0 : 1.0
             gauges.append(("push_upstream_reached", [("provider", provider.file.name)], isReached))

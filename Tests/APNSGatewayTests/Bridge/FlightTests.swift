@@ -175,7 +175,7 @@ import Testing
         #expect(scene.receive(answer) == .sendAgain(after: .seconds(2)))
         let result = scene.end(answer)
         let end = try #require(result)
-        #expect(end.ending == FlightEnding(.serviceFault, .budgetSpent))
+        #expect(end.ending == FlightEnding(.serviceFault, answer == .lost ? .unknown : .budgetSpent))
         #expect(scene.now <= start + .seconds(60))
         #expect(scene.now > start + .seconds(45))
         #expect(scene.flight.isUnknown == (answer == .lost))

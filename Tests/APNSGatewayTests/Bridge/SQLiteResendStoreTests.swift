@@ -38,7 +38,7 @@ import Testing
     {
         let keys = try numbers.map(Self.key)
         await withCheckedContinuation { continuation in
-            store.insert(keys, of: provider, for: .seconds(120)) { continuation.resume() }
+            store.insert(keys, of: provider, for: .seconds(120)) { _ in continuation.resume() }
         }
     }
 
@@ -57,17 +57,18 @@ import Testing
         try await Self.remove(7, store)
         // The first is not closed, as with a process that was killed.
         let other = try self.open()
-        #expect(other.keys(of: "shop") == [try Self.key(1), try Self.key(2), try Self.key(3)])
-        #expect(other.keys(of: "other") == [try Self.key(9)])
-        #expect(other.keys(of: "none") == [])
+        #expect(other.keys(of: "shop", for: .seconds(120)) == [try Self.key(1), try Self.key(2), try Self.key(3)])
+        #expect(other.keys(of: "other", for: .seconds(120)) == [try Self.key(9)])
+        #expect(other.keys(of: "none", for: .seconds(120)) == [])
     }
 
     @Test func `what was due until the gateway stopped is expected by the next one, for a while`() async throws {
         try await Self.insert([1], self.open())
         self.clock.advance(120 + 600)
-        #expect(try self.open().keys(of: "shop") == [try Self.key(1)])
         self.clock.advance(1)
-        #expect(try self.open().keys(of: "shop") == [])
+        #expect(try self.open().keys(of: "shop", for: .seconds(120)) == [])
+        self.clock.advance(-1)
+        #expect(try self.open().keys(of: "shop", for: .seconds(120)) == [try Self.key(1)])
     }
 
     @Test func `what is too old leaves the file with the next change`() async throws {
@@ -75,7 +76,7 @@ import Testing
         try await Self.insert([1], store)
         self.clock.advance(121)
         try await Self.insert([2], store)
-        #expect(store.keys(of: "shop") == [try Self.key(2)])
+        #expect(store.keys(of: "shop", for: .seconds(120)) == [try Self.key(2)])
     }
 
     @Test func `it shares its file with the feedback store`() async throws {
@@ -84,7 +85,7 @@ import Testing
         try await Self.insert([1], store)
         #expect(feedback.counts == [:])
         #expect(try SQLiteFeedbackStore(path: self.path).counts == [:])
-        #expect(try self.open().keys(of: "shop") == [try Self.key(1)])
+        #expect(try self.open().keys(of: "shop", for: .seconds(120)) == [try Self.key(1)])
     }
 
     @Test func `what cannot be written is said not to be kept, and is written when it can be`() async throws {
@@ -92,7 +93,7 @@ import Testing
         let other = try DatabaseQueue(path: self.path)
         try await other.writeWithoutTransaction { try $0.execute(sql: "DROP TABLE resend") }
         let isKept = NIOLockedValueBox(false)
-        store.insert([try Self.key(1)], of: "shop", for: .seconds(120)) { isKept.withLockedValue { $0 = true } }
+        store.insert([try Self.key(1)], of: "shop", for: .seconds(120)) { kept in isKept.withLockedValue { $0 = kept } }
         await store.flush()
         #expect(!isKept.withLockedValue { $0 })
         let failed = self.lines.of("expected resends not written, retrying")
@@ -104,7 +105,7 @@ import Testing
         }
         try await Self.insert([2], store)
         #expect(isKept.withLockedValue { $0 })
-        #expect(store.keys(of: "shop") == [try Self.key(1), try Self.key(2)])
+        #expect(store.keys(of: "shop", for: .seconds(120)) == [try Self.key(1), try Self.key(2)])
     }
 
     @Test func `a file that was removed is made anew`() async throws {
@@ -112,6 +113,28 @@ import Testing
         try await Self.insert([1], store)
         for suffix in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: self.path + suffix) }
         try await Self.insert([2], store)
-        #expect(try self.open().keys(of: "shop") == [try Self.key(2)])
+        #expect(try self.open().keys(of: "shop", for: .seconds(120)) == [try Self.key(1), try Self.key(2)])
+    }
+
+    @Test func `what is expected after a start is expected as long by the start after that`() async throws {
+        try await Self.insert([1, 2], self.open())
+        self.clock.advance(100)
+        let second = try self.open()
+        #expect(second.keys(of: "shop", for: .seconds(120)).count == 2)
+        self.clock.advance(100)
+        // Any change takes out what is too old.
+        try await Self.remove(2, second)
+        #expect(try self.open().keys(of: "shop", for: .seconds(120)) == [try Self.key(1)])
+    }
+
+    @Test func `no more waits for the disk than is allowed`() async throws {
+        let store = try self.open()
+        let other = try DatabaseQueue(path: self.path)
+        try await other.writeWithoutTransaction { try $0.execute(sql: "DROP TABLE resend") }
+        let keys = Array(repeating: try Self.key(1), count: SQLiteResendStore.pendingCountMax)
+        store.insert(keys, of: "shop", for: .seconds(120)) { _ in }
+        let isKept = NIOLockedValueBox<Bool?>(nil)
+        store.insert([try Self.key(2)], of: "shop", for: .seconds(120)) { kept in isKept.withLockedValue { $0 = kept } }
+        #expect(isKept.withLockedValue { $0 } == false)
     }
 }

@@ -118,15 +118,15 @@ final class WalkResendStore: ResendStore {
 
     init(_ disk: WalkDisk) { self.disk = disk }
 
-    func keys(of provider: String) -> [ResendKey] { self.disk.all }
+    func keys(of provider: String, for duration: Duration) -> [ResendKey] { self.disk.all }
 
     func insert(
         _ keys: [ResendKey],
         of provider: String,
         for duration: Duration,
-        onKept: @escaping @Sendable () -> Void
+        onKept: @escaping @Sendable (_ isKept: Bool) -> Void
     ) {
-        self.enqueue(Change(carryOut: { $0.insert(keys) }, onDone: onKept))
+        self.enqueue(Change(carryOut: { $0.insert(keys) }, onDone: { onKept(true) }))
     }
 
     func remove(_ key: ResendKey, of provider: String, onRemoved: @escaping @Sendable () -> Void) {
