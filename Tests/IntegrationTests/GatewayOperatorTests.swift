@@ -143,6 +143,27 @@ import Testing
         }
     }
 
+    @Test func `whether the service is reached is not said before the first attempt`() async throws {
+        let upstream = GatewayUpstream()
+        try await upstream.withGateway { gateway in
+            let before = try await Self.get("/metrics", gateway).body
+            #expect(!before.contains("push_upstream_reached"))
+            #expect(try await gateway.serves())
+            let after = try await Self.get("/metrics", gateway).body
+            #expect(after.contains("push_upstream_reached{provider=\"shop\"} 1\n"))
+        }
+        let folder = try GatewayProgram.Folder()
+        try folder.configure(upstreamPort: 1, limits: "{shutdown: 1s}")
+        let gateway = try await GatewayProgram(folder)
+        try await gateway.connect { provider in
+            try await provider.send(try GatewayProgram.frames(1...1))
+            try await gateway.lines("service not reached")
+        }
+        let body = try await Self.get("/metrics", gateway).body
+        #expect(body.contains("push_upstream_reached{provider=\"shop\"} 0\n"))
+        _ = try await gateway.end()
+    }
+
     @Test func `other paths and methods are told so`() async throws {
         try await GatewayUpstream().withGateway { gateway in
             let requests = [

@@ -25,8 +25,8 @@ final class GatewayRun: Sendable {
     }
 
     private let reread: @Sendable () throws -> GatewayParts
-    /// As it was at the start, which is what the fronts keep to.
-    private let limits: GatewayFile.Limits
+    /// As it was at the start, which is what holds of addresses and limits.
+    private let file: GatewayFile
     private let upstreams: NIOLockedValueBox<Upstreams>
     private let books: UpstreamBooks
     private let metrics: GatewayMetrics
@@ -42,10 +42,11 @@ final class GatewayRun: Sendable {
     /// - Throws: where the feedback database cannot be used.
     init(_ parts: GatewayParts, reread: @escaping @Sendable () throws -> GatewayParts) throws {
         self.reread = reread
-        self.limits = parts.file.limits
+        self.file = parts.file
         let level = Logger.Level(rawValue: parts.file.logLevel.rawValue) ?? .info
         let logger = Logger(label: "apns-legacy.gateway") { _ in GatewayLog(level: level) }
         self.logger = logger
+        Self.logFindings(of: parts, logger)
         let metrics = GatewayMetrics()
         MetricsSystem.bootstrap(metrics)
         self.metrics = metrics
@@ -158,7 +159,7 @@ final class GatewayRun: Sendable {
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
         limit.rlim_cur = limit.rlim_max
         setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-        let needed = self.limits.connections + Self.otherFileCountMax
+        let needed = self.file.limits.connections + Self.otherFileCountMax
         guard limit.rlim_max < rlim_t(needed) else { return }
         self.logger.warning(
             "fewer files may be open than limits.connections needs",
@@ -230,7 +231,7 @@ final class GatewayRun: Sendable {
         self.backend.end()
         self.feedbackFront.stop()
         self.front.stop()
-        let duration = self.limits.shutdown + Self.endingMargin
+        let duration = self.file.limits.shutdown + Self.endingMargin
         group.addTask {
             try? await Task.sleep(for: duration)
             source.yield(.overdue)
@@ -285,12 +286,30 @@ final class GatewayRun: Sendable {
             try self.feedbackFront.reload(identity: parts.identity, clientTrust: parts.clientTrust)
             self.start(parts, clients, source, &group)
             self.finish(old, behind: parts)
+            Self.logFindings(of: parts, self.logger)
+            self.logKeysForRestart(parts.file)
             self.logger.notice("configuration read anew")
             return clients.count
         } catch {
             self.logger.error("configuration not read anew", metadata: ["push.failure": "\(error)"])
             return 0
         }
+    }
+
+    private static func logFindings(of parts: GatewayParts, _ logger: Logger) {
+        for finding in parts.findings(now: Int64(time(nil))) {
+            logger.warning("configuration problem", metadata: ["push.configuration.problem": "\(finding)"])
+        }
+    }
+
+    /// Says which changes of a configuration that was read anew do not hold yet.
+    private func logKeysForRestart(_ file: GatewayFile) {
+        let keys = file.keysForRestart(since: self.file)
+        guard !keys.isEmpty else { return }
+        self.logger.warning(
+            "configuration changed where it needs a restart; until then the old values hold",
+            metadata: ["push.configuration.unapplied": "\(keys.joined(separator: ", "))"]
+        )
     }
 
     private var namedClients: [(name: String, client: PushClient)] {
@@ -353,8 +372,9 @@ final class GatewayRun: Sendable {
             gauges.append(("push_gateway_in_flight", [("provider", name)], Double(count)))
         }
         for provider in parts.providers {
-            let isReached = self.books.isFailing(provider.file.name) ? 0.0 : 1.0
-            gauges.append(("push_upstream_reached", [("provider", provider.file.name)], isReached))
+            if let isReached = self.books.isReached(provider.file.name) {
+                gauges.append(("push_upstream_reached", [("provider", provider.file.name)], isReached ? 1 : 0))
+            }
             guard let end = provider.certificateEnd else { continue }
             let dimensions = [("provider", provider.file.name), ("use", "upstream")]
             gauges.append(("push_certificate_days_left", dimensions, days(end)))
