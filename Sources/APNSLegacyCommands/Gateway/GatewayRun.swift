@@ -31,6 +31,7 @@ final class GatewayRun: Sendable {
     private let books: UpstreamBooks
     private let metrics: GatewayMetrics
     private let logger: Logger
+    private let logOutput: GatewayLog.Output
     private let store: SQLiteFeedbackStore
     private let backend: HTTP2Backend
     private let front: BinaryFront
@@ -44,7 +45,9 @@ final class GatewayRun: Sendable {
         self.reread = reread
         self.file = parts.file
         let level = Logger.Level(rawValue: parts.file.logLevel.rawValue) ?? .info
-        let logger = Logger(label: "apns-legacy.gateway") { _ in GatewayLog(level: level) }
+        let output = GatewayLog.Output()
+        self.logOutput = output
+        let logger = Logger(label: "apns-legacy.gateway") { _ in GatewayLog(level: level, output: output) }
         self.logger = logger
         Self.logFindings(of: parts, logger)
         let metrics = GatewayMetrics()
@@ -147,6 +150,7 @@ final class GatewayRun: Sendable {
         let unsettled = self.backend.inFlightCounts.values.reduce(0, +)
         await self.store.flush()
         await admin?.close()
+        self.logOutput.tellOmissions()
         if let failure { throw failure }
         self.logger.notice("gateway ended", metadata: ["push.notifications.unsettled": "\(unsettled)"])
         return unsettled == 0
