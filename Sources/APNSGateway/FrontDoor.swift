@@ -43,6 +43,14 @@ struct FrontDoor: Sendable {
         self.unadmitted = refusals.another()
     }
 
+    /// Logs that a listener accepts nothing for a while.
+    static func logAcceptPause(_ reason: String, _ logger: Logger) {
+        logger.error(
+            "no connection accepted for a while",
+            metadata: [LogKey.reason: "\(reason)", LogKey.duration: "\(Duration(AcceptPauseHandler.pause))"]
+        )
+    }
+
     /// How many strangers of one address there may be where that is not said.
     static func strangerCountMax(_ count: Int?, of connectionCount: Int) -> Int { count ?? max(1, connectionCount / 4) }
 

@@ -18,9 +18,9 @@ public struct GatewayCommand: AsyncParsableCommand {
             under way be delivered and ends, the second one ends it at once; SIGHUP reads certificates and keys anew.
 
             Exit codes: 0 ended as told; 75 ended, and of some notifications it is not known whether the service has \
-            them; 66 the configuration cannot be read; 69 an address cannot be listened on; 74 \
-            the feedback database cannot be used; 78 the configuration, a certificate or a key cannot be used, or --check \
-            found a problem.
+            them; 66 the configuration cannot be read; 69 an address cannot be listened on; 71 \
+            the system allows too few open files or too little memory; 74 the feedback database cannot be used; 78 \
+            the configuration, a certificate or a key cannot be used, or --check found a problem.
             """
     )
 
@@ -42,8 +42,10 @@ public struct GatewayCommand: AsyncParsableCommand {
     public func run() async throws {
         let isSettled: Bool
         do {
+            try ProcessResources.require()
             let parts = try Self.parts(self.config)
             guard !self.check else { return try self.tell(parts.findings(now: Int64(time(nil))), of: parts) }
+            try ProcessResources.require(connectionCount: parts.file.upstreamConnectionCount)
             let path = self.config
             isSettled = try await GatewayRun(parts) { try Self.parts(path) }.run()
         } catch let code as ExitCode {

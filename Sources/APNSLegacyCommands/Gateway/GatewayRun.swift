@@ -58,7 +58,7 @@ final class GatewayRun: Sendable {
         self.upstreams = NIOLockedValueBox(Upstreams(parts: parts, clients: clients))
         self.store = try SQLiteFeedbackStore(path: parts.file.feedback, logger: logger)
         self.backend = HTTP2Backend([], recorder: self.store, logger: logger)
-        self.front = BinaryFront(configuration: Self.front(parts), backend: self.backend, logger: logger)
+        self.front = BinaryFront(configuration: Self.front(parts, logger), backend: self.backend, logger: logger)
         self.feedbackFront = FeedbackFront(
             configuration: Self.feedbackFront(parts),
             store: BridgeFeedback(backend: self.backend, store: self.store),
@@ -66,7 +66,7 @@ final class GatewayRun: Sendable {
         )
     }
 
-    private static func front(_ parts: GatewayParts) -> BinaryFrontConfiguration {
+    private static func front(_ parts: GatewayParts, _ logger: Logger) -> BinaryFrontConfiguration {
         var front = BinaryFrontConfiguration(identity: parts.identity, clientTrust: parts.clientTrust)
         let (listen, limits) = (parts.file.listen, parts.file.limits)
         front.host = listen.host
@@ -76,8 +76,11 @@ final class GatewayRun: Sendable {
         front.cipherList = listen.ciphers
         front.admitsUnverified = true
         front.inFlightCountMax = limits.inFlightPerConnection
-        front.connectionCountMax = limits.connections
-        front.unprovedCountMaxPerAddress = limits.unprovedPerAddress
+        front.connectionCountMax = Self.connectionCount(parts.file, logger)
+        front.unprovedCountMaxPerAddress = limits.unprovedPerAddress.map {
+            // As in the file, it is less than there may be in all.
+            min($0, max(1, front.connectionCountMax - 1))
+        }
         front.verdictTimeout = limits.verdict
         front.handshakeTimeout = limits.handshake
         front.idleTimeout = limits.idle
@@ -130,7 +133,6 @@ final class GatewayRun: Sendable {
     ///
     /// - Returns: whether it is known of each notification what became of it.
     func run() async throws -> Bool {
-        self.raiseFileLimit()
         let admin = try await self.listenForOperators()
         let (events, source) = AsyncStream.makeStream(of: Event.self)
         let failure = await withTaskGroup(of: Void.self) { group in
@@ -156,19 +158,23 @@ final class GatewayRun: Sendable {
         return unsettled == 0
     }
 
-    /// Connections need as many open files; the limit that a process begins with is often lower than the one it may
-    /// have.
-    private func raiseFileLimit() {
-        var limit = rlimit()
-        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
-        limit.rlim_cur = limit.rlim_max
-        setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-        let needed = self.file.limits.connections + Self.otherFileCountMax
-        guard limit.rlim_max < rlim_t(needed) else { return }
-        self.logger.warning(
-            "fewer files may be open than limits.connections needs",
-            metadata: ["push.files.allowed": "\(limit.rlim_max)", "push.files.needed": "\(needed)"]
+    /// How many connections of providers are let in.
+    ///
+    /// Each is an open file. Where fewer may be open, fewer are let in, so that some are left for the service, the
+    /// feedback database and operators.
+    private static func connectionCount(_ file: GatewayFile, _ logger: Logger) -> Int {
+        let (allowed, wanted) = (ProcessResources.raiseFileLimit(), file.limits.connections)
+        let other = Self.otherFileCountMax + file.upstreamConnectionCount
+        guard allowed - other < wanted else { return wanted }
+        let count = max(1, min(wanted, max(allowed - other, allowed / 4)))
+        logger.warning(
+            "fewer files may be open than limits.connections needs, so fewer connections are let in",
+            metadata: [
+                "push.files.allowed": "\(allowed)", "push.files.needed": "\(wanted + other)",
+                "push.connections.allowed": "\(count)",
+            ]
         )
+        return count
     }
 
     private func serve() async throws {
