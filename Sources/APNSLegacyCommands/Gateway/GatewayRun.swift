@@ -355,6 +355,7 @@ final class GatewayRun: Sendable {
                 host: admin.host,
                 port: admin.port,
                 group: MultiThreadedEventLoopGroup.singleton,
+                logger: self.logger,
                 answers: answers
             )
         } catch {
