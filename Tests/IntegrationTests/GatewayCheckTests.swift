@@ -98,7 +98,9 @@ import Testing
         #expect(lines == ["\(folder.path("gateway.yaml")) is good: providers shop"])
     }
 
-    @Test(arguments: problems) func `a problem is told in one line, and the exit code is 78`(_ problem: Problem) async throws {
+    @Test(arguments: problems) func `a problem is told in one line, and the exit code is 78`(
+        _ problem: Problem
+    ) async throws {
         let folder = try GatewayProgram.Folder()
         try folder.configure(upstreamPort: 1)
         try problem.make(folder)

@@ -305,7 +305,9 @@ struct OpenSSLPeerTests {
         }
     }
 
-    @Test func `the server's order of ciphers holds, not the one of a client that prefers CBC with SHA-1`() async throws {
+    @Test func `the server's order of ciphers holds, not the one of a client that prefers CBC with SHA-1`()
+        async throws
+    {
         let offer = "AES128-SHA:ECDHE-RSA-AES128-SHA:AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256"
         try await self.withClient(["-tls1_2", "-cipher", offer]) { _ in
         } _: { tool, server in

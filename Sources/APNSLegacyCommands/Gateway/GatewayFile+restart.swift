@@ -18,7 +18,7 @@ extension GatewayFile {
         return keys.sorted()
     }
 
-    /// The properties that differ. They are called as their keys are, so that none can be forgotten here.
+    /// The properties that differ, which are called as their keys are, so that none can be forgotten here.
     private static func differences<Section>(_ old: Section, _ new: Section, _ name: String) -> [String] {
         zip(Mirror(reflecting: old).children, Mirror(reflecting: new).children).compactMap { old, new in
             "\(old.value)" == "\(new.value)" ? nil : "\(name).\(old.label ?? "")"

@@ -16,6 +16,7 @@ extension GatewayParts {
     /// Finds what lets the gateway start, but keeps notifications or feedback from passing.
     ///
     /// - Parameter now: the time in seconds since 1970 (UTC).
+    /// - Returns: the server's, then those of each provider in the order of the file.
     func findings(now: Int64) -> [ConfigurationFinding] {
         var findings = self.serverFindings(now)
         findings += Self.databaseFindings(self.file.feedback)
