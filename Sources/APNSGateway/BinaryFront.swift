@@ -45,7 +45,8 @@ public final class BinaryFront: Service, Sendable {
             group: eventLoopGroup,
             connectionCountMax: count,
             strangerCountMax: strangerCount,
-            faults: GatewayError.lifeFaults
+            faults: GatewayError.lifeFaults,
+            acceptPaused: { FrontDoor.logAcceptPause($0, logger) }
         )
         self.door = FrontDoor(
             self.life.registry,

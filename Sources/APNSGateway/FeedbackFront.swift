@@ -45,7 +45,8 @@ public final class FeedbackFront: Service, Sendable {
             group: eventLoopGroup,
             connectionCountMax: count,
             strangerCountMax: strangerCount,
-            faults: GatewayError.lifeFaults
+            faults: GatewayError.lifeFaults,
+            acceptPaused: { FrontDoor.logAcceptPause($0, logger) }
         )
         self.share = ConnectionShare(countMax: configuration.connectionCountMaxPerProvider)
         self.door = FrontDoor(

@@ -25,7 +25,10 @@ struct FrontDoor: Sendable {
     private let countMax: Int
     private let strangerCountMax: Int
     private let observer: GatewayObserver
+    /// For what providers do that are let in.
     let refusals: RefusalLog
+    /// For those that are not, which cannot fill the log of the others.
+    private let unadmitted: RefusalLog
 
     init(
         _ registry: ConnectionRegistry,
@@ -39,6 +42,15 @@ struct FrontDoor: Sendable {
         self.strangerCountMax = strangerCountMax
         self.observer = observer
         self.refusals = refusals
+        self.unadmitted = refusals.another()
+    }
+
+    /// Logs that a listener accepts nothing for a while.
+    static func logAcceptPause(_ reason: String, _ logger: Logger) {
+        logger.error(
+            "no connection accepted for a while",
+            metadata: [LogKey.reason: "\(reason)", LogKey.duration: "\(Duration(AcceptPauseHandler.pause))"]
+        )
     }
 
     /// How many strangers of one address there may be where that is not said.
@@ -79,10 +91,13 @@ struct FrontDoor: Sendable {
 
     private func refuse(_ channel: any Channel, _ cause: Cause, _ reason: String, isQuiet: Bool = false) {
         self.observer.connectionRefused(cause)
-        self.refusals.log(
+        self.unadmitted.log(
             "connection refused",
             level: isQuiet ? .info : .warning,
-            [LogKey.remoteAddress: "\(Self.address(of: channel))", LogKey.reason: "\(reason)"]
+            [
+                LogKey.remoteAddress: "\(Self.address(of: channel))", LogKey.reason: "\(reason)",
+                LogKey.isAdmitted: "false",
+            ]
         )
     }
 

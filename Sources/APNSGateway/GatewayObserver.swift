@@ -65,4 +65,6 @@ enum LogKey {
     static let pause = "push.feedback.pause"
     static let tokens = "push.feedback.tokens"
     static let leftOut = "push.refusal.leftout"
+    /// "false" in each line that anybody can bring about who is not let in, so that a log can bound those apart.
+    static let isAdmitted = "push.provider.admitted"
 }

@@ -25,6 +25,9 @@ final class RefusalLog: Sendable {
 
     init(_ logger: Logger) { self.logger = logger }
 
+    /// Makes a log to the same logger with room of its own.
+    func another() -> RefusalLog { RefusalLog(self.logger) }
+
     /// Logs a refusal.
     ///
     /// - Parameters:

@@ -50,7 +50,10 @@ public final class PushServer: Service, Sendable {
         self.life = ServerLife(
             group: eventLoopGroup,
             connectionCountMax: configuration.connectionCountMax,
-            faults: PushServer.faults
+            faults: PushServer.faults,
+            acceptPaused: {
+                logger.error("no connection accepted for a while", metadata: [LogKey.failure: "\($0)"])
+            }
         )
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import ArgumentParser
+import Glibc
 
 /// `apns-legacy`: all commands.
 public struct ApnsLegacyCommand: AsyncParsableCommand {
@@ -17,4 +18,17 @@ public struct ApnsLegacyCommand: AsyncParsableCommand {
 
     /// Makes a command to be parsed.
     public init() {}
+
+    /// Ends the process with exit code 71 and one line where the system does not even allow what the runtime of Swift
+    /// needs, which would be ended by a signal.
+    ///
+    /// Has to be called before anything is awaited. Commands ask for more of their own accord.
+    public static func requireSystemResources() {
+        do {
+            try ProcessResources.requireFiles(ProcessResources.fileCountOfRuntime)
+        } catch {
+            Talk.say("apns-legacy: \(error)")
+            Glibc.exit(error.status.rawValue)
+        }
+    }
 }

@@ -25,6 +25,8 @@ enum ExitStatus: Int32, Sendable {
     case unavailable = 69
     /// 70: a fault in this program.
     case software = 70
+    /// 71: the system refuses what a command cannot run without, such as open files.
+    case systemError = 71
     /// 73: an output file cannot be made.
     case cannotCreate = 73
     /// 74: an output file cannot be written.

@@ -123,6 +123,7 @@ public struct ThrowawayAuthority: Sendable {
     /// - Parameters:
     ///   - topic: The app's bundle identifier.
     ///   - environments: The last numbers of the extensions; 1 for development, 2 for production.
+    ///   - description: A further field of the subject, of any length. Default: none.
     ///   - keyKind: What kind of key it has.
     ///   - validity: When it is valid.
     /// - Returns: The certificate with its key.
@@ -130,6 +131,7 @@ public struct ThrowawayAuthority: Sendable {
     public func issueClient(
         topic: String,
         environments: [Int] = [1, 2],
+        description: String? = nil,
         keyKind: KeyKind = .p256,
         validity: Validity = .current
     ) throws -> ThrowawayIdentity {
@@ -137,7 +139,7 @@ public struct ThrowawayAuthority: Sendable {
             subject: [
                 ("UID", topic), ("CN", "Apple Push Services: \(topic)"), ("OU", "ABCDE12345"), ("O", "Example"),
                 ("C", "US"),
-            ],
+            ] + (description.map { [("description", $0)] } ?? []),
             extensions: [
                 (NID_basic_constraints, "critical,CA:FALSE"), (NID_key_usage, "critical,digitalSignature"),
                 (NID_ext_key_usage, "clientAuth"),

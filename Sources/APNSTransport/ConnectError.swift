@@ -28,6 +28,8 @@ package struct ConnectError: Error, Hashable, CustomStringConvertible {
                 switch error.errnoCode {
                 case ECONNREFUSED: "nobody listens on \(place) (\(text)); check host and port, and that it runs."
                 case ENETUNREACH, EHOSTUNREACH: "there is no way to \(place) (\(text)); check the network."
+                case EMFILE, ENFILE, ENOBUFS, ENOMEM:
+                    "\(place) cannot be connected to: \(SystemLimit.sentence(error.errnoCode))."
                 default: "\(place) cannot be connected to (\(text)); check host and port, and the network."
                 }
         default: return nil

@@ -17,6 +17,7 @@ package struct ListenError: Error, Hashable, CustomStringConvertible {
                 case EADDRINUSE: "something listens there already (\(text)). Stop it, or choose another port."
                 case EACCES: "this user may not (\(text)). Choose a port above 1023, or give it the right to."
                 case EADDRNOTAVAIL: "this machine has no such address (\(text)). Choose one that it has."
+                case EMFILE, ENFILE, ENOBUFS, ENOMEM: "\(SystemLimit.sentence(error.errnoCode))."
                 default: "\(text)."
                 }
         case is SocketAddressError, is SocketAddressError.UnknownHost:

@@ -30,6 +30,7 @@ package final class ServerLife: Sendable {
     package let registry: ConnectionRegistry
     private let group: any EventLoopGroup
     private let faults: Faults
+    private let acceptPaused: @Sendable (_ reason: String) -> Void
     private let bound: EventLoopPromise<SocketAddress>
     private let stopped: EventLoopPromise<Void>
     private let hasRun = NIOLockedValueBox(false)
@@ -41,15 +42,18 @@ package final class ServerLife: Sendable {
     ///   - connectionCountMax: how many connections there may be.
     ///   - strangerCountMax: how many of them may be of one address and not admitted; by default all.
     ///   - faults: what it throws.
+    ///   - acceptPaused: is told why it accepts nothing for a while, such as for want of descriptors.
     package init(
         group: any EventLoopGroup,
         connectionCountMax: Int,
         strangerCountMax: Int = .max,
-        faults: Faults
+        faults: Faults,
+        acceptPaused: @escaping @Sendable (_ reason: String) -> Void
     ) {
         self.registry = ConnectionRegistry(countMax: connectionCountMax, strangerCountMax: strangerCountMax)
         self.group = group
         self.faults = faults
+        self.acceptPaused = acceptPaused
         self.bound = group.any().makePromise()
         self.stopped = group.any().makePromise()
     }
@@ -116,6 +120,7 @@ package final class ServerLife: Sendable {
         let listener: any Channel
         do {
             listener = try await binding.get()
+            try await AcceptPauseHandler.add(to: listener, report: self.acceptPaused).get()
         } catch {
             throw self.faults.listen(host, port, "\(ListenError(error))")
         }

@@ -41,6 +41,9 @@ static inline void shim_SSL_CTX_set_session_cache_mode(SSL_CTX *context, long mo
 static inline void shim_SSL_CTX_set_careful_options(SSL_CTX *context) {
     (void)SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
 }
+static inline void shim_SSL_CTX_set_server_preference(SSL_CTX *context) {
+    (void)SSL_CTX_set_options(context, SSL_OP_CIPHER_SERVER_PREFERENCE);
+}
 static inline void shim_SSL_CTX_set_no_tickets(SSL_CTX *context) {
     (void)SSL_CTX_set_options(context, SSL_OP_NO_TICKET);
 }

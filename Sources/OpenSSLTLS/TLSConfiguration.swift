@@ -78,7 +78,7 @@ public struct TLSConfiguration: Sendable {
 
     /// The ciphers of TLS 1.2 and older, in OpenSSL's notation.
     ///
-    /// Default: OpenSSL's own choice.
+    /// Default: OpenSSL's own choice. A server takes the first in its own order that the client offers.
     public var cipherList: String?
 
     /// Whether a client resumes its newest session with the same server, and whether a server lets it.

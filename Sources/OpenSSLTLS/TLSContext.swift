@@ -31,6 +31,8 @@ public final class TLSContext: @unchecked Sendable {
         self.pointer = pointer
         try self.setVersionsAndCiphers()
         shim_SSL_CTX_set_careful_options(pointer)
+        // Old clients name CBC with SHA-1 first although they offer better.
+        if configuration.role == .server { shim_SSL_CTX_set_server_preference(pointer) }
         let mode = SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_NO_AUTO_CHAIN
         // A server has many idle connections; a client has few busy ones, for which the buffers would be made and freed
         // with every record.

@@ -139,6 +139,21 @@ import Testing
         }
     }
 
+    @Test func `a certificate with a subject of 22 kB makes no long lines, and the log's bytes are bounded`()
+        async throws
+    {
+        try await Self.withGateway { gateway in
+            let stranger = try ThrowawayAuthority(name: "Foreign")
+                .issueClient(topic: GatewayProgram.topic, description: String(repeating: "é", count: 11_000))
+            for _ in 0..<250 { _ = try? await gateway.connect(stranger.identity) { try await $0.end() } }
+            let lines = try await gateway.lines("provider refused", "\"push.provider.admitted\":\"false\"")
+            let longest = gateway.log.split(separator: "\n").map(\.utf8.count).max() ?? 0
+            #expect(longest < 4096, "\(longest) bytes")
+            #expect(lines[0].contains("... (") && lines[0].contains(stranger.identity.certificate.fingerprint))
+            #expect(gateway.log.utf8.count < 512 * 1024, "\(gateway.log.utf8.count) bytes")
+        }
+    }
+
     // MARK: Handshakes
 
     /// Connects without a word, and waits for the end.

@@ -143,6 +143,27 @@ import Testing
         }
     }
 
+    @Test func `whether the service is reached is not said before the first attempt`() async throws {
+        let upstream = GatewayUpstream()
+        try await upstream.withGateway { gateway in
+            let before = try await Self.get("/metrics", gateway).body
+            #expect(!before.contains("push_upstream_reached"))
+            #expect(try await gateway.serves())
+            let after = try await Self.get("/metrics", gateway).body
+            #expect(after.contains("push_upstream_reached{provider=\"shop\"} 1\n"))
+        }
+        let folder = try GatewayProgram.Folder()
+        try folder.configure(upstreamPort: 1, limits: "{shutdown: 1s}")
+        let gateway = try await GatewayProgram(folder)
+        try await gateway.connect { provider in
+            try await provider.send(try GatewayProgram.frames(1...1))
+            try await gateway.lines("service not reached")
+        }
+        let body = try await Self.get("/metrics", gateway).body
+        #expect(body.contains("push_upstream_reached{provider=\"shop\"} 0\n"))
+        _ = try await gateway.end()
+    }
+
     @Test func `other paths and methods are told so`() async throws {
         try await GatewayUpstream().withGateway { gateway in
             let requests = [
@@ -202,6 +223,46 @@ import Testing
             #expect(try await Self.get("/healthz", gateway).body == "ok\n")
             let resident = try #require(gateway.child.residentKiBMax)
             #expect(resident < 200 * 1024, "\(resident) KiB")
+        }
+    }
+
+    @Test func `a request with a body that never ends is refused at once, and not read`() async throws {
+        let script = """
+            import json, socket, sys, time
+            connection = socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=8)
+            connection.sendall(b"GET /healthz HTTP/1.1\\r\\nhost: a\\r\\ntransfer-encoding: chunked\\r\\n\\r\\n")
+            status = int(connection.recv(100).split()[1])
+            chunk, count, end = b"10000\\r\\n" + bytes(65536) + b"\\r\\n", 0, time.monotonic() + 8
+            try:
+                while time.monotonic() < end:
+                    connection.sendall(chunk)
+                    count += len(chunk)
+            except OSError:
+                pass
+            print(json.dumps({"status": status, "body": str(count)}))
+            """
+        try await GatewayUpstream().withGateway { gateway in
+            let arguments = ["python3", "-c", script, "\(gateway.adminPort)"]
+            let printed = try await Program.run("/usr/bin/env", arguments, deadlineSeconds: 20)
+            let answer = try JSONDecoder().decode(Answer.self, from: printed)
+            #expect(answer.status == 413)
+            #expect(try #require(Int(answer.body)) < 16 << 20, "\(answer.body) bytes were taken.")
+        }
+    }
+
+    @Test func `slow clients at the operators' port do not keep the others from an answer`() async throws {
+        try await GatewayUpstream().withGateway { gateway in
+            var channels: [any Channel] = []
+            for _ in 0..<300 {
+                let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+                    .connect(host: "127.0.0.1", port: gateway.adminPort).get()
+                channel.writeAndFlush(ByteBuffer(string: "GET /healthz HTT"), promise: nil)
+                channels.append(channel)
+            }
+            let start = ContinuousClock.now
+            #expect(try await Self.get("/healthz", gateway).body == "ok\n")
+            #expect(ContinuousClock.now - start < .seconds(3))
+            for channel in channels { channel.close(promise: nil) }
         }
     }
 }

@@ -305,6 +305,18 @@ struct OpenSSLPeerTests {
         }
     }
 
+    @Test func `the server's order of ciphers holds, not the one of a client that prefers CBC with SHA-1`()
+        async throws
+    {
+        let offer = "AES128-SHA:ECDHE-RSA-AES128-SHA:AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256"
+        try await self.withClient(["-tls1_2", "-cipher", offer]) { _ in
+        } _: { tool, server in
+            try await server.wait("handshake") { $0.isShaken }
+            try await tool.wait(for: "Cipher    : ")
+            #expect(tool.output.contains("Cipher    : ECDHE-RSA-AES128-GCM-SHA256"), "\(tool.output)")
+        }
+    }
+
     @Test func `s_client is told by an alert that a certificate is required`() async throws {
         try await self.withClient(["-tls1_2"]) {
             $0.clientCertificates = .required

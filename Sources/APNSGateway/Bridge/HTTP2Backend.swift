@@ -27,6 +27,8 @@ public final class HTTP2Backend: DeliveryBackend {
     private let group: any EventLoopGroup
     private let logger: Logger
     private let refusals: RefusalLog
+    /// For those that are not let in, which cannot fill the log of the others.
+    private let unadmitted: RefusalLog
     private let providers = NIOLockedValueBox(Providers())
 
     /// Makes a backend.
@@ -71,6 +73,7 @@ public final class HTTP2Backend: DeliveryBackend {
         self.group = eventLoopGroup
         self.logger = logger
         self.refusals = RefusalLog(logger)
+        self.unadmitted = RefusalLog(logger)
         self.reload(configurations)
     }
 
@@ -178,11 +181,12 @@ public final class HTTP2Backend: DeliveryBackend {
             }
         }
         if reasons.isEmpty { reasons = ["no provider of the configuration has this certificate or its authority"] }
-        self.refusals.log(
+        self.unadmitted.log(
             "provider refused",
             [
                 LogKey.remoteAddress: "\(provider.remoteAddress)", LogKey.reason: "\(reasons.joined(separator: "; "))",
                 LogKey.fingerprint: "\(provider.identity.fingerprint)", LogKey.subject: "\(provider.identity.subject)",
+                LogKey.isAdmitted: "false",
             ]
         )
         return nil

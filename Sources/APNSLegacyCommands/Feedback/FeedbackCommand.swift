@@ -20,11 +20,11 @@ public struct FeedbackCommand: AsyncParsableCommand, Sendable {
 
             Exit codes: 0 done, also when there was nothing; 64 usage; 65 a tuple without its end, something that is \
             no tuple, or a damaged file, each set aside in the spool; 66 a folder cannot be read; 69 the service \
-            does not serve, or says nothing and stays open; 70 a fault in this program; 73, 74 a file cannot be made \
-            or written; 75 another drain is at work, the time was too short or over before its turn, or the list is \
-            longer than --max-bytes: run again; 77 TLS or the certificate does not permit it, or the service ended \
-            the connection without a word; 78 a certificate or key cannot be used. With several certificates, the \
-            worst.
+            does not serve, or says nothing and stays open; 70 a fault in this program; 71 the system allows too few \
+            open files or too little memory; 73, 74 a file cannot be made or written; 75 another drain is at work, the \
+            time was too short or over before its turn, or the list is longer than --max-bytes: run again; 77 TLS or \
+            the certificate does not permit it, or the service ended the connection without a word; 78 a certificate \
+            or key cannot be used. With several certificates, the worst.
             """
     )
 
@@ -105,6 +105,7 @@ public struct FeedbackCommand: AsyncParsableCommand, Sendable {
     /// Drains.
     public func run() async throws {
         do {
+            try ProcessResources.require()
             let status = try await FeedbackRun(self).run()
             if status != .success { throw status.code }
         } catch let code as ExitCode {

@@ -3,6 +3,7 @@
 import APNSGateway
 public import ArgumentParser
 import FoundationEssentials
+import Glibc
 import OpenSSLTLS
 
 /// `apns-legacy gateway`: takes notifications of the binary protocol and delivers them over HTTP/2.
@@ -17,15 +18,21 @@ public struct GatewayCommand: AsyncParsableCommand {
             under way be delivered and ends, the second one ends it at once; SIGHUP reads certificates and keys anew.
 
             Exit codes: 0 ended as told; 75 ended, and of some notifications it is not known whether the service has \
-            them; 66 the configuration cannot be read; 69 an address cannot be listened on; 74 \
-            the feedback database cannot be used; 78 the configuration, a certificate or a key cannot be used.
+            them; 66 the configuration cannot be read; 69 an address cannot be listened on; 71 \
+            the system allows too few open files or too little memory; 74 the feedback database cannot be used; 78 \
+            the configuration, a certificate or a key cannot be used, or --check found a problem.
             """
     )
 
     @Option(help: ArgumentHelp("The configuration.", valueName: "file"))
     var config: String
 
-    @Flag(help: "Only check the configuration and all files that it names.")
+    @Flag(
+        help: ArgumentHelp(
+            "Only check the configuration and all files that it names: a line for each problem, such as an expired "
+                + "certificate, and exit code 78 where there is one."
+        )
+    )
     var check = false
 
     /// Makes a command to be parsed.
@@ -35,21 +42,29 @@ public struct GatewayCommand: AsyncParsableCommand {
     public func run() async throws {
         let isSettled: Bool
         do {
+            try ProcessResources.require()
             let parts = try Self.parts(self.config)
-            guard !self.check else {
-                Talk.say(
-                    "\(self.config) is good: providers \(parts.providers.map(\.file.name).joined(separator: ", "))"
-                )
-                return
-            }
+            guard !self.check else { return try self.tell(parts.findings(now: Int64(time(nil))), of: parts) }
+            try ProcessResources.require(connectionCount: parts.file.upstreamConnectionCount)
             let path = self.config
             isSettled = try await GatewayRun(parts) { try Self.parts(path) }.run()
+        } catch let code as ExitCode {
+            throw code
         } catch {
             let failure = CommandFailure(error)
             Talk.say("apns-legacy gateway: \(failure)")
             throw failure.status.code
         }
         guard isSettled else { throw ExitStatus.tryAgain.code }
+    }
+
+    /// Says what a check found.
+    private func tell(_ findings: [ConfigurationFinding], of parts: GatewayParts) throws {
+        guard findings.isEmpty else {
+            for finding in findings { Talk.say("apns-legacy gateway: \(self.config): \(finding).") }
+            throw ExitStatus.configuration.code
+        }
+        Talk.say("\(self.config) is good: providers \(parts.providers.map(\.file.name).joined(separator: ", "))")
     }
 
     static func parts(_ path: String) throws -> GatewayParts {

@@ -94,4 +94,7 @@ struct GatewayFile: Hashable, Sendable {
     /// The database of what the feedback service has to tell.
     var feedback: String
     var providers: [Provider]
+
+    /// How many connections there are to the service.
+    var upstreamConnectionCount: Int { self.providers.reduce(0) { $0 + $1.service.connections } }
 }

@@ -3,13 +3,26 @@
 import FoundationEssentials
 import Glibc
 import Logging
+import NIOConcurrencyHelpers
+import NIOCore
+import NIOPosix
 
 /// Writes each message as one JSON object in a line on standard error, where service managers collect it.
+///
+/// A field has ``byteCountMax`` bytes at most, whatever a certificate says of itself, and the bytes of a second are
+/// bounded.
 struct GatewayLog: LogHandler {
+    /// How many bytes of a value are written; what is longer is cut, and ends with how long it was.
+    static let byteCountMax = 1024
+
     var logLevel: Logger.Level
     var metadata: Logger.Metadata = [:]
+    private let output: Output
 
-    init(level: Logger.Level) { self.logLevel = level }
+    init(level: Logger.Level, output: Output) {
+        self.logLevel = level
+        self.output = output
+    }
 
     subscript(metadataKey key: String) -> Logger.Metadata.Value? {
         get { self.metadata[key] }
@@ -18,21 +31,31 @@ struct GatewayLog: LogHandler {
 
     func log(event: LogEvent) {
         let all = self.metadata.merging(event.metadata ?? [:]) { _, new in new }
-        var fields = [("time", Self.now), ("level", event.level.rawValue), ("message", "\(event.message)")]
-        fields += all.sorted { $0.key < $1.key }.map { ($0, "\($1)") }
-        let text = fields.map { "\(Self.quoted($0)):\(Self.quoted($1))" }.joined(separator: ",")
-        var line = "{\(text)}\n"
-        // One write, so that lines of several threads do not mix.
-        line.withUTF8 { octets in _ = write(2, octets.baseAddress, octets.count) }
+        let fields = all.sorted { $0.key < $1.key }.map { ($0, "\($1)") }
+        let line = Self.line(event.level, "\(event.message)", fields)
+        let kind: LogRateLimiter.Kind =
+            if all["push.provider.admitted"] == "false" {
+                .refusals
+            } else {
+                event.level >= .notice ? .reports : .details
+            }
+        self.output.put(line, kind)
     }
 
-    private static var now: String {
-        Date().formatted(Date.ISO8601FormatStyle(includingFractionalSeconds: true))
+    fileprivate static func line(_ level: Logger.Level, _ message: String, _ fields: [(String, String)]) -> String {
+        let now = Date().formatted(Date.ISO8601FormatStyle(includingFractionalSeconds: true))
+        let all = [("time", now), ("level", level.rawValue), ("message", message)] + fields
+        return "{" + all.map { "\(Self.quoted($0)):\(Self.quoted($1))" }.joined(separator: ",") + "}\n"
     }
 
+    /// A text as JSON has it, with ``byteCountMax`` bytes at most.
     static func quoted(_ text: String) -> String {
         var quoted = "\""
         for scalar in text.unicodeScalars {
+            guard quoted.utf8.count < Self.byteCountMax else {
+                quoted += "... (\(text.utf8.count) bytes)"
+                break
+            }
             switch scalar {
             case "\"": quoted += "\\\""
             case "\\": quoted += "\\\\"
@@ -43,5 +66,55 @@ struct GatewayLog: LogHandler {
             }
         }
         return quoted + "\""
+    }
+}
+
+extension GatewayLog {
+    /// Where the lines of all loggers go.
+    final class Output: Sendable {
+        private struct State {
+            var limiter = LogRateLimiter()
+            var isOmissionDue = false
+        }
+
+        /// How long after the first line that was left out it is said how many were.
+        static let omissionDelay = TimeAmount.seconds(10)
+
+        private let state = NIOLockedValueBox(State())
+        private let write: @Sendable (String) -> Void
+
+        /// - Parameter write: writes a line; by default to standard error.
+        init(write: @escaping @Sendable (String) -> Void = Output.writeToStandardError) { self.write = write }
+
+        fileprivate func put(_ line: String, _ kind: LogRateLimiter.Kind) {
+            let (isTaken, isFirstOmission) = self.state.withLockedValue { state in
+                if state.limiter.takes(kind, byteCount: line.utf8.count, now: .now()) { return (true, false) }
+                defer { state.isOmissionDue = true }
+                return (false, !state.isOmissionDue)
+            }
+            if isTaken { self.write(line) }
+            guard isFirstOmission else { return }
+            MultiThreadedEventLoopGroup.singleton.any().scheduleTask(in: Self.omissionDelay) { self.tellOmissions() }
+        }
+
+        /// Says how many lines were left out since this was said last.
+        func tellOmissions() {
+            let omissions = self.state.withLockedValue { state in
+                state.isOmissionDue = false
+                return state.limiter.takeOmissions()
+            }
+            for omission in omissions {
+                let fields = [
+                    ("push.log.kind", omission.kind.rawValue), ("push.log.leftout", "\(omission.lineCount)"),
+                ]
+                self.write(GatewayLog.line(.warning, "log lines left out", fields))
+            }
+        }
+
+        private static func writeToStandardError(_ line: String) {
+            var line = line
+            // One write, so that lines of several threads do not mix.
+            line.withUTF8 { bytes in _ = Glibc.write(2, bytes.baseAddress, bytes.count) }
+        }
     }
 }

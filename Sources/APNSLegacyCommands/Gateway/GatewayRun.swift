@@ -25,12 +25,13 @@ final class GatewayRun: Sendable {
     }
 
     private let reread: @Sendable () throws -> GatewayParts
-    /// As it was at the start, which is what the fronts keep to.
-    private let limits: GatewayFile.Limits
+    /// As it was at the start, which is what holds of addresses and limits.
+    private let file: GatewayFile
     private let upstreams: NIOLockedValueBox<Upstreams>
     private let books: UpstreamBooks
     private let metrics: GatewayMetrics
     private let logger: Logger
+    private let logOutput: GatewayLog.Output
     private let store: SQLiteFeedbackStore
     private let resends: SQLiteResendStore
     private let backend: HTTP2Backend
@@ -43,10 +44,13 @@ final class GatewayRun: Sendable {
     /// - Throws: where the feedback database cannot be used.
     init(_ parts: GatewayParts, reread: @escaping @Sendable () throws -> GatewayParts) throws {
         self.reread = reread
-        self.limits = parts.file.limits
+        self.file = parts.file
         let level = Logger.Level(rawValue: parts.file.logLevel.rawValue) ?? .info
-        let logger = Logger(label: "apns-legacy.gateway") { _ in GatewayLog(level: level) }
+        let output = GatewayLog.Output()
+        self.logOutput = output
+        let logger = Logger(label: "apns-legacy.gateway") { _ in GatewayLog(level: level, output: output) }
         self.logger = logger
+        Self.logFindings(of: parts, logger)
         let metrics = GatewayMetrics()
         MetricsSystem.bootstrap(metrics)
         self.metrics = metrics
@@ -56,7 +60,7 @@ final class GatewayRun: Sendable {
         self.store = try SQLiteFeedbackStore(path: parts.file.feedback, logger: logger)
         self.resends = try SQLiteResendStore(path: parts.file.feedback, logger: logger)
         self.backend = HTTP2Backend([], recorder: self.store, resends: self.resends, logger: logger)
-        self.front = BinaryFront(configuration: Self.front(parts), backend: self.backend, logger: logger)
+        self.front = BinaryFront(configuration: Self.front(parts, logger), backend: self.backend, logger: logger)
         self.feedbackFront = FeedbackFront(
             configuration: Self.feedbackFront(parts),
             store: BridgeFeedback(backend: self.backend, store: self.store),
@@ -64,7 +68,7 @@ final class GatewayRun: Sendable {
         )
     }
 
-    private static func front(_ parts: GatewayParts) -> BinaryFrontConfiguration {
+    private static func front(_ parts: GatewayParts, _ logger: Logger) -> BinaryFrontConfiguration {
         var front = BinaryFrontConfiguration(identity: parts.identity, clientTrust: parts.clientTrust)
         let (listen, limits) = (parts.file.listen, parts.file.limits)
         front.host = listen.host
@@ -74,8 +78,11 @@ final class GatewayRun: Sendable {
         front.cipherList = listen.ciphers
         front.admitsUnverified = true
         front.inFlightCountMax = limits.inFlightPerConnection
-        front.connectionCountMax = limits.connections
-        front.unprovedCountMaxPerAddress = limits.unprovedPerAddress
+        front.connectionCountMax = Self.connectionCount(parts.file, logger)
+        front.unprovedCountMaxPerAddress = limits.unprovedPerAddress.map {
+            // As in the file, it is less than there may be in all.
+            min($0, max(1, front.connectionCountMax - 1))
+        }
         front.verdictTimeout = limits.verdict
         front.handshakeTimeout = limits.handshake
         front.idleTimeout = limits.idle
@@ -132,7 +139,6 @@ final class GatewayRun: Sendable {
     ///
     /// - Returns: whether it is known of each notification what became of it.
     func run() async throws -> Bool {
-        self.raiseFileLimit()
         let admin = try await self.listenForOperators()
         let (events, source) = AsyncStream.makeStream(of: Event.self)
         let failure = await withTaskGroup(of: Void.self) { group in
@@ -153,24 +159,29 @@ final class GatewayRun: Sendable {
         await self.store.flush()
         await self.resends.flush()
         await admin?.close()
+        self.logOutput.tellOmissions()
         if let failure { throw failure }
         self.logger.notice("gateway ended", metadata: ["push.notifications.unsettled": "\(unsettled)"])
         return unsettled == 0
     }
 
-    /// Connections need as many open files; the limit that a process begins with is often lower than the one it may
-    /// have.
-    private func raiseFileLimit() {
-        var limit = rlimit()
-        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
-        limit.rlim_cur = limit.rlim_max
-        setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-        let needed = self.limits.connections + Self.otherFileCountMax
-        guard limit.rlim_max < rlim_t(needed) else { return }
-        self.logger.warning(
-            "fewer files may be open than limits.connections needs",
-            metadata: ["push.files.allowed": "\(limit.rlim_max)", "push.files.needed": "\(needed)"]
+    /// How many connections of providers are let in.
+    ///
+    /// Each is an open file. Where fewer may be open, fewer are let in, so that some are left for the service, the
+    /// feedback database and operators.
+    private static func connectionCount(_ file: GatewayFile, _ logger: Logger) -> Int {
+        let (allowed, wanted) = (ProcessResources.raiseFileLimit(), file.limits.connections)
+        let other = Self.otherFileCountMax + file.upstreamConnectionCount
+        guard allowed - other < wanted else { return wanted }
+        let count = max(1, min(wanted, max(allowed - other, allowed / 4)))
+        logger.warning(
+            "fewer files may be open than limits.connections needs, so fewer connections are let in",
+            metadata: [
+                "push.files.allowed": "\(allowed)", "push.files.needed": "\(wanted + other)",
+                "push.connections.allowed": "\(count)",
+            ]
         )
+        return count
     }
 
     private func serve() async throws {
@@ -238,7 +249,7 @@ final class GatewayRun: Sendable {
         self.upstreams.withLockedValue { $0.isEnding = true }
         self.feedbackFront.stop()
         self.front.stop()
-        let shutdown = self.limits.shutdown
+        let shutdown = self.file.limits.shutdown
         group.addTask {
             try? await Task.sleep(for: shutdown * 4 / 5)
             source.yield(.givingUp)
@@ -295,12 +306,30 @@ final class GatewayRun: Sendable {
             try self.feedbackFront.reload(identity: parts.identity, clientTrust: parts.clientTrust)
             self.start(parts, clients, source, &group)
             self.finish(old, behind: parts)
+            Self.logFindings(of: parts, self.logger)
+            self.logKeysForRestart(parts.file)
             self.logger.notice("configuration read anew")
             return clients.count
         } catch {
             self.logger.error("configuration not read anew", metadata: ["push.failure": "\(error)"])
             return 0
         }
+    }
+
+    private static func logFindings(of parts: GatewayParts, _ logger: Logger) {
+        for finding in parts.findings(now: Int64(time(nil))) {
+            logger.warning("configuration problem", metadata: ["push.configuration.problem": "\(finding)"])
+        }
+    }
+
+    /// Says which changes of a configuration that was read anew do not hold yet.
+    private func logKeysForRestart(_ file: GatewayFile) {
+        let keys = file.keysForRestart(since: self.file)
+        guard !keys.isEmpty else { return }
+        self.logger.warning(
+            "configuration changed where it needs a restart; until then the old values hold",
+            metadata: ["push.configuration.unapplied": "\(keys.joined(separator: ", "))"]
+        )
     }
 
     private var namedClients: [(name: String, client: PushClient)] {
@@ -336,6 +365,7 @@ final class GatewayRun: Sendable {
                 host: admin.host,
                 port: admin.port,
                 group: MultiThreadedEventLoopGroup.singleton,
+                logger: self.logger,
                 answers: answers
             )
         } catch {
@@ -366,8 +396,9 @@ final class GatewayRun: Sendable {
             gauges.append(("push_bridge_resends_expired", [("provider", name)], Double(count)))
         }
         for provider in parts.providers {
-            let isReached = self.books.isFailing(provider.file.name) ? 0.0 : 1.0
-            gauges.append(("push_upstream_reached", [("provider", provider.file.name)], isReached))
+            if let isReached = self.books.isReached(provider.file.name) {
+                gauges.append(("push_upstream_reached", [("provider", provider.file.name)], isReached ? 1 : 0))
+            }
             guard let end = provider.certificateEnd else { continue }
             let dimensions = [("provider", provider.file.name), ("use", "upstream")]
             gauges.append(("push_certificate_days_left", dimensions, days(end)))

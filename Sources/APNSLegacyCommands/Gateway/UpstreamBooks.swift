@@ -9,8 +9,8 @@ final class UpstreamBooks: Sendable {
     private struct State {
         /// One for each key that any configuration had: the service refuses a second token of a key for 20 minutes.
         var tokens: [ProviderTokenSource] = []
-        /// Why the service was not reached at the last attempt, by the name of the provider.
-        var failures: [String: String] = [:]
+        /// Whether the service was reached at the last attempt, by the name of the provider; none before the first.
+        var isReached: [String: Bool] = [:]
     }
 
     private let state = NIOLockedValueBox(State())
@@ -29,7 +29,7 @@ final class UpstreamBooks: Sendable {
 
     /// Notes, and logs, that the service was not reached for a provider.
     func failed(_ provider: String, _ text: String) {
-        self.state.withLockedValue { $0.failures[provider] = text }
+        self.state.withLockedValue { $0.isReached[provider] = false }
         self.logger.warning(
             "service not reached, which is tried again",
             metadata: ["push.provider": "\(provider)", "push.connection.failure": "\(text)"]
@@ -38,10 +38,10 @@ final class UpstreamBooks: Sendable {
 
     /// Notes that the service answers.
     func answered(_ provider: String) {
-        let wasFailing = self.state.withLockedValue { $0.failures.removeValue(forKey: provider) != nil }
+        let wasFailing = self.state.withLockedValue { $0.isReached.updateValue(true, forKey: provider) == false }
         if wasFailing { self.logger.notice("service answers again", metadata: ["push.provider": "\(provider)"]) }
     }
 
-    /// Whether the last attempt to reach the service for a provider failed.
-    func isFailing(_ provider: String) -> Bool { self.state.withLockedValue { $0.failures[provider] != nil } }
+    /// Whether the last attempt to reach the service for a provider succeeded; `nil` before the first.
+    func isReached(_ provider: String) -> Bool? { self.state.withLockedValue { $0.isReached[provider] } }
 }

@@ -31,6 +31,7 @@ public struct QuickstartCommand: AsyncParsableCommand, Sendable {
     /// Runs the quick start.
     public func run() async throws {
         do {
+            try ProcessResources.require()
             try await QuickstartRun().run()
         } catch {
             let failure = CommandFailure(error)

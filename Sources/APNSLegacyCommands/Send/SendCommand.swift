@@ -58,6 +58,7 @@ public struct SendCommand: AsyncParsableCommand, Sendable {
     /// Sends the batch.
     public func run() async throws {
         do {
+            try ProcessResources.require(connectionCount: self.delivery.connections)
             let status = try await SendRun(self).run()
             if status != .success { throw status.code }
         } catch let code as ExitCode {
@@ -89,9 +90,9 @@ public struct SendCommand: AsyncParsableCommand, Sendable {
 
         Exit codes: 0 all accepted; 1 some rejected, invalid or suppressed; 64 usage; 65 the input as a whole is \
         wrong, or the journal is damaged; 66 the input cannot be read; 69 the gateway does not serve; 70 a fault in \
-        this program; 73, 74 a file cannot be made or written; 75 something is indeterminate or unsent (with \
-        --journal, run again until it is complete); 77 TLS or the certificate does not permit it; 78 a certificate, a \
-        key or the configuration cannot be used.
+        this program; 71 the system allows too few open files or too little memory; 73, 74 a file cannot be made or \
+        written; 75 something is indeterminate or unsent (with --journal, run again until it is complete); 77 TLS or \
+        the certificate does not permit it; 78 a certificate, a key or the configuration cannot be used.
         """
 }
 

@@ -30,7 +30,8 @@ public struct SimulatorCommand: AsyncParsableCommand, Sendable {
             A dead device failed when the simulator started. The binary gateway takes what is sent to it, and feedback \
             lists it only after that.
 
-            Exit codes: 0 stopped; 64 usage; 69 an address cannot be listened on; 73 a file cannot be made.
+            Exit codes: 0 stopped; 64 usage; 69 an address cannot be listened on; 71 the system allows too few \
+            open files or too little memory; 73 a file cannot be made.
             """
     )
 
@@ -101,6 +102,7 @@ public struct SimulatorCommand: AsyncParsableCommand, Sendable {
     /// Runs the simulator.
     public func run() async throws {
         do {
+            try ProcessResources.require()
             try await self.simulate()
         } catch {
             let failure = CommandFailure(error)

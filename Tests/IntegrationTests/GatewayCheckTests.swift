@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSTestKit
+import Foundation
+import Testing
+
+/// Goal: what will keep notifications from being delivered is found by `gateway --check`, and in the log of a gateway
+/// that runs with it.
+@Suite(.timeLimit(.minutes(2))) struct GatewayCheckTests {
+    struct Problem: Sendable, CustomTestStringConvertible {
+        var testDescription: String
+        var make: @Sendable (GatewayProgram.Folder) throws -> Void
+        /// What the line has to say.
+        var words: [String]
+    }
+
+    private static func edit(_ folder: GatewayProgram.Folder, _ text: String, _ replacement: String) throws {
+        let old = folder.read("gateway.yaml")
+        try #require(old.contains(text))
+        try folder.write("gateway.yaml", Array(old.replacing(text, with: replacement).utf8))
+    }
+
+    private static func upstream(
+        _ folder: GatewayProgram.Folder,
+        environments: [Int] = [1, 2],
+        validity: ThrowawayAuthority.Validity = .current
+    ) throws {
+        let identity = try folder.authority.issueClient(
+            topic: GatewayProgram.topic,
+            environments: environments,
+            validity: validity
+        )
+        try folder.write("upstream.pem", identity.pem)
+    }
+
+    static let problems = [
+        Problem(
+            testDescription: "an expired server certificate",
+            make: { try $0.write("server.pem", try $0.authority.issueServer(validity: .expired).pem) },
+            words: ["server.certificate: ", "/server.pem: ", "expired on 20", "Replace it"]
+        ),
+        Problem(
+            testDescription: "a server certificate that is not valid yet",
+            make: { try $0.write("server.pem", try $0.authority.issueServer(validity: .future).pem) },
+            words: ["server.certificate: ", "/server.pem: ", "not valid before 20", "clock"]
+        ),
+        Problem(
+            testDescription: "a server certificate without alternative names",
+            make: { try $0.write("server.pem", try $0.authority.issueServer(names: []).pem) },
+            words: ["server.certificate: ", "/server.pem: ", "subject alternative name", "gateway.push.apple.com"]
+        ),
+        Problem(
+            testDescription: "an expired upstream certificate",
+            make: { try Self.upstream($0, validity: .expired) },
+            words: ["provider shop: upstream.certificate: ", "/upstream.pem: ", "expired on 20", "Replace it"]
+        ),
+        Problem(
+            testDescription: "an upstream certificate for the other environment",
+            make: { try Self.upstream($0, environments: [2]) },
+            words: ["provider shop: environment: ", "sandbox", "/upstream.pem"]
+        ),
+        Problem(
+            testDescription: "a topic that the upstream certificate does not cover",
+            make: { try Self.edit($0, "environment: sandbox", "environment: sandbox\n    topic: com.example.other") },
+            words: ["provider shop: topic: ", "com.example.other", "/upstream.pem", "com.example.app"]
+        ),
+        Problem(
+            testDescription: "a missing feedback folder",
+            make: { try Self.edit($0, "database/feedback", "nowhere/feedback") },
+            words: ["feedback: ", "/nowhere/feedback.sqlite: ", "folder", "Create it"]
+        ),
+        Problem(
+            testDescription: "a feedback database that is another file",
+            make: { try $0.write("database/feedback.sqlite", Array("some notes of somebody, not SQLite".utf8)) },
+            words: ["feedback: ", "/feedback.sqlite: ", "SQLite"]
+        ),
+        Problem(
+            testDescription: "a feedback database that is a folder",
+            make: { try Self.edit($0, "database/feedback.sqlite", "database") },
+            words: ["feedback: ", "/database: ", "folder"]
+        ),
+    ]
+
+    /// Checks the configuration of a folder.
+    ///
+    /// - Returns: how that ended, and the lines of standard error.
+    private static func check(_ folder: GatewayProgram.Folder) async throws -> (ending: Child.Ending, lines: [String]) {
+        let arguments = ["gateway", "--config", folder.path("gateway.yaml"), "--check"]
+        let ending = try await Child(arguments, Child.Streams(error: folder.path("check"))).end()
+        return (ending, folder.read("check").split(separator: "\n").map(String.init))
+    }
+
+    @Test func `a configuration without a problem is good`() async throws {
+        let folder = try GatewayProgram.Folder()
+        try folder.configure(upstreamPort: 1)
+        let (ending, lines) = try await Self.check(folder)
+        #expect(ending.code == 0)
+        #expect(lines == ["\(folder.path("gateway.yaml")) is good: providers shop"])
+    }
+
+    @Test(arguments: problems) func `a problem is told in one line, and the exit code is 78`(
+        _ problem: Problem
+    ) async throws {
+        let folder = try GatewayProgram.Folder()
+        try folder.configure(upstreamPort: 1)
+        try problem.make(folder)
+        let (ending, lines) = try await Self.check(folder)
+        #expect(ending.code == 78, "\(ending)")
+        #expect(lines.count == 1, "\(lines)")
+        for words in [folder.path("gateway.yaml") + ": "] + problem.words {
+            #expect(lines.first?.contains(words) == true, "\(words): \(lines)")
+        }
+    }
+
+    @Test func `all problems are told, each in its line`() async throws {
+        let folder = try GatewayProgram.Folder()
+        try folder.configure(upstreamPort: 1)
+        try folder.write("server.pem", try folder.authority.issueServer(names: [], validity: .expired).pem)
+        try Self.upstream(folder, validity: .expired)
+        let (ending, lines) = try await Self.check(folder)
+        #expect(ending.code == 78, "\(ending)")
+        #expect(lines.count == 3, "\(lines)")
+    }
+
+    @Test func `a gateway logs the problems of its configuration at the start and on SIGHUP`() async throws {
+        let folder = try GatewayProgram.Folder()
+        try folder.configure(upstreamPort: 1)
+        try Self.upstream(folder, validity: .expired)
+        let gateway = try await GatewayProgram(folder)
+        let first = try await gateway.lines("configuration problem")
+        #expect(first.count == 1, "\(first)")
+        #expect(first[0].contains("\"level\":\"warning\"") && first[0].contains("upstream.certificate"), "\(first)")
+        try Self.upstream(folder)
+        try folder.write("server.pem", try folder.authority.issueServer(names: []).pem)
+        gateway.child.send(SIGHUP)
+        try await gateway.lines("configuration read anew")
+        let second = gateway.lines(["configuration problem"])
+        #expect(second.count == 2 && second.last?.contains("subject alternative name") == true, "\(second)")
+        #expect(try await gateway.end().code == 0)
+    }
+
+    @Test func `SIGHUP names the keys whose change needs a restart, and only those`() async throws {
+        let folder = try GatewayProgram.Folder()
+        try folder.configure(upstreamPort: 1)
+        let gateway = try await GatewayProgram(folder)
+        gateway.child.send(SIGHUP)
+        try await gateway.lines("configuration read anew")
+        #expect(gateway.lines(["needs a restart"]).isEmpty)
+        try Self.edit(
+            folder,
+            "listen: {port: 0, feedbackPort: 0}",
+            "listen: {port: 1, feedbackPort: 0, tlsMinimum: \"1.0\"}\nlog: debug"
+        )
+        try Self.edit(folder, "{shutdown: 10s}", "{shutdown: 11s, connections: 99}")
+        try Self.edit(folder, "admin: {port: 0}", "admin: off")
+        try Self.edit(folder, "database/feedback", "database/other")
+        try Self.edit(folder, "environment: sandbox", "environment: sandbox\n    limits: {remembered: 7}")
+        gateway.child.send(SIGHUP)
+        let lines = try await gateway.lines("needs a restart")
+        let keys = "admin, feedback, limits.connections, limits.shutdown, listen.port, listen.tlsMinimum, log"
+        #expect(lines.count == 1 && lines[0].contains("\"push.configuration.unapplied\":\"\(keys)\""), "\(lines)")
+        #expect(lines.first?.contains("\"level\":\"warning\"") == true)
+        #expect(try await gateway.end().code == 0)
+    }
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSTestKit
+import Foundation
+import NIOCore
+import NIOPosix
+import Testing
+
+/// Goal: where the system allows too little, a command says so and ends with 71, and a gateway that runs goes on.
+@Suite(.serialized, .timeLimit(.minutes(3))) struct SystemLimitTests {
+    /// What becomes a program with so many open files at most, without those that other tests have open meanwhile.
+    private static func launcher(_ count: Int) -> [String] {
+        let script = """
+            for path in /proc/$$/fd/*; do number=${path##*/}; ((number > 2)) && eval "exec $number>&-"; done
+            ulimit -n "$0"; exec "$@"
+            """
+        return ["/bin/bash", "-c", script, "\(count)"]
+    }
+
+    enum Command: String, CaseIterable, Sendable {
+        case send, feedback, gateway, simulator, quickstart
+
+        func arguments(_ folder: GatewayProgram.Folder) -> [String] {
+            let who = [
+                "--host", "127.0.0.1", "--port", "1", "--certificate", folder.path("provider.pem"), "--trust",
+                folder.path("ca.pem"),
+            ]
+            return switch self {
+            case .send:
+                ["send", "--tokens", folder.path("tokens"), "--alert", "a", "--give-up-after", "1"] + who
+            case .feedback: ["feedback", "--purge-list", folder.path("purge"), "--environment", "sandbox"] + who
+            case .gateway: ["gateway", "--config", folder.path("gateway.yaml")]
+            case .simulator: ["simulator", "--folder", folder.path("simulator")]
+            case .quickstart: ["quickstart"]
+            }
+        }
+
+        /// How it ends where enough is allowed, and by SIGTERM where it does not end of its own accord.
+        var code: Int32 {
+            switch self {
+            case .send, .feedback: 69
+            case .gateway, .simulator, .quickstart: 0
+            }
+        }
+    }
+
+    private static func folder() throws -> GatewayProgram.Folder {
+        let folder = try GatewayProgram.Folder()
+        try folder.configure(upstreamPort: 1)
+        try folder.write("tokens", Array((String(repeating: "ab", count: 32) + "\n").utf8))
+        return folder
+    }
+
+    private static func run(
+        _ command: Command,
+        _ count: Int,
+        _ folder: GatewayProgram.Folder
+    ) async throws -> Child.Ending {
+        let words = Self.launcher(count) + [try Child.program] + command.arguments(folder)
+        let child = try Child(
+            Array(words.dropFirst()),
+            Child.Streams(output: folder.path("output"), error: folder.path("error")),
+            program: words[0],
+            deadline: 30
+        )
+        return try await child.end()
+    }
+
+    @Test(arguments: Command.allCases, [4, 6, 8, 10, 12, 16, 20, 24, 32])
+    func `too few open files are told in one line, and no signal ends the command`(
+        _ command: Command,
+        _ count: Int
+    ) async throws {
+        let folder = try Self.folder()
+        let ending = try await Self.run(command, count, folder)
+        #expect(ending.code == 71, "\(ending)")
+        let lines = folder.read("error").split(separator: "\n")
+        #expect(lines.count == 1, "\(lines)")
+        let line = try #require(lines.first)
+        #expect(line.hasPrefix("apns-legacy") && line.contains(": too few files may be open: "), "\(line)")
+        #expect(line.contains("ulimit -n") && (count < 12 || line.contains(command.rawValue)), "\(line)")
+    }
+
+    @Test(arguments: Command.allCases) func `a limit of 64 open files is enough`(_ command: Command) async throws {
+        let folder = try Self.folder()
+        switch command {
+        case .send, .feedback, .quickstart:
+            let ending = try await Self.run(command, 64, folder)
+            #expect(ending.code == command.code, "\(ending) \(folder.read("error"))")
+        case .gateway, .simulator:
+            let words = Self.launcher(64) + [try Child.program] + command.arguments(folder)
+            let (child, _) = try await Child.start(
+                Array(words.dropFirst()),
+                program: words[0],
+                log: folder.path("error"),
+                deadline: 30
+            )
+            child.send(SIGTERM)
+            let ending = try await child.end()
+            #expect(ending.code == command.code, "\(ending) \(folder.read("error"))")
+        }
+    }
+
+    /// The CPU time that a process has used, in seconds.
+    private static func cpuSeconds(_ pid: pid_t) throws -> Double {
+        let text = try String(contentsOfFile: "/proc/\(pid)/stat", encoding: .utf8)
+        let fields = text.split(separator: " ")
+        return Double((Int(fields[13]) ?? 0) + (Int(fields[14]) ?? 0)) / Double(sysconf(CInt(_SC_CLK_TCK)))
+    }
+
+    @Test func `a gateway without a descriptor left pauses, says so, takes no CPU, and serves when there is one`()
+        async throws
+    {
+        let upstream = GatewayUpstream()
+        let folder = try GatewayProgram.Folder()
+        try await upstream.run(folder) { port in
+            try folder.configure(upstreamPort: port, limits: "{shutdown: 1s, handshake: 60s}")
+            let gateway = try await GatewayProgram(folder, launcher: Self.launcher(64))
+            try await gateway.lines("fewer files may be open than limits.connections needs")
+            var channels: [any Channel] = []
+            for _ in 0..<100 {
+                channels.append(
+                    try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+                        .connect(host: "127.0.0.1", port: gateway.feedbackPort).get()
+                )
+            }
+            try await gateway.lines("no connection accepted for a while", "ulimit -n")
+            let start = (time: ContinuousClock.now, cpu: try Self.cpuSeconds(gateway.child.pid))
+            // What is measured is how much is done while nothing is to be done.
+            try await Task.sleep(for: .seconds(2))
+            let used = try Self.cpuSeconds(gateway.child.pid) - start.cpu
+            #expect(used < 0.5 * ((ContinuousClock.now - start.time) / .seconds(1)), "\(used) s of CPU")
+            #expect(gateway.lines(["no connection accepted for a while"]).count <= 2)
+            for channel in channels { try await channel.close().get() }
+            #expect(try await gateway.serves())
+            #expect(try await gateway.end().code == 0)
+        }
+    }
+}
