@@ -13,15 +13,15 @@ final class ReservedPort: Sendable {
     init() throws {
         let descriptor = socket(AF_INET, CInt(SOCK_STREAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw Child.Failure(description: "no socket: error \(errno)") }
-        var (isOn, address) = (CInt(1), sockaddr_in())
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = in_addr_t(INADDR_LOOPBACK).bigEndian
-        let isBound = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
-                setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &isOn, socklen_t(MemoryLayout<CInt>.size)) == 0
-                    && bind(descriptor, pointer, length) == 0 && getsockname(descriptor, pointer, &length) == 0
-            }
+        var isOn = CInt(1)
+        // A sockaddr_in in bytes: family in the machine's order, port 0, 127.0.0.1, and padding.
+        var address = withUnsafeBytes(of: UInt16(AF_INET)) { Array($0) } + [0, 0, 127, 0, 0, 1]
+        address += [UInt8](repeating: 0, count: 8)
+        var length = socklen_t(address.count)
+        let isBound = address.withUnsafeMutableBytes { bytes in
+            guard let pointer = bytes.baseAddress?.assumingMemoryBound(to: sockaddr.self) else { return false }
+            return setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &isOn, socklen_t(MemoryLayout<CInt>.size)) == 0
+                && bind(descriptor, pointer, length) == 0 && getsockname(descriptor, pointer, &length) == 0
         }
         guard isBound else {
             let failure = Child.Failure(description: "no port: error \(errno)")
@@ -29,7 +29,7 @@ final class ReservedPort: Sendable {
             throw failure
         }
         self.descriptor = descriptor
-        self.number = Int(UInt16(bigEndian: address.sin_port))
+        self.number = Int(address[2]) << 8 | Int(address[3])
     }
 
     deinit { close(self.descriptor) }
