@@ -13,14 +13,14 @@ struct RuleTests {
     }
 
     @Test(arguments: ["A.swift", "a.c", "a.h"])
-    func `a file of 501 lines is found`(_ path: String) {
-        #expect(self.lines(.fileLength, path, String(repeating: "x\n", count: 501)) == [nil])
-        #expect(self.lines(.fileLength, path, String(repeating: "x\n", count: 500)) == [])
+    func `a file of 701 lines is found`(_ path: String) {
+        #expect(self.lines(.fileLength, path, String(repeating: "x\n", count: 701)) == [nil])
+        #expect(self.lines(.fileLength, path, String(repeating: "x\n", count: 700)) == [])
     }
 
-    @Test func `a script of 501 lines is found and a document is not`() {
-        #expect(self.lines(.fileLength, "Scripts/x", "#!/bin/sh\n" + String(repeating: "x\n", count: 500)) == [nil])
-        #expect(self.lines(.fileLength, "docs/x.md", String(repeating: "x\n", count: 501)) == [])
+    @Test func `a script of 701 lines is found and a document is not`() {
+        #expect(self.lines(.fileLength, "Scripts/x", "#!/bin/sh\n" + String(repeating: "x\n", count: 700)) == [nil])
+        #expect(self.lines(.fileLength, "docs/x.md", String(repeating: "x\n", count: 701)) == [])
     }
 
     @Test(arguments: ["func f() {", "init?(x: Int) throws {", "deinit {", "subscript(x: Int) -> Int {"])

@@ -169,7 +169,11 @@ final class Bridge: Sendable {
         switch action {
         case .end(let ending):
             let told = self.told(ending)
-            if told.cause == .ignored { self.ignore(delivery, ending, answer) } else { self.end(delivery, told, answer) }
+            if told.cause == .ignored {
+                self.ignore(delivery, ending, answer)
+            } else {
+                self.end(delivery, told, answer)
+            }
         case .sendAgain(let pause): self.wait(pause, delivery, answer)
         }
     }
