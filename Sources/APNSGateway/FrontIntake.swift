@@ -166,7 +166,8 @@ struct FrontIntake: ~Copyable {
     /// How many messages were thrown away, that which is at fault not among them, since the end is to say so.
     var discardedCount: Int { max(0, self.discarded.frameCount - (self.faultNumber == nil ? 0 : 1)) }
 
-    /// Takes it that the end of the connection does not name the message at fault, which is thrown away like the others.
+    /// Takes it that the end of the connection does not name the message at fault, which is thrown away like the
+    /// others.
     ///
     /// - Returns: how many messages that adds.
     mutating func discardFault() -> Int {

@@ -37,8 +37,8 @@ public struct FrameSkipper: Hashable, Sendable {
     /// Passes over bytes up to the end of the frame they belong to.
     ///
     /// - Parameter bytes: the next bytes of the stream.
-    /// - Returns: how many of them belong to the frame: up to its end, which ``isAtFrameStart`` tells, or all. Where the
-    ///   stream is lost, 0.
+    /// - Returns: how many of them belong to the frame: up to its end, which ``isAtFrameStart`` tells, or all. Where
+    ///   the stream is lost, 0.
     public mutating func skip(_ bytes: UnsafeRawBufferPointer) -> Int {
         var offset = 0
         while offset < bytes.count {

@@ -42,8 +42,8 @@ public struct BridgeConfiguration: Sendable {
 
     /// How many notifications that were delivered behind a rejection are remembered; by default 100,000.
     ///
-    /// Where there is no room, the provider is told nothing and its connection is closed: what it wrote is then in doubt
-    /// for it, but nothing is delivered twice that it believes was thrown away.
+    /// Where there is no room, the provider is told nothing and its connection is closed: what it wrote is then in
+    /// doubt for it, but nothing is delivered twice that it believes was thrown away.
     public var rememberedCountMax = 100_000
 
     /// How long they are remembered; by default two minutes.

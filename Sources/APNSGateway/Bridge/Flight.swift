@@ -78,8 +78,8 @@ struct Flight: Hashable, Sendable {
             self.isProviderTokenReplaced = true
             return .sendAgain(after: .zero)
         case .throttled:
-            // The service did not take it, so the provider must not believe that it did. Its expiry changes nothing: told
-            // as not taken it would come again at once, and the service itself drops what has expired.
+            // The service did not take it, so the provider must not believe that it did. Its expiry changes nothing:
+            // told as not taken it would come again at once, and the service itself drops what has expired.
             guard let wait = self.wait(now: now, jitter: jitter) else {
                 return .end(FlightEnding(.serviceFault, .throttled))
             }

@@ -8,10 +8,10 @@ import DequeModule
 /// notifications behind it.
 ///
 /// Several notifications of a connection are under way at a time. When one is rejected, its provider will send again
-/// all behind it. So, before the provider is told, nothing behind the rejected one may be in doubt: what the service has
-/// is waited for; what it took is handed to the caller, to be remembered; and what only waits for another attempt is
-/// held, and given up when the provider is told, since the resend is its next attempt. Where the provider is not told,
-/// it goes on.
+/// all behind it. So, before the provider is told, nothing behind the rejected one may be in doubt: what the service
+/// has is waited for; what it took is handed to the caller, to be remembered; and what only waits for another attempt
+/// is held, and given up when the provider is told, since the resend is its next attempt. Where the provider is not
+/// told, it goes on.
 struct InFlightTracker {
     /// What the service has done with a notification.
     enum Ending: Hashable {
@@ -113,7 +113,8 @@ struct InFlightTracker {
             return .settle
         }
 
-        /// Whether the end of the connection waits for it: the service may have it, and its provider will send it again.
+        /// Whether the end of the connection waits for it: the service may have it, and its provider will send it
+        /// again.
         private func isAwaited(_ row: Row) -> Bool {
             guard case .sent = row.state else { return false }
             return self.isResendable(row)

@@ -38,8 +38,8 @@ struct ProviderCooldown: Sendable {
     /// - Parameters:
     ///   - key: whose fault.
     ///   - now: the time since any fixed point.
-    ///   - delayMax: the longest wait, where that is less than ``delayMax``: what a provider will send again must not be
-    ///     forgotten meanwhile.
+    ///   - delayMax: the longest wait, where that is less than ``delayMax``: what a provider will send again must not
+    ///     be forgotten meanwhile.
     ///   - jitter: a random number, 0 to 1.
     mutating func fault(
         of key: Key,

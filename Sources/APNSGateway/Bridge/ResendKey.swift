@@ -48,10 +48,9 @@ public struct ResendKey: Hashable, Sendable {
 
     private let words: [4 of UInt64]
 
-    /// Reads a key.
+    /// Reads a key; `nil` for another number of bytes than ``byteCount``.
     ///
     /// - Parameter bytes: ``byteCount`` bytes.
-    /// - Returns: `nil` for another number of bytes.
     public init?(bytes: some Collection<UInt8>) {
         guard bytes.count == Self.byteCount else { return nil }
         var words = [4 of UInt64](repeating: 0)
@@ -78,12 +77,13 @@ public struct ResendKey: Hashable, Sendable {
         }
     }
 
+    /// Whether all bytes are the same.
     public static func == (left: ResendKey, right: ResendKey) -> Bool {
         left.words.indices.allSatisfy { left.words[$0] == right.words[$0] }
     }
 
+    /// A part of a digest is as good as all of it.
     public func hash(into hasher: inout Hasher) {
-        // A part of a digest is as good as all of it.
         hasher.combine(self.words[0])
     }
 }

@@ -18,8 +18,8 @@ import Darwin
 /// Keeps the resends that are expected of providers in an SQLite file, which may be that of a ``SQLiteFeedbackStore``.
 ///
 /// One thread writes, many changes in one transaction; a change is done when its transaction is on the disk. Where the
-/// file cannot be written, the changes wait, and are tried again after a pause. Where it is gone or another one is in its
-/// place, all that is expected goes to the file that is there then.
+/// file cannot be written, the changes wait, and are tried again after a pause. Where it is gone or another one is in
+/// its place, all that is expected goes to the file that is there then.
 public final class SQLiteResendStore: ResendStore, Sendable {
     /// How long the gateway may have been stopped for its resends still to be expected.
     ///
