@@ -36,7 +36,7 @@ public struct BridgeConfiguration: Sendable {
 
     /// Whether a token that the service refuses goes to the feedback list, as a dead one does; by default not.
     ///
-    /// It holds with ``RejectionPolicy/ignore`` only, since a provider that is told needs no other word. A service of
+    /// It holds with `RejectionPolicy.ignore` only, since a provider that is told needs no other word. A service of
     /// the other environment refuses each token.
     public var listsRejectedTokens = false
 
