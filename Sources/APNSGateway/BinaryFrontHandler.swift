@@ -504,7 +504,7 @@ extension BinaryFrontHandler {
 
     private static func reason(of ending: GatewayEnding, told response: ErrorResponse?) -> String {
         switch (response?.status ?? ending.status, response) {
-        case (.shutdown?, _): "they came behind a shutdown, of which the provider was told (status 10)"
+        case (.shutdown?, _): "the provider was told to send them again (status 10)"
         case (let status?, _?):
             "they came behind message \(ending.number), which was refused with status \(status.rawValue)"
         case (let status?, nil):

@@ -22,7 +22,10 @@ extension ProviderSession {
             self.dismiss(open)
             self.refuse(named, status ?? .unknown, now: now, jitter: jitter)
         case .unplaceable: self.judgeUnplaceable(status ?? .unknown, on: open, now: now, jitter: jitter)
-        case .silence where status != nil: self.giveUp(open, now: now, jitter: jitter)
+        case .silence where status != nil:
+            // Whoever tells of a shutdown has let the provider in.
+            self.hasAnswered = true
+            self.giveUp(open, now: now, jitter: jitter)
         case .silence: self.dieSilently(open, now: now, jitter: jitter)
         }
     }
@@ -103,7 +106,9 @@ extension ProviderSession {
             return self.countFruitless(now: now, jitter: jitter)
         }
         self.countFruitless(now: now, jitter: jitter)
-        if !self.hasProof, self.silentCount >= self.limits.refusedConnectionCountMax { self.stop(.refused) }
+        if !self.hasProof, !self.hasAnswered, self.silentCount >= self.limits.refusedConnectionCountMax {
+            self.stop(.refused)
+        }
     }
 
     /// A notification was given up that the gateway closed on each time: another failed connection is not held
@@ -111,7 +116,9 @@ extension ProviderSession {
     mutating func countGivenUp() {
         self.fruitlessCount = 0
         self.givenUpRunCount += 1
-        if !self.hasProof, self.givenUpRunCount >= self.limits.refusedConnectionCountMax { return self.stop(.refused) }
+        if !self.hasProof, !self.hasAnswered, self.givenUpRunCount >= self.limits.refusedConnectionCountMax {
+            return self.stop(.refused)
+        }
         if self.givenUpRunCount >= ProviderSession.givenUpRunCountMax { self.stop(.unavailable) }
     }
 

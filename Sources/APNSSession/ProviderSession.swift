@@ -56,6 +56,8 @@ public struct ProviderSession: Sendable {
     var silentCount = 0
     var givenUpRunCount = 0
     var hasProof = false
+    /// Whether the gateway has told of a shutdown.
+    var hasAnswered = false
     /// Whether no connection can be opened any more, so that what the present one has written is all that is left.
     var isForbidden = false
     var invalidTokenRunCount = 0

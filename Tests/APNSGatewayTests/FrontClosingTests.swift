@@ -98,4 +98,42 @@ import Testing
         #expect("\(dropped.metadata["push.notifications.dropped"] ?? "")" == "\(droppedCount)")
         #expect(dropped.level == .warning)
     }
+
+    @Test func `a probe is answered and not counted as thrown away, what follows it is`() async throws {
+        let backend = ScriptedBackend()
+        try await Fixture.withFront(backend) { _, port in
+            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { provider in
+                try await provider.send(try Fixture.frames(1...4))
+                try await provider.send(try Fixture.probe(5))
+                #expect(try await provider.end().octets == Fixture.response(.missingDeviceToken, 5))
+            }
+            try await backend.wait("the end") { $0.closedCount == 1 }
+            #expect(backend.current.discardedCount == 0)
+            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { provider in
+                var octets = try Fixture.probe(1)
+                octets.writeImmutableBuffer(try Fixture.frames(2...3))
+                try await provider.send(octets)
+                #expect(try await provider.end().octets == Fixture.response(.missingDeviceToken, 1))
+            }
+            try await backend.wait("the end") { $0.closedCount == 2 }
+            #expect(backend.current.discardedCount == 2)
+        }
+    }
+
+    @Test func `a message at fault behind one that is rejected is counted, as nobody is told of it`() async throws {
+        let backend = ScriptedBackend { _ in nil }
+        try await Fixture.withFront(backend) { _, port in
+            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { provider in
+                try await provider.send(try Fixture.frames(1...3))
+                try await provider.send(try Fixture.probe(4))
+                try await backend.wait("three messages") { $0.taken.count == 3 }
+                backend.settle(2, .rejected(.invalidToken))
+                backend.settle(1, .accepted)
+                #expect(try await provider.end().octets == Fixture.response(.invalidToken, 2))
+            }
+            try await backend.wait("the end") { $0.closedCount == 1 }
+            // The third was handed on, and its verdict is no matter of the front's.
+            #expect(backend.current.discardedCount == 1)
+        }
+    }
 }

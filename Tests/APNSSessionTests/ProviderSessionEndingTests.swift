@@ -137,6 +137,30 @@ import Testing
         #expect(session.step(now: now) == .finish(.refused))
     }
 
+    @Test func `a gateway that tells of a shutdown each time is not available, which is no refusal`() {
+        var session = ProviderSession(limits: ProviderLimits { $0.policy = .atMostOnce })
+        var now = Duration.zero
+        var answeredCount = 0
+        var ending: ProviderEnding?
+        for _ in 0..<200 where ending == nil {
+            switch session.step(now: now) {
+            case .connect(let connection): session.connected(connection, now: now)
+            case .write(let connection, let numbers, _):
+                session.wrote(1, now: now)
+                session.left(connection, before: numbers.lowerBound + 1)
+                answeredCount += 1
+                let response = ErrorResponse(status: .shutdown, identifier: 0)
+                session.received(response, on: connection, now: now, jitter: 1)
+            case .probe: break
+            case .close(let connection): session.closed(connection, now: now, jitter: 1)
+            case .wait(let time): now = max(now, time ?? now + .seconds(1))
+            case .finish(let end): ending = end
+            }
+        }
+        #expect(ending == .unavailable)
+        #expect(answeredCount == 12)
+    }
+
     @Test func `an idle connection that is closed is no failure, and is opened again only when there is something`() {
         var session = ProviderSession(limits: ProviderLimits { $0.refusedConnectionCountMax = 1 })
         #expect(session.step(now: .zero) == .connect(1))

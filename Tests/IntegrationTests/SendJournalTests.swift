@@ -145,7 +145,11 @@ import Testing
             let (journal, results) = (scene.read("journal"), scene.read("results.jsonl"))
             let intent = try #require(journal.range(of: "intent [0-9]+ [0-9a-f]+\n", options: .regularExpression))
             let intendedCount = journal.utf8.distance(from: journal.startIndex, to: intent.upperBound)
-            for length in 0..<journal.utf8.count {
+            try scene.write("journal", [])
+            let emptied = try await scene.send(arguments, port: simulator.gatewayPort)
+            #expect(emptied.ending.code == 65 && emptied.error.contains("journal is empty, though"), "\(emptied.error)")
+            #expect(scene.read("results.jsonl") == results)
+            for length in 1..<journal.utf8.count {
                 try scene.write("journal", Array(journal.utf8.prefix(length)))
                 try scene.write("results.jsonl", results)
                 let before = try [1, 3].map { try simulator.count($0) }

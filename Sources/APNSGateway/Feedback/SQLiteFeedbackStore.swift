@@ -105,6 +105,7 @@ public final class SQLiteFeedbackStore: FeedbackRecorder, Sendable {
         var configuration = Configuration()
         configuration.label = "feedback store"
         configuration.busyMode = .timeout(10)
+        FileNode.makePrivate(path)
         let database = try DatabaseQueue(path: path, configuration: configuration)
         try database.writeWithoutTransaction { database in
             try database.execute(sql: "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")

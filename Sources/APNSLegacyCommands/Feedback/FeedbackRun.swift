@@ -141,7 +141,10 @@ struct FeedbackRun {
         case .silence: parts.append("the service went silent and did not close")
         case .deadline: parts.append("the time was over, there may be more")
         case .stopped: parts.append("stopped, there may be more")
-        case .limit: parts.append("--max-bytes was reached and the service had not ended its list, there is more")
+        case .limit:
+            parts.append(
+                "--max-bytes was reached before the service ended its list, there may be more; raise it to read on"
+            )
         }
         return parts.joined(separator: ", ")
     }

@@ -112,6 +112,9 @@ extension GatewayFile.Listen {
         if let version = fields["tlsMaximum"] { self.tlsMaximum = try Self.version(version) }
         self.ciphers = try fields["ciphers"]?.text
         guard self.tlsMinimum <= self.tlsMaximum else { throw node.fault("tlsMinimum is above tlsMaximum") }
+        guard self.port == 0 || self.port != self.feedbackPort else {
+            throw node.fault("feedbackPort is the same as port, \(self.port); they need different ones")
+        }
     }
 
     private static func version(_ node: ConfigurationNode) throws(ConfigurationFault) -> TLSVersion {

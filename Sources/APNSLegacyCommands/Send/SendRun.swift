@@ -168,6 +168,7 @@ struct SendRun {
                 "--journal needs a batch in a file: two streams cannot be told apart. Save it to a file first."
             )
         }
+        try self.checkEmptied(path)
         var hash = FowlerNollVo()
         hash.add(input.peek(SendRun.peekOctetCount))
         hash.add(input.peek(SendRun.peekOctetCount, at: max(0, Int(octetCount) - SendRun.peekOctetCount)))
@@ -175,6 +176,20 @@ struct SendRun {
         return try SendJournal(path: path, input: "\(octetCount)-\(String(hash.value, radix: 16))") {
             try input.lineCount()
         }
+    }
+
+    /// Refuses a journal without a record beside results that it should know of: the records were lost, and all would
+    /// be sent again unflagged.
+    private func checkEmptied(_ journal: String) throws {
+        var (status, resultsStatus) = (stat(), stat())
+        guard let results = self.command.report.results, stat(journal, &status) == 0, status.st_size == 0,
+            stat(results, &resultsStatus) == 0, resultsStatus.st_mode & S_IFMT == S_IFREG, resultsStatus.st_size > 0
+        else { return }
+        throw CommandFailure(
+            .dataError,
+            "\(journal) is empty, though \(results) has results: its records were lost, and nothing is sent. "
+                + "Restore it, or remove both files to send everything again."
+        )
     }
 
     /// The most memory for frames that are not proved, in bytes, where each is to have a result.

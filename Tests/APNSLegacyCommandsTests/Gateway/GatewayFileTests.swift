@@ -62,6 +62,8 @@ import Testing
                     upstream:
                       {p8: k, keyID: ABCDEFGHIJ, teamID: KLMNOPQRST, host: h, port: 2197, trust: t, connections: 3}
                     payloadLimit: 4096
+                    rejections: ignore
+                    rejectedToFeedback: true
                     limits: {inFlight: 10, remembered: 20, rememberedFor: 30s}
                     retry: {budget: 2m, first: 1s, longest: 5s, atMostOnce: true}
                     overrides:
@@ -82,6 +84,7 @@ import Testing
         #expect(provider.retries.budget == .seconds(120) && provider.retries.givesUpUnknownUnkept)
         #expect(provider.requests.pushType == .omitted && provider.requests.passPushType == .background)
         #expect(provider.requests.lifetimeSeconds == 3600 && provider.requests.relativeExpiryMax == 30 * 86_400)
+        #expect(provider.rejections == .ignore && provider.rejectedToFeedback)
         #expect(provider.rememberedCount == 20 && provider.rememberedDuration == .seconds(30))
     }
 
@@ -100,6 +103,18 @@ import Testing
             change: ("  certificate: server.pem", "  certificat: server.pem"),
             line: 2,
             key: "server.certificat"
+        ),
+        Fault(
+            testDescription: "the same port twice",
+            change: ("feedback: f", "feedback: f\nlisten: {port: 5, feedbackPort: 5}"),
+            line: 4,
+            key: "listen"
+        ),
+        Fault(
+            testDescription: "rejected tokens to feedback where they are reported",
+            change: ("environment: production", "environment: production\n    rejectedToFeedback: true"),
+            line: 9,
+            key: "providers[0].rejectedToFeedback"
         ),
         Fault(
             testDescription: "wrong word",
