@@ -254,6 +254,7 @@ extension GatewaySession {
             return self.end(at: number, .fault(response, isTold: !message.isSimple))
         case (_, .serviceFault): return self.end(at: number, .shutdown)
         case (_, .notPermitted): return self.end(at: number, .notPermitted)
+        case (_, .inDoubt): return self.end(at: number, .silence)
         case (_, .acceptedAsLast):
             self.window.truncate(from: number + 1)
             self.window.accept(number)

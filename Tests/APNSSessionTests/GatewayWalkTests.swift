@@ -31,7 +31,7 @@ import Testing
             self.kind = kinds.randomElement(using: &random) ?? .good
             let verdicts: [Verdict] = [
                 .rejected(.invalidToken), .rejected(.processingError), .serviceFault, .notPermitted,
-                .acceptedAsLast,
+                .acceptedAsLast, .inDoubt,
             ]
             self.verdict = verdicts.randomElement(using: &random) ?? .serviceFault
         }
@@ -71,6 +71,7 @@ import Testing
                 case (.unknown, _): self.response = nil
                 case (.good, .rejected(let status)): self.response = told(status)
                 case (.good, .serviceFault): self.response = ErrorResponse(status: .shutdown, identifier: last)
+                case (.good, .inDoubt): self.response = nil
                 case (.good, .notPermitted):
                     self.response = self.number > 1 ? ErrorResponse(status: .shutdown, identifier: last) : nil
                 case (.good, .acceptedAsLast):
@@ -146,7 +147,7 @@ import Testing
         mutating func settle(_ number: UInt64) {
             let verdict = self.received[Int(number) - 1].verdict
             switch verdict {
-            case .rejected, .serviceFault, .notPermitted: self.knownFailure = min(self.knownFailure, number)
+            case .rejected, .serviceFault, .notPermitted, .inDoubt: self.knownFailure = min(self.knownFailure, number)
             case .acceptedAsLast: self.knownFailure = min(self.knownFailure, number + 1)
             case .accepted, .dead, .ignored: break
             }

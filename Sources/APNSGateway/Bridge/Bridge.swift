@@ -307,7 +307,9 @@ final class Bridge: Sendable {
 
     /// Remembers what a provider will send again, then lets it be told.
     private func remember(_ end: InFlightTracker.ConnectionEnd) {
-        guard !end.isContradicted else { return self.refuse(end, "a verdict came after its notification was given up") }
+        guard !end.isContradicted else {
+            return self.refuse(end, "it is not known of all notifications whether the service took them")
+        }
         let keys = self.rules.remembered(end.delivered.map { self.rules.key($0.content, $0.identifier) })
         guard !keys.isEmpty else { return self.remembered([], end) }
         guard self.state.withLockedValue({ $0.hasRoom(for: keys.count, now: self.clock.now()) }) else {

@@ -203,6 +203,7 @@ extension Verdict {
         switch self {
         case .accepted, .dead, .acceptedAsLast: .delivered
         case .ignored: .ignored
+        case .inDoubt: .inDoubt
         case .rejected, .serviceFault, .notPermitted: .notDelivered
         }
     }

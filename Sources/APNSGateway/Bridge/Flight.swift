@@ -81,15 +81,13 @@ struct Flight: Hashable, Sendable {
             // The service did not take it, so the provider must not believe that it did. Its expiry changes nothing:
             // told as not taken it would come again at once, and the service itself drops what has expired.
             guard let wait = self.wait(now: now, jitter: jitter) else {
-                return .end(FlightEnding(.serviceFault, .throttled))
+                return .end(self.isUnknown ? .unknown : FlightEnding(.serviceFault, .throttled))
             }
             return .sendAgain(after: wait)
         case .unknown:
             self.isUnknown = true
             if self.rules.givesUpUnknownUnkept, request.expiration == 0 {
-                // The protocol has no word for what nobody knows. Of those it has, "not taken" leaves it to the
-                // provider whether to risk a second delivery, where "taken" would hide a loss.
-                return .end(FlightEnding(.serviceFault, .unknown))
+                return .end(.unknown)
             }
             return self.sendAgain(now: now, jitter: jitter)
         case .unprocessed, .connection:
@@ -105,7 +103,7 @@ struct Flight: Hashable, Sendable {
 
     private mutating func sendAgain(now: Duration, jitter: Double) -> OnAnswer {
         guard let wait = self.wait(now: now, jitter: jitter) else {
-            return .end(FlightEnding(.serviceFault, self.isUnknown ? .unknown : .budgetSpent))
+            return .end(self.isUnknown ? .unknown : FlightEnding(.serviceFault, .budgetSpent))
         }
         return .sendAgain(after: wait)
     }
@@ -151,6 +149,9 @@ struct FlightEnding: Hashable, Sendable {
     }
 
     static let accepted = FlightEnding(.accepted, .accepted)
+
+    /// The protocol has no word for what nobody knows: "taken" could hide a loss, and "not taken" a second delivery.
+    static let unknown = FlightEnding(.inDoubt, .unknown)
 
     static func rejected(_ status: UInt8, _ cause: Cause) -> FlightEnding {
         FlightEnding(.rejected(ErrorResponse.Status(rawValue: status)), cause)

@@ -21,6 +21,8 @@ struct InFlightTracker {
         case notDelivered
         /// It refused it, and its provider is never told.
         case ignored
+        /// Nobody knows.
+        case inDoubt
     }
 
     /// Where a verdict goes.
@@ -48,7 +50,8 @@ struct InFlightTracker {
         var connection: UInt64
         /// What was delivered and will be sent again.
         var delivered: [(content: ResendContent, identifier: UInt32)]
-        /// Whether the message that is to be told as not taken was delivered meanwhile.
+        /// Whether the provider cannot be told: the message that was to be named as not taken was delivered meanwhile, or
+        /// nobody knows of one behind it.
         var isContradicted = false
     }
 
@@ -106,7 +109,7 @@ struct InFlightTracker {
             }
             if index > 0 { self.rows[index].content.compact() }
             // What is settled with all before it can be no part of a resend.
-            while case .ended(let first)? = self.rows.first?.state, first != .notDelivered {
+            while case .ended(let first)? = self.rows.first?.state, first == .delivered || first == .ignored {
                 self.rows.removeFirst()
                 self.firstNumber += 1
             }
@@ -163,6 +166,7 @@ struct InFlightTracker {
         func end(of connection: UInt64, _ rules: BridgeRules) -> ConnectionEnd? {
             guard self.awaitedCount == 0 || !rules.waitsForSent else { return nil }
             var end = ConnectionEnd(connection: connection, delivered: [])
+            end.isContradicted = self.rows.contains { $0.state == .ended(.inDoubt) && self.isResendable($0) }
             for row in self.rows where row.state == .ended(.delivered) && self.isResendable(row) {
                 if let identifier = row.identifier { end.delivered.append((row.content, identifier)) }
             }

@@ -14,7 +14,7 @@ public struct RetryRules: Hashable, Sendable {
     /// Whether a notification that is not to be kept (expiry 0) is tried no more where it is unknown if the service
     /// has it; by default it is tried again, and may arrive twice.
     ///
-    /// It is then told as not taken, with status 10, so that the provider decides about another attempt.
+    /// The provider is then told nothing, and its connection closes, so that it decides about another attempt.
     public var givesUpUnknownUnkept = false
 
     /// The defaults.

@@ -53,6 +53,10 @@ public final class SQLiteResendStore: ResendStore, Sendable {
     private struct File: Sendable {
         var database: DatabaseQueue
         var node: FileNode
+        /// The write-ahead log beside it, without which what was written last is lost.
+        var logNode: FileNode?
+        /// Whether it failed, so that it is opened anew.
+        var hasFailed = false
     }
 
     private let path: String
@@ -103,7 +107,7 @@ public final class SQLiteResendStore: ResendStore, Sendable {
             )
         }
         guard let node = FileNode(path: path) else { throw GatewayError.feedback(path: path, detail: "it is gone") }
-        return File(database: database, node: node)
+        return File(database: database, node: node, logNode: FileNode(path: path + "-wal"))
     }
 
     /// The resends that are expected of a provider, from now on for so long.
@@ -228,21 +232,37 @@ public final class SQLiteResendStore: ResendStore, Sendable {
         let now = self.now()
         let old = self.file.withLockedValue { $0 }
         var file = old
-        if FileNode(path: self.path) != old.node { file = try Self.open(self.path) }
-        let isOther = file.node != old.node
+        let isInPlace = FileNode(path: self.path) == old.node && FileNode(path: self.path + "-wal") == old.logNode
+        var kept: [Row] = []
+        if !isInPlace || old.hasFailed {
+            if !isInPlace { kept = self.expected(in: old.database, now: now) }
+            file = try Self.open(self.path)
+        }
+        let isSameFile = file.node == old.node
         try file.database.write { database in
-            if isOther { try Self.copy(from: old.database, to: database, now: now) }
+            // Where the log alone is gone, what is left in the file is in what the open one knows, too.
+            if !isInPlace, isSameFile { try database.execute(sql: "DELETE FROM resend") }
+            try Self.insert(kept, into: database)
             try Self.apply(changes, to: database, now: now)
             try Self.expire(database, now: now)
         }
-        if isOther { self.file.withLockedValue { [file] in $0 = file } }
+        file.logNode = FileNode(path: self.path + "-wal")
+        self.file.withLockedValue { [file] in $0 = file }
     }
 
-    /// Takes over what is expected from a file that nobody finds any more, which is open still.
-    private static func copy(from old: DatabaseQueue, to database: Database, now: Int64) throws {
-        let rows = try old.read { old in
-            try Row.fetchAll(old, sql: "SELECT provider, key, until FROM resend WHERE until >= ?", arguments: [now])
+    /// What is expected by a file that nobody finds any more, which is open still.
+    private func expected(in old: DatabaseQueue, now: Int64) -> [Row] {
+        do {
+            return try old.read { old in
+                try Row.fetchAll(old, sql: "SELECT provider, key, until FROM resend WHERE until >= ?", arguments: [now])
+            }
+        } catch {
+            self.logger.error("expected resends lost with their file", metadata: [LogKey.failure: "\(error)"])
+            return []
         }
+    }
+
+    private static func insert(_ rows: [Row], into database: Database) throws {
         for row in rows {
             try database.execute(
                 sql: "INSERT INTO resend (provider, key, until) VALUES (?, ?, ?)",
@@ -275,6 +295,7 @@ public final class SQLiteResendStore: ResendStore, Sendable {
             return pending.failureCount
         }
         self.failures.increment()
+        self.file.withLockedValue { $0.hasFailed = true }
         let pause = min(Self.pauseFirst * (1 << min(failureCount - 1, 20)), Self.pauseMax)
         self.logger.error(
             "expected resends not written, retrying",

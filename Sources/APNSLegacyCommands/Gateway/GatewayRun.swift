@@ -32,6 +32,8 @@ final class GatewayRun: Sendable {
     private let metrics: GatewayMetrics
     private let logger: Logger
     private let logOutput: GatewayLog.Output
+    /// Held until the process ends.
+    private let databaseLock: CInt
     private let store: SQLiteFeedbackStore
     private let resends: SQLiteResendStore
     private let backend: HTTP2Backend
@@ -57,6 +59,7 @@ final class GatewayRun: Sendable {
         self.books = UpstreamBooks(logger: logger)
         let clients = try parts.makeClients(self.books, logger: logger)
         self.upstreams = NIOLockedValueBox(Upstreams(parts: parts, clients: clients))
+        self.databaseLock = try Self.lock(parts.file.feedback)
         self.store = try SQLiteFeedbackStore(path: parts.file.feedback, logger: logger)
         self.resends = try SQLiteResendStore(path: parts.file.feedback, logger: logger)
         self.backend = HTTP2Backend([], recorder: self.store, resends: self.resends, logger: logger)
@@ -112,6 +115,23 @@ final class GatewayRun: Sendable {
         front.handshakeTimeout = parts.file.limits.handshake
         front.shutdownDuration = parts.file.limits.shutdown
         return front
+    }
+
+    /// Keeps other gateways off the database: one that starts while another still settles what it took would not know
+    /// what that one tells its providers to send again.
+    private static func lock(_ path: String) throws -> CInt {
+        let lockPath = path + ".lock"
+        let descriptor = open(lockPath, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        // Where there can be no lock, there can be no database, which says why.
+        guard descriptor >= 0 else { return -1 }
+        guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
+            close(descriptor)
+            throw CommandFailure(
+                .tryAgain,
+                "another gateway uses \(path), or still settles what it took; start this one when it has ended"
+            )
+        }
+        return descriptor
     }
 
     // MARK: Its life

@@ -118,6 +118,27 @@ import Testing
         #expect(upstream.tokens == [1, 2, 3, 2, 3])
     }
 
+    @Test(arguments: [1, 2]) func `what nobody knows of is told neither as taken nor as not taken`(
+        lost: Int
+    ) async throws {
+        let lines = LogLines()
+        let upstream = ScriptedUpstream {
+            switch ScriptedUpstream.number($0.token) {
+            case lost: .lost
+            case 1: ScriptedUpstream.badToken
+            default: ScriptedUpstream.accepted
+            }
+        }
+        let change: @Sendable (inout BridgeConfiguration) -> Void = { $0.retries.budget = .milliseconds(40) }
+        try await Self.withGateway(upstream, logger: lines.logger(.info), change: change) { port in
+            try await Self.connect(port) {
+                try await $0.send(try Fixture.frames(1...3))
+                #expect(try await $0.end().octets == [])
+            }
+        }
+        #expect(lines.of("not delivered").contains { "\($0.metadata["push.settled.cause"] ?? "")" == "unknown" })
+    }
+
     @Test func `without room to remember the provider is told nothing`() async throws {
         let (upstream, lines) = (ScriptedUpstream { _ in nil }, LogLines())
         let change: @Sendable (inout BridgeConfiguration) -> Void = { $0.rememberedCountMax = 1 }

@@ -116,6 +116,20 @@ import Testing
         #expect(try self.open().keys(of: "shop", for: .seconds(120)) == [try Self.key(1), try Self.key(2)])
     }
 
+    @Test(arguments: [["-wal", "-shm"], [""], ["", "-wal", "-shm"]])
+    func `whatever of the file was removed, the next change puts all in its place`(suffixes: [String]) async throws {
+        let store = try self.open()
+        try await Self.insert([1, 1, 2], store)
+        for suffix in suffixes { try FileManager.default.removeItem(atPath: self.path + suffix) }
+        // Another one makes the file anew before it is needed.
+        let feedback = try SQLiteFeedbackStore(path: self.path)
+        try await Self.insert([3], store)
+        try await Self.remove(2, store)
+        let keys = try self.open().keys(of: "shop", for: .seconds(120))
+        #expect(keys == [try Self.key(1), try Self.key(1), try Self.key(3)])
+        _ = feedback
+    }
+
     @Test func `what is expected after a start is expected as long by the start after that`() async throws {
         try await Self.insert([1, 2], self.open())
         self.clock.advance(100)
