@@ -16,8 +16,8 @@ public enum Verdict: Hashable, Sendable {
     case ignored
     /// It was not taken for a reason that is not its own: the provider is told that the service shuts down.
     case serviceFault
-    /// Nobody knows whether it was taken: the connection closes without a word, so that it is in doubt for the provider,
-    /// too, with all that the provider has no proof of.
+    /// Nobody knows whether it was taken: the connection closes without a word, so that it is in doubt for the
+    /// provider, too, with all that the provider has no proof of.
     case inDoubt
     /// It was not taken because the service does not let the gateway in: as ``serviceFault`` where something was taken
     /// before it, else the connection closes without a word.

@@ -50,8 +50,8 @@ struct InFlightTracker {
         var connection: UInt64
         /// What was delivered and will be sent again.
         var delivered: [(content: ResendContent, identifier: UInt32)]
-        /// Whether the provider cannot be told: the message that was to be named as not taken was delivered meanwhile, or
-        /// nobody knows of one behind it.
+        /// Whether the provider cannot be told: the message that was to be named as not taken was delivered meanwhile,
+        /// or nobody knows of one behind it.
         var isContradicted = false
     }
 

@@ -19,7 +19,8 @@ import Darwin
 ///
 /// One thread writes, many changes in one transaction; a change is done when its transaction is on the disk. Where the
 /// file cannot be written, the changes wait, and are tried again after a pause. Where it is gone or another one is in
-/// its place, all that is expected goes to the file that is there then.
+/// its place, all that is expected goes to the file that is there then. Where only a part of it was removed, nothing
+/// is written until a restart.
 public final class SQLiteResendStore: ResendStore, Sendable {
     /// How long the gateway may have been stopped for its resends still to be expected.
     ///
@@ -232,17 +233,21 @@ public final class SQLiteResendStore: ResendStore, Sendable {
         let now = self.now()
         let old = self.file.withLockedValue { $0 }
         var file = old
-        let isInPlace = FileNode(path: self.path) == old.node && FileNode(path: self.path + "-wal") == old.logNode
-        var kept: [Row] = []
-        if !isInPlace || old.hasFailed {
-            if !isInPlace { kept = self.expected(in: old.database, now: now) }
-            file = try Self.open(self.path)
+        let isInPlace = FileNode(path: self.path) == old.node
+        let isLogInPlace = FileNode(path: self.path + "-wal") == old.logNode
+        // SQLite goes on writing to a log that was removed, and takes one that was left for that of the next file.
+        if isInPlace != isLogInPlace {
+            let gone = isInPlace ? "its write-ahead log was removed" : "it was removed, and its write-ahead log was not"
+            throw GatewayError.feedback(path: self.path, detail: "\(gone); restart the gateway")
         }
-        let isSameFile = file.node == old.node
+        let kept = isInPlace ? [] : self.expected(in: old.database, now: now)
+        if !isInPlace || old.hasFailed { file = try Self.open(self.path) }
         try file.database.write { database in
-            // Where the log alone is gone, what is left in the file is in what the open one knows, too.
-            if !isInPlace, isSameFile { try database.execute(sql: "DELETE FROM resend") }
-            try Self.insert(kept, into: database)
+            if !isInPlace {
+                // What the file that is open still knows is right, whatever is in the one in its place.
+                try database.execute(sql: "DELETE FROM resend")
+                try Self.insert(kept, into: database)
+            }
             try Self.apply(changes, to: database, now: now)
             try Self.expire(database, now: now)
         }
