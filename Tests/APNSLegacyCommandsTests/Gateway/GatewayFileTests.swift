@@ -107,7 +107,7 @@ import Testing
         ),
         Fault(
             testDescription: "the same port twice",
-            change: ("feedback: f", "feedback: f\nlisten: {port: 5, feedbackPort: 5}"),
+            change: ("providers:", "listen: {port: 5, feedbackPort: 5}\nproviders:"),
             line: 4,
             key: "listen"
         ),
