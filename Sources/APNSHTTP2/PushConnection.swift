@@ -5,7 +5,7 @@ import NIOHPACK
 import NIOTLS
 import OpenSSLTLS
 
-/// One connection of a lane, which speaks HTTP/2 as far as a client of this API needs it.
+/// One connection of a worker, which speaks HTTP/2 as far as a client of this API needs it.
 ///
 /// It is the last handler of its channel. A general implementation costs several times the CPU time of this;
 /// `docs/http2.md` has the figures.
@@ -13,7 +13,7 @@ final class PushConnection: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    private weak var lane: PushLane?
+    private weak var worker: HTTP2ConnectionWorker?
     private var headers: PushHeaders
     private var context: ChannelHandlerContext?
     private var answers: [UInt32: PushAnswer] = [:]
@@ -28,8 +28,8 @@ final class PushConnection: ChannelInboundHandler {
     private var outgoing = ByteBuffer()
     /// Answers to PING and SETTINGS since the service last took something.
     private var answerCount = 0
-    /// Octets of bodies that came since the service was last told that they were read.
-    private var unreportedOctetCount = 0
+    /// Bytes of bodies that came since the service was last told that they were read.
+    private var unreportedByteCount = 0
     private var greetingTimer: Scheduled<Void>?
     private let greetingDurationMax: Duration
 
@@ -46,8 +46,8 @@ final class PushConnection: ChannelInboundHandler {
     /// The TLS below, once the channel has it.
     var tls: TLSHandler?
 
-    init(configuration: PushConfiguration, lane: PushLane) {
-        self.lane = lane
+    init(configuration: PushConfiguration, worker: HTTP2ConnectionWorker) {
+        self.worker = worker
         self.headers = PushHeaders(authority: configuration.endpoint.authority)
         self.streams = StreamTable(
             countMax: configuration.streamCountMax,
@@ -100,15 +100,15 @@ final class PushConnection: ChannelInboundHandler {
     private func writePieces() {
         for piece in self.window.advance() {
             if piece.isEnd { self.stall.moved() }
-            self.outgoing.writeData(piece.stream, piece.octets, isEnd: piece.isEnd)
+            self.outgoing.writeData(piece.stream, piece.bytes, isEnd: piece.isEnd)
         }
     }
 
     func flush() {
         guard let context = self.context, self.outgoing.readableBytes > 0 else { return }
-        let octets = self.outgoing
-        self.outgoing = context.channel.allocator.buffer(capacity: min(octets.readableBytes, 65_536))
-        context.writeAndFlush(self.wrapOutboundOut(octets), promise: nil)
+        let bytes = self.outgoing
+        self.outgoing = context.channel.allocator.buffer(capacity: min(bytes.readableBytes, 65_536))
+        context.writeAndFlush(self.wrapOutboundOut(bytes), promise: nil)
     }
 
     /// Opens no more streams; closes when the last has its answer.
@@ -127,7 +127,7 @@ final class PushConnection: ChannelInboundHandler {
         guard let context = self.context else { return self.end() }
         guard !self.isClosing else { return }
         self.isClosing = true
-        if self.isGreeted { self.outgoing.writeGoAway(code: HTTP2Octets.Code.noError) }
+        if self.isGreeted { self.outgoing.writeGoAway(code: HTTP2Bytes.Code.noError) }
         self.flush()
         context.close(promise: nil)
     }
@@ -173,7 +173,7 @@ final class PushConnection: ChannelInboundHandler {
         let unfinished = Set(self.window.unfinished)
         var overdue = Overdue()
         for number in self.streams.numbers(where: { now - $0.writtenAt >= limit }) {
-            self.outgoing.writeReset(number, code: HTTP2Octets.Code.cancel)
+            self.outgoing.writeReset(number, code: HTTP2Bytes.Code.cancel)
             guard let push = self.ended(number) else { continue }
             if unfinished.contains(number) { overdue.unwritten.append(push) } else { overdue.written.append(push) }
         }
@@ -190,7 +190,7 @@ final class PushConnection: ChannelInboundHandler {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard !self.isOver else { return }
         self.reader.append(self.unwrapInboundIn(data))
-        self.lane?.readBegins()
+        self.worker?.readBegins()
         do throws(FrameFault) {
             while !self.isOver, let frame = try self.reader.next() { try self.received(frame) }
         } catch {
@@ -203,17 +203,17 @@ final class PushConnection: ChannelInboundHandler {
     private func received(_ frame: ServiceFrame) throws(FrameFault) {
         switch frame {
         case .headers(let stream, let headers, let isEnd): self.received(headers, stream, isEnd: isEnd)
-        case .data(let stream, let octets, let octetCount, let isEnd):
-            self.unreportedOctetCount += octetCount
-            self.received(octets, stream, isEnd: isEnd)
+        case .data(let stream, let bytes, let byteCount, let isEnd):
+            self.unreportedByteCount += byteCount
+            self.received(bytes, stream, isEnd: isEnd)
         case .reset(let stream, let code): self.received(code: code, stream)
         case .settings(let settings): try self.received(settings)
         case .ping(let data):
             try self.answer()
             self.outgoing.writePing(data, isAnswer: true)
         case .goAway(let last, _, let data): self.received(goAwayBehind: last, data)
-        case .windowUpdate(let stream, let octetCount):
-            try self.window.widen(stream, by: octetCount)
+        case .windowUpdate(let stream, let byteCount):
+            try self.window.widen(stream, by: byteCount)
             self.writePieces()
         case .other: break
         }
@@ -224,7 +224,7 @@ final class PushConnection: ChannelInboundHandler {
         if self.context?.channel.isWritable == true { self.answerCount = 0 }
         self.answerCount += 1
         guard self.answerCount <= Self.answerCountMax else {
-            throw FrameFault(code: HTTP2Octets.Code.enhanceYourCalm)
+            throw FrameFault(code: HTTP2Bytes.Code.enhanceYourCalm)
         }
     }
 
@@ -232,8 +232,8 @@ final class PushConnection: ChannelInboundHandler {
         guard self.streams.waiting[number] != nil else { return }
         let status = Self.status(headers)
         guard var answer = self.answers[number] ?? status.map({ PushAnswer(status: $0) }) else {
-            self.outgoing.writeReset(number, code: HTTP2Octets.Code.protocolError)
-            self.fail(number, .streamReset(code: Int(HTTP2Octets.Code.protocolError)))
+            self.outgoing.writeReset(number, code: HTTP2Bytes.Code.protocolError)
+            self.fail(number, .streamReset(code: Int(HTTP2Bytes.Code.protocolError)))
             return
         }
         // Behind a provisional answer comes the one that counts; trailers have no status.
@@ -246,8 +246,8 @@ final class PushConnection: ChannelInboundHandler {
         return (100...599).contains(status) ? status : nil
     }
 
-    private func received(_ octets: ByteBuffer, _ number: UInt32, isEnd: Bool) {
-        if octets.readableBytes > 0 { self.answers[number]?.append(octets) }
+    private func received(_ bytes: ByteBuffer, _ number: UInt32, isEnd: Bool) {
+        if bytes.readableBytes > 0 { self.answers[number]?.append(bytes) }
         guard isEnd, let answer = self.answers[number] else { return }
         self.finish(number, answer)
     }
@@ -258,24 +258,24 @@ final class PushConnection: ChannelInboundHandler {
         self.stall.moved()
         if !self.hasAnswered {
             self.hasAnswered = true
-            self.lane?.answersBegin()
+            self.worker?.answersBegin()
         }
         if answer.status == 200 { self.hasAccepted = true }
         guard let push = self.streams.answered(number, isSuccess: answer.status == 200) else { return }
-        self.lane?.answered(push, answer.outcome, on: self)
+        self.worker?.answered(push, answer.outcome, on: self)
     }
 
     private func received(code: UInt32, _ number: UInt32) {
         if self.streams.waiting[number] != nil { self.stall.moved() }
-        if code == HTTP2Octets.Code.refusedStream {
-            if let push = self.ended(number) { self.lane?.unprocessed([push]) }
+        if code == HTTP2Bytes.Code.refusedStream {
+            if let push = self.ended(number) { self.worker?.unprocessed([push]) }
         } else {
             self.fail(number, .streamReset(code: Int(code)))
         }
     }
 
     private func fail(_ number: UInt32, _ trouble: PushTrouble) {
-        if let push = self.ended(number) { self.lane?.unknown([push], trouble) }
+        if let push = self.ended(number) { self.worker?.unknown([push], trouble) }
     }
 
     /// Forgets a stream that has no answer.
@@ -290,9 +290,9 @@ final class PushConnection: ChannelInboundHandler {
         var countMax: Int?
         for setting in settings {
             switch setting.name {
-            case HTTP2Octets.Setting.streamCountMax: countMax = Int(setting.value)
-            case HTTP2Octets.Setting.initialWindow: try self.window.setInitial(setting.value)
-            case HTTP2Octets.Setting.headerTableOctetCount: self.headers.setTableOctetCountMax(setting.value)
+            case HTTP2Bytes.Setting.streamCountMax: countMax = Int(setting.value)
+            case HTTP2Bytes.Setting.initialWindow: try self.window.setInitial(setting.value)
+            case HTTP2Bytes.Setting.headerTableByteCount: self.headers.setTableByteCountMax(setting.value)
             default: break
             }
         }
@@ -302,23 +302,23 @@ final class PushConnection: ChannelInboundHandler {
         guard !self.isGreeted else { return }
         self.isGreeted = true
         self.greetingTimer?.cancel()
-        self.lane?.opened(self)
+        self.worker?.opened(self)
     }
 
     private func received(goAwayBehind last: UInt32, _ data: ByteBuffer) {
         self.goAwayReason = PushAnswer.goAwayReason(data) ?? self.goAwayReason
         let unprocessed = self.streams.goAway(last: last)
-        self.lane?.goingAway(self, unprocessed: unprocessed)
+        self.worker?.goingAway(self, unprocessed: unprocessed)
         self.closeWhenIdle()
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {
         self.keepAlive.heard(at: .now())
-        if self.unreportedOctetCount >= PushOpener.windowOctetCount / 2 {
-            self.outgoing.writeWindowUpdate(self.unreportedOctetCount)
-            self.unreportedOctetCount = 0
+        if self.unreportedByteCount >= PushOpener.windowByteCount / 2 {
+            self.outgoing.writeWindowUpdate(self.unreportedByteCount)
+            self.unreportedByteCount = 0
         }
-        self.lane?.readComplete(self)
+        self.worker?.readComplete(self)
         self.flush()
         self.closeWhenIdle()
         context.fireChannelReadComplete()
@@ -345,12 +345,12 @@ final class PushConnection: ChannelInboundHandler {
             self.errorCaught(context: context, error: TLSError.noCommonApplicationProtocol)
             return
         }
-        self.outgoing.writeBytes(HTTP2Octets.preface)
+        self.outgoing.writeBytes(HTTP2Bytes.preface)
         self.outgoing.writeSettings([
-            (HTTP2Octets.Setting.enablePush, 0),
-            (HTTP2Octets.Setting.headerListOctetCountMax, UInt32(ServiceFrameReader.headerOctetCountMax)),
+            (HTTP2Bytes.Setting.enablePush, 0),
+            (HTTP2Bytes.Setting.headerListByteCountMax, UInt32(ServiceFrameReader.headerByteCountMax)),
         ])
-        self.outgoing.writeWindowUpdate(PushOpener.windowOctetCount)
+        self.outgoing.writeWindowUpdate(PushOpener.windowByteCount)
         self.flush()
         self.greetingTimer = context.eventLoop.assumeIsolated().scheduleTask(
             in: TimeAmount(self.greetingDurationMax)
@@ -372,7 +372,7 @@ final class PushConnection: ChannelInboundHandler {
     }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
-        if context.channel.isWritable, !self.isOver { self.lane?.readComplete(self) }
+        if context.channel.isWritable, !self.isOver { self.worker?.readComplete(self) }
         context.fireChannelWritabilityChanged()
     }
 
@@ -385,7 +385,7 @@ final class PushConnection: ChannelInboundHandler {
         self.isOver = true
         self.greetingTimer?.cancel()
         let unwritten = self.window.unfinished.compactMap { self.streams.ended($0) }
-        self.lane?.ended(self, waiting: self.streams.lost(), unwritten: unwritten, failure: self.failure)
+        self.worker?.ended(self, waiting: self.streams.lost(), unwritten: unwritten, failure: self.failure)
     }
 }
 

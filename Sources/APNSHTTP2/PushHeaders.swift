@@ -7,7 +7,7 @@ import NIOCore
 ///
 /// Tokens and what is secret are never indexed; what differs with each request is indexed once, for the sake of its
 /// name; the rest goes into the table, from which nothing is ever put out: when it is full, further values are written
-/// out. Huffman codes are not used, since what they save is octets, which are not scarce, and they cost time.
+/// out. Huffman codes are not used, since what they save is bytes, which are not scarce, and they cost time.
 ///
 /// - SeeAlso: "Sending notification requests to APNs", on HPACK; RFC 7541.
 struct PushHeaders {
@@ -21,7 +21,7 @@ struct PushHeaders {
         static let count = 61
     }
 
-    /// The first bits of a field, and how many bits its number has in the same octet (RFC 7541, 6).
+    /// The first bits of a field, and how many bits its number has in the same byte (RFC 7541, 6).
     private struct Form {
         var bits: UInt8
         var prefix: UInt8
@@ -52,8 +52,8 @@ struct PushHeaders {
     private let authority: String
     /// What this end has put into the other's table, the oldest first.
     private var entries: [Entry] = []
-    private var octetCount = 0
-    private var octetCountMax = PushHeaders.tableOctetCountMax
+    private var byteCount = 0
+    private var byteCountMax = PushHeaders.tableByteCountMax
     /// The size of the table that is to be told before the next headers.
     private var pendingSize: Int?
     private var common: Common?
@@ -62,21 +62,21 @@ struct PushHeaders {
     private var block: [UInt8] = []
 
     /// The size that a table has where the service does not name a smaller one.
-    static let tableOctetCountMax = 4096
-    /// What an entry counts beside its octets (RFC 7541, 4.1).
+    static let tableByteCountMax = 4096
+    /// What an entry counts beside its bytes (RFC 7541, 4.1).
     private static let entryOverhead = 32
     private static let pathPrefix = Array("/3/device/".utf8)
 
     init(authority: String) { self.authority = authority }
 
     /// Takes the size that the service allows its table; the table begins anew where that is another one than before.
-    mutating func setTableOctetCountMax(_ value: UInt32) {
-        let size = min(Int(value), Self.tableOctetCountMax)
-        guard size != self.octetCountMax else { return }
-        self.octetCountMax = size
+    mutating func setTableByteCountMax(_ value: UInt32) {
+        let size = min(Int(value), Self.tableByteCountMax)
+        guard size != self.byteCountMax else { return }
+        self.byteCountMax = size
         self.pendingSize = size
         self.entries = []
-        self.octetCount = 0
+        self.byteCount = 0
         self.common = nil
     }
 
@@ -93,8 +93,8 @@ struct PushHeaders {
         self.write(request, authorization: authorization, to: &block)
         buffer.writeFrameHeader(
             .headers,
-            octetCount: block.count,
-            flags: HTTP2Octets.Flag.endHeaders,
+            byteCount: block.count,
+            flags: HTTP2Bytes.Flag.endHeaders,
             stream: stream
         )
         buffer.writeBytes(block)
@@ -165,7 +165,7 @@ struct PushHeaders {
 
     private static func writePath(_ token: DeviceToken, to block: inout [UInt8]) {
         self.write(Fixed.path, .neverIndexed, to: &block)
-        self.write(self.pathPrefix.count + 2 * token.octetCount, .plainText, to: &block)
+        self.write(self.pathPrefix.count + 2 * token.byteCount, .plainText, to: &block)
         block += self.pathPrefix
         block.appendHexadecimal(token)
     }
@@ -204,7 +204,7 @@ struct PushHeaders {
         to block: inout [UInt8]
     ) {
         let count = name.utf8.count + value.utf8.count + Self.entryOverhead
-        let isAdded = isIndexed && self.octetCount + count <= self.octetCountMax
+        let isAdded = isIndexed && self.byteCount + count <= self.byteCountMax
         let form = isAdded ? Form.indexing : .notIndexed
         if let number = self.number(of: name) {
             Self.write(number, form, to: &block)
@@ -215,7 +215,7 @@ struct PushHeaders {
         Self.write(value, to: &block)
         guard isAdded else { return }
         self.entries.append(Entry(name: name, value: value))
-        self.octetCount += count
+        self.byteCount += count
     }
 
     private func number(of name: String) -> Int? {

@@ -41,10 +41,10 @@ struct PushHeadersTests {
     }
 
     private func request(_ random: inout SplitMix64) throws -> PushRequest {
-        let octets = (0..<Int.random(in: 1...100, using: &random)).map { _ in UInt8.random(in: 0...255, using: &random)
+        let bytes = (0..<Int.random(in: 1...100, using: &random)).map { _ in UInt8.random(in: 0...255, using: &random)
         }
         var request = PushRequest(
-            token: try DeviceToken(octets: octets),
+            token: try DeviceToken(bytes: bytes),
             payload: ByteBuffer(string: "{}"),
             identifier: PushIdentifier(using: &random)
         )
@@ -70,12 +70,12 @@ struct PushHeadersTests {
         var peer = Peer()
         if seed.isMultiple(of: 2) {
             let size = UInt32([0, 1, 100, 300, 4095, 4096, 70_000][Int(seed / 2) % 7])
-            headers.setTableOctetCountMax(size)
+            headers.setTableByteCountMax(size)
             peer.decoder = HPACKDecoder(allocator: ByteBufferAllocator())
         }
         var last: PushRequest?
         for number in 0..<150 {
-            if seed % 5 == 4, number == 75 { headers.setTableOctetCountMax(200) }
+            if seed % 5 == 4, number == 75 { headers.setTableByteCountMax(200) }
             var request = try self.request(&random)
             if seed % 2 == 1, let last, Int.random(in: 0..<4, using: &random) > 0 {
                 let (token, identifier) = (request.token, request.identifier)
@@ -98,7 +98,7 @@ struct PushHeadersTests {
         var peer = Peer()
         for number in 0..<4 {
             var request = PushRequest(
-                token: try DeviceToken(octets: [1, 2]),
+                token: try DeviceToken(bytes: [1, 2]),
                 payload: ByteBuffer(string: "{}"),
                 topic: "com.example.app"
             )
@@ -113,17 +113,17 @@ struct PushHeadersTests {
     @Test func `tokens and secrets are never indexed, and what differs is only once`() throws {
         var headers = PushHeaders(authority: "host")
         var peer = Peer()
-        var octetCounts: [Int] = []
+        var byteCounts: [Int] = []
         for number in 0..<3 {
             var request = PushRequest(
-                token: try DeviceToken(octets: [1, 2]),
+                token: try DeviceToken(bytes: [1, 2]),
                 payload: ByteBuffer(string: "{}"),
                 topic: "com.example.app"
             )
             request.expiration = UInt32(number)
             var buffer = ByteBuffer()
             headers.write(request, authorization: "bearer x", stream: 7, to: &buffer)
-            octetCounts.append(buffer.readableBytes)
+            byteCounts.append(buffer.readableBytes)
             var how: [String: HPACKIndexing] = [:]
             for (name, _, indexing) in try peer.read(&buffer) { how[name] = indexing }
             #expect(how[":path"] == .neverIndexed)
@@ -132,7 +132,7 @@ struct PushHeadersTests {
             #expect(how["apns-expiration"] == (number == 0 ? .indexable : .nonIndexable))
             #expect(how["apns-topic"] == .indexable)
         }
-        #expect(octetCounts[1] < octetCounts[0] - 30)
-        #expect(octetCounts[1] == octetCounts[2])
+        #expect(byteCounts[1] < byteCounts[0] - 30)
+        #expect(byteCounts[1] == byteCounts[2])
     }
 }

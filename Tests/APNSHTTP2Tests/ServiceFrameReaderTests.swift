@@ -15,10 +15,10 @@ struct ServiceFrameReaderTests {
         [0, UInt8(body.count >> 8), UInt8(body.count & 255), kind, flags, 0, 0, 0, stream] + body
     }
 
-    private func read(_ octets: [UInt8], portion: Int = .max) throws -> [ServiceFrame] {
+    private func read(_ bytes: [UInt8], portion: Int = .max) throws -> [ServiceFrame] {
         var reader = ServiceFrameReader()
         var frames: [ServiceFrame] = []
-        var rest = octets[...]
+        var rest = bytes[...]
         repeat {
             reader.append(ByteBuffer(bytes: rest.prefix(portion)))
             rest = rest.dropFirst(portion)
@@ -43,14 +43,14 @@ struct ServiceFrameReaderTests {
             frames == [
                 .settings([ServiceFrame.Setting(name: 3, value: 9)]),
                 .headers(stream: 1, HPACKHeaders([(":status", "200")]), isEnd: false),
-                .data(stream: 1, ByteBuffer(string: "{}"), octetCount: 4, isEnd: true), .ping(0x0102_0304_0506_0708),
-                .windowUpdate(stream: 3, octetCount: 256), .reset(stream: 5, code: 7),
+                .data(stream: 1, ByteBuffer(string: "{}"), byteCount: 4, isEnd: true), .ping(0x0102_0304_0506_0708),
+                .windowUpdate(stream: 3, byteCount: 256), .reset(stream: 5, code: 7),
                 .goAway(last: 5, code: 0, ByteBuffer(string: "{}")),
             ]
         )
     }
 
-    private static let faults: [(octets: [UInt8], code: UInt32)] = [
+    private static let faults: [(bytes: [UInt8], code: UInt32)] = [
         (frame(6, [1, 2, 3, 4, 5, 6, 7, 8]), 1), (Array("HTTP/1.1 400 Bad Request\r\n".utf8), 6),
         (settings + [0xFF, 0xFF, 0xFF, 0, 0, 0, 0, 0, 1], 6), (settings + frame(0, stream: 0, [1]), 1),
         (settings + frame(1, flags: 4, stream: 0, [0x88]), 1), (settings + frame(1, flags: 4, stream: 1, [0xFF]), 9),
@@ -69,30 +69,30 @@ struct ServiceFrameReaderTests {
 
     @Test(arguments: Self.faults.indices)
     func `each breach of the protocol has its code`(_ index: Int) {
-        let (octets, code) = Self.faults[index]
-        #expect(throws: FrameFault(code: code)) { try self.read(octets) }
-        #expect(throws: FrameFault(code: code)) { try self.read(octets, portion: 1) }
+        let (bytes, code) = Self.faults[index]
+        #expect(throws: FrameFault(code: code)) { try self.read(bytes) }
+        #expect(throws: FrameFault(code: code)) { try self.read(bytes, portion: 1) }
     }
 
     @Test func `headers without end are refused before they are kept`() throws {
-        var octets = Self.settings + Self.frame(1, stream: 1, [0x88])
-        for _ in 0..<20 { octets += Self.frame(9, stream: 1, [UInt8](repeating: 0, count: 1000)) }
-        #expect(throws: FrameFault(code: 11)) { try self.read(octets) }
+        var bytes = Self.settings + Self.frame(1, stream: 1, [0x88])
+        for _ in 0..<20 { bytes += Self.frame(9, stream: 1, [UInt8](repeating: 0, count: 1000)) }
+        #expect(throws: FrameFault(code: 11)) { try self.read(bytes) }
     }
 
-    /// Goal: no octets make the reader trap.
+    /// Goal: no bytes make the reader trap.
     ///
-    /// Method: change octets of a good conversation at random, from a seed the failure names.
+    /// Method: change bytes of a good conversation at random, from a seed the failure names.
     @Test(arguments: 0..<300 as Range<UInt64>)
-    func `changed octets never trap`(seed: UInt64) {
+    func `changed bytes never trap`(seed: UInt64) {
         var random = SplitMix64(seed: seed)
         for _ in 0..<20 {
-            var octets = Self.answer
+            var bytes = Self.answer
             for _ in 0..<Int.random(in: 1...4, using: &random) {
-                let index = octets.indices.randomElement(using: &random) ?? 0
-                octets[index] = UInt8.random(in: 0...255, using: &random)
+                let index = bytes.indices.randomElement(using: &random) ?? 0
+                bytes[index] = UInt8.random(in: 0...255, using: &random)
             }
-            _ = try? self.read(octets, portion: Int.random(in: 1...40, using: &random))
+            _ = try? self.read(bytes, portion: Int.random(in: 1...40, using: &random))
         }
     }
 }
