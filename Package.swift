@@ -32,7 +32,7 @@ let package = Package(
         .library(name: "APNSGateway", targets: ["APNSGateway"]),
         .library(name: "APNSSimulator", targets: ["APNSSimulator"]),
         .library(name: "APNSPayload", targets: ["APNSPayload"]),
-        .library(name: "PurgeList", targets: ["PurgeList"]),
+        .library(name: "TokenStore", targets: ["TokenStore"]),
         .library(name: "APNSLegacyCommands", targets: ["APNSLegacyCommands"]),
         .executable(name: "apns-legacy", targets: ["apns-legacy"]),
     ],
@@ -49,6 +49,7 @@ let package = Package(
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
         .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.4.0"),
+        .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2", traits: []),
     ],
     targets: [
         .systemLibrary(name: "CPrefetch"),
@@ -143,7 +144,7 @@ let package = Package(
         .target(
             name: "APNSFeedback",
             dependencies: [
-                "APNSSession", "APNSTransport", "APNSWire", "CFallocate", "COpenSSL", "OpenSSLTLS", "PurgeList",
+                "APNSSession", "APNSTransport", "APNSWire", "CFallocate", "COpenSSL", "OpenSSLTLS",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -157,7 +158,7 @@ let package = Package(
             name: "APNSFeedbackTests",
             dependencies: [
                 "APNSFeedback", "APNSGateway", "APNSSession", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS",
-                "PurgeList",
+                "TokenStore",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -230,7 +231,6 @@ let package = Package(
             dependencies: [
                 "APNSHTTP2", "APNSPayload", "APNSSession", "APNSTransport", "APNSWire", "COpenSSL", "OpenSSLTLS",
                 .product(name: "DequeModule", package: "swift-collections"),
-                .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -256,7 +256,6 @@ let package = Package(
             dependencies: [
                 "APNSGateway", "APNSHTTP2", "APNSSession", "APNSTestKit", "APNSTransport", "APNSWire", "OpenSSLTLS",
                 "TestSupport",
-                .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -282,19 +281,25 @@ let package = Package(
         .target(name: "APNSPayload", swiftSettings: strict),
         .testTarget(name: "APNSPayloadTests", dependencies: ["APNSPayload", "TestSupport"], swiftSettings: settings),
         .target(
-            name: "PurgeList",
+            name: "TokenStore",
             dependencies: [
+                "APNSSession", "APNSWire",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
             swiftSettings: settings
         ),
         .testTarget(
-            name: "PurgeListTests",
+            name: "TokenStoreTests",
             dependencies: [
-                "PurgeList", "TestSupport",
+                "APNSGateway", "APNSSession", "APNSWire", "TestSupport", "TokenStore",
                 .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
             ],
             swiftSettings: settings
         ),
@@ -302,15 +307,16 @@ let package = Package(
             name: "APNSLegacyCommands",
             dependencies: [
                 "APNSFeedback", "APNSGateway", "APNSHTTP2", "APNSPayload", "APNSProvider", "APNSSession",
-                "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS", "PurgeList",
+                "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS", "TokenStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "CoreMetrics", package: "swift-metrics"),
-                .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "Subprocess", package: "swift-subprocess"),
+                .product(name: "SystemPackage", package: "swift-system"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
                 .product(name: "Yams", package: "Yams"),
             ],
@@ -328,7 +334,7 @@ let package = Package(
             name: "APNSLegacyCommandsTests",
             dependencies: [
                 "APNSGateway", "APNSHTTP2", "APNSLegacyCommands", "APNSPayload", "APNSProvider", "APNSSession",
-                "APNSWire", "OpenSSLTLS", "PurgeList", "TestSupport",
+                "APNSWire", "OpenSSLTLS", "TestSupport", "TokenStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
@@ -340,8 +346,10 @@ let package = Package(
         .testTarget(
             name: "IntegrationTests",
             dependencies: [
-                "APNSGateway", "APNSHTTP2", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS", "PurgeList",
-                "TestSupport", "apns-legacy",
+                "APNSGateway", "APNSHTTP2", "APNSLegacyCommands", "APNSSimulator", "APNSTestKit", "APNSWire",
+                "OpenSSLTLS",
+                "TestSupport", "TokenStore", "apns-legacy",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),

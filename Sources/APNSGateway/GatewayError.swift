@@ -10,8 +10,6 @@ public enum GatewayError: Error, Hashable, Sendable {
     case tls(TLSError)
     /// The address cannot be listened on.
     case listen(host: String, port: Int, detail: String)
-    /// The database of what the feedback service has to tell cannot be used.
-    case feedback(path: String, detail: String)
     /// It runs already or has run; a listener runs once.
     case ranAlready
     /// It ended before it listened.
@@ -24,7 +22,6 @@ extension GatewayError: CustomStringConvertible {
         switch self {
         case .tls(let error): "TLS cannot be set up: \(error)"
         case .listen(let host, let port, let detail): "cannot listen on \(host) port \(port): \(detail)"
-        case .feedback(let path, let detail): "the feedback database \(path) cannot be used: \(detail)"
         case .ranAlready: "the listener runs already or has run"
         case .notListening: "the listener ended before it listened"
         }

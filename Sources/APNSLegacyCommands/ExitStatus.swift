@@ -7,7 +7,7 @@ import APNSProvider
 import APNSSession
 import ArgumentParser
 import OpenSSLTLS
-import PurgeList
+import TokenStore
 
 /// The exit codes of all commands, after sysexits.h.
 enum ExitStatus: Int32, Sendable {
@@ -63,6 +63,7 @@ struct CommandFailure: Error, CustomStringConvertible {
         case let error as PurgeListError: self.init(error)
         case let error as TokenTableError: self.init(error)
         case let error as GatewayError: self.init(error)
+        case let error as GatewayStoreError: self.init(.ioError, "\(error)")
         case let error as PushError: self.init(error)
         case let error as TLSError: self.init(.configuration, "\(error)" + (error.remedy ?? ""))
         default: self.init(.software, "\(error)")
@@ -74,7 +75,6 @@ struct CommandFailure: Error, CustomStringConvertible {
             switch error {
             case .tls: .configuration
             case .listen: .unavailable
-            case .feedback: .ioError
             case .ranAlready, .notListening: .software
             }
         self.init(status, "\(error)")

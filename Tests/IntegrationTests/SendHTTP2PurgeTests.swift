@@ -3,7 +3,7 @@
 import APNSSimulator
 import APNSWire
 import Foundation
-import PurgeList
+import TokenStore
 import Testing
 
 /// `send --transport http2` with a list of dead tokens.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSSimulator
+import APNSWire
 import Foundation
 import GRDB
-import PurgeList
+import TokenStore
 import Testing
 
 /// `send` with a list of dead tokens.

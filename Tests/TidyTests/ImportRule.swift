@@ -5,7 +5,6 @@ enum ImportRule {
     enum Others {
         case any
         case only(Set<String>)
-        case anyBut(prefix: String)
     }
 
     struct Allowance {
@@ -16,13 +15,15 @@ enum ImportRule {
     }
 
     static let foundations: Set<String> = [
-        "OpenSSLTLS", "COpenSSL", "APNSWire", "APNSPayload", "APNSTransport", "PurgeList",
+        "OpenSSLTLS", "COpenSSL", "APNSWire", "APNSPayload", "APNSTransport",
     ]
     static let clients = foundations.union(["APNSSession", "APNSProvider", "APNSFeedback", "APNSHTTP2"])
     static let servers = clients.union(["APNSGateway"])
     static let everything = servers.union(["APNSSimulator"])
+    /// Known to one module only.
+    static let databases: Set<String> = ["GRDB", "GRDBSQLite"]
     /// The quick start makes its certificates as tests do.
-    static let commands = everything.union(["APNSTestKit"])
+    static let commands = everything.union(["APNSTestKit", "TokenStore"])
 
     static let allowances: [String: Allowance] = [
         "APNSWire": Allowance(ours: ["CPrefetch"], others: .only(["NIOCore"])),
@@ -30,7 +31,15 @@ enum ImportRule {
         "APNSPayload": Allowance(ours: [], others: .only([])),
         "OpenSSLTLS": Allowance(ours: ["COpenSSL"], others: .any),
         "APNSTransport": Allowance(ours: ["OpenSSLTLS"], others: .any),
-        "PurgeList": Allowance(ours: [], others: .anyBut(prefix: "NIO")),
+        "TokenStore": Allowance(
+            ours: ["APNSSession", "APNSWire"],
+            others: .only(
+                databases.union([
+                    "Darwin", "Dispatch", "FoundationEssentials", "Glibc", "Logging", "Metrics", "Musl",
+                    "NIOConcurrencyHelpers", "SystemPackage",
+                ])
+            )
+        ),
         "APNSProvider": Allowance(ours: foundations.union(["APNSSession"]), others: .any),
         "APNSFeedback": Allowance(ours: foundations.union(["APNSSession", "CFallocate"]), others: .any),
         "APNSHTTP2": Allowance(ours: foundations, others: .any),
@@ -70,9 +79,8 @@ enum ImportRule {
         if Self.neverInSources.contains(module) { return false }
         if Self.headers.contains(module) || Self.allowances[module] != nil { return allowance.ours.contains(module) }
         switch allowance.others {
-        case .any: return true
+        case .any: return !Self.databases.contains(module)
         case .only(let modules): return modules.contains(module)
-        case .anyBut(let prefix): return !module.hasPrefix(prefix)
         }
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSSession
+public import APNSSession
 public import Logging
 import NIOConcurrencyHelpers
 public import NIOCore

@@ -13,6 +13,7 @@ import NIOConcurrencyHelpers
 import NIOCore
 import NIOPosix
 import OpenSSLTLS
+import TokenStore
 import UnixSignals
 
 /// The gateway from start to end.

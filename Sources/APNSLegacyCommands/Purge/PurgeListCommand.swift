@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import ArgumentParser
-import PurgeList
+import TokenStore
 
 /// `apns-legacy purge list`: shows entries to people.
 struct PurgeListCommand: ParsableCommand {

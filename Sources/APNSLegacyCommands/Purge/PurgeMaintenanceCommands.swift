@@ -2,7 +2,7 @@
 
 import ArgumentParser
 import Glibc
-import PurgeList
+import TokenStore
 
 /// `apns-legacy purge check`: whether the file holds together.
 struct PurgeCheckCommand: ParsableCommand {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import ArgumentParser
-import PurgeList
+import TokenStore
 
 /// `apns-legacy purge stats`: counts.
 struct PurgeStatsCommand: ParsableCommand {

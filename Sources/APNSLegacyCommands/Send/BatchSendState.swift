@@ -3,7 +3,7 @@
 import APNSProvider
 import APNSSession
 import APNSWire
-import PurgeList
+import TokenStore
 
 /// What ``SendSource`` guards: which line goes out next, and what became of those that did.
 ///
@@ -370,7 +370,7 @@ struct BatchSendState: ~Copyable {
         (self.rejections?.count ?? 0, self.rejections?.doubtfulCount ?? 0)
     }
 
-    func recordRejections(in list: PurgeList, _ scope: PurgeScope, failedAt: Int64?) throws -> PurgeChange {
+    func recordRejections(in list: PurgeList, _ scope: TokenScope, failedAt: Int64?) throws -> PurgeChange {
         try self.rejections?.record(in: list, scope, failedAt: failedAt) ?? PurgeChange()
     }
 

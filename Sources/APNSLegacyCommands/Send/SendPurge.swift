@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSGateway
+import APNSWire
 import ArgumentParser
 import Glibc
 import OpenSSLTLS
-import PurgeList
+import TokenStore
 
 /// Which dead tokens are left out.
 struct SendPurgeOptions: ParsableArguments, Sendable {
@@ -17,7 +18,7 @@ struct SendPurgeOptions: ParsableArguments, Sendable {
             valueName: "production|sandbox"
         )
     )
-    var purgeEnvironment: PushEnvironment?
+    var purgeEnvironment: Environment?
 
     @Flag(
         help: """
@@ -42,7 +43,7 @@ struct SendPurge {
     let dead: PurgeLookup
     private let list: PurgeList
     /// Where rejected tokens go; `nil` where they go nowhere.
-    private let target: PurgeScope?
+    private let target: TokenScope?
     /// When this run began, in seconds since 1970.
     let startedAt: Int64
 
@@ -58,9 +59,9 @@ struct SendPurge {
     }
 
     /// What the tokens of the batch are of: the topics of `--topic` or the certificate, never none.
-    private static func scopes(_ command: SendCommand, _ identity: TLSIdentity?) throws -> [PurgeScope] {
+    private static func scopes(_ command: SendCommand, _ identity: TLSIdentity?) throws -> [TokenScope] {
         let options = command.purge
-        let known = command.endpoint.environment.flatMap { PushEnvironment(rawValue: $0.rawValue) }
+        let known = command.endpoint.environment.flatMap { Environment(rawValue: $0.rawValue) }
         guard let environment = known ?? options.purgeEnvironment else {
             throw CommandFailure(.usage, "--purge-list needs --purge-environment production|sandbox.")
         }
@@ -71,7 +72,7 @@ struct SendPurge {
         guard !topics.isEmpty else {
             throw CommandFailure(.usage, "The certificate names no topic; --purge-list needs --topic BUNDLE-ID.")
         }
-        return topics.map { PurgeScope(topic: $0, environment: environment) }
+        return topics.map { TokenScope(topic: $0, environment: environment) }
     }
 
     /// Ends the use of the list, which then is one file.

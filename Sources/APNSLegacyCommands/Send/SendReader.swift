@@ -4,7 +4,7 @@ import APNSSession
 import APNSWire
 import Dispatch
 import NIOConcurrencyHelpers
-import PurgeList
+import TokenStore
 
 /// Reads a batch ahead on a thread of its own, so that no event loop waits for a disk, a pipe or the purge list.
 final class SendReader: @unchecked Sendable {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import Glibc
-import PurgeList
+import TokenStore
 
 /// The tokens that were rejected in a run, in a file without a name, since there may be more than memory is for.
 final class SendRejections {
@@ -61,7 +62,7 @@ final class SendRejections {
     ///   - failedAt: the time of those that came without one; `nil` leaves them out.
     /// - Returns: what changed.
     /// - Throws: where the list cannot be written, or the tokens could not be kept.
-    func record(in list: PurgeList, _ scope: PurgeScope, failedAt: Int64?) throws -> PurgeChange {
+    func record(in list: PurgeList, _ scope: TokenScope, failedAt: Int64?) throws -> PurgeChange {
         self.flush()
         var change = PurgeChange()
         var portion: [PurgeEntry] = []

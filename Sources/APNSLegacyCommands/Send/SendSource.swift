@@ -2,9 +2,10 @@
 
 import APNSProvider
 import APNSSession
+import APNSWire
 import Dispatch
 import NIOConcurrencyHelpers
-import PurgeList
+import TokenStore
 
 /// Gives the lines of a batch to the connections, and takes what became of them.
 ///
@@ -145,7 +146,7 @@ final class SendSource: NotificationSource, @unchecked Sendable {
     var rejectionCounts: (count: UInt64, doubtfulCount: UInt64) { self.lock.withLock { self.desk.rejectionCounts } }
 
     /// Gives what was rejected to a purge list, what is doubtful only with a time.
-    func recordRejections(in list: PurgeList, _ scope: PurgeScope, failedAt: Int64?) throws -> PurgeChange {
+    func recordRejections(in list: PurgeList, _ scope: TokenScope, failedAt: Int64?) throws -> PurgeChange {
         try self.lock.withLock { try self.desk.recordRejections(in: list, scope, failedAt: failedAt) }
     }
 }

@@ -2,6 +2,7 @@
 
 import APNSGateway
 import APNSHTTP2
+import APNSSession
 import APNSWire
 import NIOConcurrencyHelpers
 
