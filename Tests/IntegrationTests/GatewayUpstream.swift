@@ -42,8 +42,6 @@ final class GatewayUpstream: PushService {
     /// The certificates of its clients, in the order in which they came, each once.
     var fingerprints: [String] { self.books.withLockedValue(\.fingerprints) }
 
-    func problem(token: DeviceToken, topic: String) -> PushRejection? { nil }
-
     func take(_ request: borrowing InboundPush) -> PushReply? {
         let number = GatewayProgram.number(of: request.token)
         let reply = self.reply(number, copy request)

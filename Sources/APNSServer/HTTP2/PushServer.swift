@@ -16,7 +16,7 @@ public import ServiceLifecycle
 /// 2. credentials: the certificate, or else the provider token, and whether they are for the topic;
 /// 3. the device token is there; the payload is there; the device token has 1 to 100 bytes in hexadecimal digits; the
 ///    payload is not too long; it is a JSON object, where ``PushServerConfiguration/payloadCheck`` says so;
-/// 4. ``PushService/intercept(_:)``, ``PushService/problem(token:topic:)``, ``PushService/take(_:)``.
+/// 4. whatever ``PushService/take(_:)`` checks, such as the device.
 ///
 /// It listens from ``run()`` on. On graceful shutdown it takes no more connections, tells the others that it goes away,
 /// answers what it has, and cuts what is left after ``PushServerConfiguration/shutdownDuration``.

@@ -169,8 +169,6 @@ final class PushServerHandler: ChannelDuplexHandler {
                 receiver: NIOLoopBound(self, eventLoop: context.eventLoop)
             )
         )
-        if let reply = self.service.intercept(request) { return reply }
-        if let problem = self.service.problem(token: token, topic: topic) { return .rejected(problem) }
         return self.service.take(request)
     }
 

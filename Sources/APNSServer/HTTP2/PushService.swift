@@ -8,30 +8,11 @@ public import NIOCore
 ///
 /// Everything is called on the event loop of a connection, which must not be blocked.
 public protocol PushService: Sendable {
-    /// Says what becomes of a request before its device is looked at, for faults that are meant.
-    ///
-    /// - Parameter request: all of it has passed the checks of ``PushServer``: headers, credentials and payload.
-    /// - Returns: what to do; `nil`, the default, to go on.
-    func intercept(_ request: borrowing InboundPush) -> PushReply?
-
-    /// Checks the device of a request, whose client is known, and which has passed all other checks.
-    ///
-    /// - Parameters:
-    ///   - token: names the device.
-    ///   - topic: the app.
-    /// - Returns: why it cannot be reached, or `nil`.
-    func problem(token: DeviceToken, topic: String) -> PushRejection?
-
-    /// Takes a request that has passed all checks.
+    /// Takes a request that has passed all checks of ``PushServer``: headers, credentials and payload.
     ///
     /// - Parameter request: what to deliver.
     /// - Returns: the answer where it is known at once, else `nil`; then the request's ticket must be used.
     func take(_ request: borrowing InboundPush) -> PushReply?
-}
-
-extension PushService {
-    /// Nothing.
-    public func intercept(_ request: borrowing InboundPush) -> PushReply? { nil }
 }
 
 /// What becomes of a request at the service's end.

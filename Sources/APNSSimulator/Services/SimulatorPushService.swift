@@ -11,7 +11,14 @@ struct SimulatorPushService: PushService {
     let environment: DeviceEnvironment
     let onDelivery: (@Sendable (DeliveredNotification) -> Void)?
 
-    func intercept(_ request: borrowing InboundPush) -> PushReply? {
+    func take(_ request: borrowing InboundPush) -> PushReply? {
+        if let reply = self.fault(request) { return reply }
+        if let rejection = self.rejection(request) { return .rejected(rejection) }
+        self.deliver(request)
+        return .accepted
+    }
+
+    private func fault(_ request: borrowing InboundPush) -> PushReply? {
         let overall = self.devices.countMessage()
         let reply = self.schedule.reply(token: request.token, request: request.number, overall: overall)
         if case .rejected = reply { self.countRejection() }
@@ -20,8 +27,8 @@ struct SimulatorPushService: PushService {
         return reply
     }
 
-    func problem(token: DeviceToken, topic: String) -> PushRejection? {
-        switch self.devices.standing(of: token, topic: topic, environment: self.environment) {
+    private func rejection(_ request: borrowing InboundPush) -> PushRejection? {
+        switch self.devices.standing(of: request.token, topic: request.topic, environment: self.environment) {
         case .alive: return nil
         case .dead(let since):
             self.countRejection()
@@ -34,11 +41,6 @@ struct SimulatorPushService: PushService {
             self.countRejection()
             return PushRejection(status: 400, reason: .badDeviceToken)
         }
-    }
-
-    func take(_ request: borrowing InboundPush) -> PushReply? {
-        self.deliver(request)
-        return .accepted
     }
 
     private func countRejection() { self.devices.change { $0.rejectedCount += 1 } }
