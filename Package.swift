@@ -20,20 +20,18 @@ let strict: [SwiftSetting] = settings + [.strictMemorySafety()]
 
 let package = Package(
     name: "apns-legacy",
+    // A product has the modules whose types stand in its interface; the other targets are for this package alone.
     products: [
-        .library(name: "APNSWire", targets: ["APNSWire"]),
-        .library(name: "APNSSession", targets: ["APNSSession"]),
-        .library(name: "APNSTransport", targets: ["APNSTransport"]),
-        .library(name: "APNSProvider", targets: ["APNSProvider"]),
+        .library(
+            name: "APNSProvider",
+            targets: ["APNSProvider", "APNSPayload", "APNSSession", "APNSTransport", "APNSWire"]
+        ),
         .library(name: "APNSHTTP2", targets: ["APNSHTTP2"]),
         .library(name: "APNSFeedback", targets: ["APNSFeedback"]),
+        .library(name: "APNSGateway", targets: ["APNSGateway", "APNSServer"]),
+        .library(name: "APNSTestKit", targets: ["APNSTestKit", "APNSSimulator", "TestCertificates"]),
         .library(name: "OpenSSLTLS", targets: ["OpenSSLTLS"]),
-        .library(name: "APNSTestKit", targets: ["APNSTestKit"]),
-        .library(name: "APNSGateway", targets: ["APNSGateway"]),
-        .library(name: "APNSSimulator", targets: ["APNSSimulator"]),
-        .library(name: "APNSPayload", targets: ["APNSPayload"]),
         .library(name: "PurgeList", targets: ["PurgeList"]),
-        .library(name: "APNSLegacyCommands", targets: ["APNSLegacyCommands"]),
         .executable(name: "apns-legacy", targets: ["apns-legacy"]),
     ],
     dependencies: [
@@ -65,9 +63,17 @@ let package = Package(
             swiftSettings: settings
         ),
         .target(
+            name: "TestCertificates",
+            dependencies: [
+                "COpenSSL", "OpenSSLTLS",
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
             name: "APNSTestKit",
             dependencies: [
-                "APNSWire", "COpenSSL", "OpenSSLTLS",
+                "APNSWire", "OpenSSLTLS", "TestCertificates",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -156,7 +162,7 @@ let package = Package(
         .testTarget(
             name: "APNSFeedbackTests",
             dependencies: [
-                "APNSFeedback", "APNSGateway", "APNSSession", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS",
+                "APNSFeedback", "APNSServer", "APNSSession", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS",
                 "PurgeList",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -213,7 +219,7 @@ let package = Package(
         .testTarget(
             name: "APNSHTTP2Tests",
             dependencies: [
-                "APNSHTTP2", "APNSTestKit", "APNSWire", "OpenSSLTLS", "TestSupport",
+                "APNSHTTP2", "APNSServer", "APNSTestKit", "APNSWire", "OpenSSLTLS", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -226,15 +232,15 @@ let package = Package(
             swiftSettings: settings
         ),
         .target(
-            name: "APNSGateway",
+            name: "APNSServer",
             dependencies: [
-                "APNSHTTP2", "APNSPayload", "APNSSession", "APNSTransport", "APNSWire", "COpenSSL", "OpenSSLTLS",
-                .product(name: "DequeModule", package: "swift-collections"),
-                .product(name: "GRDB", package: "GRDB.swift"),
+                "APNSHTTP2", "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHPACK", package: "swift-nio-http2"),
+                .product(name: "NIOHTTP2", package: "swift-nio-http2"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOTLS", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
@@ -242,9 +248,48 @@ let package = Package(
             swiftSettings: settings
         ),
         .target(
+            name: "ListenerFixtures",
+            dependencies: [
+                "APNSServer", "APNSWire", "OpenSSLTLS", "TestCertificates",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
+            path: "Tests/ListenerFixtures",
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "APNSServerTests",
+            dependencies: [
+                "APNSHTTP2", "APNSServer", "APNSSession", "APNSTestKit", "APNSTransport", "APNSWire",
+                "ListenerFixtures", "OpenSSLTLS", "TestSupport",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHPACK", package: "swift-nio-http2"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOTLS", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
+            name: "APNSGateway",
+            dependencies: [
+                "APNSHTTP2", "APNSPayload", "APNSServer", "APNSSession", "APNSWire", "OpenSSLTLS",
+                .product(name: "DequeModule", package: "swift-collections"),
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
             name: "APNSSimulator",
             dependencies: [
-                "APNSGateway", "APNSHTTP2", "APNSPayload", "APNSSession", "APNSWire", "OpenSSLTLS",
+                "APNSHTTP2", "APNSPayload", "APNSServer", "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -254,8 +299,8 @@ let package = Package(
         .testTarget(
             name: "APNSGatewayTests",
             dependencies: [
-                "APNSGateway", "APNSHTTP2", "APNSSession", "APNSTestKit", "APNSTransport", "APNSWire", "OpenSSLTLS",
-                "TestSupport",
+                "APNSGateway", "APNSHTTP2", "APNSServer", "APNSSession", "APNSTestKit", "APNSTransport", "APNSWire",
+                "ListenerFixtures", "OpenSSLTLS", "TestSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -270,7 +315,7 @@ let package = Package(
         .testTarget(
             name: "APNSSimulatorTests",
             dependencies: [
-                "APNSGateway", "APNSHTTP2", "APNSSession", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS",
+                "APNSHTTP2", "APNSServer", "APNSSession", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS",
                 "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -299,28 +344,52 @@ let package = Package(
             swiftSettings: settings
         ),
         .target(
-            name: "APNSLegacyCommands",
+            name: "GatewayService",
             dependencies: [
-                "APNSFeedback", "APNSGateway", "APNSHTTP2", "APNSPayload", "APNSProvider", "APNSSession",
-                "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS", "PurgeList",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                "APNSGateway", "APNSHTTP2", "APNSServer", "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
-                .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
                 .product(name: "Yams", package: "Yams"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "GatewayServiceTests",
+            dependencies: [
+                "APNSGateway", "APNSHTTP2", "APNSSession", "GatewayService", "OpenSSLTLS",
+                .product(name: "CoreMetrics", package: "swift-metrics"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
+            name: "APNSLegacyCommands",
+            dependencies: [
+                "APNSFeedback", "APNSGateway", "APNSHTTP2", "APNSPayload", "APNSProvider", "APNSServer", "APNSSession",
+                "APNSSimulator", "APNSTransport", "APNSWire", "OpenSSLTLS", "GatewayService", "PurgeList",
+                "TestCertificates",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ],
             swiftSettings: settings
         ),
         .executableTarget(
             name: "apns-legacy",
             dependencies: [
-                "APNSLegacyCommands",
+                "APNSLegacyCommands", "GatewayService",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "CoreMetrics", package: "swift-metrics"),
             ],
             swiftSettings: settings
         ),
@@ -340,8 +409,8 @@ let package = Package(
         .testTarget(
             name: "IntegrationTests",
             dependencies: [
-                "APNSGateway", "APNSHTTP2", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS", "PurgeList",
-                "TestSupport", "apns-legacy",
+                "APNSGateway", "APNSHTTP2", "APNSServer", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS",
+                "PurgeList", "TestSupport", "apns-legacy",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),

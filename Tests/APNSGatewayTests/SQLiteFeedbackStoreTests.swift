@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSServer
 import APNSWire
 import Foundation
 import GRDB
+import ListenerFixtures
 import Logging
 import NIOConcurrencyHelpers
 import Testing

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSGateway
+import APNSServer
 import APNSSimulator
 import APNSTestKit
 import APNSWire
@@ -14,7 +14,7 @@ import Testing
 
     init() throws { self.scene = try SendScene() }
 
-    func store(_ count: Int, _ change: (inout FeedbackCloseStrategy) -> Void = { _ in }) throws -> ForgetfulStore {
+    func store(_ count: Int, _ change: (inout FeedbackFault) -> Void = { _ in }) throws -> ForgetfulStore {
         let store = ForgetfulStore(change)
         store.add(try (0..<count).map { try SendScene.tuple($0) })
         return store

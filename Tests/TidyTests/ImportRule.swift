@@ -19,10 +19,11 @@ enum ImportRule {
         "OpenSSLTLS", "COpenSSL", "APNSWire", "APNSPayload", "APNSTransport", "PurgeList",
     ]
     static let clients = foundations.union(["APNSSession", "APNSProvider", "APNSFeedback", "APNSHTTP2"])
-    static let servers = clients.union(["APNSGateway"])
-    static let everything = servers.union(["APNSSimulator"])
+    static let servers = foundations.union(["APNSSession", "APNSServer", "APNSHTTP2"]).subtracting(["PurgeList"])
     /// The quick start makes its certificates as tests do.
-    static let commands = everything.union(["APNSTestKit"])
+    static let commands = clients.union([
+        "APNSServer", "APNSGateway", "APNSSimulator", "GatewayService", "TestCertificates",
+    ])
 
     static let allowances: [String: Allowance] = [
         "APNSWire": Allowance(ours: ["CPrefetch"], others: .only(["NIOCore"])),
@@ -34,11 +35,14 @@ enum ImportRule {
         "APNSProvider": Allowance(ours: foundations.union(["APNSSession"]), others: .any),
         "APNSFeedback": Allowance(ours: foundations.union(["APNSSession", "CFallocate"]), others: .any),
         "APNSHTTP2": Allowance(ours: foundations, others: .any),
-        "APNSGateway": Allowance(ours: clients, others: .any),
-        "APNSSimulator": Allowance(ours: servers, others: .any),
+        "APNSServer": Allowance(ours: servers.subtracting(["APNSServer"]), others: .anyBut(prefix: "GRDB")),
+        "APNSGateway": Allowance(ours: servers, others: .any),
+        "GatewayService": Allowance(ours: servers.union(["APNSGateway", "PurgeList"]), others: .any),
+        "APNSSimulator": Allowance(ours: servers, others: .anyBut(prefix: "GRDB")),
         "APNSLegacyCommands": Allowance(ours: commands, others: .any),
-        "apns-legacy": Allowance(ours: ["APNSLegacyCommands"], others: .only(["ArgumentParser"])),
-        "APNSTestKit": Allowance(ours: everything, others: .any),
+        "apns-legacy": Allowance(ours: ["APNSLegacyCommands"], others: .only(["ArgumentParser", "CoreMetrics"])),
+        "APNSTestKit": Allowance(ours: ["APNSWire", "OpenSSLTLS", "TestCertificates"], others: .any),
+        "TestCertificates": Allowance(ours: ["COpenSSL", "OpenSSLTLS"], others: .any),
     ]
 
     /// Modules of this package that are C headers and import nothing.

@@ -65,7 +65,8 @@ struct RuleTests {
             ("APNSGateway", "import APNSSimulator"), ("APNSSimulator", "import APNSLegacyCommands"),
             ("APNSProvider", "import NIOSSL"), ("apns-legacy", "import APNSWire"),
             ("APNSSession", "import CPrefetch"), ("APNSProvider", "import CPrefetch"),
-            ("APNSGateway", "import APNSTestKit"),
+            ("APNSGateway", "import APNSTestKit"), ("APNSServer", "import GRDB"),
+            ("APNSSimulator", "import APNSGateway"),
             ("APNSWire", "import NIOCore; import Foundation"),
         ] as [(String, String)]
     )
@@ -78,7 +79,7 @@ struct RuleTests {
             ("APNSWire", "public import NIOCore"), ("APNSSession", "public import APNSWire"),
             ("APNSWire", "public import CPrefetch"),
             ("OpenSSLTLS", "import COpenSSL"), ("OpenSSLTLS", "import NIOTLS"), ("PurgeList", "import GRDB"),
-            ("APNSProvider", "import APNSSession"), ("APNSSimulator", "import APNSGateway"),
+            ("APNSProvider", "import APNSSession"), ("APNSSimulator", "import APNSServer"),
             ("APNSWire", "// import Foundation"), ("APNSWire", "let x = \"import Foundation\""),
             ("apns-legacy", "import APNSLegacyCommands"),
         ] as [(String, String)]

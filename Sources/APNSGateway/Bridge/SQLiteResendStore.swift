@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSServer
 import Dispatch
 import FoundationEssentials
 import GRDB

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import APNSServer
 import APNSWire
 
 /// Gives each provider of a bridge the list of its dead tokens.
 public struct BridgeFeedback: FeedbackStore {
     private let backend: HTTP2Backend
-    private let store: SQLiteFeedbackStore
+    private let store: any FeedbackListStore
 
     /// Makes one.
     ///
     /// - Parameters:
     ///   - backend: knows who is let in.
     ///   - store: holds the lists.
-    public init(backend: HTTP2Backend, store: SQLiteFeedbackStore) {
+    public init(backend: HTTP2Backend, store: any FeedbackListStore) {
         self.backend = backend
         self.store = store
     }
@@ -28,17 +29,17 @@ public struct BridgeFeedback: FeedbackStore {
 
 /// What one connection is given: page by page, so that neither the list nor a delivery is held up by the other.
 final class BridgeFeedbackList: FeedbackList {
-    private let store: SQLiteFeedbackStore
+    private let store: any FeedbackListStore
     private let list: FeedbackListName
     private var nextIndex = 0
     /// What was read from the store, and how much of it was taken.
     private var page: [(key: DeviceToken, value: UInt32)] = []
     private var index = 0
     /// Pages of which all was taken; the store shares their memory as long as it does not change them.
-    private var taken: [FeedbackBuckets.Bucket] = []
-    private var pageBuckets: [FeedbackBuckets.Bucket] = []
+    private var taken: [FeedbackPage.Bucket] = []
+    private var pageBuckets: [FeedbackPage.Bucket] = []
 
-    init(_ store: SQLiteFeedbackStore, _ list: FeedbackListName) {
+    init(_ store: any FeedbackListStore, _ list: FeedbackListName) {
         self.store = store
         self.list = list
     }

@@ -8,14 +8,7 @@ import APNSWire
 /// part by part without a copy, whatever is recorded meanwhile.
 struct FeedbackBuckets: Sendable {
     /// A part of a list.
-    typealias Bucket = [DeviceToken: UInt32]
-
-    /// Parts that belong together because they were read together.
-    struct Page: Sendable {
-        var buckets: [Bucket] = []
-        /// Where the next page begins; ``FeedbackBuckets/count`` of buckets at the end.
-        var nextIndex: Int
-    }
+    typealias Bucket = FeedbackPage.Bucket
 
     /// How many parts there are; a list of a million tokens has about 250 in each.
     static let bucketCount = 4096
@@ -45,8 +38,8 @@ struct FeedbackBuckets: Sendable {
     ///   - index: where the last page ended; 0 at first.
     ///   - countMin: at how many tokens the page ends.
     /// - Returns: the page; without tokens at the end of the list.
-    func page(from index: Int, countMin: Int) -> Page {
-        var page = Page(nextIndex: index)
+    func page(from index: Int, countMin: Int) -> FeedbackPage {
+        var page = FeedbackPage(nextIndex: index)
         var count = 0
         while page.nextIndex < Self.bucketCount, count < countMin {
             let bucket = self.buckets[page.nextIndex]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSServer
 public import APNSWire
 import Dispatch
 import FoundationEssentials
@@ -23,7 +24,7 @@ import Darwin
 ///
 /// Where the file cannot be written, ``problem`` says so, nothing is said to be kept, and it is tried again after a
 /// pause; then all that is in memory is written, into a new file where the old one is gone.
-public final class SQLiteFeedbackStore: FeedbackRecorder, Sendable {
+public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
     /// How many tokens are kept by default.
     ///
     /// A million take about 100 MB of memory.
@@ -150,9 +151,9 @@ public final class SQLiteFeedbackStore: FeedbackRecorder, Sendable {
     /// Reads on in a list: the tokens with the time since when each is dead.
     ///
     /// What is recorded or taken off between two pages may be missing or be there.
-    func page(of list: FeedbackListName, from index: Int, countMin: Int) -> FeedbackBuckets.Page {
+    public func page(of list: FeedbackListName, from index: Int, countMin: Int) -> FeedbackPage {
         self.books.withLockedValue { books in
-            books.lists[list]?.page(from: index, countMin: countMin) ?? FeedbackBuckets.Page(nextIndex: index)
+            books.lists[list]?.page(from: index, countMin: countMin) ?? FeedbackPage(nextIndex: index)
         }
     }
 
@@ -195,7 +196,7 @@ public final class SQLiteFeedbackStore: FeedbackRecorder, Sendable {
     ///
     /// Of a long list most are taken off later, on the thread of the store and a portion at a time, so that neither the
     /// caller nor one that records is held up by it. A list that is opened meanwhile may have some of them again.
-    func acknowledge(_ tokens: [FeedbackBuckets.Bucket], in list: FeedbackListName) {
+    public func acknowledge(_ tokens: [FeedbackPage.Bucket], in list: FeedbackListName) {
         var count = 0
         var portionCount = 0
         for bucket in tokens {

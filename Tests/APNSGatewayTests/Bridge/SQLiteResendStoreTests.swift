@@ -2,6 +2,7 @@
 
 import Foundation
 import GRDB
+import ListenerFixtures
 import Logging
 import NIOConcurrencyHelpers
 import TestSupport
