@@ -6,8 +6,8 @@ import APNSWire
 enum HexadecimalText {
     /// Writes the two digits of an octet.
     static func write(_ octet: UInt8, to target: UnsafeMutableRawBufferPointer, at position: Int) {
-        target[position] = self.digit(octet >> 4)
-        target[position + 1] = self.digit(octet & 15)
+        unsafe target[position] = self.digit(octet >> 4)
+        unsafe target[position + 1] = self.digit(octet & 15)
     }
 
     private static func digit(_ value: UInt8) -> UInt8 {
@@ -17,20 +17,22 @@ enum HexadecimalText {
 
 extension [UInt8] {
     mutating func appendHexadecimal(_ token: DeviceToken) {
-        self.append(octetCount: 2 * token.octetCount) { target in
-            token.withUnsafeBytes { octets in
-                for (index, octet) in octets.enumerated() { HexadecimalText.write(octet, to: target, at: 2 * index) }
+        unsafe self.append(octetCount: 2 * token.octetCount) { target in
+            unsafe token.withUnsafeBytes { octets in
+                for unsafe(index, octet) in unsafe octets.enumerated() {
+                    unsafe HexadecimalText.write(octet, to: target, at: 2 * index)
+                }
             }
         }
     }
 
     mutating func appendText(of identifier: PushIdentifier) {
-        self.append(octetCount: PushIdentifier.characterCount) { identifier.writeText(to: $0) }
+        unsafe self.append(octetCount: PushIdentifier.characterCount) { unsafe identifier.writeText(to: $0) }
     }
 
     private mutating func append(octetCount: Int, _ fill: (UnsafeMutableRawBufferPointer) -> Void) {
         let start = self.count
         self.append(contentsOf: repeatElement(0, count: octetCount))
-        self.withUnsafeMutableBytes { fill(UnsafeMutableRawBufferPointer(rebasing: $0[start...])) }
+        unsafe self.withUnsafeMutableBytes { unsafe fill(UnsafeMutableRawBufferPointer(rebasing: $0[start...])) }
     }
 }

@@ -43,6 +43,9 @@ final class PushServerHandler: ChannelDuplexHandler {
     private var unreportedOctetCount = 0
     private var drainTimer: Scheduled<Void>?
 
+    /// What a client may send on all streams together before it is told that it was read, in octets.
+    private static let windowOctetCount = 1 << 20
+
     private static let drainDuration = TimeAmount.seconds(2)
 
     /// What is kept of a body; longer ones are counted, and refused.
@@ -144,7 +147,7 @@ final class PushServerHandler: ChannelDuplexHandler {
         if stream.octetCount > self.configuration.payloadOctetCountMax(of: head.pushType) {
             return .rejected(.payloadTooLarge)
         }
-        if let check = self.configuration.payloadCheck, !stream.payload.withUnsafeReadableBytes(check) {
+        if let check = unsafe self.configuration.payloadCheck, unsafe !stream.payload.withUnsafeReadableBytes(check) {
             return .rejected(.payloadEmpty)
         }
         self.requestCount += 1
@@ -187,7 +190,7 @@ final class PushServerHandler: ChannelDuplexHandler {
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {
-        if self.unreportedOctetCount >= PushOpener.windowOctetCount / 2 {
+        if self.unreportedOctetCount >= Self.windowOctetCount / 2 {
             self.send(.windowUpdate(windowSizeIncrement: self.unreportedOctetCount))
             self.unreportedOctetCount = 0
         }
@@ -325,7 +328,7 @@ final class PushServerHandler: ChannelDuplexHandler {
             context.close(promise: nil)
             return
         }
-        self.send(.windowUpdate(windowSizeIncrement: PushOpener.windowOctetCount))
+        self.send(.windowUpdate(windowSizeIncrement: Self.windowOctetCount))
         if self.tls.peerCertificate != nil { self.setLimit(self.configuration.streamCountMax) }
         context.flush()
     }
