@@ -16,7 +16,7 @@ let package = Package(
     name: "apns-legacy-benchmarks",
     products: [
         .executable(name: "bench-send", targets: ["bench-send"]),
-        .executable(name: "bench-front", targets: ["bench-front"]),
+        .executable(name: "bench-listener", targets: ["bench-listener"]),
         .executable(name: "bench-feedback", targets: ["bench-feedback"]),
         .executable(name: "bench-push", targets: ["bench-push"]),
     ],
@@ -40,7 +40,7 @@ let package = Package(
             swiftSettings: settings
         ),
         .executableTarget(
-            name: "bench-front",
+            name: "bench-listener",
             dependencies: [
                 .product(name: "APNSGateway", package: "apns-legacy"),
                 .product(name: "APNSSession", package: "apns-legacy"),

@@ -13,7 +13,7 @@ var configuration = SimulatorConfiguration(
     identity: try TLSIdentity(contentsOf: "\(folder)/gateway.pem", key: "\(folder)/gateway.key.pem"),
     clientTrust: .file("\(folder)/ca.pem")
 )
-configuration.front.port = port ?? 2195
+configuration.listener.port = port ?? 2195
 configuration.acceptsUnknownTokens = true
 configuration.faults = FaultPlan([Fault(at: .token(String(repeating: "f", count: 64)), .reject(status: 8))])
 configuration.onDelivery = { delivered in

@@ -59,6 +59,6 @@ let identity = try TLSIdentity(contentsOf: arguments[3], key: arguments[4])
 let tls = TLSConfiguration.client(identity: identity, trust: .file(arguments[5]))
 let configuration = ProviderConfiguration(endpoint: Endpoint(host: arguments[1], port: port), tls: tls)
 let tokens = try (0..<1_000_000).map { index in
-    try DeviceToken(octets: (0..<32).map { UInt8(truncatingIfNeeded: index >> ($0 % 8 * 8)) })
+    try DeviceToken(bytes: (0..<32).map { UInt8(truncatingIfNeeded: index >> ($0 % 8 * 8)) })
 }
 try await send(to: tokens, configuration)

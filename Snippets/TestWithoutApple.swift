@@ -9,13 +9,13 @@ import APNSTestKit
 import APNSWire
 import OpenSSLTLS
 
-let authority = try ThrowawayAuthority()
+let authority = try TestCertificateAuthority()
 let gateway = try authority.issueServer(names: ["localhost"])
 let provider = try authority.issueClient(topic: "com.example.app")
 let trust = TLSTrust.pem(authority.certificatePEM)
 
-let known = try DeviceToken(octets: [UInt8](repeating: 1, count: 32))
-let unknown = try DeviceToken(octets: [UInt8](repeating: 2, count: 32))
+let known = try DeviceToken(bytes: [UInt8](repeating: 1, count: 32))
+let unknown = try DeviceToken(bytes: [UInt8](repeating: 2, count: 32))
 let simulated = SimulatorConfiguration(
     identity: gateway.identity,
     clientTrust: trust,

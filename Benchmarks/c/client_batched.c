@@ -6,7 +6,7 @@
 
 int main(int count, char **arguments) {
     static struct run run;
-    static uint8_t batch[GATHERED_OCTETS_MAX];
+    static uint8_t batch[GATHERED_BYTES_MAX];
     run_open(&run, count, arguments);
     gatherer_attach(&run.link);
     run_start(&run);
@@ -17,7 +17,7 @@ int main(int count, char **arguments) {
         sent += frames;
     }
     put_probe(batch, run.count + 1);
-    gatherer_encrypt(&run.link, batch, PROBE_OCTETS);
+    gatherer_encrypt(&run.link, batch, PROBE_BYTES);
     gatherer_send(&run.link);
     run_read_answer(&run.link, run.count + 1);
     run_report(&run);

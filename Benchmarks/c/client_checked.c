@@ -9,18 +9,18 @@
 #include "gatherer.h"
 
 // The library's distance.
-enum { PREFETCH_OCTETS = 1024 };
+enum { PREFETCH_BYTES = 1024 };
 
 // Sends one window, whose identifiers begin with 1, and the probe behind it.
 static void send_window(const struct run *run, uint32_t count, uint8_t *kept) {
     for (uint32_t sent = 0; sent < count;) {
         uint32_t frames = count - sent < GATHERED_FRAMES_MAX ? count - sent : GATHERED_FRAMES_MAX;
-        uint8_t *at = kept + (size_t)sent * FRAME_OCTETS;
+        uint8_t *at = kept + (size_t)sent * FRAME_BYTES;
         gatherer_encrypt(&run->link, at, run_encode(run, sent + 1, frames, at));
         gatherer_send(&run->link);
         sent += frames;
     }
-    uint8_t probe[PROBE_OCTETS];
+    uint8_t probe[PROBE_BYTES];
     put_probe(probe, count + 1);
     gatherer_encrypt(&run->link, probe, sizeof probe);
 }
@@ -28,9 +28,9 @@ static void send_window(const struct run *run, uint32_t count, uint8_t *kept) {
 int main(int count, char **arguments) {
     static struct run run;
     run_open(&run, count, arguments);
-    uint8_t *kept = malloc((size_t)run.window * FRAME_OCTETS);
+    uint8_t *kept = malloc((size_t)run.window * FRAME_BYTES);
     if (!kept) fail("No memory for the window.");
-    run.prefetch_octets = PREFETCH_OCTETS;
+    run.prefetch_bytes = PREFETCH_BYTES;
     gatherer_attach(&run.link);
     run_start(&run);
     for (uint32_t proved = 0; proved < run.count;) {

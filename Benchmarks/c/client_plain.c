@@ -4,21 +4,21 @@
 
 #include "run.h"
 
-enum { CHUNK_OCTETS = 16384, CHUNK_FRAMES = CHUNK_OCTETS / FRAME_OCTETS };
+enum { CHUNK_BYTES = 16384, CHUNK_FRAMES = CHUNK_BYTES / FRAME_BYTES };
 
 int main(int count, char **arguments) {
     static struct run run;
-    static uint8_t chunk[CHUNK_OCTETS];
+    static uint8_t chunk[CHUNK_BYTES];
     run_open(&run, count, arguments);
     run_start(&run);
     for (uint32_t sent = 0; sent < run.count;) {
         uint32_t frames = run.count - sent < CHUNK_FRAMES ? run.count - sent : CHUNK_FRAMES;
-        size_t octets = run_encode(&run, sent + 1, frames, chunk);
-        if (SSL_write(run.link.ssl, chunk, (int)octets) != (int)octets) fail("The connection ended while writing.");
+        size_t bytes = run_encode(&run, sent + 1, frames, chunk);
+        if (SSL_write(run.link.ssl, chunk, (int)bytes) != (int)bytes) fail("The connection ended while writing.");
         sent += frames;
     }
     put_probe(chunk, run.count + 1);
-    if (SSL_write(run.link.ssl, chunk, PROBE_OCTETS) != PROBE_OCTETS) fail("The connection ended while writing.");
+    if (SSL_write(run.link.ssl, chunk, PROBE_BYTES) != PROBE_BYTES) fail("The connection ended while writing.");
     run_read_answer(&run.link, run.count + 1);
     run_report(&run);
     run_close(&run.link);

@@ -8,17 +8,17 @@
 
 enum {
     // What TLS adds to a record is below this for every cipher of TLS 1.2 and 1.3.
-    RECORD_OVERHEAD_OCTETS_MAX = 2048,
+    RECORD_OVERHEAD_BYTES_MAX = 2048,
 };
 
-static uint8_t ciphertext[GATHERED_OCTETS_MAX + GATHERED_RECORD_COUNT * RECORD_OVERHEAD_OCTETS_MAX];
-static size_t ciphertext_octets;
+static uint8_t ciphertext[GATHERED_BYTES_MAX + GATHERED_RECORD_COUNT * RECORD_OVERHEAD_BYTES_MAX];
+static size_t ciphertext_bytes;
 
-static int gather(BIO *bio, const char *octets, size_t count, size_t *written) {
+static int gather(BIO *bio, const char *bytes, size_t count, size_t *written) {
     (void)bio;
-    if (count > sizeof ciphertext - ciphertext_octets) return 0;
-    memcpy(ciphertext + ciphertext_octets, octets, count);
-    ciphertext_octets += count;
+    if (count > sizeof ciphertext - ciphertext_bytes) return 0;
+    memcpy(ciphertext + ciphertext_bytes, bytes, count);
+    ciphertext_bytes += count;
     *written = count;
     return 1;
 }
@@ -40,20 +40,20 @@ void gatherer_attach(const struct link *link) {
     SSL_set0_wbio(link->ssl, bio);
 }
 
-void gatherer_encrypt(const struct link *link, const uint8_t *octets, size_t count) {
+void gatherer_encrypt(const struct link *link, const uint8_t *bytes, size_t count) {
     for (size_t done = 0; done < count;) {
-        size_t part = count - done < GATHERED_RECORD_OCTETS ? count - done : GATHERED_RECORD_OCTETS;
-        if (SSL_write(link->ssl, octets + done, (int)part) != (int)part) fail("The octets could not be encrypted.");
+        size_t part = count - done < GATHERED_RECORD_BYTES ? count - done : GATHERED_RECORD_BYTES;
+        if (SSL_write(link->ssl, bytes + done, (int)part) != (int)part) fail("The bytes could not be encrypted.");
         done += part;
     }
 }
 
 void gatherer_send(const struct link *link) {
-    for (size_t sent = 0; sent < ciphertext_octets;) {
-        ssize_t count = write(link->socket, ciphertext + sent, ciphertext_octets - sent);
+    for (size_t sent = 0; sent < ciphertext_bytes;) {
+        ssize_t count = write(link->socket, ciphertext + sent, ciphertext_bytes - sent);
         if (count < 0 && errno == EINTR) continue;
         if (count <= 0) fail("The connection ended while writing.");
         sent += (size_t)count;
     }
-    ciphertext_octets = 0;
+    ciphertext_bytes = 0;
 }

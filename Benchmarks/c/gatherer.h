@@ -8,17 +8,17 @@
 #include "run.h"
 
 enum {
-    GATHERED_RECORD_OCTETS = 16384,
+    GATHERED_RECORD_BYTES = 16384,
     GATHERED_RECORD_COUNT = 4,
-    GATHERED_OCTETS_MAX = GATHERED_RECORD_COUNT * GATHERED_RECORD_OCTETS,
-    GATHERED_FRAMES_MAX = GATHERED_OCTETS_MAX / FRAME_OCTETS,
+    GATHERED_BYTES_MAX = GATHERED_RECORD_COUNT * GATHERED_RECORD_BYTES,
+    GATHERED_FRAMES_MAX = GATHERED_BYTES_MAX / FRAME_BYTES,
 };
 
 // Has a connection whose handshake is done write to the gatherer; it goes on reading from its socket.
 void gatherer_attach(const struct link *link);
 
-// Encrypts up to GATHERED_OCTETS_MAX octets, in records of 16 KiB.
-void gatherer_encrypt(const struct link *link, const uint8_t *octets, size_t count);
+// Encrypts up to GATHERED_BYTES_MAX bytes, in records of 16 KiB.
+void gatherer_encrypt(const struct link *link, const uint8_t *bytes, size_t count);
 
 // Writes all that was gathered to the socket of the link that gathered it.
 void gatherer_send(const struct link *link);

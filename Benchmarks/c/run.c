@@ -82,14 +82,14 @@ static void read_options(struct run *run, int count, char **arguments) {
 // Fills the table with random tokens, or with the one that was asked for.
 static void fill_tokens(struct run *run) {
     if (run->token == NULL) {
-        if (RAND_bytes(&run->tokens[0][0], sizeof run->tokens) != 1) fail("No random octets.");
+        if (RAND_bytes(&run->tokens[0][0], sizeof run->tokens) != 1) fail("No random bytes.");
         return;
     }
     size_t count = 0;
-    if (OPENSSL_hexstr2buf_ex(run->tokens[0], TOKEN_OCTETS, &count, run->token, '\0') != 1 || count != TOKEN_OCTETS) {
+    if (OPENSSL_hexstr2buf_ex(run->tokens[0], TOKEN_BYTES, &count, run->token, '\0') != 1 || count != TOKEN_BYTES) {
         fail("--token wants 64 hexadecimal digits.");
     }
-    for (size_t index = 1; index < TOKEN_COUNT; index++) memcpy(run->tokens[index], run->tokens[0], TOKEN_OCTETS);
+    for (size_t index = 1; index < TOKEN_COUNT; index++) memcpy(run->tokens[index], run->tokens[0], TOKEN_BYTES);
 }
 
 static int connect_socket(const char *host, const char *port) {
@@ -140,7 +140,7 @@ void run_open(struct run *run, int count, char **arguments) {
     fill_tokens(run);
     memset(run->payload, 'x', sizeof run->payload);
     memcpy(run->payload, "{\"aps\":{\"alert\":\"", 17);
-    memcpy(run->payload + PAYLOAD_OCTETS - 3, "\"}}", 3);
+    memcpy(run->payload + PAYLOAD_BYTES - 3, "\"}}", 3);
     run->expiry = (uint32_t)time(NULL) + 3600;
 
     run->context = make_context(run);
@@ -163,20 +163,20 @@ void run_start(struct run *run) {
 
 size_t run_encode(const struct run *run, uint32_t identifier, uint32_t frames, uint8_t *at) {
     for (uint32_t index = 0; index < frames; index++, identifier++) {
-        if (run->prefetch_octets != 0) {
-            const uint8_t *ahead = at + (size_t)index * FRAME_OCTETS + run->prefetch_octets;
+        if (run->prefetch_bytes != 0) {
+            const uint8_t *ahead = at + (size_t)index * FRAME_BYTES + run->prefetch_bytes;
             __builtin_prefetch(ahead, 1);
             __builtin_prefetch(ahead + 64, 1);
             __builtin_prefetch(ahead + 128, 1);
         }
-        put_frame(at + (size_t)index * FRAME_OCTETS, identifier, run->expiry,
+        put_frame(at + (size_t)index * FRAME_BYTES, identifier, run->expiry,
                   run->tokens[identifier % TOKEN_COUNT], run->payload);
     }
-    return (size_t)frames * FRAME_OCTETS;
+    return (size_t)frames * FRAME_BYTES;
 }
 
 void run_read_answer(const struct link *link, uint32_t identifier) {
-    uint8_t answer[ANSWER_OCTETS];
+    uint8_t answer[ANSWER_BYTES];
     for (size_t have = 0; have < sizeof answer;) {
         int got = SSL_read(link->ssl, answer + have, (int)(sizeof answer - have));
         if (got <= 0) fail("The connection ended without an answer to the probe.");

@@ -30,13 +30,13 @@ struct run {
     // How many frames may be unproved, for the client that proves them.
     uint32_t window;
     // How far ahead the memory for frames is asked for, where it is cold; 0 for not at all.
-    size_t prefetch_octets;
+    size_t prefetch_bytes;
     SSL_CTX *context;
     struct link link;
     uint32_t expiry;
     // Tokens are read from a table, as a sender with a list of devices does.
-    uint8_t tokens[TOKEN_COUNT][TOKEN_OCTETS];
-    uint8_t payload[PAYLOAD_OCTETS];
+    uint8_t tokens[TOKEN_COUNT][TOKEN_BYTES];
+    uint8_t payload[PAYLOAD_BYTES];
     double wall_at_start;
     double cpu_at_start;
 };
@@ -50,7 +50,7 @@ void run_open(struct run *run, int count, char **arguments);
 // Starts the clocks.
 void run_start(struct run *run);
 
-// Encodes up to `frames` frames, the first with `identifier`, to `at`; answers the octets written.
+// Encodes up to `frames` frames, the first with `identifier`, to `at`; answers the bytes written.
 size_t run_encode(const struct run *run, uint32_t identifier, uint32_t frames, uint8_t *at);
 
 // Opens another connection; it resumes the newest session, if the gateway has offered one.

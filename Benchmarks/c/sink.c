@@ -25,7 +25,7 @@
 
 enum {
     // Holds the longest frame and a record behind it, with room to spare.
-    BUFFER_OCTETS = 65536,
+    BUFFER_BYTES = 65536,
     // How long a closed connection is drained, and how long open ones are waited for at the end.
     DRAIN_SECONDS_MAX = 5,
 };
@@ -43,7 +43,7 @@ struct options {
 struct totals {
     pthread_mutex_t lock;
     uint64_t frames;
-    uint64_t octets;
+    uint64_t bytes;
     uint64_t connections;
     uint64_t open;
     double first;
@@ -76,12 +76,12 @@ static void wake_main(void) {
 }
 
 // Adds what a connection has parsed since it last did so.
-static void count_frames(uint64_t frames, uint64_t octets, double first, double last) {
+static void count_frames(uint64_t frames, uint64_t bytes, double first, double last) {
     pthread_mutex_lock(&totals.lock);
     if (totals.first == 0 || first < totals.first) totals.first = first;
     if (last > totals.last) totals.last = last;
     totals.frames += frames;
-    totals.octets += octets;
+    totals.bytes += bytes;
     int over = options.expect != 0 && totals.frames > options.expect;
     int done = totals.frames == options.expect;
     pthread_mutex_unlock(&totals.lock);
@@ -90,12 +90,12 @@ static void count_frames(uint64_t frames, uint64_t octets, double first, double 
 }
 
 static void answer_probe(const struct connection *connection, uint32_t identifier) {
-    uint8_t answer[ANSWER_OCTETS] = {8, 2};
+    uint8_t answer[ANSWER_BYTES] = {8, 2};
     put32(answer + 2, identifier);
     if (SSL_write(connection->ssl, answer, sizeof answer) != sizeof answer) return;
     SSL_shutdown(connection->ssl);
     shutdown(connection->socket, SHUT_WR);
-    // Octets left unread would make the kernel reset the connection, and the answer could be lost with it.
+    // Bytes left unread would make the kernel reset the connection, and the answer could be lost with it.
     struct timeval wait = {.tv_sec = DRAIN_SECONDS_MAX};
     setsockopt(connection->socket, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
     double until = now_seconds() + DRAIN_SECONDS_MAX;
@@ -107,7 +107,7 @@ static void read_frames(const struct connection *connection, uint8_t *buffer) {
     struct parser parser = {.identifier_expected = 1};
     size_t have = 0;
     while (!parser.probed) {
-        int got = SSL_read(connection->ssl, buffer + have, (int)(BUFFER_OCTETS - have));
+        int got = SSL_read(connection->ssl, buffer + have, (int)(BUFFER_BYTES - have));
         if (got <= 0) break;
         have += (size_t)got;
         double arrived = now_seconds();
@@ -115,7 +115,7 @@ static void read_frames(const struct connection *connection, uint8_t *buffer) {
         size_t taken = parser_feed(&parser, buffer, have);
         if (parser.fault) fail(parser.fault);
         if (parser.frames != before.frames) {
-            count_frames(parser.frames - before.frames, parser.octets - before.octets, arrived, now_seconds());
+            count_frames(parser.frames - before.frames, parser.bytes - before.bytes, arrived, now_seconds());
         }
         have -= taken;
         memmove(buffer, buffer + taken, have);
@@ -131,7 +131,7 @@ static void read_frames(const struct connection *connection, uint8_t *buffer) {
 
 static void *serve(void *argument) {
     struct connection *connection = argument;
-    uint8_t *buffer = malloc(BUFFER_OCTETS);
+    uint8_t *buffer = malloc(BUFFER_BYTES);
     if (!buffer) fail("No memory for a connection.");
     if (SSL_accept(connection->ssl) == 1) {
         read_frames(connection, buffer);
@@ -211,8 +211,8 @@ static void report_and_exit(void) {
     getrusage(RUSAGE_SELF, &usage);
     double cpu = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
                  (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
-    printf("{\"frames\": %lu, \"octets\": %lu, \"connections\": %lu, \"cpu_seconds\": %.6f, \"wall_seconds\": %.6f}\n",
-           totals.frames, totals.octets, totals.connections, cpu, totals.last - totals.first);
+    printf("{\"frames\": %lu, \"bytes\": %lu, \"connections\": %lu, \"cpu_seconds\": %.6f, \"wall_seconds\": %.6f}\n",
+           totals.frames, totals.bytes, totals.connections, cpu, totals.last - totals.first);
     fflush(stdout);
     _exit(0);
 }

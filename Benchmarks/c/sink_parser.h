@@ -12,7 +12,7 @@ struct parser {
     // The identifier that the next frame with one must carry.
     uint32_t identifier_expected;
     uint64_t frames;
-    uint64_t octets;
+    uint64_t bytes;
     // Set once a frame with an empty token has come; nothing behind it is parsed.
     int probed;
     uint32_t probe_identifier;
@@ -20,7 +20,7 @@ struct parser {
     const char *fault;
 };
 
-// Parses every whole frame of `octets`; answers how many octets they took.
-size_t parser_feed(struct parser *parser, const uint8_t *octets, size_t count);
+// Parses every whole frame of `bytes`; answers how many bytes they took.
+size_t parser_feed(struct parser *parser, const uint8_t *bytes, size_t count);
 
 #endif

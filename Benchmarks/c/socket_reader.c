@@ -8,13 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { READ_OCTETS = 262144 };
+enum { READ_BYTES = 262144 };
 
 struct reader {
     int socket;
     size_t at;
     size_t end;
-    uint8_t octets[READ_OCTETS];
+    uint8_t bytes[READ_BYTES];
 };
 
 static BIO_METHOD *method;
@@ -23,7 +23,7 @@ static int reader_read(BIO *bio, char *to, size_t wanted, size_t *got) {
     struct reader *reader = BIO_get_data(bio);
     BIO_clear_retry_flags(bio);
     if (reader->at == reader->end) {
-        ssize_t count = read(reader->socket, reader->octets, sizeof reader->octets);
+        ssize_t count = read(reader->socket, reader->bytes, sizeof reader->bytes);
         if (count <= 0) {
             if (count < 0 && errno == EINTR) BIO_set_retry_read(bio);
             if (count == 0) BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
@@ -34,7 +34,7 @@ static int reader_read(BIO *bio, char *to, size_t wanted, size_t *got) {
     }
     size_t have = reader->end - reader->at;
     *got = wanted < have ? wanted : have;
-    memcpy(to, reader->octets + reader->at, *got);
+    memcpy(to, reader->bytes + reader->at, *got);
     reader->at += *got;
     return 1;
 }

@@ -66,8 +66,8 @@ final class DrainLock: Sendable {
     /// The path of an address; the zero in front is what makes it abstract.
     private static func name(_ fingerprint: String, _ endpoint: Endpoint) -> [UInt8] {
         let service = Array("\(fingerprint) \(endpoint.host.lowercased()):\(endpoint.port)".utf8)
-        let digest = (SpoolDigest.of(service, at: 0) ?? []).map { octet in
-            (octet < 16 ? "0" : "") + String(octet, radix: 16)
+        let digest = (SpoolDigest.of(service, at: 0) ?? []).map { byte in
+            (byte < 16 ? "0" : "") + String(byte, radix: 16)
         }
         return [0] + Array("apns-legacy-feedback-\(digest.joined())".utf8)
     }

@@ -16,7 +16,7 @@ public struct FeedbackConfiguration: Sendable {
     /// A proxy to go through; `nil` by default.
     public var proxy: Proxy?
 
-    /// After how long without an octet there is nothing more, for services that keep the connection open; 5 s by
+    /// After how long without a byte there is nothing more, for services that keep the connection open; 5 s by
     /// default, `nil` to wait for the service's close.
     public var silence: Duration? = .seconds(5)
 

@@ -13,8 +13,8 @@ import OpenSSLTLS
 /// earlier drain left there is recorded first. A process that ends at any instant loses nothing that it had spooled,
 /// and since a purge list keeps each token once, nothing is doubled when it runs again.
 public struct FeedbackDrain: Sendable {
-    /// Octets that are read from the socket at a time.
-    private static let readOctetCount = 65_536
+    /// Bytes that are read from the socket at a time.
+    private static let readByteCount = 65_536
 
     private let configuration: FeedbackConfiguration
     private let spool: FeedbackSpool
@@ -28,7 +28,7 @@ public struct FeedbackDrain: Sendable {
     ///
     /// - Parameters:
     ///   - configuration: where the list is read, and how.
-    ///   - spool: where octets wait until the list has them.
+    ///   - spool: where bytes wait until the list has them.
     ///   - list: gets the tokens.
     ///   - eventLoopGroup: by default NIO's own.
     ///   - threadPool: where calls block; by default NIO's own.
@@ -109,7 +109,7 @@ public struct FeedbackDrain: Sendable {
             host: self.configuration.endpoint.host,
             startedAt: Int64(time(nil))
         )
-        let intake = SpoolIntake(self.spool, header, into: self.list, sink: self.sink)
+        let intake = SpoolReceiver(self.spool, header, into: self.list, sink: self.sink)
         try await self.block { try intake.begin() }
         let ending: FeedbackHandler.Ending
         do { ending = try await self.connect(intake) } catch {
@@ -119,15 +119,15 @@ public struct FeedbackDrain: Sendable {
         outcome.ending = ending.ending
         var failure = ending.spoolFailure ?? ending.importFailure
         do {
-            if ending.importFailure == nil || intake.unspooledOctetCount > 0 {
+            if ending.importFailure == nil || intake.unspooledByteCount > 0 {
                 let isEnded = ending.ending?.cause.isByService ?? false
                 try await self.block { try intake.finish(isEnded: isEnded) }
             }
         } catch {
-            let lostOctetCount = intake.unspooledOctetCount
+            let lostByteCount = intake.unspooledByteCount
             failure =
-                lostOctetCount > 0
-                ? FeedbackError.lost(octetCount: lostOctetCount, underlying: error) : failure ?? error
+                lostByteCount > 0
+                ? FeedbackError.lost(byteCount: lostByteCount, underlying: error) : failure ?? error
         }
         let result = intake.result
         outcome.tupleCount = result.tupleCount
@@ -144,7 +144,7 @@ public struct FeedbackDrain: Sendable {
     }
 
     /// Connects and reads to the end.
-    private func connect(_ intake: SpoolIntake) async throws -> FeedbackHandler.Ending {
+    private func connect(_ intake: SpoolReceiver) async throws -> FeedbackHandler.Ending {
         let opener = try ConnectionOpener(
             endpoint: self.configuration.endpoint,
             proxy: self.configuration.proxy,
@@ -164,7 +164,7 @@ public struct FeedbackDrain: Sendable {
                 adopt: { channel in
                     // The service's close is answered when what it sent is on the disk.
                     try channel.syncOptions?.setOption(.allowRemoteHalfClosure, value: true)
-                    let allocator = FixedSizeRecvByteBufferAllocator(capacity: FeedbackDrain.readOctetCount)
+                    let allocator = FixedSizeRecvByteBufferAllocator(capacity: FeedbackDrain.readByteCount)
                     try channel.syncOptions?.setOption(.recvAllocator, value: allocator)
                 },
                 finish: { channel, tls in

@@ -5,7 +5,7 @@ import OpenSSLTLS
 /// Why a drain did not go to its end, or did not begin.
 ///
 /// Whatever it is, what had been read is in the purge list or in the spool, unless
-/// ``lost(octetCount:underlying:)`` says otherwise.
+/// ``lost(byteCount:underlying:)`` says otherwise.
 @nonexhaustive
 public enum FeedbackError: Error {
     /// The service cannot be reached, or the connection broke.
@@ -25,8 +25,8 @@ public enum FeedbackError: Error {
     case newerSpool(path: String, version: Int)
     /// Another drain on this machine reads this service with the same certificate; its process where that is known.
     case held(Endpoint, holder: Int32?)
-    /// So many octets that were read could go neither to the spool nor to the purge list.
-    case lost(octetCount: Int, underlying: any Error)
+    /// So many bytes that were read could go neither to the spool nor to the purge list.
+    case lost(byteCount: Int, underlying: any Error)
     /// The certificate names no topic, and none was given.
     case topicMissing
     /// The drain was stopped before it connected.
@@ -65,8 +65,8 @@ extension FeedbackError: CustomStringConvertible {
         case .held(let endpoint, let holder):
             "Another drain is at work; \(holder.map { "process \($0)" } ?? "it") reads \(endpoint) with this "
                 + "certificate. Two at a time would share the list between them; run again when it is done."
-        case .lost(let octetCount, let error):
-            "\(octetCount) octets that were read could go neither to the spool nor to the purge list, and are lost, as "
+        case .lost(let byteCount, let error):
+            "\(byteCount) bytes that were read could go neither to the spool nor to the purge list, and are lost, as "
                 + "is what the service sent after them where it forgets what it writes: \(error)"
         case .topicMissing: "The certificate names no topic. Say which app it is for."
         case .stopped: "Stopped before the service was asked."

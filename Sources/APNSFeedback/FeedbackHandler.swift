@@ -8,7 +8,7 @@ import OpenSSLTLS
 
 /// Carries out, for one connection, what its ``/APNSSession/FeedbackReader`` decides: the last handler of its channel.
 ///
-/// What comes is gathered while the octets before it go to the disk, so the slower the disk the more goes at a time.
+/// What comes is gathered while the bytes before it go to the disk, so the slower the disk the more goes at a time.
 final class FeedbackHandler: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = ByteBuffer
@@ -27,11 +27,11 @@ final class FeedbackHandler: ChannelDuplexHandler {
         case orderly, abrupt
     }
 
-    /// So much may wait for the disk before nothing more is read, in octets.
-    private static let pendingOctetCountMax = 262_144
+    /// So much may wait for the disk before nothing more is read, in bytes.
+    private static let pendingByteCountMax = 262_144
 
     private let configuration: FeedbackConfiguration
-    private let intake: SpoolIntake
+    private let intake: SpoolReceiver
     private let pool: NIOThreadPool
     private let ended: EventLoopPromise<Ending>
     private let deadline: NIODeadline
@@ -50,7 +50,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
 
     init(
         _ configuration: FeedbackConfiguration,
-        _ intake: SpoolIntake,
+        _ intake: SpoolReceiver,
         pool: NIOThreadPool,
         ended: EventLoopPromise<Ending>
     ) {
@@ -112,11 +112,11 @@ final class FeedbackHandler: ChannelDuplexHandler {
 
     private func spoolIfIdle() {
         guard !self.isSpooling, self.pending.readableBytes > 0, let context = self.context else { return }
-        let octets = self.pending
+        let bytes = self.pending
         self.pending = context.channel.allocator.buffer(capacity: 0)
         self.isSpooling = true
         let intake = self.intake
-        self.pool.runIfActive(eventLoop: context.eventLoop) { try intake.append(octets) }
+        self.pool.runIfActive(eventLoop: context.eventLoop) { try intake.append(bytes) }
             .assumeIsolated().whenComplete { result in
                 self.isSpooling = false
                 switch result {
@@ -129,7 +129,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
     private func spooled() {
         self.spoolIfIdle()
         self.importIfDue()
-        if self.isReadHeld, self.closeDue == nil, self.pending.readableBytes < FeedbackHandler.pendingOctetCountMax {
+        if self.isReadHeld, self.closeDue == nil, self.pending.readableBytes < FeedbackHandler.pendingByteCountMax {
             self.isReadHeld = false
             self.run(self.reader?.resumed(now: self.now) ?? .ignore)
             self.context?.read()
@@ -203,19 +203,19 @@ final class FeedbackHandler: ChannelDuplexHandler {
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        var octets = self.unwrapInboundIn(data)
+        var bytes = self.unwrapInboundIn(data)
         guard self.ending.spoolFailure == nil else { return }
         let now = self.now
-        let step = octets.withUnsafeReadableBytes { self.reader?.received($0, now: now) ?? .ignore }
+        let step = bytes.withUnsafeReadableBytes { self.reader?.received($0, now: now) ?? .ignore }
         guard step != .ignore else { return }
-        self.pending.writeBuffer(&octets)
+        self.pending.writeBuffer(&bytes)
         self.run(step)
         self.spoolIfIdle()
     }
 
     func read(context: ChannelHandlerContext) {
         // A service that never ends would put off for ever what waits for all that came to be on the disk.
-        if self.closeDue != nil || self.pending.readableBytes >= FeedbackHandler.pendingOctetCountMax {
+        if self.closeDue != nil || self.pending.readableBytes >= FeedbackHandler.pendingByteCountMax {
             self.isReadHeld = true
         } else {
             context.read()

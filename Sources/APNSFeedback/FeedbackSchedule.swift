@@ -7,8 +7,8 @@ struct FeedbackSchedule {
     private let path: String
     private let folder: String
 
-    /// The most that is read of its file, in octets.
-    private static let contentOctetCountMax = 32
+    /// The most that is read of its file, in bytes.
+    private static let contentByteCountMax = 32
 
     init(_ scope: PurgeScope, in spool: FeedbackSpool) {
         self.path = spool.path(scope.fileStem + ".next")
@@ -18,7 +18,7 @@ struct FeedbackSchedule {
     /// When, in seconds since 1970; `nil` where nothing is known.
     func next() throws(SpoolError) -> Int64? {
         guard access(self.path, F_OK) == 0 else { return nil }
-        let content = try SpoolFile(path: self.path, O_RDONLY).read(octetCount: Self.contentOctetCountMax, at: 0)
+        let content = try SpoolFile(path: self.path, O_RDONLY).read(byteCount: Self.contentByteCountMax, at: 0)
         return Int64(String(decoding: content.prefix { $0 != 0x0A }, as: UTF8.self))
     }
 

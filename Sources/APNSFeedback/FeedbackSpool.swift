@@ -64,7 +64,7 @@ public struct FeedbackSpool: Hashable, Sendable {
                 try SpoolNames.synchronize(folder: self.folder)
                 return segment
             } catch .full {
-                throw .noRoom(path: path, octetCount: SpoolSegment.roomOctetCount)
+                throw .noRoom(path: path, byteCount: SpoolSegment.roomByteCount)
             }
         }
     }
@@ -86,18 +86,18 @@ public struct FeedbackSpool: Hashable, Sendable {
         let aside = Self.aside(path, ending)
         try SpoolNames.rename(path, to: aside)
         // A process that was killed had taken room behind its end.
-        if let file = try? SpoolFile(path: aside, O_RDWR) { try? file.truncate(to: file.octetCount()) }
+        if let file = try? SpoolFile(path: aside, O_RDWR) { try? file.truncate(to: file.byteCount()) }
         try SpoolNames.synchronize(folder: self.folder)
         return aside
     }
 
-    /// Writes the octets of a tuple without its rest beside the segment.
+    /// Writes the bytes of a tuple without its rest beside the segment.
     ///
     /// - Returns: the path of what was written.
-    func keepPartial(_ octets: [UInt8], of path: String) throws(SpoolError) -> String {
+    func keepPartial(_ bytes: [UInt8], of path: String) throws(SpoolError) -> String {
         let aside = Self.aside(path, .partial)
         let file = try SpoolFile(path: aside, O_WRONLY | O_CREAT | O_TRUNC)
-        try file.write(octets)
+        try file.write(bytes)
         try file.synchronize()
         try SpoolNames.synchronize(folder: self.folder)
         return aside
@@ -112,7 +112,7 @@ public struct FeedbackSpool: Hashable, Sendable {
 public struct SpoolLeftover: Hashable, Sendable {
     /// What is wrong with it; the raw value is the ending of the file's name.
     public enum Kind: String, Hashable, Sendable {
-        /// The octets of one tuple whose rest did not come.
+        /// The bytes of one tuple whose rest did not come.
         case partial
         /// A segment whose last record was cut short by a power failure; what was before it is on the list, and of it
         /// the whole tuples up to the first without a time that can be.
@@ -138,7 +138,7 @@ extension SpoolLeftover: CustomStringConvertible {
     public var description: String {
         switch self.kind {
         case .partial:
-            "A tuple came without its end; its \(self.detail) octets are kept in \(self.path)."
+            "A tuple came without its end; its \(self.detail) bytes are kept in \(self.path)."
         case .torn:
             "A power failure cut the last record of a segment short. On the list is what was before it, and of it so "
                 + "many whole tuples: \(self.detail). What else there is of it is nowhere but in \(self.path)."

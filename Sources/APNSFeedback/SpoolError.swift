@@ -12,7 +12,7 @@ public enum SpoolError: Error, Hashable, Sendable {
     /// The disk is full, or a quota is reached.
     case full(path: String)
     /// The disk has not so much room as is taken before a service is asked.
-    case noRoom(path: String, octetCount: Int)
+    case noRoom(path: String, byteCount: Int)
     /// A file cannot be read, written or renamed.
     case inputOutput(path: String, action: String, detail: String)
 
@@ -40,8 +40,8 @@ extension SpoolError: CustomStringConvertible {
         case .full(let path):
             "The disk with \(path) is full. What was spooled before is kept; what the service sent after that is lost "
                 + "where it forgets what it writes. Make room, and run again."
-        case .noRoom(let path, let octetCount):
-            "The disk with \(path) has no room for what would be read: \(octetCount >> 20) MiB to begin with. The "
+        case .noRoom(let path, let byteCount):
+            "The disk with \(path) has no room for what would be read: \(byteCount >> 20) MiB to begin with. The "
                 + "service was not asked. Make room, and run again."
         case .inputOutput(let path, let action, let detail):
             "Cannot \(action) \(path): \(detail). What was spooled before is kept; run again when that is mended."

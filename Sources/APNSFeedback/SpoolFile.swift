@@ -17,7 +17,7 @@ final class SpoolFile: Sendable {
 
     deinit { close(self.descriptor) }
 
-    func octetCount() throws(SpoolError) -> Int { Int(try self.status().st_size) }
+    func byteCount() throws(SpoolError) -> Int { Int(try self.status().st_size) }
 
     /// When it was written last, in seconds since 1970.
     func modifiedAt() throws(SpoolError) -> Int64 { Int64(try self.status().st_mtim.tv_sec) }
@@ -28,9 +28,9 @@ final class SpoolFile: Sendable {
         return status
     }
 
-    /// Writes all octets at the file's position.
-    func write(_ octets: UnsafeRawBufferPointer) throws(SpoolError) {
-        var rest = octets
+    /// Writes all bytes at the file's position.
+    func write(_ bytes: UnsafeRawBufferPointer) throws(SpoolError) {
+        var rest = bytes
         while !rest.isEmpty {
             let count = Glibc.write(self.descriptor, rest.baseAddress, rest.count)
             if count < 0, errno == EINTR { continue }
@@ -39,8 +39,8 @@ final class SpoolFile: Sendable {
         }
     }
 
-    func write(_ octets: [UInt8]) throws(SpoolError) {
-        let result: Result<Void, SpoolError> = octets.withUnsafeBytes { raw in
+    func write(_ bytes: [UInt8]) throws(SpoolError) {
+        let result: Result<Void, SpoolError> = bytes.withUnsafeBytes { raw in
             do throws(SpoolError) { return .success(try self.write(raw)) } catch { return .failure(error) }
         }
         try result.get()
@@ -52,39 +52,39 @@ final class SpoolFile: Sendable {
     }
 
     /// Takes so much room on the disk behind an offset, without making the file longer.
-    func reserve(octetCount: Int, at offset: Int) throws(SpoolError) {
-        while take_room(self.descriptor, off_t(offset), off_t(octetCount)) != 0 {
+    func reserve(byteCount: Int, at offset: Int) throws(SpoolError) {
+        while take_room(self.descriptor, off_t(offset), off_t(byteCount)) != 0 {
             if errno == EINTR { continue }
             guard errno == EOPNOTSUPP || errno == ENOSYS else { throw SpoolError.current("write", self.path) }
-            return try self.checkRoom(octetCount: octetCount)
+            return try self.checkRoom(byteCount: byteCount)
         }
     }
 
     /// Where no room can be taken, it can at least be seen whether it is there.
-    private func checkRoom(octetCount: Int) throws(SpoolError) {
+    private func checkRoom(byteCount: Int) throws(SpoolError) {
         var status = statvfs()
         guard fstatvfs(self.descriptor, &status) == 0 else { throw SpoolError.current("read", self.path) }
         let (room, isHuge) = UInt64(status.f_bavail).multipliedReportingOverflow(by: UInt64(status.f_frsize))
-        guard isHuge || room >= octetCount else { throw .full(path: self.path) }
+        guard isHuge || room >= byteCount else { throw .full(path: self.path) }
     }
 
     /// Cuts the file off, and gives back the room that was taken behind that.
-    func truncate(to octetCount: Int) throws(SpoolError) {
-        guard ftruncate(self.descriptor, off_t(octetCount)) == 0,
-            lseek(self.descriptor, off_t(octetCount), SEEK_SET) >= 0
+    func truncate(to byteCount: Int) throws(SpoolError) {
+        guard ftruncate(self.descriptor, off_t(byteCount)) == 0,
+            lseek(self.descriptor, off_t(byteCount), SEEK_SET) >= 0
         else { throw SpoolError.current("write", self.path) }
     }
 
-    /// Reads octets at an offset; fewer only at the end of the file.
-    func read(octetCount: Int, at offset: Int) throws(SpoolError) -> [UInt8] {
+    /// Reads bytes at an offset; fewer only at the end of the file.
+    func read(byteCount: Int, at offset: Int) throws(SpoolError) -> [UInt8] {
         var failure: SpoolError?
-        let octets = [UInt8](unsafeUninitializedCapacity: octetCount) { buffer, initializedCount in
-            while initializedCount < octetCount {
+        let bytes = [UInt8](unsafeUninitializedCapacity: byteCount) { buffer, initializedCount in
+            while initializedCount < byteCount {
                 let place = buffer.baseAddress?.advanced(by: initializedCount)
                 let count = pread(
                     self.descriptor,
                     place,
-                    octetCount - initializedCount,
+                    byteCount - initializedCount,
                     off_t(offset + initializedCount)
                 )
                 if count < 0, errno == EINTR { continue }
@@ -94,7 +94,7 @@ final class SpoolFile: Sendable {
             }
         }
         if let failure { throw failure }
-        return octets
+        return bytes
     }
 }
 

@@ -2,7 +2,7 @@
 
 import PurgeList
 
-/// The octets of a segment: what one connection to the feedback service delivered.
+/// The bytes of a segment: what one connection to the feedback service delivered.
 ///
 /// | bytes | field                | value                                                               |
 /// |-------|----------------------|---------------------------------------------------------------------|
@@ -27,13 +27,13 @@ import PurgeList
 enum SpoolFormat {
     static let version: UInt8 = 2
     static let mark = Array("APNSFBS".utf8)
-    static let markOctetCount = 8
+    static let markByteCount = 8
     static let lengthChecksumByteCount = 4
-    static let recordHeaderOctetCount = Self.recordHeaderByteCount(version: Self.version)
+    static let recordHeaderByteCount = Self.recordHeaderByteCount(version: Self.version)
 
     /// The bytes before those of a record.
     static func recordHeaderByteCount(version: UInt8) -> Int {
-        4 + Self.lengthChecksumByteCount(version: version) + SpoolDigest.octetCount
+        4 + Self.lengthChecksumByteCount(version: version) + SpoolDigest.byteCount
     }
 
     /// The bytes behind a length that say whether it is right.
@@ -45,17 +45,17 @@ enum SpoolFormat {
         SpoolDigest.of(Array("length".utf8) + length, at: offset).map { Array($0.prefix(Self.lengthChecksumByteCount)) }
     }
 
-    /// The longest text of a header, in octets.
-    static let textOctetCountMax = 4096
+    /// The longest text of a header, in bytes.
+    static let textByteCountMax = 4096
 
-    /// The longest record, in octets; more is never read at a time, whatever a file announces.
-    static let recordOctetCountMax = 1 << 20
+    /// The longest record, in bytes; more is never read at a time, whatever a file announces.
+    static let recordByteCountMax = 1 << 20
 
-    static func octets(_ number: UInt64) -> [UInt8] { withUnsafeBytes(of: number.bigEndian) { Array($0) } }
+    static func bytes(_ number: UInt64) -> [UInt8] { withUnsafeBytes(of: number.bigEndian) { Array($0) } }
 
-    static func octets(_ number: UInt32) -> [UInt8] { withUnsafeBytes(of: number.bigEndian) { Array($0) } }
+    static func bytes(_ number: UInt32) -> [UInt8] { withUnsafeBytes(of: number.bigEndian) { Array($0) } }
 
-    static func number(_ octets: some Sequence<UInt8>) -> Int { octets.prefix(4).reduce(0) { $0 << 8 | Int($1) } }
+    static func number(_ bytes: some Sequence<UInt8>) -> Int { bytes.prefix(4).reduce(0) { $0 << 8 | Int($1) } }
 }
 
 /// What a segment says of itself.
@@ -68,12 +68,12 @@ struct SpoolHeader: Hashable, Sendable {
     var text: [UInt8] {
         let fields = [self.scope.topic, self.scope.environment.rawValue, self.host, String(self.startedAt)]
         let text = fields.map { $0.replacing("\n", with: " ") + "\n" }.joined()
-        return Array(text.utf8.prefix(SpoolFormat.textOctetCountMax))
+        return Array(text.utf8.prefix(SpoolFormat.textByteCountMax))
     }
 
-    var octets: [UInt8] {
+    var bytes: [UInt8] {
         let text = self.text
-        let length = SpoolFormat.octets(UInt32(text.count))
+        let length = SpoolFormat.bytes(UInt32(text.count))
         return SpoolFormat.mark + [SpoolFormat.version] + length + (SpoolFormat.lengthChecksum(length, at: 0) ?? [])
             + text + (SpoolDigest.of(text, at: 0) ?? [])
     }

@@ -26,7 +26,7 @@ final class SpoolImport: Sendable {
     private let path: String
     private let list: PurgeList
     private let now: Int64
-    /// By when its octets had been read; `nil` while they are.
+    /// By when its bytes had been read; `nil` while they are.
     private let readBy: Int64?
     private let sink: (any FeedbackSink)?
     private let state = NIOLockedValueBox(State())
@@ -49,13 +49,13 @@ final class SpoolImport: Sendable {
 
     var result: Result { self.state.withLockedValue(\.result) }
 
-    /// Octets that are neither in the segment nor on the list.
-    var unspooledOctetCount: Int { self.state.withLockedValue(\.unspooled.count) }
+    /// Bytes that are neither in the segment nor on the list.
+    var unspooledByteCount: Int { self.state.withLockedValue(\.unspooled.count) }
 
     /// Records what may be read so far of a segment that is being written, and then what is not in it.
     ///
     /// How much may be read is looked at when no other call is at work.
-    func advance(to octetCount: @autoclosure () -> Int) throws {
+    func advance(to byteCount: @autoclosure () -> Int) throws {
         try self.state.withLockedValue { state in
             if state.cursor == nil {
                 guard let reader = try SpoolReader.open(path: self.path).reader else {
@@ -65,7 +65,7 @@ final class SpoolImport: Sendable {
                 state.cursor = SpoolCursor(reader, now: self.now, sink: self.sink)
             }
             guard var cursor = state.cursor else { return }
-            cursor.extend(to: octetCount(), readBy: self.readBy ?? Int64(time(nil)))
+            cursor.extend(to: byteCount(), readBy: self.readBy ?? Int64(time(nil)))
             cursor = try self.record(&state, cursor)
             guard !state.unspooled.isEmpty, cursor.isDrained else { return }
             cursor.feed(state.unspooled)
@@ -74,8 +74,8 @@ final class SpoolImport: Sendable {
         }
     }
 
-    /// Keeps octets that could not be written to the segment, until the list has them.
-    func keep(_ octets: UnsafeRawBufferPointer) { self.state.withLockedValue { $0.unspooled += octets } }
+    /// Keeps bytes that could not be written to the segment, until the list has them.
+    func keep(_ bytes: UnsafeRawBufferPointer) { self.state.withLockedValue { $0.unspooled += bytes } }
 
     /// Begins the segment anew, as the list has all that is in it.
     ///
@@ -96,8 +96,8 @@ final class SpoolImport: Sendable {
     ///
     /// The beginning of a tuple is kept only where the segment says that the service's list came to its end: otherwise
     /// this end cut it off.
-    func finish(at octetCount: @autoclosure () -> Int, isFromEarlier: Bool = false) throws {
-        try self.advance(to: octetCount())
+    func finish(at byteCount: @autoclosure () -> Int, isFromEarlier: Bool = false) throws {
+        try self.advance(to: byteCount())
         try self.state.withLockedValue { state in
             guard let cursor = state.cursor, let ending = cursor.ending else { return }
             do { try self.sink?.flush() } catch { throw FeedbackError.output(error) }
@@ -122,7 +122,7 @@ final class SpoolImport: Sendable {
                 try self.setAside(.damaged, detail, isFromEarlier, &state)
             case .malformed(let offset, let count):
                 let detail =
-                    "At octet \(offset) of what the service sent there is no tuple: a token of \(count) octets."
+                    "At byte \(offset) of what the service sent there is no tuple: a token of \(count) bytes."
                 try self.setAside(.malformed, detail, isFromEarlier, &state)
             case .unreadable(let error): throw error
             case .refused(let error): throw FeedbackError.output(error)
@@ -170,11 +170,11 @@ extension SpoolImport {
                 continue
             }
             let file = try SpoolFile(path: path, O_RDONLY)
-            // The last octets came when the file was changed last.
+            // The last bytes came when the file was changed last.
             let readBy = min(now, max(startedAt, try file.modifiedAt()))
             let segment = SpoolImport(path, of: spool, into: list, now: now, readBy: readBy, sink: sink)
-            let octetCount = try file.octetCount()
-            try segment.finish(at: octetCount, isFromEarlier: true)
+            let byteCount = try file.byteCount()
+            try segment.finish(at: byteCount, isFromEarlier: true)
             let result = segment.result
             sum.tupleCount += result.tupleCount
             sum.futureTupleCount += result.futureTupleCount

@@ -12,8 +12,8 @@ public final class SpoolLock: Sendable {
     /// The open file; a process that inherits it holds the lock as well, until it ends.
     public var descriptor: Int32 { self.file.descriptor }
 
-    /// The most that is read of a lock file, in octets.
-    private static let contentOctetCountMax = 32
+    /// The most that is read of a lock file, in bytes.
+    private static let contentByteCountMax = 32
 
     /// Takes the lock.
     ///
@@ -24,7 +24,7 @@ public final class SpoolLock: Sendable {
         while flock(file.descriptor, LOCK_EX | LOCK_NB) != 0 {
             if errno == EINTR { continue }
             guard errno == EWOULDBLOCK else { throw SpoolError.current("lock", path) }
-            let content = try file.read(octetCount: Self.contentOctetCountMax, at: 0)
+            let content = try file.read(byteCount: Self.contentByteCountMax, at: 0)
             let text = String(decoding: content.prefix { $0 != 0x0A }, as: UTF8.self)
             throw SpoolError.held(path: path, holder: Int32(text))
         }

@@ -5,8 +5,8 @@ import Glibc
 /// Reads the records of a segment in order, each with its checksum verified.
 struct SpoolReader: Sendable {
     enum Record: Hashable {
-        /// Octets that are whole and undamaged.
-        case octets([UInt8])
+        /// Bytes that are whole and undamaged.
+        case bytes([UInt8])
         /// Nothing more is in the segment, or nothing more may be read yet.
         case end
         /// The last record was not finished when a crash came; these bytes of it are there.
@@ -32,48 +32,48 @@ struct SpoolReader: Sendable {
     private(set) var isEnded = false
     private let version: UInt8
     private let file: SpoolFile
-    private var fileOctetCount: Int
+    private var fileByteCount: Int
     private var offset: Int
     private var contentOffset: UInt64 = 0
 
     /// Opens a segment.
     static func open(path: String) throws(SpoolError) -> (reader: SpoolReader?, unreadable: Unreadable?) {
         let file = try SpoolFile(path: path, O_RDONLY)
-        let count = try file.octetCount()
-        let start = try file.read(octetCount: SpoolFormat.markOctetCount, at: 0)
+        let count = try file.byteCount()
+        let start = try file.read(byteCount: SpoolFormat.markByteCount, at: 0)
         guard start.starts(with: SpoolFormat.mark.prefix(start.count)) else { return (nil, .damaged) }
-        guard start.count == SpoolFormat.markOctetCount, let version = start.last else { return (nil, .empty) }
+        guard start.count == SpoolFormat.markByteCount, let version = start.last else { return (nil, .empty) }
         guard (1...SpoolFormat.version).contains(version) else {
             return (nil, version > SpoolFormat.version ? .newerVersion(Int(version)) : .damaged)
         }
         let lengthByteCount = 4 + SpoolFormat.lengthChecksumByteCount(version: version)
-        let length = try file.read(octetCount: lengthByteCount, at: start.count)
+        let length = try file.read(byteCount: lengthByteCount, at: start.count)
         guard length.count == lengthByteCount else { return (nil, .empty) }
-        let textOctetCount = SpoolFormat.number(length)
-        guard textOctetCount <= SpoolFormat.textOctetCountMax, Self.agrees(length, at: 0) else {
+        let textByteCount = SpoolFormat.number(length)
+        guard textByteCount <= SpoolFormat.textByteCountMax, Self.agrees(length, at: 0) else {
             return (nil, .damaged)
         }
         let rest = try file.read(
-            octetCount: textOctetCount + SpoolDigest.octetCount,
+            byteCount: textByteCount + SpoolDigest.byteCount,
             at: start.count + lengthByteCount
         )
-        guard rest.count == textOctetCount + SpoolDigest.octetCount else {
+        guard rest.count == textByteCount + SpoolDigest.byteCount else {
             // A length without a checksum may be wrong, and then there is more in the file than a header.
             return (nil, version == 1 ? .damaged : .empty)
         }
-        let text = Array(rest.prefix(textOctetCount))
-        guard let digest = SpoolDigest.of(text, at: 0), rest.dropFirst(textOctetCount).elementsEqual(digest),
+        let text = Array(rest.prefix(textByteCount))
+        guard let digest = SpoolDigest.of(text, at: 0), rest.dropFirst(textByteCount).elementsEqual(digest),
             let header = SpoolHeader(text: text)
         else { return (nil, .damaged) }
         let offset = start.count + lengthByteCount + rest.count
-        return (SpoolReader(header, version, file, fileOctetCount: count, offset: offset), nil)
+        return (SpoolReader(header, version, file, fileByteCount: count, offset: offset), nil)
     }
 
-    private init(_ header: SpoolHeader, _ version: UInt8, _ file: SpoolFile, fileOctetCount: Int, offset: Int) {
+    private init(_ header: SpoolHeader, _ version: UInt8, _ file: SpoolFile, fileByteCount: Int, offset: Int) {
         self.header = header
         self.version = version
         self.file = file
-        self.fileOctetCount = fileOctetCount
+        self.fileByteCount = fileByteCount
         self.offset = offset
     }
 
@@ -85,53 +85,53 @@ struct SpoolReader: Sendable {
     }
 
     /// Reads no further than this from now on, since what follows is being written.
-    mutating func limit(to octetCount: Int) { self.fileOctetCount = octetCount }
+    mutating func limit(to byteCount: Int) { self.fileByteCount = byteCount }
 
     /// Reads the next record.
     mutating func next() throws(SpoolError) -> Record {
-        let left = self.fileOctetCount - self.offset
+        let left = self.fileByteCount - self.offset
         guard left > 0 else { return .end }
         let headByteCount = SpoolFormat.recordHeaderByteCount(version: self.version)
-        let head = try self.file.read(octetCount: min(left, headByteCount), at: self.offset)
+        let head = try self.file.read(byteCount: min(left, headByteCount), at: self.offset)
         guard head.count == headByteCount else { return try self.cutShort([]) }
         let lengthByteCount = 4 + SpoolFormat.lengthChecksumByteCount(version: self.version)
         let count = SpoolFormat.number(head)
-        guard count <= SpoolFormat.recordOctetCountMax,
+        guard count <= SpoolFormat.recordByteCountMax,
             Self.agrees(Array(head.prefix(lengthByteCount)), at: self.contentOffset)
         else { return try self.fault() }
         let end = self.offset + head.count + count
-        let octets = try self.file.read(octetCount: min(count, left - head.count), at: self.offset + head.count)
-        guard octets.count == count else { return try self.cutShort(octets) }
-        guard let digest = SpoolDigest.of(octets, at: self.contentOffset),
+        let bytes = try self.file.read(byteCount: min(count, left - head.count), at: self.offset + head.count)
+        guard bytes.count == count else { return try self.cutShort(bytes) }
+        guard let digest = SpoolDigest.of(bytes, at: self.contentOffset),
             head.dropFirst(lengthByteCount).elementsEqual(digest)
         else { return try self.fault() }
         if count == 0 {
-            guard end == self.fileOctetCount else { return .damaged(offset: end) }
+            guard end == self.fileByteCount else { return .damaged(offset: end) }
             self.isEnded = true
             return .end
         }
         self.offset = end
         self.contentOffset += UInt64(count)
-        return .octets(octets)
+        return .bytes(bytes)
     }
 
     /// A record that goes past the end of a segment that has an end was not cut short: its length is wrong.
-    private func cutShort(_ octets: [UInt8]) throws(SpoolError) -> Record {
-        guard self.version == 1, try self.hasEnd() else { return .cutShort(octets) }
+    private func cutShort(_ bytes: [UInt8]) throws(SpoolError) -> Record {
+        guard self.version == 1, try self.hasEnd() else { return .cutShort(bytes) }
         return .damaged(offset: self.offset)
     }
 
     /// Whether the file ends with the mark of an end, behind any number of records.
     private func hasEnd() throws(SpoolError) -> Bool {
-        let headerOctetCount = SpoolFormat.recordHeaderByteCount(version: self.version)
-        let mark = try self.file.read(octetCount: headerOctetCount, at: max(0, self.fileOctetCount - headerOctetCount))
+        let headerByteCount = SpoolFormat.recordHeaderByteCount(version: self.version)
+        let mark = try self.file.read(byteCount: headerByteCount, at: max(0, self.fileByteCount - headerByteCount))
         // Four zeros may also be in a token.
         guard mark.prefix(4).allSatisfy({ $0 == 0 }) else { return false }
-        var left = self.fileOctetCount - self.offset - 2 * headerOctetCount
+        var left = self.fileByteCount - self.offset - 2 * headerByteCount
         while left >= 0 {
             let digest = SpoolDigest.of([], at: self.contentOffset + UInt64(left))
             if digest?.elementsEqual(mark.dropFirst(4)) == true { return true }
-            left -= headerOctetCount
+            left -= headerByteCount
         }
         return false
     }
@@ -139,13 +139,13 @@ struct SpoolReader: Sendable {
     /// A file system may show zeros where bytes were on their way when the power failed.
     private func fault() throws(SpoolError) -> Record {
         var offset = self.offset
-        while offset < self.fileOctetCount {
-            let octets = try self.file.read(
-                octetCount: min(SpoolFormat.recordOctetCountMax, self.fileOctetCount - offset),
+        while offset < self.fileByteCount {
+            let bytes = try self.file.read(
+                byteCount: min(SpoolFormat.recordByteCountMax, self.fileByteCount - offset),
                 at: offset
             )
-            guard !octets.isEmpty, octets.allSatisfy({ $0 == 0 }) else { return .damaged(offset: self.offset) }
-            offset += octets.count
+            guard !bytes.isEmpty, bytes.allSatisfy({ $0 == 0 }) else { return .damaged(offset: self.offset) }
+            offset += bytes.count
         }
         return .zeros
     }

@@ -3,15 +3,15 @@
 public import PurgeList
 
 extension PurgeScope {
-    /// The name of this scope in file names: letters, digits, dots and hyphens stay, other octets become `%XX`.
+    /// The name of this scope in file names: letters, digits, dots and hyphens stay, other bytes become `%XX`.
     public var fileStem: String {
-        let topic = self.topic.utf8.map { octet -> String in
-            switch octet {
+        let topic = self.topic.utf8.map { byte -> String in
+            switch byte {
             case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
                 UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "-"):
-                return String(UnicodeScalar(octet))
+                return String(UnicodeScalar(byte))
             default:
-                let digits = String(octet, radix: 16, uppercase: true)
+                let digits = String(byte, radix: 16, uppercase: true)
                 return "%" + (digits.count == 1 ? "0" : "") + digits
             }
         }

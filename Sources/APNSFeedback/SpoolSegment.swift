@@ -12,40 +12,40 @@ import NIOConcurrencyHelpers
 /// Its calls block on the disk, so they belong on threads that may; one call at a time writes.
 final class SpoolSegment: Sendable {
     private struct Length {
-        /// Octets of the file that are on the disk.
+        /// Bytes of the file that are on the disk.
         var file: Int
-        /// Octets from the service among them.
+        /// Bytes from the service among them.
         var content: UInt64 = 0
         /// Up to where room is taken.
         var reserved: Int
-        /// Whether octets are missing behind these, so that none may follow.
+        /// Whether bytes are missing behind these, so that none may follow.
         var isBroken = false
     }
 
-    /// So much room is taken ahead, in octets, and again when half of it is used.
+    /// So much room is taken ahead, in bytes, and again when half of it is used.
     ///
     /// What is read and not yet on the disk is at most a quarter of it: twice what a handler gathers.
-    static let roomOctetCount = 4 << 20
+    static let roomByteCount = 4 << 20
 
     let path: String
     private let file: SpoolFile
-    private let headerOctetCount: Int
+    private let headerByteCount: Int
     private let length: NIOLockedValueBox<Length>
 
     /// Makes a segment with room for what comes, and waits until it is on the disk.
     init(path: String, _ header: SpoolHeader) throws(SpoolError) {
-        let octets = header.octets
+        let bytes = header.bytes
         self.path = path
-        self.file = try SpoolSegment.make(path, octets)
-        self.headerOctetCount = octets.count
-        self.length = NIOLockedValueBox(Length(file: octets.count, reserved: octets.count + Self.roomOctetCount))
+        self.file = try SpoolSegment.make(path, bytes)
+        self.headerByteCount = bytes.count
+        self.length = NIOLockedValueBox(Length(file: bytes.count, reserved: bytes.count + Self.roomByteCount))
     }
 
     private static func make(_ path: String, _ header: [UInt8]) throws(SpoolError) -> SpoolFile {
         let file = try SpoolFile(path: path, O_RDWR | O_CREAT | O_EXCL)
         do throws(SpoolError) {
             try file.write(header)
-            try file.reserve(octetCount: Self.roomOctetCount, at: header.count)
+            try file.reserve(byteCount: Self.roomByteCount, at: header.count)
             try file.synchronize()
         } catch {
             try? SpoolNames.remove(path)
@@ -55,13 +55,13 @@ final class SpoolSegment: Sendable {
     }
 
     /// How much of the file may be read.
-    var durableOctetCount: Int { self.length.withLockedValue(\.file) }
+    var durableByteCount: Int { self.length.withLockedValue(\.file) }
 
-    /// Appends octets, and waits until they are on the disk.
+    /// Appends bytes, and waits until they are on the disk.
     ///
     /// Where that fails, nothing of them is kept, and nothing can be appended until ``restart(with:)``.
-    func append(_ octets: UnsafeRawBufferPointer) throws(SpoolError) {
-        var rest = octets
+    func append(_ bytes: UnsafeRawBufferPointer) throws(SpoolError) {
+        var rest = bytes
         var length = self.length.withLockedValue { $0 }
         let start = length.file
         do throws(SpoolError) {
@@ -69,10 +69,10 @@ final class SpoolSegment: Sendable {
                 throw .inputOutput(path: self.path, action: "write", detail: "what came before could not be written")
             }
             while !rest.isEmpty {
-                let portion = UnsafeRawBufferPointer(rebasing: rest.prefix(SpoolFormat.recordOctetCountMax))
+                let portion = UnsafeRawBufferPointer(rebasing: rest.prefix(SpoolFormat.recordByteCountMax))
                 try self.write(portion, at: length.content)
                 try self.file.synchronize()
-                length.file += SpoolFormat.recordHeaderOctetCount + portion.count
+                length.file += SpoolFormat.recordHeaderByteCount + portion.count
                 length.content += UInt64(portion.count)
                 rest = UnsafeRawBufferPointer(rebasing: rest[portion.count...])
             }
@@ -91,22 +91,22 @@ final class SpoolSegment: Sendable {
     /// Sees to it that there is room for what may be in memory.
     func reserve() throws(SpoolError) {
         let length = self.length.withLockedValue { $0 }
-        guard length.reserved - length.file < Self.roomOctetCount / 2 else { return }
+        guard length.reserved - length.file < Self.roomByteCount / 2 else { return }
         let start = max(length.reserved, length.file)
-        let end = length.file + Self.roomOctetCount
-        try self.file.reserve(octetCount: end - start, at: start)
+        let end = length.file + Self.roomByteCount
+        try self.file.reserve(byteCount: end - start, at: start)
         self.length.withLockedValue { $0.reserved = end }
     }
 
-    /// Begins anew, as the list has what is in it; only these octets, which are no whole tuple, go on.
+    /// Begins anew, as the list has what is in it; only these bytes, which are no whole tuple, go on.
     ///
     /// What is lost with the power in the midst of this is the beginning of a tuple whose rest was not there.
-    func restart(with octets: [UInt8]) throws(SpoolError) {
+    func restart(with bytes: [UInt8]) throws(SpoolError) {
         self.length.withLockedValue { $0.isBroken = true }
-        try self.file.truncate(to: self.headerOctetCount)
-        let count = self.headerOctetCount
+        try self.file.truncate(to: self.headerByteCount)
+        let count = self.headerByteCount
         self.length.withLockedValue { $0 = Length(file: count, reserved: count) }
-        let result: Result<Void, SpoolError> = octets.withUnsafeBytes { raw in
+        let result: Result<Void, SpoolError> = bytes.withUnsafeBytes { raw in
             do throws(SpoolError) { return .success(try self.append(raw)) } catch { return .failure(error) }
         }
         try result.get()
@@ -122,18 +122,18 @@ final class SpoolSegment: Sendable {
         guard isEnded else { return }
         try self.write(UnsafeRawBufferPointer(start: nil, count: 0), at: length.content)
         try self.file.synchronize()
-        length.file += SpoolFormat.recordHeaderOctetCount
+        length.file += SpoolFormat.recordHeaderByteCount
         self.length.withLockedValue { [length] in $0 = length }
     }
 
-    private func write(_ octets: UnsafeRawBufferPointer, at offset: UInt64) throws(SpoolError) {
-        let length = SpoolFormat.octets(UInt32(octets.count))
-        guard let digest = SpoolDigest.of(octets, at: offset),
+    private func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(SpoolError) {
+        let length = SpoolFormat.bytes(UInt32(bytes.count))
+        guard let digest = SpoolDigest.of(bytes, at: offset),
             let checksum = SpoolFormat.lengthChecksum(length, at: offset)
         else {
             throw .inputOutput(path: self.path, action: "write", detail: "no checksum could be computed")
         }
         try self.file.write(length + checksum + digest)
-        try self.file.write(octets)
+        try self.file.write(bytes)
     }
 }

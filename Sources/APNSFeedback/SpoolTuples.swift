@@ -13,14 +13,14 @@ struct SpoolCursor: Sendable {
         /// are among the others.
         case torn(tupleCount: UInt64)
         case damaged(offset: Int)
-        /// At this offset, counted from 0 over all octets of the service, there is no tuple.
-        case malformed(offset: UInt64, tokenOctetCount: Int)
+        /// At this offset, counted from 0 over all bytes of the service, there is no tuple.
+        case malformed(offset: UInt64, tokenByteCount: Int)
         case unreadable(SpoolError)
         /// Who is told of the entries does not want more.
         case refused(any Error)
     }
 
-    private static let headerOctetCount = 6
+    private static let headerByteCount = 6
 
     /// Before this day of the year 2008 no token was dead, for there was no service.
     private static let firstTime: Int64 = 1_199_145_600
@@ -34,13 +34,13 @@ struct SpoolCursor: Sendable {
     private var reader: SpoolReader
     private let now: Int64
     private let sink: (any FeedbackSink)?
-    private var octets: [UInt8] = []
+    private var bytes: [UInt8] = []
     private var index = 0
     private var offset: UInt64 = 0
 
-    /// Where the octets of an unfinished record are read: how many tuples came before them.
+    /// Where the bytes of an unfinished record are read: how many tuples came before them.
     private var tornAt: UInt64?
-    /// How many of the octets, from the first on, agreed with a checksum; `nil` for all.
+    /// How many of the bytes, from the first on, agreed with a checksum; `nil` for all.
     private var verifiedByteCount: Int?
 
     private(set) var ending: Ending?
@@ -48,7 +48,7 @@ struct SpoolCursor: Sendable {
     /// Tuples whose time was not believed.
     private(set) var futureTupleCount: UInt64 = 0
 
-    /// By when the octets had been read.
+    /// By when the bytes had been read.
     ///
     /// A failure that is said to be later would outweigh each registration to come.
     private var readBy: Int64
@@ -64,53 +64,53 @@ struct SpoolCursor: Sendable {
         self.sink = sink
     }
 
-    /// Goes on behind where it was drained, as far as this, with octets that had been read by then.
-    mutating func extend(to octetCount: Int, readBy: Int64) {
-        self.reader.limit(to: octetCount)
+    /// Goes on behind where it was drained, as far as this, with bytes that had been read by then.
+    mutating func extend(to byteCount: Int, readBy: Int64) {
+        self.reader.limit(to: byteCount)
         self.readBy = readBy
         if case .drained = self.ending { self.ending = nil }
     }
 
-    /// Goes on behind where it was drained, with octets that are not in the segment.
-    mutating func feed(_ octets: [UInt8]) {
-        self.octets = self.partial + octets
+    /// Goes on behind where it was drained, with bytes that are not in the segment.
+    mutating func feed(_ bytes: [UInt8]) {
+        self.bytes = self.partial + bytes
         self.index = 0
         self.ending = nil
     }
 
-    /// Goes on with a segment that begins with the octets of the tuple whose rest is not there.
+    /// Goes on with a segment that begins with the bytes of the tuple whose rest is not there.
     mutating func restart(_ reader: SpoolReader) {
         self.reader = reader
-        self.octets = []
+        self.bytes = []
         self.index = 0
     }
 
     /// Whether the segment says that the service's list came to its end.
     var isEnded: Bool { self.reader.isEnded }
 
-    /// Whether all octets so far were taken, up to a tuple whose rest may come.
+    /// Whether all bytes so far were taken, up to a tuple whose rest may come.
     var isDrained: Bool { if case .drained = self.ending { true } else { false } }
 
-    /// The octets of a tuple whose rest is not there.
-    var partial: [UInt8] { Array(self.octets[self.index...]) }
+    /// The bytes of a tuple whose rest is not there.
+    var partial: [UInt8] { Array(self.bytes[self.index...]) }
 
     mutating func next() -> PurgeEntry? {
         guard self.ending == nil else { return nil }
         while true {
-            let left = self.octets.count - self.index
-            if left >= Self.headerOctetCount {
-                let tokenOctetCount = Int(self.octets[self.index + 4]) << 8 | Int(self.octets[self.index + 5])
-                guard (1...WireLimits.tokenOctetCountMax).contains(tokenOctetCount) else {
+            let left = self.bytes.count - self.index
+            if left >= Self.headerByteCount {
+                let tokenByteCount = Int(self.bytes[self.index + 4]) << 8 | Int(self.bytes[self.index + 5])
+                guard (1...WireLimits.tokenByteCountMax).contains(tokenByteCount) else {
                     self.ending =
-                        self.tornEnding ?? .malformed(offset: self.offset, tokenOctetCount: tokenOctetCount)
+                        self.tornEnding ?? .malformed(offset: self.offset, tokenByteCount: tokenByteCount)
                     return nil
                 }
-                if left >= Self.headerOctetCount + tokenOctetCount {
+                if left >= Self.headerByteCount + tokenByteCount {
                     if self.tornAt != nil, !self.isPlausible {
                         self.ending = self.tornEnding
                         return nil
                     }
-                    return self.take(tokenOctetCount)
+                    return self.take(tokenByteCount)
                 }
             }
             guard self.tornAt == nil else {
@@ -127,17 +127,17 @@ struct SpoolCursor: Sendable {
     /// Whether the next tuple may be believed without a checksum: after a power failure there may be anything.
     private var isPlausible: Bool {
         if let count = self.verifiedByteCount, self.index + 4 <= count { return true }
-        let time = Int64(SpoolFormat.number(self.octets[self.index...]))
+        let time = Int64(SpoolFormat.number(self.bytes[self.index...]))
         return time >= Self.firstTime && time <= self.readBy + Self.clockSecondsMax
     }
 
-    private mutating func take(_ tokenOctetCount: Int) -> PurgeEntry? {
-        let token = self.index + Self.headerOctetCount
-        let time = Int64(SpoolFormat.number(self.octets[self.index...]))
+    private mutating func take(_ tokenByteCount: Int) -> PurgeEntry? {
+        let token = self.index + Self.headerByteCount
+        let time = Int64(SpoolFormat.number(self.bytes[self.index...]))
         let entry = PurgeEntry(
             topic: self.reader.header.scope.topic,
             environment: self.reader.header.scope.environment,
-            token: Array(self.octets[token..<token + tokenOctetCount]),
+            token: Array(self.bytes[token..<token + tokenByteCount]),
             failedAt: min(time, self.readBy),
             firstSeen: self.now,
             source: Self.source
@@ -148,8 +148,8 @@ struct SpoolCursor: Sendable {
             self.ending = .refused(error)
             return nil
         }
-        self.index = token + tokenOctetCount
-        self.offset += UInt64(Self.headerOctetCount + tokenOctetCount)
+        self.index = token + tokenByteCount
+        self.offset += UInt64(Self.headerByteCount + tokenByteCount)
         self.tupleCount += 1
         if time > self.readBy { self.futureTupleCount += 1 }
         return entry
@@ -158,16 +158,16 @@ struct SpoolCursor: Sendable {
     private mutating func refill() -> Bool {
         do throws(SpoolError) {
             switch try self.reader.next() {
-            case .octets(let octets):
-                self.octets = self.partial + octets
+            case .bytes(let bytes):
+                self.bytes = self.partial + bytes
                 self.index = 0
                 return true
             case .end: self.ending = .drained
             case .zeros: self.ending = .torn(tupleCount: 0)
-            case .cutShort(let octets):
+            case .cutShort(let bytes):
                 // These came from the service and are nowhere else.
-                self.verifiedByteCount = self.octets.count - self.index
-                self.octets = self.partial + octets
+                self.verifiedByteCount = self.bytes.count - self.index
+                self.bytes = self.partial + bytes
                 self.index = 0
                 self.tornAt = self.tupleCount
                 return true

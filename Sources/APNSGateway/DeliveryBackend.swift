@@ -2,7 +2,7 @@
 
 public import APNSSession
 
-/// Where the notifications go that a front takes from providers.
+/// Where the notifications go that a listener takes from providers.
 public protocol DeliveryBackend: Sendable {
     /// Whether the next notification of a connection may be handed on only when all before it are settled.
     ///
@@ -30,14 +30,14 @@ public enum Admission {
     /// Its notifications go here.
     case admitted(any DeliveryConnection)
     /// Its connection is closed at once.
-    case refused(ClosingManner)
+    case refused(CloseStrategy)
 }
 
 /// What a backend keeps for one provider's connection.
 ///
 /// Everything is called on the connection's event loop, which must not be blocked.
 public protocol DeliveryConnection: AnyObject {
-    /// How fast octets are taken from the provider; `nil`, the default, for as fast as they come. Asked for once.
+    /// How fast bytes are taken from the provider; `nil`, the default, for as fast as they come. Asked for once.
     var readingPace: ReadingPace? { get }
 
     /// For how long nothing is to be taken from the provider; `nil`, the default, where that may begin.
@@ -54,7 +54,7 @@ public protocol DeliveryConnection: AnyObject {
 
     /// Takes a notification.
     ///
-    /// - Parameter message: what to deliver; it has passed the front's checks.
+    /// - Parameter message: what to deliver; it has passed the listener's checks.
     /// - Returns: the verdict where it is known at once, else `nil`; then its ticket must be settled.
     func deliver(_ message: borrowing InboundNotification) -> Verdict?
 
@@ -62,7 +62,7 @@ public protocol DeliveryConnection: AnyObject {
     /// connection has in flight is settled; asked for behind each notification that waits for its verdict.
     var isFull: Bool { get }
 
-    /// Whether the provider would be let in as it was; asked by ``BinaryFront/readmit()``.
+    /// Whether the provider would be let in as it was; asked by ``BinaryListener/readmit()``.
     ///
     /// - Parameter provider: who is connected.
     /// - Returns: by default `true`; else the connection ends.
@@ -76,8 +76,8 @@ public protocol DeliveryConnection: AnyObject {
     /// - Parameters:
     ///   - ending: the end that the protocol asks for.
     ///   - carryOut: is called once, from any thread, also at once, with how to end it; by default at once with
-    ///     ``ClosingManner/orderly(_:)`` and the response that the protocol asks for.
-    func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (ClosingManner) -> Void)
+    ///     ``CloseStrategy/orderly(_:)`` and the response that the protocol asks for.
+    func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (CloseStrategy) -> Void)
 
     /// Notes that messages were thrown away.
     ///
@@ -102,7 +102,7 @@ extension DeliveryConnection {
     /// It would.
     public func isAdmitted(_ provider: ProviderConnection) -> Bool { true }
     /// As the protocol asks for.
-    public func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (ClosingManner) -> Void) {
+    public func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (CloseStrategy) -> Void) {
         carryOut(.orderly(ending.response))
     }
     /// Nothing.
@@ -111,20 +111,20 @@ extension DeliveryConnection {
     public func closed() {}
 }
 
-/// How fast octets are taken from a provider.
+/// How fast bytes are taken from a provider.
 public struct ReadingPace: Hashable, Sendable, Codable {
-    /// How many octets at a time, at least 1; of ciphertext.
-    public var octetCount: Int
+    /// How many bytes at a time, at least 1; of ciphertext.
+    public var byteCount: Int
     /// How long from one time to the next, in milliseconds.
     public var intervalMilliseconds: Int
 
     /// Makes a pace.
     ///
     /// - Parameters:
-    ///   - octetCount: octets of ciphertext at a time, at least 1.
+    ///   - byteCount: bytes of ciphertext at a time, at least 1.
     ///   - intervalMilliseconds: milliseconds from one time to the next.
-    public init(octetCount: Int, intervalMilliseconds: Int) {
-        self.octetCount = max(1, octetCount)
+    public init(byteCount: Int, intervalMilliseconds: Int) {
+        self.byteCount = max(1, byteCount)
         self.intervalMilliseconds = max(0, intervalMilliseconds)
     }
 }

@@ -11,7 +11,7 @@ public struct DeliveryTicket: Sendable {
     /// It is not unique.
     public let identifier: UInt32?
 
-    let inbox: VerdictInbox
+    let inbox: VerdictQueue
 
     /// Says what became of the notification.
     ///

@@ -2,7 +2,7 @@
 
 public import APNSWire
 
-/// Where a feedback front has its tuples from: a list per topic and environment.
+/// Where a feedback listener has its tuples from: a list per topic and environment.
 public protocol FeedbackStore: Sendable {
     /// Opens the list of a provider that has connected.
     ///
@@ -18,7 +18,7 @@ public protocol FeedbackStore: Sendable {
 /// Used on the event loop of the connection.
 public protocol FeedbackList: AnyObject {
     /// How the list is delivered; by default as the service did.
-    var manner: FeedbackManner { get }
+    var manner: FeedbackCloseStrategy { get }
 
     /// Takes the next tuples.
     ///
@@ -32,13 +32,13 @@ public protocol FeedbackList: AnyObject {
 
 extension FeedbackList {
     /// As the service did.
-    public var manner: FeedbackManner { FeedbackManner() }
+    public var manner: FeedbackCloseStrategy { FeedbackCloseStrategy() }
 }
 
 /// How a list is delivered.
 ///
 /// Anything but the default is what a real service does on a bad day; a simulator uses it to show that to providers.
-public struct FeedbackManner: Hashable, Sendable, Codable {
+public struct FeedbackCloseStrategy: Hashable, Sendable, Codable {
     /// How a delivery ends that is cut.
     public enum Cut: String, Hashable, Sendable, Codable, CaseIterable {
         /// close_notify, as if that were all.
@@ -49,14 +49,14 @@ public struct FeedbackManner: Hashable, Sendable, Codable {
         case reset
     }
 
-    /// So many octets go at a time; `nil`, the default, for as many as the connection takes.
-    public var dripOctetCount: Int?
+    /// So many bytes go at a time; `nil`, the default, for as many as the connection takes.
+    public var dripByteCount: Int?
 
     /// The pause between two drips in milliseconds; by default 10.
     public var dripMilliseconds = 10
 
-    /// Behind so many octets the delivery is cut, be it inside a tuple; `nil`, the default, for never.
-    public var cutOctetCount: Int?
+    /// Behind so many bytes the delivery is cut, be it inside a tuple; `nil`, the default, for never.
+    public var cutByteCount: Int?
 
     /// How it is cut; by default orderly.
     public var cut = Cut.orderly

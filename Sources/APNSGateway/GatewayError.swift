@@ -3,7 +3,7 @@
 import APNSTransport
 public import OpenSSLTLS
 
-/// Why a front does not run.
+/// Why a listener does not run.
 @nonexhaustive
 public enum GatewayError: Error, Hashable, Sendable {
     /// The TLS configuration cannot be used.
@@ -12,7 +12,7 @@ public enum GatewayError: Error, Hashable, Sendable {
     case listen(host: String, port: Int, detail: String)
     /// The database of what the feedback service has to tell cannot be used.
     case feedback(path: String, detail: String)
-    /// It runs already or has run; a front runs once.
+    /// It runs already or has run; a listener runs once.
     case ranAlready
     /// It ended before it listened.
     case notListening
@@ -25,15 +25,15 @@ extension GatewayError: CustomStringConvertible {
         case .tls(let error): "TLS cannot be set up: \(error)"
         case .listen(let host, let port, let detail): "cannot listen on \(host) port \(port): \(detail)"
         case .feedback(let path, let detail): "the feedback database \(path) cannot be used: \(detail)"
-        case .ranAlready: "the front runs already or has run"
-        case .notListening: "the front ended before it listened"
+        case .ranAlready: "the listener runs already or has run"
+        case .notListening: "the listener ended before it listened"
         }
     }
 }
 
 extension GatewayError {
-    /// What the life of a front throws.
-    static let lifeFaults = ServerLife.Faults(
+    /// What the life of a listener throws.
+    static let lifeFaults = ListenerLifecycle.Faults(
         notListening: GatewayError.notListening,
         ranAlready: GatewayError.ranAlready
     ) {

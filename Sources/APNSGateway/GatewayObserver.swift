@@ -3,17 +3,17 @@
 import APNSWire
 import Metrics
 
-/// What can be counted at a front, as swift-metrics.
+/// What can be counted at a listener, as swift-metrics.
 struct GatewayObserver: Sendable {
     private let opened = Counter(label: "push.gateway.connections.opened")
-    private let refused: [FrontDoor.Cause: Counter]
+    private let refused: [ConnectionAdmission.Cause: Counter]
     private let closed = Counter(label: "push.gateway.connections.closed")
     private let accepted = Counter(label: "push.gateway.notifications.accepted")
     private let discarded = Counter(label: "push.gateway.notifications.discarded")
-    private let octets = Counter(label: "push.gateway.received.octets")
+    private let bytes = Counter(label: "push.gateway.received.bytes")
 
     init() {
-        let causes = FrontDoor.Cause.allCases.map { cause in
+        let causes = ConnectionAdmission.Cause.allCases.map { cause in
             (cause, Counter(label: "push.gateway.connections.refused", dimensions: [("cause", cause.rawValue)]))
         }
         self.refused = Dictionary(uniqueKeysWithValues: causes)
@@ -21,12 +21,12 @@ struct GatewayObserver: Sendable {
 
     func connectionOpened() { self.opened.increment() }
 
-    func connectionRefused(_ cause: FrontDoor.Cause) { self.refused[cause]?.increment() }
+    func connectionRefused(_ cause: ConnectionAdmission.Cause) { self.refused[cause]?.increment() }
 
     func connectionClosed() { self.closed.increment() }
 
-    func received(octetCount: Int, acceptedCount: Int) {
-        self.octets.increment(by: octetCount)
+    func received(byteCount: Int, acceptedCount: Int) {
+        self.bytes.increment(by: byteCount)
         if acceptedCount > 0 { self.accepted.increment(by: acceptedCount) }
     }
 
@@ -41,7 +41,7 @@ struct GatewayObserver: Sendable {
 /// The keys under which data stands in log messages.
 enum LogKey {
     static let connection = "push.connection.id"
-    /// At the backend, which may have several fronts that each count for themselves.
+    /// At the backend, which may have several listeners that each count for themselves.
     static let bridgeConnection = "push.bridge.connection.id"
     static let remoteAddress = "push.connection.remote"
     static let topic = "push.topic"

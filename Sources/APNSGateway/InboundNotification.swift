@@ -3,22 +3,22 @@
 public import APNSWire
 public import NIOCore
 
-/// A notification as it came, still in the memory of the read it came with; it has passed the front's checks.
+/// A notification as it came, still in the memory of the read it came with; it has passed the listener's checks.
 ///
 /// Nothing of it is copied unless asked for. Who keeps it, or its ``payload``, keeps the memory of the whole read, up
 /// to 64 KiB; what is to be kept for long is better kept as ``notification``.
 public struct InboundNotification: Sendable {
-    private var octets: ByteBuffer
-    private let inbox: VerdictInbox
+    private var bytes: ByteBuffer
+    private let inbox: VerdictQueue
     private(set) var layout: FrameLayout
-    /// Where the message begins, from the first octet that ``octets`` can be read from.
+    /// Where the message begins, from the first byte that ``bytes`` can be read from.
     private var start = 0
 
     /// The number of the message on its connection, from 1.
     public private(set) var number: UInt64 = 0
 
-    init(octets: ByteBuffer, inbox: VerdictInbox) {
-        self.octets = octets
+    init(bytes: ByteBuffer, inbox: VerdictQueue) {
+        self.bytes = bytes
         self.layout = FrameLayout(command: .simple)
         self.inbox = inbox
     }
@@ -27,7 +27,7 @@ public struct InboundNotification: Sendable {
     ///
     /// - Parameters:
     ///   - start: where the message begins.
-    ///   - rest: the octets from there on.
+    ///   - rest: the bytes from there on.
     ///   - limits: what may be announced.
     /// - Returns: whether it is there whole.
     /// - Throws: what is wrong with it.
@@ -52,17 +52,17 @@ public struct InboundNotification: Sendable {
     /// Until when it is to be kept, in seconds since 1970 (UTC); 0 for not kept, `nil` where that is not said.
     public var expiry: UInt32? { self.layout.expiry }
 
-    /// 10 or 5, or what else the front lets pass; `nil` where it is not said, which means 10.
+    /// 10 or 5, or what else the listener lets pass; `nil` where it is not said, which means 10.
     public var priority: UInt8? { self.layout.priority }
 
-    /// The number of octets of the payload.
-    public var payloadOctetCount: Int { self.layout.payloadOctetCount }
+    /// The number of bytes of the payload.
+    public var payloadByteCount: Int { self.layout.payloadByteCount }
 
     /// Whom it is for.
     public var token: DeviceToken {
-        let (start, count) = (self.start + self.layout.tokenOffset, self.layout.tokenOctetCount)
-        let token = self.octets.withUnsafeReadableBytes { octets in
-            try? DeviceToken(octets: UnsafeRawBufferPointer(rebasing: octets[start..<start + count]))
+        let (start, count) = (self.start + self.layout.tokenOffset, self.layout.tokenByteCount)
+        let token = self.bytes.withUnsafeReadableBytes { bytes in
+            try? DeviceToken(bytes: UnsafeRawBufferPointer(rebasing: bytes[start..<start + count]))
         }
         guard let token else { preconditionFailure("A message without a token of legal length was handed on.") }
         return token
@@ -70,8 +70,8 @@ public struct InboundNotification: Sendable {
 
     /// The payload, in the memory of the read.
     public var payload: ByteBuffer {
-        let start = self.octets.readerIndex + self.start + self.layout.payloadOffset
-        return self.octets.getSlice(at: start, length: self.layout.payloadOctetCount) ?? ByteBuffer()
+        let start = self.bytes.readerIndex + self.start + self.layout.payloadOffset
+        return self.bytes.getSlice(at: start, length: self.layout.payloadByteCount) ?? ByteBuffer()
     }
 
     /// The notification, in memory of its own.
@@ -89,15 +89,15 @@ public struct InboundNotification: Sendable {
         DeliveryTicket(number: self.number, identifier: self.identifier, inbox: self.inbox)
     }
 
-    /// Lends the octets of the payload.
+    /// Lends the bytes of the payload.
     ///
-    /// - Parameter body: is given the octets, which must not leave it.
+    /// - Parameter body: is given the bytes, which must not leave it.
     /// - Returns: what `body` returns.
     /// - Throws: what `body` throws.
     public func withUnsafePayload<Value>(_ body: (UnsafeRawBufferPointer) throws -> Value) rethrows -> Value {
-        let (start, count) = (self.start + self.layout.payloadOffset, self.layout.payloadOctetCount)
-        return try self.octets.withUnsafeReadableBytes { octets in
-            try body(UnsafeRawBufferPointer(rebasing: octets[start..<start + count]))
+        let (start, count) = (self.start + self.layout.payloadOffset, self.layout.payloadByteCount)
+        return try self.bytes.withUnsafeReadableBytes { bytes in
+            try body(UnsafeRawBufferPointer(rebasing: bytes[start..<start + count]))
         }
     }
 }
@@ -105,8 +105,8 @@ public struct InboundNotification: Sendable {
 extension InboundNotification: CustomStringConvertible, CustomReflectable {
     /// Lengths only; token and payload are private data.
     public var description: String {
-        "message \(self.number), token of \(self.layout.tokenOctetCount) octets, "
-            + "payload of \(self.layout.payloadOctetCount) octets"
+        "message \(self.number), token of \(self.layout.tokenByteCount) bytes, "
+            + "payload of \(self.layout.payloadByteCount) bytes"
     }
 
     /// Nothing of token and payload.

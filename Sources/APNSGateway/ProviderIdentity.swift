@@ -58,7 +58,7 @@ public struct ProviderIdentity: Hashable, Sendable {
 
 /// One connection of a provider.
 public struct ProviderConnection: Hashable, Sendable {
-    /// The number of the connection at its front, from 1.
+    /// The number of the connection at its listener, from 1.
     public var number: UInt64
     /// Who is connected.
     public var identity: ProviderIdentity
@@ -72,7 +72,7 @@ public struct ProviderConnection: Hashable, Sendable {
     /// Makes one.
     ///
     /// - Parameters:
-    ///   - number: the number of the connection at its front, from 1.
+    ///   - number: the number of the connection at its listener, from 1.
     ///   - identity: who is connected.
     ///   - remoteAddress: where it comes from.
     ///   - certificate: for backends that verify it themselves.

@@ -6,8 +6,8 @@ import FoundationEssentials
 ///
 /// - SeeAlso: RFC 4648, 5.
 enum Base64URL {
-    static func encode(_ octets: some Sequence<UInt8>) -> String {
-        let plain = Data(octets).base64EncodedString()
+    static func encode(_ bytes: some Sequence<UInt8>) -> String {
+        let plain = Data(bytes).base64EncodedString()
         return String(
             plain.compactMap { character -> Character? in
                 switch character {

@@ -4,10 +4,10 @@ import APNSWire
 
 /// Lower-case hexadecimal digits, written where they belong: a string for each request costs more than its header.
 enum HexadecimalText {
-    /// Writes the two digits of an octet.
-    static func write(_ octet: UInt8, to target: UnsafeMutableRawBufferPointer, at position: Int) {
-        unsafe target[position] = self.digit(octet >> 4)
-        unsafe target[position + 1] = self.digit(octet & 15)
+    /// Writes the two digits of a byte.
+    static func write(_ byte: UInt8, to target: UnsafeMutableRawBufferPointer, at position: Int) {
+        unsafe target[position] = self.digit(byte >> 4)
+        unsafe target[position + 1] = self.digit(byte & 15)
     }
 
     private static func digit(_ value: UInt8) -> UInt8 {
@@ -17,22 +17,22 @@ enum HexadecimalText {
 
 extension [UInt8] {
     mutating func appendHexadecimal(_ token: DeviceToken) {
-        unsafe self.append(octetCount: 2 * token.octetCount) { target in
-            unsafe token.withUnsafeBytes { octets in
-                for unsafe(index, octet) in unsafe octets.enumerated() {
-                    unsafe HexadecimalText.write(octet, to: target, at: 2 * index)
+        unsafe self.append(byteCount: 2 * token.byteCount) { target in
+            unsafe token.withUnsafeBytes { bytes in
+                for unsafe(index, byte) in unsafe bytes.enumerated() {
+                    unsafe HexadecimalText.write(byte, to: target, at: 2 * index)
                 }
             }
         }
     }
 
     mutating func appendText(of identifier: PushIdentifier) {
-        unsafe self.append(octetCount: PushIdentifier.characterCount) { unsafe identifier.writeText(to: $0) }
+        unsafe self.append(byteCount: PushIdentifier.characterCount) { unsafe identifier.writeText(to: $0) }
     }
 
-    private mutating func append(octetCount: Int, _ fill: (UnsafeMutableRawBufferPointer) -> Void) {
+    private mutating func append(byteCount: Int, _ fill: (UnsafeMutableRawBufferPointer) -> Void) {
         let start = self.count
-        self.append(contentsOf: repeatElement(0, count: octetCount))
+        self.append(contentsOf: repeatElement(0, count: byteCount))
         unsafe self.withUnsafeMutableBytes { unsafe fill(UnsafeMutableRawBufferPointer(rebasing: $0[start...])) }
     }
 }

@@ -9,8 +9,8 @@ struct PushAnswer {
     var body = ByteBuffer()
     private var byteCount = 0
 
-    /// The most octets of a body that are kept; documented ones have less than 100.
-    static let bodyOctetCountMax = 4096
+    /// The most bytes of a body that are kept; documented ones have less than 100.
+    static let bodyByteCountMax = 4096
 
     /// The most bytes of an answer behind its first header fields; one with more is given up.
     static let byteCountMax = 32_768
@@ -27,10 +27,10 @@ struct PushAnswer {
         return self.byteCount <= Self.byteCountMax
     }
 
-    mutating func append(_ octets: ByteBuffer) {
-        var octets = octets
-        let count = min(Self.bodyOctetCountMax - self.body.readableBytes, octets.readableBytes)
-        if let slice = octets.readSlice(length: count) { self.body.writeImmutableBuffer(slice) }
+    mutating func append(_ bytes: ByteBuffer) {
+        var bytes = bytes
+        let count = min(Self.bodyByteCountMax - self.body.readableBytes, bytes.readableBytes)
+        if let slice = bytes.readSlice(length: count) { self.body.writeImmutableBuffer(slice) }
     }
 
     var outcome: PushOutcome {
@@ -52,7 +52,7 @@ struct PushAnswer {
 
     /// The reason in the debug data of a GOAWAY frame.
     static func goAwayReason(_ data: ByteBuffer?) -> PushReason? {
-        guard let data, data.readableBytes <= Self.bodyOctetCountMax else { return nil }
+        guard let data, data.readableBytes <= Self.bodyByteCountMax else { return nil }
         return Self.explanation(data)?.reason.map { PushReason(text: $0) }
     }
 }

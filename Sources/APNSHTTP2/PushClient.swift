@@ -25,7 +25,7 @@ public final class PushClient: Service, Sendable {
     private let configuration: PushConfiguration
     private let group: any EventLoopGroup
     private let queue: PushQueue
-    private let shared: PushLane.Shared
+    private let shared: HTTP2ConnectionWorker.Shared
     private let failure = NIOLockedValueBox<PushError?>(nil)
     private let hasRun = NIOLockedValueBox(false)
     private let ended: EventLoopPromise<Void>
@@ -51,13 +51,13 @@ public final class PushClient: Service, Sendable {
         let observer = PushObserver()
         let queue = PushQueue(
             countMax: configuration.requestCountMax,
-            laneCount: configuration.connectionCount,
+            workerCount: configuration.connectionCount,
             observer: observer
         )
         let (failure, ended) = (self.failure, eventLoopGroup.any().makePromise(of: Void.self))
         self.queue = queue
         self.ended = ended
-        self.shared = PushLane.Shared(
+        self.shared = HTTP2ConnectionWorker.Shared(
             configuration: configuration,
             opener: opener,
             queue: queue,
@@ -86,7 +86,7 @@ public final class PushClient: Service, Sendable {
             return !hasRun
         }
         guard isFirst else { throw PushError.alreadyRan }
-        let seats = self.makeSeats()
+        let handles = self.makeHandles()
         await withTaskCancellationHandler {
             await withGracefulShutdownHandler {
                 try? await self.ended.futureResult.get()
@@ -96,18 +96,18 @@ public final class PushClient: Service, Sendable {
         } onCancel: {
             self.stop()
         }
-        for seat in seats { await seat.close() }
+        for handle in handles { await handle.close() }
         self.queue.stop(self.failure.withLockedValue { $0?.trouble ?? .stopped })
         if let failure = self.failure.withLockedValue(\.self) { throw failure }
     }
 
-    private func makeSeats() -> [PushSeat] {
-        let seats = (0..<self.configuration.connectionCount).map { index in
-            PushSeat(index: index, shared: self.shared, eventLoop: self.group.next())
+    private func makeHandles() -> [HTTP2WorkerHandle] {
+        let handles = (0..<self.configuration.connectionCount).map { index in
+            HTTP2WorkerHandle(index: index, shared: self.shared, eventLoop: self.group.next())
         }
         let ended = self.ended
-        self.queue.start(wakers: seats.map { seat in { seat.wake() } }) { ended.succeed(()) }
-        return seats
+        self.queue.start(wakers: handles.map { handle in { handle.wake() } }) { ended.succeed(()) }
+        return handles
     }
 
     /// Whether a request would be taken now.
@@ -129,8 +129,8 @@ public final class PushClient: Service, Sendable {
     ///     at once on the caller's thread where the request is invalid. It must not wait.
     /// - Returns: whether it was taken.
     public func submit(_ request: PushRequest, onReport: @escaping @Sendable (PushReport) -> Void) -> Receipt {
-        let limit = self.configuration.payloadOctetCountMax(of: request.pushType)
-        if let problem = request.problem(payloadOctetCountMax: limit) {
+        let limit = self.configuration.payloadByteCountMax(of: request.pushType)
+        if let problem = request.problem(payloadByteCountMax: limit) {
             self.shared.observer.settled(.invalid(problem))
             onReport(PushReport(request.identifier, .invalid(problem)))
             return .taken

@@ -35,11 +35,11 @@ public struct PushConfiguration: Sendable {
     /// When so many are, no more are taken.
     public var requestCountMax = 10_000
 
-    /// The longest payload in octets; 4096 by default, at most 16,384, which is what one frame holds.
-    public var payloadOctetCountMax = 4096
+    /// The longest payload in bytes; 4096 by default, at most 16,384, which is what one frame holds.
+    public var payloadByteCountMax = 4096
 
-    /// The longest payload of the push type voip in octets; 5120 by default.
-    public var voipPayloadOctetCountMax = 5120
+    /// The longest payload of the push type voip in bytes; 5120 by default.
+    public var voipPayloadByteCountMax = 5120
 
     /// How long a request may wait for its turn; 60 s by default, `nil` for as long as the client runs.
     ///
@@ -130,8 +130,8 @@ public struct PushConfiguration: Sendable {
     static let applicationProtocol = "h2"
 
     /// The longest payload of a push type.
-    func payloadOctetCountMax(of type: PushType?) -> Int {
-        type == .voip ? max(self.payloadOctetCountMax, self.voipPayloadOctetCountMax) : self.payloadOctetCountMax
+    func payloadByteCountMax(of type: PushType?) -> Int {
+        type == .voip ? max(self.payloadByteCountMax, self.voipPayloadByteCountMax) : self.payloadByteCountMax
     }
 
     func check() throws(PushError) {
@@ -139,8 +139,8 @@ public struct PushConfiguration: Sendable {
             ("connectionCount", self.connectionCount, 1...Self.connectionCountMax),
             ("streamCountMax", self.streamCountMax, 1...100_000),
             ("requestCountMax", self.requestCountMax, 1...10_000_000),
-            ("payloadOctetCountMax", self.payloadOctetCountMax, 1...Self.payloadLimit),
-            ("voipPayloadOctetCountMax", self.voipPayloadOctetCountMax, 1...Self.payloadLimit),
+            ("payloadByteCountMax", self.payloadByteCountMax, 1...Self.payloadLimit),
+            ("voipPayloadByteCountMax", self.voipPayloadByteCountMax, 1...Self.payloadLimit),
             ("attemptCountMax", self.attemptCountMax, 1...1000),
             ("endpoint.port", self.endpoint.port, 1...65535),
         ]

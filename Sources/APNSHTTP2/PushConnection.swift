@@ -4,15 +4,15 @@ import NIOCore
 import NIOTLS
 import OpenSSLTLS
 
-/// One connection of a lane: it carries bytes between the channel and ``PushConnectionStateMachine``, keeps the
-/// deadlines, and tells the lane what became of its requests.
+/// One connection of a worker: it carries bytes between the channel and ``PushConnectionStateMachine``, keeps the
+/// deadlines, and tells the worker what became of its requests.
 ///
 /// It is the last handler of its channel.
 final class PushConnection: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    private weak var lane: PushLane?
+    private weak var worker: HTTP2ConnectionWorker?
     private var machine: PushConnectionStateMachine<PendingPush>
     private var context: ChannelHandlerContext?
     private var keepAlive: PushKeepAlive
@@ -34,8 +34,8 @@ final class PushConnection: ChannelInboundHandler {
     /// The TLS below, once the channel has it.
     var tls: TLSHandler?
 
-    init(configuration: PushConfiguration, lane: PushLane) {
-        self.lane = lane
+    init(configuration: PushConfiguration, worker: HTTP2ConnectionWorker) {
+        self.worker = worker
         self.machine = PushConnectionStateMachine(
             authority: configuration.endpoint.authority,
             streamCountMax: configuration.streamCountMax,
@@ -170,7 +170,7 @@ final class PushConnection: ChannelInboundHandler {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard !self.isOver else { return }
         var bytes = self.unwrapInboundIn(data)
-        self.lane?.readBegins()
+        self.worker?.readBegins()
         while bytes.readableBytes > 0, !self.isOver {
             let count = min(bytes.readableBytes, PushConnectionStateMachine<PendingPush>.inputByteCountMax)
             guard let part = bytes.readSlice(length: count) else { return }
@@ -192,13 +192,13 @@ final class PushConnection: ChannelInboundHandler {
         switch action {
         case .opened:
             self.greetingTimer?.cancel()
-            self.lane?.opened(self)
+            self.worker?.opened(self)
         case .answered(let push, let answer): self.answered(push, answer)
-        case .unprocessed(let pushes): self.lane?.unprocessed(pushes)
-        case .unknown(let push, let trouble): self.lane?.unknown([push], trouble)
+        case .unprocessed(let pushes): self.worker?.unprocessed(pushes)
+        case .unknown(let push, let trouble): self.worker?.unknown([push], trouble)
         case .goingAway(let unprocessed, let begun):
-            self.lane?.goingAway(self, unprocessed: unprocessed)
-            self.lane?.unknown(begun, .streamReset(code: Int(HTTP2Failure.refusedStream)))
+            self.worker?.goingAway(self, unprocessed: unprocessed)
+            self.worker?.unknown(begun, .streamReset(code: Int(HTTP2Failure.refusedStream)))
             self.closeWhenIdle()
         case .failed(let failure):
             self.failure = self.failure ?? failure
@@ -209,17 +209,17 @@ final class PushConnection: ChannelInboundHandler {
     private func answered(_ push: PendingPush, _ answer: PushAnswer) {
         if !self.hasAnswered {
             self.hasAnswered = true
-            self.lane?.answersBegin()
+            self.worker?.answersBegin()
         }
         if answer.status == 200 { self.hasAccepted = true }
-        self.lane?.answered(push, answer.outcome, on: self)
+        self.worker?.answered(push, answer.outcome, on: self)
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {
         self.keepAlive.heard(at: .now())
         // Where the service has made room for bodies that waited, it makes room for requests.
         if self.machine.isExhausted { self.flush() }
-        self.lane?.readComplete(self)
+        self.worker?.readComplete(self)
         self.flush()
         self.closeWhenIdle()
         context.fireChannelReadComplete()
@@ -270,7 +270,7 @@ final class PushConnection: ChannelInboundHandler {
     func channelWritabilityChanged(context: ChannelHandlerContext) {
         if context.channel.isWritable, !self.isOver {
             self.flush()
-            self.lane?.readComplete(self)
+            self.worker?.readComplete(self)
         }
         context.fireChannelWritabilityChanged()
     }
@@ -284,7 +284,7 @@ final class PushConnection: ChannelInboundHandler {
         self.isOver = true
         self.greetingTimer?.cancel()
         let lost = self.machine.takeLost()
-        self.lane?.ended(self, waiting: lost.written, unwritten: lost.unwritten, failure: self.failure)
+        self.worker?.ended(self, waiting: lost.written, unwritten: lost.unwritten, failure: self.failure)
     }
 }
 

@@ -71,8 +71,8 @@ extension PushIdentifier: CustomStringConvertible {
         var position = 0
         for index in 0..<16 {
             let word = index < 8 ? self.high : self.low
-            let octet = UInt8(truncatingIfNeeded: word >> (56 - 8 * (index & 7)))
-            unsafe HexadecimalText.write(octet, to: target, at: position)
+            let byte = UInt8(truncatingIfNeeded: word >> (56 - 8 * (index & 7)))
+            unsafe HexadecimalText.write(byte, to: target, at: position)
             position += 2
             if index == 3 || index == 5 || index == 7 || index == 9 {
                 unsafe target[position] = UInt8(ascii: "-")

@@ -33,10 +33,10 @@ public enum PushOutcome: Hashable, Sendable {
     /// Why a request was refused before it was sent.
     @nonexhaustive
     public enum InvalidReason: Hashable, Sendable {
-        /// The payload has no octets.
+        /// The payload has no bytes.
         case payloadEmpty
-        /// The payload has more octets than the limit.
-        case payloadTooLong(octetCount: Int, limit: Int)
+        /// The payload has more bytes than the limit.
+        case payloadTooLong(byteCount: Int, limit: Int)
         /// The value of the header of this name cannot be one.
         case header(String)
     }

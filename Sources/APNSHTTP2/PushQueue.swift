@@ -4,12 +4,12 @@ import DequeModule
 import NIOConcurrencyHelpers
 import NIOCore
 
-/// The requests of a client that wait for their turn, shared by its lanes.
+/// The requests of a client that wait for their turn, shared by its workers.
 ///
 /// What is without an outcome is counted here, also what waits for answers on a connection.
 final class PushQueue: Sendable {
-    /// Whether a lane can be given requests.
-    enum LaneStatus: Sendable {
+    /// Whether a worker can be given requests.
+    enum WorkerStatus: Sendable {
         /// It has what it can carry, or is being woken.
         case busy
         /// It is connected and has room.
@@ -20,7 +20,7 @@ final class PushQueue: Sendable {
 
     private struct State: Sendable {
         var pending = Deque<PendingPush>()
-        var lanes: [LaneStatus]
+        var workers: [WorkerStatus]
         var wakers: [@Sendable () -> Void] = []
         var openCount = 0
         var isFinished = false
@@ -36,11 +36,11 @@ final class PushQueue: Sendable {
 
     private let observer: PushObserver
 
-    init(countMax: Int, laneCount: Int, observer: PushObserver) {
+    init(countMax: Int, workerCount: Int, observer: PushObserver) {
         self.observer = observer
         self.countMax = countMax
         self.lowWater = countMax / 2
-        self.state = NIOLockedValueBox(State(lanes: Array(repeating: .resting, count: laneCount)))
+        self.state = NIOLockedValueBox(State(workers: Array(repeating: .resting, count: workerCount)))
     }
 
     // MARK: For callers
@@ -81,7 +81,7 @@ final class PushQueue: Sendable {
 
     // MARK: For the client
 
-    /// Tells the lanes' places, and what to do when everything is settled after the end.
+    /// Tells the workers' places, and what to do when everything is settled after the end.
     func start(wakers: [@Sendable () -> Void], onDrained: @escaping @Sendable () -> Void) {
         let callbacks = self.state.withLockedValue { state in
             state.wakers = wakers
@@ -112,16 +112,16 @@ final class PushQueue: Sendable {
         self.give(up: pending, trouble)
     }
 
-    // MARK: For lanes
+    // MARK: For workers
 
-    /// Takes requests for a lane; where there are fewer than it has room for, it is hungry from then on.
-    func take(_ countMax: Int, lane: Int) -> [PendingPush] {
+    /// Takes requests for a worker; where there are fewer than it has room for, it is hungry from then on.
+    func take(_ countMax: Int, worker: Int) -> [PendingPush] {
         self.state.withLockedValue { state in
             let count = min(countMax, state.pending.count)
             var taken: [PendingPush] = []
             taken.reserveCapacity(count)
             for _ in 0..<count { taken.append(state.pending.removeFirst()) }
-            state.lanes[lane] = count < countMax ? .hungry : .busy
+            state.workers[worker] = count < countMax ? .hungry : .busy
             return taken
         }
     }
@@ -148,8 +148,8 @@ final class PushQueue: Sendable {
         self.settled(pushes.count)
     }
 
-    func setStatus(_ status: LaneStatus, lane: Int) {
-        self.state.withLockedValue { $0.lanes[lane] = status }
+    func setStatus(_ status: WorkerStatus, worker: Int) {
+        self.state.withLockedValue { $0.workers[worker] = status }
     }
 
     var isEmpty: Bool { self.state.withLockedValue { $0.pending.isEmpty } }
@@ -177,14 +177,14 @@ final class PushQueue: Sendable {
         for callback in callbacks { callback() }
     }
 
-    /// A lane that can take something, marked as woken.
+    /// A worker that can take something, marked as woken.
     private static func waker(_ state: inout State) -> (@Sendable () -> Void)? {
         guard !state.wakers.isEmpty else { return nil }
         guard
-            let lane = state.lanes.firstIndex(of: .hungry) ?? state.lanes.firstIndex(of: .resting)
+            let worker = state.workers.firstIndex(of: .hungry) ?? state.workers.firstIndex(of: .resting)
         else { return nil }
-        state.lanes[lane] = .busy
-        return state.wakers[lane]
+        state.workers[worker] = .busy
+        return state.wakers[worker]
     }
 
     private static func takeCallbacks(_ state: inout State, always: Bool) -> [@Sendable () -> Void] {

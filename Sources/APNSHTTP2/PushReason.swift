@@ -4,7 +4,7 @@
 ///
 /// - SeeAlso: "Handling notification responses from APNs".
 public enum PushReason: Hashable, Sendable {
-    /// 400: the collapse identifier has more than 64 octets.
+    /// 400: the collapse identifier has more than 64 bytes.
     case badCollapseId
     /// 400: the token is malformed or of the other environment.
     case badDeviceToken

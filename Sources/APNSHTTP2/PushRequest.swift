@@ -30,7 +30,7 @@ public struct PushRequest: Sendable {
     /// default: as long as the service keeps any, 30 days at most.
     public var expiration: UInt32?
 
-    /// Notifications with the same one replace each other on the device; at most 64 octets; `nil` by default.
+    /// Notifications with the same one replace each other on the device; at most 64 bytes; `nil` by default.
     public var collapseIdentifier: String?
 
     /// Makes a request.
@@ -55,18 +55,18 @@ public struct PushRequest: Sendable {
         self.identifier = identifier
     }
 
-    /// The most octets of ``collapseIdentifier``.
-    public static let collapseIdentifierOctetCountMax = 64
+    /// The most bytes of ``collapseIdentifier``.
+    public static let collapseIdentifierByteCountMax = 64
 
     /// What is wrong with it before it is sent.
-    func problem(payloadOctetCountMax: Int) -> PushOutcome.InvalidReason? {
+    func problem(payloadByteCountMax: Int) -> PushOutcome.InvalidReason? {
         let count = self.payload.readableBytes
         guard count > 0 else { return .payloadEmpty }
-        guard count <= payloadOctetCountMax else {
-            return .payloadTooLong(octetCount: count, limit: payloadOctetCountMax)
+        guard count <= payloadByteCountMax else {
+            return .payloadTooLong(byteCount: count, limit: payloadByteCountMax)
         }
         if let collapse = self.collapseIdentifier {
-            guard collapse.utf8.count <= Self.collapseIdentifierOctetCountMax, Self.isFieldValue(collapse) else {
+            guard collapse.utf8.count <= Self.collapseIdentifierByteCountMax, Self.isFieldValue(collapse) else {
                 return .header("apns-collapse-id")
             }
         }
@@ -75,19 +75,19 @@ public struct PushRequest: Sendable {
         return nil
     }
 
-    /// The most octets of a header's value: all headers must fit one frame.
-    private static let fieldOctetCountMax = 1024
+    /// The most bytes of a header's value: all headers must fit one frame.
+    private static let fieldByteCountMax = 1024
 
     /// Whether a text may stand in a header: visible ASCII, no line ends to smuggle another header in.
     static func isFieldValue(_ text: String) -> Bool {
-        (1...Self.fieldOctetCountMax).contains(text.utf8.count) && text.utf8.allSatisfy { $0 >= 0x21 && $0 <= 0x7E }
+        (1...Self.fieldByteCountMax).contains(text.utf8.count) && text.utf8.allSatisfy { $0 >= 0x21 && $0 <= 0x7E }
     }
 }
 
 extension PushRequest: CustomStringConvertible, CustomReflectable {
     /// Its name and lengths; token and payload are private data.
     public var description: String {
-        "request \(self.identifier) for a \(self.token) with a payload of \(self.payload.readableBytes) octets"
+        "request \(self.identifier) for a \(self.token) with a payload of \(self.payload.readableBytes) bytes"
     }
 
     /// Nothing of token and payload.

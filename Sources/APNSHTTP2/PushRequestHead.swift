@@ -64,7 +64,7 @@ struct PushRequestHead: Equatable {
         let topic = values["apns-topic"] ?? (certificateTopics.count == 1 ? certificateTopics.first : nil)
         guard let topic else { throw Refusal(.missingTopic) }
         let collapse = values["apns-collapse-id"]
-        guard (collapse?.utf8.count ?? 0) <= PushRequest.collapseIdentifierOctetCountMax else {
+        guard (collapse?.utf8.count ?? 0) <= PushRequest.collapseIdentifierByteCountMax else {
             throw Refusal(.badCollapseId)
         }
         let priority = values["apns-priority"]

@@ -25,7 +25,7 @@ public final class PushServer: Service, Sendable {
     private let service: any PushService
     private let group: any EventLoopGroup
     private let logger: Logger
-    private let life: ServerLife
+    private let life: ListenerLifecycle
 
     /// How many control frames, or resets of streams, a client may send in a window of 30 s.
     private static let frameCountMax = 20_000
@@ -47,7 +47,7 @@ public final class PushServer: Service, Sendable {
         self.service = service
         self.group = eventLoopGroup
         self.logger = logger
-        self.life = ServerLife(
+        self.life = ListenerLifecycle(
             group: eventLoopGroup,
             connectionCountMax: configuration.connectionCountMax,
             faults: PushServer.faults,
@@ -85,7 +85,7 @@ public final class PushServer: Service, Sendable {
 
     private func bind() throws -> EventLoopFuture<any Channel> {
         let tls = try self.configuration.tlsContext()
-        let judge = ProviderTokenJudge(self.configuration)
+        let judge = ProviderTokenValidator(self.configuration)
         return ServerBootstrap(group: self.group)
             .serverChannelOption(.backlog, value: 256)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
@@ -100,7 +100,7 @@ public final class PushServer: Service, Sendable {
             .bind(host: self.configuration.host, port: self.configuration.port)
     }
 
-    private func prepare(_ channel: any Channel, _ context: TLSContext, _ judge: ProviderTokenJudge) throws {
+    private func prepare(_ channel: any Channel, _ context: TLSContext, _ judge: ProviderTokenValidator) throws {
         guard case .taken(let number) = self.life.registry.add(channel) else { throw ChannelError.operationUnsupported }
         let tls = try TLSHandler(serverContext: context)
         let handler = PushServerHandler(
@@ -111,7 +111,7 @@ public final class PushServer: Service, Sendable {
             tls: tls,
             logger: self.logger
         )
-        try channel.pipeline.syncOperations.addHandlers(ConnectionFloor(), tls, self.frameHandler(), handler)
+        try channel.pipeline.syncOperations.addHandlers(RawCloseHandler(), tls, self.frameHandler(), handler)
     }
 
     private func frameHandler() -> NIOHTTP2Handler {
@@ -127,7 +127,7 @@ public final class PushServer: Service, Sendable {
         return NIOHTTP2Handler(mode: .server, connectionConfiguration: connection, streamConfiguration: stream)
     }
 
-    private static let faults = ServerLife.Faults(
+    private static let faults = ListenerLifecycle.Faults(
         notListening: PushError.notListening,
         ranAlready: PushError.alreadyRan
     ) {

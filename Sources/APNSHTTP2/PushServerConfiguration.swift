@@ -38,8 +38,8 @@ public import OpenSSLTLS
     /// Whether a connection has one stream from a rejection to the next success; by default it has not.
     public var hasOneStreamAfterRejection = false
 
-    /// The longest payload, in octets; 4096 by default, and 5120 for the push type voip, unless this is more.
-    public var payloadOctetCountMax = 4096
+    /// The longest payload, in bytes; 4096 by default, and 5120 for the push type voip, unless this is more.
+    public var payloadByteCountMax = 4096
 
     /// Judges whether a payload is a JSON object; `nil`, the default, for not checked.
     ///
@@ -98,8 +98,8 @@ public import OpenSSLTLS
         self.clientTrust = clientTrust
     }
 
-    func payloadOctetCountMax(of type: PushType?) -> Int {
-        type == .voip ? max(self.payloadOctetCountMax, 5120) : self.payloadOctetCountMax
+    func payloadByteCountMax(of type: PushType?) -> Int {
+        type == .voip ? max(self.payloadByteCountMax, 5120) : self.payloadByteCountMax
     }
 
     /// The limit of streams that a connection begins with.

@@ -21,7 +21,7 @@ final class PushServerHandler: ChannelDuplexHandler {
     private struct Stream {
         var headers: HPACKHeaders
         var payload = ByteBuffer()
-        var octetCount = 0
+        var byteCount = 0
         /// The name of the request as it is answered: as the client wrote it, or a new one.
         var identifier: String?
     }
@@ -29,33 +29,33 @@ final class PushServerHandler: ChannelDuplexHandler {
     private let number: UInt64
     private let configuration: PushServerConfiguration
     private let service: any PushService
-    private let judge: ProviderTokenJudge
+    private let judge: ProviderTokenValidator
     private let tls: TLSHandler
     private let logger: Logger
     private var context: ChannelHandlerContext?
     private var streams: [UInt32: Stream] = [:]
-    private var memory = ProviderTokenJudge.Memory()
+    private var memory = ProviderTokenValidator.Memory()
     private var certificateTopics: [String]?
     private var requestCount: UInt64 = 0
     private var newest: UInt32 = 0
     private var limit: Int
     private var isGoingAway = false
-    private var unreportedOctetCount = 0
+    private var unreportedByteCount = 0
     private var drainTimer: Scheduled<Void>?
 
-    /// What a client may send on all streams together before it is told that it was read, in octets.
-    private static let windowOctetCount = 1 << 20
+    /// What a client may send on all streams together before it is told that it was read, in bytes.
+    private static let windowByteCount = 1 << 20
 
     private static let drainDuration = TimeAmount.seconds(2)
 
     /// What is kept of a body; longer ones are counted, and refused.
-    private let bodyOctetCountMax: Int
+    private let bodyByteCountMax: Int
 
     init(
         number: UInt64,
         configuration: PushServerConfiguration,
         service: any PushService,
-        judge: ProviderTokenJudge,
+        judge: ProviderTokenValidator,
         tls: TLSHandler,
         logger: Logger
     ) {
@@ -66,7 +66,7 @@ final class PushServerHandler: ChannelDuplexHandler {
         self.tls = tls
         self.logger = logger
         self.limit = configuration.streamCountFirst
-        self.bodyOctetCountMax = configuration.payloadOctetCountMax(of: .voip)
+        self.bodyByteCountMax = configuration.payloadByteCountMax(of: .voip)
     }
 
     // MARK: Reading
@@ -92,21 +92,21 @@ final class PushServerHandler: ChannelDuplexHandler {
     }
 
     private func received(_ body: HTTP2Frame.FramePayload.Data, _ number: UInt32) {
-        if case .byteBuffer(let octets) = body.data {
-            self.unreportedOctetCount += octets.readableBytes
-            self.append(octets, number)
+        if case .byteBuffer(let bytes) = body.data {
+            self.unreportedByteCount += bytes.readableBytes
+            self.append(bytes, number)
         }
         if body.endStream { self.ended(number) }
     }
 
-    private func append(_ octets: ByteBuffer, _ number: UInt32) {
+    private func append(_ bytes: ByteBuffer, _ number: UInt32) {
         guard var stream = self.streams.removeValue(forKey: number) else { return }
-        stream.octetCount += octets.readableBytes
-        if stream.octetCount <= self.bodyOctetCountMax {
+        stream.byteCount += bytes.readableBytes
+        if stream.byteCount <= self.bodyByteCountMax {
             if stream.payload.readableBytes == 0 {
-                stream.payload = octets
+                stream.payload = bytes
             } else {
-                stream.payload.writeImmutableBuffer(octets)
+                stream.payload.writeImmutableBuffer(bytes)
             }
         }
         self.streams[number] = stream
@@ -142,9 +142,9 @@ final class PushServerHandler: ChannelDuplexHandler {
         if let reason = self.permission(head, topic: topic) { return .rejected(reason) }
         // From here on the order is that of the binary protocol.
         if head.tokenText.isEmpty { return .rejected(.missingDeviceToken) }
-        if stream.octetCount == 0 { return .rejected(.payloadEmpty) }
+        if stream.byteCount == 0 { return .rejected(.payloadEmpty) }
         guard let token = head.token() else { return .rejected(.badDeviceToken) }
-        if stream.octetCount > self.configuration.payloadOctetCountMax(of: head.pushType) {
+        if stream.byteCount > self.configuration.payloadByteCountMax(of: head.pushType) {
             return .rejected(.payloadTooLarge)
         }
         if let check = unsafe self.configuration.payloadCheck, unsafe !stream.payload.withUnsafeReadableBytes(check) {
@@ -190,9 +190,9 @@ final class PushServerHandler: ChannelDuplexHandler {
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {
-        if self.unreportedOctetCount >= Self.windowOctetCount / 2 {
-            self.send(.windowUpdate(windowSizeIncrement: self.unreportedOctetCount))
-            self.unreportedOctetCount = 0
+        if self.unreportedByteCount >= Self.windowByteCount / 2 {
+            self.send(.windowUpdate(windowSizeIncrement: self.unreportedByteCount))
+            self.unreportedByteCount = 0
         }
         context.flush()
         self.closeWhenIdle()
@@ -225,7 +225,7 @@ final class PushServerHandler: ChannelDuplexHandler {
             self.goAway(behind: last, reason)
         case .cut:
             self.streams.removeAll()
-            self.context?.triggerUserOutboundEvent(ConnectionFloor.Cut(), promise: nil)
+            self.context?.triggerUserOutboundEvent(RawCloseHandler.Cut(), promise: nil)
         }
     }
 
@@ -328,7 +328,7 @@ final class PushServerHandler: ChannelDuplexHandler {
             context.close(promise: nil)
             return
         }
-        self.send(.windowUpdate(windowSizeIncrement: Self.windowOctetCount))
+        self.send(.windowUpdate(windowSizeIncrement: Self.windowByteCount))
         if self.tls.peerCertificate != nil { self.setLimit(self.configuration.streamCountMax) }
         context.flush()
     }

@@ -83,7 +83,7 @@ public struct InboundPush: Sendable {
 extension InboundPush: CustomStringConvertible, CustomReflectable {
     /// Its name and lengths; token and payload are private data.
     public var description: String {
-        "request \(self.identifier) for a \(self.token) with a payload of \(self.payload.readableBytes) octets"
+        "request \(self.identifier) for a \(self.token) with a payload of \(self.payload.readableBytes) bytes"
     }
 
     /// Nothing of token and payload.

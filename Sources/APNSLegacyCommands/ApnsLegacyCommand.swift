@@ -27,7 +27,7 @@ public struct ApnsLegacyCommand: AsyncParsableCommand {
         do {
             try ProcessResources.requireFiles(ProcessResources.fileCountOfRuntime)
         } catch {
-            Talk.say("apns-legacy: \(error)")
+            Console.say("apns-legacy: \(error)")
             Glibc.exit(error.status.rawValue)
         }
     }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What keeps some octets from being JSON, without the place and without a word of what they say.
+/// What keeps some bytes from being JSON, without the place and without a word of what they say.
 ///
 /// - SeeAlso: RFC 8259.
 @nonexhaustive
 public enum JSONFault: UInt8, Hashable, Sendable, CaseIterable {
     /// There is nothing, or nothing but white space.
     case empty
-    /// The octets end inside the value.
+    /// The bytes end inside the value.
     case unexpectedEnd
-    /// The octets begin with U+FEFF, which JSON forbids to add.
+    /// The bytes begin with U+FEFF, which JSON forbids to add.
     case byteOrderMark
-    /// A NUL octet stands outside of a string.
+    /// A NUL byte stands outside of a string.
     case nul
     /// No value begins where one must.
     case missingValue
@@ -33,7 +33,7 @@ public enum JSONFault: UInt8, Hashable, Sendable, CaseIterable {
     case invalidEscape
     /// An escape names one half of a surrogate pair, and the other half is missing.
     case loneSurrogate
-    /// The octets in a string are no UTF-8: overlong, a surrogate, beyond U+10FFFF, cut short, or never legal.
+    /// The bytes in a string are no UTF-8: overlong, a surrogate, beyond U+10FFFF, cut short, or never legal.
     case invalidUTF8
     /// A number has a zero before its other digits.
     case leadingZero
@@ -54,7 +54,7 @@ extension JSONFault: CustomStringConvertible {
         case .empty: "there is no JSON value"
         case .unexpectedEnd: "the JSON ends too early"
         case .byteOrderMark: "there is a byte order mark, which JSON does not allow"
-        case .nul: "a NUL octet stands outside of a string"
+        case .nul: "a NUL byte stands outside of a string"
         case .missingValue: "a value is expected"
         case .missingKey: "a key in double quotes is expected"
         case .missingColon: "a colon is expected after a key"

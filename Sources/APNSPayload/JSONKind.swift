@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The kind of a JSON value, as its first octet tells it.
+/// The kind of a JSON value, as its first byte tells it.
 ///
 /// - SeeAlso: RFC 8259, section 3.
 @frozen

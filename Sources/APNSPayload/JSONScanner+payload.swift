@@ -4,20 +4,20 @@ extension JSONScanner {
     /// Passes a payload, and checks it against rules; white space around it is the caller's.
     ///
     /// - Returns: the length of the payload.
-    /// - Throws: ``ScanFailure`` for the first octet at fault. A payload that is only too long is found out last.
+    /// - Throws: ``ScanFailure`` for the first byte at fault. A payload that is only too long is found out last.
     @discardableResult
     package mutating func skipPayload(_ rules: borrowing PayloadRules) throws(ScanFailure) -> PayloadMeasure {
-        let octetOffset = self.octetOffset
-        let whiteSpaceOctetCount = self.whiteSpaceOctetCount
+        let byteOffset = self.byteOffset
+        let whiteSpaceByteCount = self.whiteSpaceByteCount
         let kind = try self.kind()
         guard kind == .object else {
-            throw ScanFailure(kind: .notAnObject(kind), octetOffset: octetOffset)
+            throw ScanFailure(kind: .notAnObject(kind), byteOffset: byteOffset)
         }
         try self.skipObject(.root, enclosedBy: 0, checksKnownKeys: rules.checksKnownKeys)
-        let octetCount = self.octetOffset - octetOffset
+        let byteCount = self.byteOffset - byteOffset
         return PayloadMeasure(
-            octetCount: octetCount,
-            minifiedOctetCount: octetCount - (self.whiteSpaceOctetCount - whiteSpaceOctetCount)
+            byteCount: byteCount,
+            minifiedByteCount: byteCount - (self.whiteSpaceByteCount - whiteSpaceByteCount)
         )
     }
 
@@ -37,7 +37,7 @@ extension JSONScanner {
             }
             let bit: UInt64 = 1 << UInt64(key.rawValue)
             guard seen & bit == 0 else {
-                throw ScanFailure(kind: .duplicateKey(key), octetOffset: name.octetOffset - 1)
+                throw ScanFailure(kind: .duplicateKey(key), byteOffset: name.byteOffset - 1)
             }
             seen |= bit
             guard checksKnownKeys else {
@@ -55,7 +55,7 @@ extension JSONScanner {
         guard allowed.rawValue & (1 << kind.rawValue) != 0 else {
             throw ScanFailure(
                 kind: .wrongKind(key, found: kind, allowed: allowed),
-                octetOffset: self.octetOffset
+                byteOffset: self.byteOffset
             )
         }
         switch (kind, key) {
@@ -83,7 +83,7 @@ extension JSONScanner {
         while try self.nextElement(isFirst: &isFirst) {
             let kind = try self.kind()
             guard kind == .string else {
-                throw ScanFailure(kind: .wrongElementKind(key, found: kind), octetOffset: self.octetOffset)
+                throw ScanFailure(kind: .wrongElementKind(key, found: kind), byteOffset: self.byteOffset)
             }
             _ = try self.string()
         }
@@ -93,8 +93,8 @@ extension JSONScanner {
     @inline(__always)
     private func known(_ name: JSONString, in object: PayloadObject) -> PayloadKey? {
         guard !name.hasEscapes else { return self.knownEscaped(name, in: object) }
-        guard let octets = unsafe KeyOctets(self.octets(of: name)) else { return nil }
-        return object.key(octets)
+        guard let bytes = unsafe KeyBytes(self.bytes(of: name)) else { return nil }
+        return object.key(bytes)
     }
 
     @inline(never)
@@ -103,10 +103,10 @@ extension JSONScanner {
         var decoded = InlineArray<24, UInt8>(repeating: 0)
         var span = decoded.mutableSpan
         return unsafe span.withUnsafeMutableBytes { target in
-            guard let octetCount = unsafe self.decode(name, into: target) else { return nil }
-            let octets = unsafe UnsafeRawBufferPointer(start: target.baseAddress, count: octetCount)
-            guard let octets = unsafe KeyOctets(octets) else { return nil }
-            return object.key(octets)
+            guard let byteCount = unsafe self.decode(name, into: target) else { return nil }
+            let bytes = unsafe UnsafeRawBufferPointer(start: target.baseAddress, count: byteCount)
+            guard let bytes = unsafe KeyBytes(bytes) else { return nil }
+            return object.key(bytes)
         }
     }
 }

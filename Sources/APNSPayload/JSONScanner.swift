@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A pull scanner for JSON in memory: it checks every octet it passes, builds nothing and allocates nothing.
+/// A pull scanner for JSON in memory: it checks every byte it passes, builds nothing and allocates nothing.
 ///
 /// The caller asks for what it expects next. Nesting takes no recursion: what ``skipValue(enclosedBy:)`` passes is kept
 /// in one bit for each level, so input decides neither the depth of the stack nor an allocation.
@@ -12,41 +12,41 @@ package struct JSONScanner {
     let end: UnsafeRawPointer
     var position: UnsafeRawPointer
 
-    /// The octets of white space between tokens that were passed so far.
-    package internal(set) var whiteSpaceOctetCount = 0
+    /// The bytes of white space between tokens that were passed so far.
+    package internal(set) var whiteSpaceByteCount = 0
 
-    /// Makes a scanner that stands before the first octet.
+    /// Makes a scanner that stands before the first byte.
     ///
-    /// - Parameter octets: must stay where they are as long as the scanner is used.
-    package init(_ octets: UnsafeRawBufferPointer) {
-        let start = unsafe octets.baseAddress ?? UnsafeRawPointer(StaticString("").utf8Start)
+    /// - Parameter bytes: must stay where they are as long as the scanner is used.
+    package init(_ bytes: UnsafeRawBufferPointer) {
+        let start = unsafe bytes.baseAddress ?? UnsafeRawPointer(StaticString("").utf8Start)
         unsafe self.start = start
         unsafe self.position = start
-        unsafe self.end = start + octets.count
+        unsafe self.end = start + bytes.count
     }
 
-    /// The offset of the next octet.
-    package var octetOffset: Int {
+    /// The offset of the next byte.
+    package var byteOffset: Int {
         unsafe self.position - self.start
     }
 
-    /// The next octet, or `nil` at the end.
+    /// The next byte, or `nil` at the end.
     @inline(__always)
     package var next: UInt8? {
         unsafe self.position < self.end ? self.position.load(as: UInt8.self) : nil
     }
 
-    /// The octets of a string, as they are written.
-    package func octets(of string: JSONString) -> UnsafeRawBufferPointer {
-        unsafe UnsafeRawBufferPointer(start: self.start + string.octetOffset, count: string.octetCount)
+    /// The bytes of a string, as they are written.
+    package func bytes(of string: JSONString) -> UnsafeRawBufferPointer {
+        unsafe UnsafeRawBufferPointer(start: self.start + string.byteOffset, count: string.byteCount)
     }
 
     @inline(__always)
-    mutating func advance(by octetCount: Int = 1) {
-        unsafe self.position += octetCount
+    mutating func advance(by byteCount: Int = 1) {
+        unsafe self.position += byteCount
     }
 
-    /// Makes the error for the next octet, or for the end; a NUL is named where it is the reason.
+    /// Makes the error for the next byte, or for the end; a NUL is named where it is the reason.
     @inline(never)
     package func failure(_ fault: JSONFault) -> ScanFailure {
         let fault: JSONFault =
@@ -55,7 +55,7 @@ package struct JSONScanner {
             case 0: .nul
             default: fault
             }
-        return ScanFailure(kind: .syntax(fault), octetOffset: self.octetOffset)
+        return ScanFailure(kind: .syntax(fault), byteOffset: self.byteOffset)
     }
 }
 
@@ -65,25 +65,25 @@ extension JSONScanner {
     /// Passes white space.
     @inline(__always)
     package mutating func skipWhiteSpace() {
-        guard let octet = self.next, octet <= 0x20 else { return }
+        guard let byte = self.next, byte <= 0x20 else { return }
         self.skipWhiteSpaceRun()
     }
 
     private mutating func skipWhiteSpaceRun() {
         let before = unsafe self.position
-        while let octet = self.next, octet == 0x20 || octet == 0x0A || octet == 0x0D || octet == 0x09 {
+        while let byte = self.next, byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09 {
             self.advance()
         }
-        unsafe self.whiteSpaceOctetCount += self.position - before
+        unsafe self.whiteSpaceByteCount += self.position - before
     }
 
     /// Passes what may stand before a text: white space, and no byte order mark.
     package mutating func begin() throws(ScanFailure) {
         self.skipWhiteSpace()
-        guard let octet = self.next else { throw self.failure(.empty) }
+        guard let byte = self.next else { throw self.failure(.empty) }
         let rest = unsafe self.end - self.position
         let second = unsafe rest > 1 ? self.position.load(fromByteOffset: 1, as: UInt8.self) : 0
-        switch (octet, second) {
+        switch (byte, second) {
         case (0xEF, 0xBB), (0xFE, 0xFF), (0xFF, 0xFE):
             throw self.failure(.byteOrderMark)
         default:
@@ -97,7 +97,7 @@ extension JSONScanner {
         guard self.next == nil else { throw self.failure(.trailingContent) }
     }
 
-    /// The kind of the value that begins at the next octet.
+    /// The kind of the value that begins at the next byte.
     @inline(__always)
     package func kind() throws(ScanFailure) -> JSONKind {
         // NUL stands for the end here, since neither begins a value.
@@ -121,7 +121,7 @@ extension JSONScanner {
     /// - Parameter isFirst: `true` for the first call behind the opening brace, which the caller has passed with
     ///   ``enter()``; set to `false`.
     /// - Returns: the key, or `nil` at the closing brace, which is passed too.
-    /// - Throws: ``ScanFailure`` for the first octet at fault.
+    /// - Throws: ``ScanFailure`` for the first byte at fault.
     @inline(__always)
     package mutating func nextKey(isFirst: inout Bool) throws(ScanFailure) -> JSONString? {
         self.skipWhiteSpace()
@@ -144,7 +144,7 @@ extension JSONScanner {
     ///
     /// - Parameter isFirst: `true` for the first call behind the opening bracket; set to `false`.
     /// - Returns: `false` at the closing bracket, which is passed too.
-    /// - Throws: ``ScanFailure`` for the first octet at fault.
+    /// - Throws: ``ScanFailure`` for the first byte at fault.
     package mutating func nextElement(isFirst: inout Bool) throws(ScanFailure) -> Bool {
         self.skipWhiteSpace()
         if self.next == UInt8(ascii: "]") {
@@ -184,7 +184,7 @@ extension JSONScanner {
     ///
     /// - Parameter depth: how many objects and arrays the value stands in; they count towards
     ///   ``PayloadRules/depthMax``.
-    /// - Throws: ``ScanFailure`` for the first octet at fault.
+    /// - Throws: ``ScanFailure`` for the first byte at fault.
     package mutating func skipValue(enclosedBy depth: Int) throws(ScanFailure) {
         // Bit 0 is the innermost level: 1 for an object, 0 for an array.
         var levels: UInt64 = 0

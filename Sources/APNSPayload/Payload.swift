@@ -14,35 +14,35 @@ public enum Payload {
     /// Checks a payload.
     ///
     /// - Parameters:
-    ///   - octets: the payload, with white space around it or not.
+    ///   - bytes: the payload, with white space around it or not.
     ///   - rules: what it is checked against; the default is the binary protocol.
     /// - Returns: the length of the payload, also minified.
-    /// - Throws: ``PayloadProblem``, for the first octet at fault; a payload that is only too long is found out last.
+    /// - Throws: ``PayloadProblem``, for the first byte at fault; a payload that is only too long is found out last.
     @discardableResult
     public static func check(
-        _ octets: UnsafeRawBufferPointer,
+        _ bytes: UnsafeRawBufferPointer,
         rules: PayloadRules = .binary
     ) throws(PayloadProblem) -> PayloadMeasure {
         do throws(ScanFailure) {
-            return unsafe try self.scan(octets, rules: rules)
+            return unsafe try self.scan(bytes, rules: rules)
         } catch {
-            throw unsafe PayloadProblem(error, in: octets)
+            throw unsafe PayloadProblem(error, in: bytes)
         }
     }
 
     /// Checks a payload.
     ///
     /// - Parameters:
-    ///   - octets: the payload, with white space around it or not.
+    ///   - bytes: the payload, with white space around it or not.
     ///   - rules: what it is checked against; the default is the binary protocol.
     /// - Returns: the length of the payload, also minified.
-    /// - Throws: ``PayloadProblem``, for the first octet at fault; a payload that is only too long is found out last.
+    /// - Throws: ``PayloadProblem``, for the first byte at fault; a payload that is only too long is found out last.
     @discardableResult
     public static func check(
-        _ octets: Span<UInt8>,
+        _ bytes: Span<UInt8>,
         rules: PayloadRules = .binary
     ) throws(PayloadProblem) -> PayloadMeasure {
-        try unsafe octets.withUnsafeBytes { bytes throws(PayloadProblem) in
+        try unsafe bytes.withUnsafeBytes { bytes throws(PayloadProblem) in
             try unsafe self.check(bytes, rules: rules)
         }
     }
@@ -50,52 +50,52 @@ public enum Payload {
     /// Checks a payload.
     ///
     /// - Parameters:
-    ///   - octets: the payload, with white space around it or not.
+    ///   - bytes: the payload, with white space around it or not.
     ///   - rules: what it is checked against; the default is the binary protocol.
     /// - Returns: the length of the payload, also minified.
-    /// - Throws: ``PayloadProblem``, for the first octet at fault; a payload that is only too long is found out last.
+    /// - Throws: ``PayloadProblem``, for the first byte at fault; a payload that is only too long is found out last.
     @discardableResult
     public static func check(
-        _ octets: [UInt8],
+        _ bytes: [UInt8],
         rules: PayloadRules = .binary
     ) throws(PayloadProblem) -> PayloadMeasure {
-        try self.check(octets.span, rules: rules)
+        try self.check(bytes.span, rules: rules)
     }
 
     /// Checks a payload, and returns it without the white space between its tokens.
     ///
-    /// The value is unchanged to the octet: strings, numbers and the order of keys stay as they are written.
+    /// The value is unchanged to the byte: strings, numbers and the order of keys stay as they are written.
     ///
     /// - Parameters:
-    ///   - octets: the payload.
+    ///   - bytes: the payload.
     ///   - rules: what it is checked against; the length is that of the minified payload.
     /// - Returns: the minified payload.
-    /// - Throws: ``PayloadProblem``, for the first octet at fault.
+    /// - Throws: ``PayloadProblem``, for the first byte at fault.
     public static func minified(
-        _ octets: [UInt8],
+        _ bytes: [UInt8],
         rules: PayloadRules = .binary
     ) throws(PayloadProblem) -> [UInt8] {
         var rules = rules
         rules.measuresMinified = true
-        let measure = try self.check(octets, rules: rules)
-        return unsafe octets.withUnsafeBytes { source in
-            unsafe [UInt8](unsafeUninitializedCapacity: measure.minifiedOctetCount) { target, count in
+        let measure = try self.check(bytes, rules: rules)
+        return unsafe bytes.withUnsafeBytes { source in
+            unsafe [UInt8](unsafeUninitializedCapacity: measure.minifiedByteCount) { target, count in
                 count = unsafe self.minify(source, into: UnsafeMutableRawBufferPointer(target)) ?? 0
             }
         }
     }
 
     private static func scan(
-        _ octets: UnsafeRawBufferPointer,
+        _ bytes: UnsafeRawBufferPointer,
         rules: borrowing PayloadRules
     ) throws(ScanFailure) -> PayloadMeasure {
-        var scanner = unsafe JSONScanner(octets)
+        var scanner = unsafe JSONScanner(bytes)
         try scanner.begin()
         try scanner.skipPayload(rules)
         try scanner.finish()
         let measure = PayloadMeasure(
-            octetCount: octets.count,
-            minifiedOctetCount: octets.count - scanner.whiteSpaceOctetCount
+            byteCount: bytes.count,
+            minifiedByteCount: bytes.count - scanner.whiteSpaceByteCount
         )
         try rules.limit(measure, at: 0)
         return measure
@@ -107,15 +107,15 @@ extension PayloadRules {
     ///
     /// - Parameters:
     ///   - measure: the length of a payload.
-    ///   - octetOffset: where the payload begins, for the place of the error.
-    /// - Throws: ``ScanFailure`` when the payload is longer than ``octetCountMax``.
-    package borrowing func limit(_ measure: PayloadMeasure, at octetOffset: Int) throws(ScanFailure) {
-        let octetCount = self.measuresMinified ? measure.minifiedOctetCount : measure.octetCount
-        guard octetCount > self.octetCountMax else { return }
+    ///   - byteOffset: where the payload begins, for the place of the error.
+    /// - Throws: ``ScanFailure`` when the payload is longer than ``byteCountMax``.
+    package borrowing func limit(_ measure: PayloadMeasure, at byteOffset: Int) throws(ScanFailure) {
+        let byteCount = self.measuresMinified ? measure.minifiedByteCount : measure.byteCount
+        guard byteCount > self.byteCountMax else { return }
         throw ScanFailure(
-            kind: .tooLong(octetCount: octetCount, octetCountMax: self.octetCountMax),
-            // White space makes the first octet too many unknown, and it can only be this one or a later one.
-            octetOffset: octetOffset + max(self.octetCountMax, 0)
+            kind: .tooLong(byteCount: byteCount, byteCountMax: self.byteCountMax),
+            // White space makes the first byte too many unknown, and it can only be this one or a later one.
+            byteOffset: byteOffset + max(self.byteCountMax, 0)
         )
     }
 }

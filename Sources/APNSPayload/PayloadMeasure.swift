@@ -2,13 +2,13 @@
 
 /// How long a payload is that passed its check.
 public struct PayloadMeasure: Hashable, Sendable {
-    /// The octets of the payload as it is.
-    public let octetCount: Int
-    /// The octets of the payload without the white space between its tokens.
-    public let minifiedOctetCount: Int
+    /// The bytes of the payload as it is.
+    public let byteCount: Int
+    /// The bytes of the payload without the white space between its tokens.
+    public let minifiedByteCount: Int
 
-    package init(octetCount: Int, minifiedOctetCount: Int) {
-        self.octetCount = octetCount
-        self.minifiedOctetCount = minifiedOctetCount
+    package init(byteCount: Int, minifiedByteCount: Int) {
+        self.byteCount = byteCount
+        self.minifiedByteCount = minifiedByteCount
     }
 }

@@ -4,103 +4,103 @@
 enum PayloadObject {
     case root, aps, alert, sound
 
-    /// Finds the known key that some octets spell.
+    /// Finds the known key that some bytes spell.
     ///
     /// The length picks the few keys that it could be, and those are compared by words: a perfect hash written out.
     @inline(__always)
-    func key(_ octets: borrowing KeyOctets) -> PayloadKey? {
+    func key(_ bytes: borrowing KeyBytes) -> PayloadKey? {
         switch self {
-        case .root: octets.spell("aps") ? .aps : nil
-        case .aps: Self.apsKey(octets)
-        case .alert: Self.alertKey(octets)
-        case .sound: Self.soundKey(octets)
+        case .root: bytes.spell("aps") ? .aps : nil
+        case .aps: Self.apsKey(bytes)
+        case .alert: Self.alertKey(bytes)
+        case .sound: Self.soundKey(bytes)
         }
     }
 
-    private static func apsKey(_ octets: borrowing KeyOctets) -> PayloadKey? {
-        switch octets.count {
+    private static func apsKey(_ bytes: borrowing KeyBytes) -> PayloadKey? {
+        switch bytes.count {
         case 5:
-            if octets.spell("alert") { return .alert }
-            if octets.spell("badge") { return .badge }
-            if octets.spell("sound") { return .sound }
-            if octets.spell("event") { return .event }
+            if bytes.spell("alert") { return .alert }
+            if bytes.spell("badge") { return .badge }
+            if bytes.spell("sound") { return .sound }
+            if bytes.spell("event") { return .event }
         case 8:
-            if octets.spell("category") { return .category }
-            if octets.spell("url-args") { return .urlArguments }
+            if bytes.spell("category") { return .category }
+            if bytes.spell("url-args") { return .urlArguments }
         case 9:
-            if octets.spell("thread-id") { return .threadID }
-            if octets.spell("timestamp") { return .timestamp }
+            if bytes.spell("thread-id") { return .threadID }
+            if bytes.spell("timestamp") { return .timestamp }
         case 10:
-            if octets.spell("account-id") { return .accountID }
-            if octets.spell("stale-date") { return .staleDate }
-            if octets.spell("attributes") { return .attributes }
+            if bytes.spell("account-id") { return .accountID }
+            if bytes.spell("stale-date") { return .staleDate }
+            if bytes.spell("attributes") { return .attributes }
         case 11:
-            if octets.spell("summary-arg") { return .summaryArgument }
+            if bytes.spell("summary-arg") { return .summaryArgument }
         case 13:
-            if octets.spell("content-state") { return .contentState }
+            if bytes.spell("content-state") { return .contentState }
         case 14:
-            if octets.spell("dismissal-date") { return .dismissalDate }
+            if bytes.spell("dismissal-date") { return .dismissalDate }
         case 15:
-            if octets.spell("mutable-content") { return .mutableContent }
-            if octets.spell("relevance-score") { return .relevanceScore }
-            if octets.spell("filter-criteria") { return .filterCriteria }
-            if octets.spell("attributes-type") { return .attributesType }
+            if bytes.spell("mutable-content") { return .mutableContent }
+            if bytes.spell("relevance-score") { return .relevanceScore }
+            if bytes.spell("filter-criteria") { return .filterCriteria }
+            if bytes.spell("attributes-type") { return .attributesType }
         case 16:
-            if octets.spell("input-push-token") { return .inputPushToken }
+            if bytes.spell("input-push-token") { return .inputPushToken }
         case 17:
-            if octets.spell("content-available") { return .contentAvailable }
-            if octets.spell("target-content-id") { return .targetContentID }
-            if octets.spell("summary-arg-count") { return .summaryArgumentCount }
+            if bytes.spell("content-available") { return .contentAvailable }
+            if bytes.spell("target-content-id") { return .targetContentID }
+            if bytes.spell("summary-arg-count") { return .summaryArgumentCount }
         case 18:
-            if octets.spell("interruption-level") { return .interruptionLevel }
-            if octets.spell("input-push-channel") { return .inputPushChannel }
+            if bytes.spell("interruption-level") { return .interruptionLevel }
+            if bytes.spell("input-push-channel") { return .inputPushChannel }
         default:
             break
         }
         return nil
     }
 
-    private static func alertKey(_ octets: borrowing KeyOctets) -> PayloadKey? {
-        switch octets.count {
+    private static func alertKey(_ bytes: borrowing KeyBytes) -> PayloadKey? {
+        switch bytes.count {
         case 4:
-            if octets.spell("body") { return .alertBody }
+            if bytes.spell("body") { return .alertBody }
         case 5:
-            if octets.spell("title") { return .alertTitle }
+            if bytes.spell("title") { return .alertTitle }
         case 6:
-            if octets.spell("action") { return .alertAction }
+            if bytes.spell("action") { return .alertAction }
         case 7:
-            if octets.spell("loc-key") { return .alertLocKey }
+            if bytes.spell("loc-key") { return .alertLocKey }
         case 8:
-            if octets.spell("subtitle") { return .alertSubtitle }
-            if octets.spell("loc-args") { return .alertLocArguments }
+            if bytes.spell("subtitle") { return .alertSubtitle }
+            if bytes.spell("loc-args") { return .alertLocArguments }
         case 11:
-            if octets.spell("summary-arg") { return .alertSummaryArgument }
+            if bytes.spell("summary-arg") { return .alertSummaryArgument }
         case 12:
-            if octets.spell("launch-image") { return .alertLaunchImage }
+            if bytes.spell("launch-image") { return .alertLaunchImage }
         case 13:
-            if octets.spell("title-loc-key") { return .alertTitleLocKey }
+            if bytes.spell("title-loc-key") { return .alertTitleLocKey }
         case 14:
-            if octets.spell("title-loc-args") { return .alertTitleLocArguments }
-            if octets.spell("action-loc-key") { return .alertActionLocKey }
+            if bytes.spell("title-loc-args") { return .alertTitleLocArguments }
+            if bytes.spell("action-loc-key") { return .alertActionLocKey }
         case 16:
-            if octets.spell("subtitle-loc-key") { return .alertSubtitleLocKey }
+            if bytes.spell("subtitle-loc-key") { return .alertSubtitleLocKey }
         case 17:
-            if octets.spell("subtitle-loc-args") { return .alertSubtitleLocArguments }
-            if octets.spell("summary-arg-count") { return .alertSummaryArgumentCount }
+            if bytes.spell("subtitle-loc-args") { return .alertSubtitleLocArguments }
+            if bytes.spell("summary-arg-count") { return .alertSummaryArgumentCount }
         default:
             break
         }
         return nil
     }
 
-    private static func soundKey(_ octets: borrowing KeyOctets) -> PayloadKey? {
-        switch octets.count {
+    private static func soundKey(_ bytes: borrowing KeyBytes) -> PayloadKey? {
+        switch bytes.count {
         case 4:
-            if octets.spell("name") { return .soundName }
+            if bytes.spell("name") { return .soundName }
         case 6:
-            if octets.spell("volume") { return .soundVolume }
+            if bytes.spell("volume") { return .soundVolume }
         case 8:
-            if octets.spell("critical") { return .soundCritical }
+            if bytes.spell("critical") { return .soundCritical }
         default:
             break
         }

@@ -7,12 +7,12 @@ public struct PayloadProblem: Error, Hashable, Sendable {
     /// What is wrong.
     @nonexhaustive
     public enum Kind: Hashable, Sendable {
-        /// The octets are no JSON.
+        /// The bytes are no JSON.
         case syntax(JSONFault)
         /// The payload is JSON, and no object.
         case notAnObject(JSONKind)
-        /// The payload is longer than its protocol takes; both numbers are octets.
-        case tooLong(octetCount: Int, octetCountMax: Int)
+        /// The payload is longer than its protocol takes; both numbers are bytes.
+        case tooLong(byteCount: Int, byteCountMax: Int)
         /// A known key stands twice in its object, so that one of its values would be lost.
         case duplicateKey(PayloadKey)
         /// The value of a known key is of a type that it cannot have.
@@ -23,29 +23,29 @@ public struct PayloadProblem: Error, Hashable, Sendable {
 
     /// What is wrong.
     public let kind: Kind
-    /// The offset of the first octet at fault, counted from 0; it is the octet count when something is missing at the
+    /// The offset of the first byte at fault, counted from 0; it is the byte count when something is missing at the
     /// end.
-    public let octetOffset: Int
+    public let byteOffset: Int
     /// The line, counted from 1; LF, CR LF and a lone CR end a line.
     public let line: Int
     /// The column, counted from 1, in Unicode code points.
     public let column: Int
 
     /// Finds the line and the column of what a scanner found.
-    package init(_ failure: ScanFailure, in octets: UnsafeRawBufferPointer) {
+    package init(_ failure: ScanFailure, in bytes: UnsafeRawBufferPointer) {
         self.kind = failure.kind
-        self.octetOffset = failure.octetOffset
-        (self.line, self.column) = unsafe Self.place(of: failure.octetOffset, in: octets)
+        self.byteOffset = failure.byteOffset
+        (self.line, self.column) = unsafe Self.place(of: failure.byteOffset, in: bytes)
     }
 
     /// Counts lines and code points up to an offset; only a refused payload pays for it.
-    private static func place(of octetOffset: Int, in octets: UnsafeRawBufferPointer) -> (line: Int, column: Int) {
+    private static func place(of byteOffset: Int, in bytes: UnsafeRawBufferPointer) -> (line: Int, column: Int) {
         var line = 1
         var column = 1
         var previous: UInt8 = 0
-        for index in 0..<min(octetOffset, octets.count) {
-            let octet = unsafe octets[index]
-            switch octet {
+        for index in 0..<min(byteOffset, bytes.count) {
+            let byte = unsafe bytes[index]
+            switch byte {
             case 0x0A:
                 line += previous == 0x0D ? 0 : 1
                 column = 1
@@ -57,7 +57,7 @@ public struct PayloadProblem: Error, Hashable, Sendable {
             default:
                 column += 1
             }
-            previous = octet
+            previous = byte
         }
         return (line, column)
     }
@@ -78,8 +78,8 @@ extension PayloadProblem.Kind: CustomStringConvertible {
             fault.description
         case .notAnObject(let found):
             "the payload is \(found), not an object"
-        case .tooLong(let octetCount, let octetCountMax):
-            "the payload has \(octetCount) octets, and \(octetCountMax) are allowed"
+        case .tooLong(let byteCount, let byteCountMax):
+            "the payload has \(byteCount) bytes, and \(byteCountMax) are allowed"
         case .duplicateKey(let key):
             "\(key) is there twice"
         case .wrongKind(let key, let found, let allowed):
@@ -90,15 +90,15 @@ extension PayloadProblem.Kind: CustomStringConvertible {
     }
 }
 
-/// What is wrong at which octet, before anybody asks for line and column.
+/// What is wrong at which byte, before anybody asks for line and column.
 package struct ScanFailure: Error, Hashable, Sendable {
     /// What is wrong.
     package let kind: PayloadProblem.Kind
-    /// The offset of the first octet at fault, counted from the first octet that the scanner was given.
-    package let octetOffset: Int
+    /// The offset of the first byte at fault, counted from the first byte that the scanner was given.
+    package let byteOffset: Int
 
-    package init(kind: PayloadProblem.Kind, octetOffset: Int) {
+    package init(kind: PayloadProblem.Kind, byteOffset: Int) {
         self.kind = kind
-        self.octetOffset = octetOffset
+        self.byteOffset = byteOffset
     }
 }

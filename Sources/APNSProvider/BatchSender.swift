@@ -56,9 +56,9 @@ public struct BatchSender: Sendable {
     /// - Throws: ``ProviderError/stopped(_:underlying:)`` where a connection's session stopped early. All that the
     ///   source gave has its outcome by then, too.
     public func run(_ source: any NotificationSource) async throws {
-        let endings = try await self.runLanes(source)
+        let endings = try await self.runWorkers(source)
         source.stop()
-        // A lane that could not connect has done no harm where the others have sent everything.
+        // A worker that could not connect has done no harm where the others have sent everything.
         if endings.contains(where: { $0.ending == .completed }), !endings.contains(where: \.hasLeftSomething) { return }
         guard
             let worst = endings.first(where: { $0.ending != .completed && $0.ending != .abandoned })
@@ -67,46 +67,46 @@ public struct BatchSender: Sendable {
         throw ProviderError.stopped(worst.ending, underlying: worst.failure)
     }
 
-    private func runLanes(_ source: any NotificationSource) async throws -> [LaneEnding] {
-        let lanes = LaneSet(
+    private func runWorkers(_ source: any NotificationSource) async throws -> [WorkerEnding] {
+        let workers = WorkerPool(
             (0..<self.configuration.connectionCount).map { index in
                 let eventLoop = self.group.next()
-                return LaneSet.Seat(index: index, eventLoop: eventLoop, finished: eventLoop.makePromise())
+                return WorkerPool.WorkerHandle(index: index, eventLoop: eventLoop, finished: eventLoop.makePromise())
             }
         )
-        for seat in lanes.seats {
-            seat.eventLoop.execute {
-                let lane = Lane(
+        for handle in workers.handles {
+            handle.eventLoop.execute {
+                let worker = ConnectionWorker(
                     configuration: self.configuration,
                     opener: self.opener,
                     source: source,
-                    eventLoop: seat.eventLoop,
+                    eventLoop: handle.eventLoop,
                     observer: self.observer,
                     logger: self.logger,
-                    finished: seat.finished
+                    finished: handle.finished
                 )
-                lanes.enter(lane, seat)
-                lane.begin()
+                workers.enter(worker, handle)
+                worker.begin()
             }
         }
-        source.start { lanes.forEachLane { $0.wake() } }
-        for seat in lanes.seats {
+        source.start { workers.forEachWorker { $0.wake() } }
+        for handle in workers.handles {
             // What one was told for good stops the others, too. One that cannot connect says nothing about them: a
-            // gateway may take fewer connections than there are lanes.
-            seat.finished.futureResult.whenSuccess { ending in
+            // gateway may take fewer connections than there are workers.
+            handle.finished.futureResult.whenSuccess { ending in
                 switch ending.ending {
                 case .completed, .unavailable, .refused: break
-                case .notPermitted, .tooManyInvalidTokens, .abandoned: lanes.forEachLane { $0.abandon() }
+                case .notPermitted, .tooManyInvalidTokens, .abandoned: workers.forEachWorker { $0.abandon() }
                 }
             }
         }
-        defer { lanes.clear() }
+        defer { workers.clear() }
         return try await withTaskCancellationHandler {
-            var endings: [LaneEnding] = []
-            for seat in lanes.seats { endings.append(try await seat.finished.futureResult.get()) }
+            var endings: [WorkerEnding] = []
+            for handle in workers.handles { endings.append(try await handle.finished.futureResult.get()) }
             return endings
         } onCancel: {
-            lanes.forEachLane { $0.abandon() }
+            workers.forEachWorker { $0.abandon() }
         }
     }
 
@@ -123,9 +123,9 @@ public struct BatchSender: Sendable {
         guard (1...(1 << 31)).contains(configuration.limits.windowCount) else {
             throw ProviderError.configuration("The window is 1 to 2147483648, not \(configuration.limits.windowCount).")
         }
-        guard (1...NotificationBatch.payloadOctetCountMax).contains(configuration.payloadOctetCountMax) else {
-            let (count, limit) = (configuration.payloadOctetCountMax, NotificationBatch.payloadOctetCountMax)
-            throw ProviderError.configuration("The longest payload is 1 to \(limit) octets, not \(count).")
+        guard (1...NotificationBatch.payloadByteCountMax).contains(configuration.payloadByteCountMax) else {
+            let (count, limit) = (configuration.payloadByteCountMax, NotificationBatch.payloadByteCountMax)
+            throw ProviderError.configuration("The longest payload is 1 to \(limit) bytes, not \(count).")
         }
     }
 }

@@ -6,8 +6,8 @@ import NIOCore
 /// Frames that were put in one by one and wait for a connection.
 struct FrameBlock: Sendable {
     private let memory: FrameMemory
-    private var octetCount = 0
-    private var drainedOctetCount = 0
+    private var byteCount = 0
+    private var drainedByteCount = 0
     private var count = 0
     private var drainedCount = 0
     private var marks = NotificationMarks()
@@ -18,7 +18,7 @@ struct FrameBlock: Sendable {
 
     /// - Returns: whether there was room.
     mutating func append(_ notification: borrowing Notification, command: Command, number: UInt64) -> Bool {
-        let free = UnsafeMutableRawBufferPointer(rebasing: self.memory.octets[self.octetCount...])
+        let free = UnsafeMutableRawBufferPointer(rebasing: self.memory.bytes[self.byteCount...])
         guard var encoder = FrameEncoder(writingInto: free) else { return false }
         let expiry = notification.expiry
         let priority = notification.priority
@@ -33,7 +33,7 @@ struct FrameBlock: Sendable {
             )
         }
         guard isAppended else { return false }
-        self.octetCount += encoder.octetCount
+        self.byteCount += encoder.byteCount
         self.marks.append(tag: number, note: UnsafeRawBufferPointer(start: nil, count: 0), index: self.count)
         self.count += 1
         return true
@@ -44,7 +44,7 @@ struct FrameBlock: Sendable {
     /// - Returns: whether that was all of them.
     mutating func drain(into batch: inout NotificationBatch) -> Bool {
         guard !self.isEmpty else { return true }
-        let frames = UnsafeRawBufferPointer(rebasing: self.memory.octets[self.drainedOctetCount..<self.octetCount])
+        let frames = UnsafeRawBufferPointer(rebasing: self.memory.bytes[self.drainedByteCount..<self.byteCount])
         let moved = batch.append(
             frames: frames,
             count: self.count - self.drainedCount,
@@ -52,10 +52,10 @@ struct FrameBlock: Sendable {
             from: self.drainedCount
         )
         self.drainedCount += moved.count
-        self.drainedOctetCount += moved.octetCount
+        self.drainedByteCount += moved.byteCount
         guard self.isEmpty else { return false }
-        self.octetCount = 0
-        self.drainedOctetCount = 0
+        self.byteCount = 0
+        self.drainedByteCount = 0
         self.count = 0
         self.drainedCount = 0
         self.marks = NotificationMarks()
@@ -71,7 +71,7 @@ struct FrameBlock: Sendable {
 /// Memory for frames, freed with the last block that has it.
 private final class FrameMemory: @unchecked Sendable {
     // Only the block that made it writes to it, and blocks are passed on under a lock.
-    let octets = UnsafeMutableRawBufferPointer.allocate(byteCount: FrameStore.chunkOctetCount, alignment: 16)
+    let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: FrameStore.chunkByteCount, alignment: 16)
 
-    deinit { self.octets.deallocate() }
+    deinit { self.bytes.deallocate() }
 }

@@ -15,11 +15,11 @@ struct FrameStore {
         var marks: NotificationMarks
 
         var endNumber: UInt64 { self.firstNumber + UInt64(self.count) }
-        var octetCount: Int { self.frames.capacity + self.marks.octetCount }
+        var byteCount: Int { self.frames.capacity + self.marks.byteCount }
     }
 
-    /// How many octets of frames a chunk has at most: about what one turn of writing takes.
-    static let chunkOctetCount = 65_536
+    /// How many bytes of frames a chunk has at most: about what one turn of writing takes.
+    static let chunkByteCount = 65_536
 
     /// So much memory is kept for reuse: about as much as a full window of usual notifications takes.
     private static let spareCountMax = 256
@@ -29,8 +29,8 @@ struct FrameStore {
     private var spare: [ByteBuffer] = []
     private let allocator = ByteBufferAllocator()
 
-    /// Octets of memory that the frames take.
-    private(set) var octetCount = 0
+    /// Bytes of memory that the frames take.
+    private(set) var byteCount = 0
 
     /// Takes new notifications from a source.
     ///
@@ -42,12 +42,12 @@ struct FrameStore {
         command: Command,
         identifier: UInt32
     ) -> (frames: ByteBuffer, count: Int, supply: ProviderSupply) {
-        var frames = self.spare.popLast() ?? self.allocator.buffer(capacity: FrameStore.chunkOctetCount)
-        frames.clear(minimumCapacity: FrameStore.chunkOctetCount)
+        var frames = self.spare.popLast() ?? self.allocator.buffer(capacity: FrameStore.chunkByteCount)
+        frames.clear(minimumCapacity: FrameStore.chunkByteCount)
         var marks = NotificationMarks()
         var count = 0
         var supply = ProviderSupply.waiting
-        frames.writeWithUnsafeMutableBytes(minimumWritableBytes: FrameStore.chunkOctetCount) { memory in
+        frames.writeWithUnsafeMutableBytes(minimumWritableBytes: FrameStore.chunkByteCount) { memory in
             guard let encoder = FrameEncoder(writingInto: memory) else { return 0 }
             var batch = NotificationBatch(
                 encoder: encoder,
@@ -58,9 +58,9 @@ struct FrameStore {
             supply = source.fill(&batch)
             marks = batch.marks
             count = batch.count
-            return batch.octetCount
+            return batch.byteCount
         }
-        if frames.readableBytes < FrameStore.chunkOctetCount / 2 {
+        if frames.readableBytes < FrameStore.chunkByteCount / 2 {
             // A trickle must not hold a whole chunk of memory for each notification.
             self.spare.append(frames)
             frames = self.allocator.buffer(buffer: frames)
@@ -73,7 +73,7 @@ struct FrameStore {
             firstIdentifier: identifier,
             marks: marks
         )
-        self.octetCount += chunk.octetCount
+        self.byteCount += chunk.byteCount
         self.chunks.append(chunk)
         return (frames, count, supply)
     }
@@ -90,35 +90,35 @@ struct FrameStore {
             if self.chunks[position].firstIdentifier != identifier {
                 self.chunks[position].firstIdentifier = identifier
                 self.chunks[position].frames.withUnsafeMutableReadableBytes {
-                    _ = FrameWalker.number($0, from: identifier)
+                    _ = FrameScanner.number($0, from: identifier)
                 }
             }
             return (self.chunks[position].frames, count)
         }
-        var part = self.chunks[position].frames.withUnsafeReadableBytes { octets in
-            let start = FrameWalker.offset(passing: index, in: octets)
-            let end = FrameWalker.offset(passing: count, from: start, in: octets)
-            return ByteBuffer(bytes: octets[start..<end])
+        var part = self.chunks[position].frames.withUnsafeReadableBytes { bytes in
+            let start = FrameScanner.offset(passing: index, in: bytes)
+            let end = FrameScanner.offset(passing: count, from: start, in: bytes)
+            return ByteBuffer(bytes: bytes[start..<end])
         }
-        part.withUnsafeMutableReadableBytes { _ = FrameWalker.number($0, from: identifier) }
+        part.withUnsafeMutableReadableBytes { _ = FrameScanner.number($0, from: identifier) }
         return (part, count)
     }
 
-    /// How many of the frames from `number` on lie whole within so many octets.
-    func count(from number: UInt64, withinOctets octetCount: Int) -> UInt64 {
+    /// How many of the frames from `number` on lie whole within so many bytes.
+    func count(from number: UInt64, withinBytes byteCount: Int) -> UInt64 {
         var count: UInt64 = 0
-        var left = octetCount
+        var left = byteCount
         var next = number
         while left > 0, let position = self.position(of: next) {
             let chunk = self.chunks[position]
             let index = Int(next - chunk.firstNumber)
-            let found = chunk.frames.withUnsafeReadableBytes { octets in
-                let start = FrameWalker.offset(passing: index, in: octets)
-                guard octets.count - start > left else { return (chunk.count - index, octets.count - start) }
+            let found = chunk.frames.withUnsafeReadableBytes { bytes in
+                let start = FrameScanner.offset(passing: index, in: bytes)
+                guard bytes.count - start > left else { return (chunk.count - index, bytes.count - start) }
                 var found = 0
                 var offset = start
-                while let frame = FrameWalker.frame(at: offset, in: octets), offset + frame.octetCount - start <= left {
-                    offset += frame.octetCount
+                while let frame = FrameScanner.frame(at: offset, in: bytes), offset + frame.byteCount - start <= left {
+                    offset += frame.byteCount
                     found += 1
                 }
                 return (found, left)
@@ -147,14 +147,14 @@ struct FrameStore {
             )
             next = chunk.firstNumber + UInt64(end)
             if end == chunk.count {
-                self.octetCount -= chunk.octetCount
+                self.byteCount -= chunk.byteCount
                 self.reuse(self.chunks.removeFirst().frames)
             }
         }
     }
 
     private mutating func reuse(_ frames: ByteBuffer) {
-        guard frames.capacity >= FrameStore.chunkOctetCount, self.spare.count < FrameStore.spareCountMax else { return }
+        guard frames.capacity >= FrameStore.chunkByteCount, self.spare.count < FrameStore.spareCountMax else { return }
         self.spare.append(frames)
     }
 

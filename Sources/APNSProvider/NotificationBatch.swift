@@ -20,27 +20,27 @@ public struct NotificationBatch: ~Copyable {
         self.countMax = countMax
     }
 
-    /// The longest payload that fits a batch in any command and with any token, in octets.
-    public static let payloadOctetCountMax = 65_407
+    /// The longest payload that fits a batch in any command and with any token, in bytes.
+    public static let payloadByteCountMax = 65_407
 
     /// How many notifications were appended.
     public var count: Int { self.encoder.frameCount }
 
-    /// How many more may be appended, if there is room for their octets.
+    /// How many more may be appended, if there is room for their bytes.
     public var countFree: Int { self.countMax - self.encoder.frameCount }
 
-    var octetCount: Int { self.encoder.octetCount }
+    var byteCount: Int { self.encoder.byteCount }
 
     /// Appends one notification.
     ///
     /// - Parameters:
     ///   - token: whom it is for.
-    ///   - payload: JSON text in UTF-8, 1 to ``payloadOctetCountMax`` octets, which is the caller's to check.
+    ///   - payload: JSON text in UTF-8, 1 to ``payloadByteCountMax`` bytes, which is the caller's to check.
     ///   - expiry: seconds since 1970 (UTC), 0 for not kept, `nil` for as long as the service keeps any.
     ///   - priority: 10, 5, or `nil` for not said.
     ///   - tag: a number by which the source knows the notification again when it is settled. Tags that run on by one
     ///     cost nothing.
-    ///   - note: octets that the source wants back when the notification is settled; none by default.
+    ///   - note: bytes that the source wants back when the notification is settled; none by default.
     /// - Returns: whether there was room. If not, nothing was appended, and the same notification is due at the next
     ///   filling.
     @inlinable
@@ -54,7 +54,7 @@ public struct NotificationBatch: ~Copyable {
     ) -> Bool {
         let index = self.encoder.frameCount
         guard index < self.countMax else { return false }
-        precondition(payload.count <= NotificationBatch.payloadOctetCountMax, "A longer payload never fits a batch.")
+        precondition(payload.count <= NotificationBatch.payloadByteCountMax, "A longer payload never fits a batch.")
         let isAppended = self.encoder.append(
             command: self.command,
             identifier: self.firstIdentifier &+ UInt32(truncatingIfNeeded: index),
@@ -81,22 +81,22 @@ public struct NotificationBatch: ~Copyable {
 
     /// Appends frames that lie one behind the other already, as many as there is room for.
     ///
-    /// - Returns: how many were appended, and how many octets they have.
+    /// - Returns: how many were appended, and how many bytes they have.
     mutating func append(
         frames: UnsafeRawBufferPointer,
         count: Int,
         marks: NotificationMarks,
         from index: Int
-    ) -> (count: Int, octetCount: Int) {
+    ) -> (count: Int, byteCount: Int) {
         var taken = min(count, self.countFree)
-        var octetCount = frames.count
-        if taken < count || octetCount > self.encoder.octetCountFree {
-            octetCount = 0
+        var byteCount = frames.count
+        if taken < count || byteCount > self.encoder.byteCountFree {
+            byteCount = 0
             var fitting = 0
-            while fitting < taken, let frame = FrameWalker.frame(at: octetCount, in: frames),
-                octetCount + frame.octetCount <= self.encoder.octetCountFree
+            while fitting < taken, let frame = FrameScanner.frame(at: byteCount, in: frames),
+                byteCount + frame.byteCount <= self.encoder.byteCountFree
             {
-                octetCount += frame.octetCount
+                byteCount += frame.byteCount
                 fitting += 1
             }
             taken = fitting
@@ -105,7 +105,7 @@ public struct NotificationBatch: ~Copyable {
         let identifier = self.firstIdentifier &+ UInt32(truncatingIfNeeded: position)
         guard taken > 0,
             self.encoder.append(
-                frames: UnsafeRawBufferPointer(rebasing: frames[..<octetCount]),
+                frames: UnsafeRawBufferPointer(rebasing: frames[..<byteCount]),
                 numberedFrom: identifier
             )
         else { return (0, 0) }
@@ -115,7 +115,7 @@ public struct NotificationBatch: ~Copyable {
             self.marks.append(tags: tags, index: position)
             position += tags.count
         }
-        return (taken, octetCount)
+        return (taken, byteCount)
     }
 }
 
@@ -152,8 +152,8 @@ struct NotificationMarks: Sendable {
         self.nextTag = tags.upperBound
     }
 
-    /// Octets of memory that grow with the number of notifications.
-    var octetCount: Int { self.runs.count * MemoryLayout<Run>.stride + self.notes.count + self.noteEnds.count * 4 }
+    /// Bytes of memory that grow with the number of notifications.
+    var byteCount: Int { self.runs.count * MemoryLayout<Run>.stride + self.notes.count + self.noteEnds.count * 4 }
 
     /// The tags of some notifications, as ranges.
     func forEachTagRange(in indices: Range<Int>, _ body: (Range<UInt64>) -> Void) {

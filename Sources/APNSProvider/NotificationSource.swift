@@ -70,22 +70,22 @@ public struct SettledNotifications: ~Copyable {
         self.chunk.marks.forEachTagRange(in: self.indices, body)
     }
 
-    /// Each of them with its tag, the octets of its token, and its note.
+    /// Each of them with its tag, the bytes of its token, and its note.
     ///
-    /// - Parameter body: is given octets that must not leave it.
+    /// - Parameter body: is given bytes that must not leave it.
     public borrowing func forEach(
         _ body: (_ tag: UInt64, _ token: UnsafeRawBufferPointer, _ note: UnsafeRawBufferPointer) -> Void
     ) {
-        self.chunk.frames.withUnsafeReadableBytes { octets in
-            var offset = FrameWalker.offset(passing: self.indices.lowerBound, in: octets)
+        self.chunk.frames.withUnsafeReadableBytes { bytes in
+            var offset = FrameScanner.offset(passing: self.indices.lowerBound, in: bytes)
             var index = self.indices.lowerBound
             self.chunk.marks.forEachTagRange(in: self.indices) { tags in
                 for tag in tags {
-                    guard let frame = FrameWalker.frame(at: offset, in: octets) else { return }
-                    let end = frame.tokenOffset + frame.tokenOctetCount
-                    let token = UnsafeRawBufferPointer(rebasing: octets[frame.tokenOffset..<end])
+                    guard let frame = FrameScanner.frame(at: offset, in: bytes) else { return }
+                    let end = frame.tokenOffset + frame.tokenByteCount
+                    let token = UnsafeRawBufferPointer(rebasing: bytes[frame.tokenOffset..<end])
                     self.chunk.marks.withNote(at: index) { note in body(tag, token, note) }
-                    offset += frame.octetCount
+                    offset += frame.byteCount
                     index += 1
                 }
             }

@@ -21,7 +21,7 @@ public struct Provider: Service, Sendable {
     public let outcomes: Outcomes
 
     private let sender: BatchSender
-    private let mailbox: Mailbox
+    private let submissionQueue: SubmissionQueue
     private let phase = NIOLockedValueBox(false)
 
     /// Prepares a provider; nothing is connected yet.
@@ -39,10 +39,10 @@ public struct Provider: Service, Sendable {
     ) throws {
         let buffer = OutcomeBuffer()
         self.sender = try BatchSender(configuration, eventLoopGroup: eventLoopGroup, logger: logger)
-        let mailbox = Mailbox(configuration, outcomes: buffer, observer: ProviderObserver())
-        self.mailbox = mailbox
+        let submissionQueue = SubmissionQueue(configuration, outcomes: buffer, observer: ProviderObserver())
+        self.submissionQueue = submissionQueue
         self.outcomes = Outcomes(buffer: buffer)
-        buffer.whenRoom { mailbox.resumeWaiters() }
+        buffer.whenRoom { submissionQueue.resumeWaiters() }
     }
 
     /// Keeps the connections until ``finish()`` was called and everything is settled; may be called once.
@@ -59,9 +59,9 @@ public struct Provider: Service, Sendable {
         }
         guard isFirst else { throw ProviderError.alreadyRan }
         try await withGracefulShutdownHandler {
-            try await self.sender.run(self.mailbox)
+            try await self.sender.run(self.submissionQueue)
         } onGracefulShutdown: {
-            self.mailbox.end()
+            self.submissionQueue.end()
         }
     }
 
@@ -73,7 +73,7 @@ public struct Provider: Service, Sendable {
     /// - Returns: its number, from 0 in the order of taking; `nil` where there is no room now.
     /// - Throws: ``ProviderError/notRunning`` after ``finish()``, and after ``run()`` has ended.
     public func trySend(_ notification: borrowing Notification) throws(ProviderError) -> UInt64? {
-        switch self.mailbox.put(notification) {
+        switch self.submissionQueue.put(notification) {
         case .taken(let number): number
         case .full: nil
         case .ended: throw .notRunning
@@ -91,7 +91,7 @@ public struct Provider: Service, Sendable {
         while true {
             if let number = try self.trySend(notification) { return number }
             guard !Task.isCancelled else { throw .cancelled }
-            await self.mailbox.room()
+            await self.submissionQueue.room()
         }
     }
 
@@ -114,7 +114,7 @@ public struct Provider: Service, Sendable {
 
     /// Says that nothing more comes: what was taken is sent and proved, then ``run()`` returns.
     public func finish() {
-        self.mailbox.end()
+        self.submissionQueue.end()
     }
 }
 

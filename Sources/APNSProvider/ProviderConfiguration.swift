@@ -23,11 +23,11 @@ public struct ProviderConfiguration: Sendable {
     /// The numbers by which each connection's session decides.
     public var limits = ProviderLimits()
 
-    /// The longest payload, in octets, 1 to ``NotificationBatch/payloadOctetCountMax``; 2048 by default.
-    public var payloadOctetCountMax = WireLimits.payloadOctetCountMax
+    /// The longest payload, in bytes, 1 to ``NotificationBatch/payloadByteCountMax``; 2048 by default.
+    public var payloadByteCountMax = WireLimits.payloadByteCountMax
 
-    /// The most memory for frames whose fate is not proved, in octets, for all connections together; 24 MiB by default.
-    public var storeOctetCountMax = 24 << 20
+    /// The most memory for frames whose fate is not proved, in bytes, for all connections together; 24 MiB by default.
+    public var storeByteCountMax = 24 << 20
 
     /// A proxy to go through; `nil` by default.
     public var proxy: Proxy?

@@ -19,9 +19,9 @@ public struct RejectedTokens: Sendable {
 
     /// Remembers a token.
     ///
-    /// - Parameter octets: the octets of the token; others than 1 to 100 are ignored.
-    public mutating func insert(_ octets: UnsafeRawBufferPointer) {
-        guard self.tokens.count < RejectedTokens.countMax, let token = try? DeviceToken(octets: octets) else { return }
+    /// - Parameter bytes: the bytes of the token; others than 1 to 100 are ignored.
+    public mutating func insert(_ bytes: UnsafeRawBufferPointer) {
+        guard self.tokens.count < RejectedTokens.countMax, let token = try? DeviceToken(bytes: bytes) else { return }
         self.tokens.insert(token)
     }
 

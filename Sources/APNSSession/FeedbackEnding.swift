@@ -19,8 +19,8 @@ public struct FeedbackEnding: Hashable, Sendable {
         /// The service ended the connection soon after the handshake, without a byte and without close_notify, as one
         /// does that refuses the certificate.
         case refused
-        /// At this offset in octets from 0 there is no tuple: a token of so many octets is announced.
-        case malformed(offset: UInt64, tokenOctetCount: Int)
+        /// At this offset in bytes from 0 there is no tuple: a token of so many bytes is announced.
+        case malformed(offset: UInt64, tokenByteCount: Int)
     }
 
     /// Why nothing more is read.
@@ -29,24 +29,24 @@ public struct FeedbackEnding: Hashable, Sendable {
     /// Whole tuples that were read.
     public var tupleCount: UInt64
 
-    /// All octets that were read.
-    public var octetCount: UInt64
+    /// All bytes that were read.
+    public var byteCount: UInt64
 
-    /// Octets of a tuple whose rest did not come; 0 where reading ended between two tuples.
-    public var partialOctetCount: Int
+    /// Bytes of a tuple whose rest did not come; 0 where reading ended between two tuples.
+    public var partialByteCount: Int
 
     /// Makes an ending.
     ///
     /// - Parameters:
     ///   - cause: why nothing more is read.
     ///   - tupleCount: whole tuples that were read.
-    ///   - octetCount: all octets that were read.
-    ///   - partialOctetCount: octets of a tuple whose rest did not come.
-    public init(cause: Cause, tupleCount: UInt64, octetCount: UInt64, partialOctetCount: Int) {
+    ///   - byteCount: all bytes that were read.
+    ///   - partialByteCount: bytes of a tuple whose rest did not come.
+    public init(cause: Cause, tupleCount: UInt64, byteCount: UInt64, partialByteCount: Int) {
         self.cause = cause
         self.tupleCount = tupleCount
-        self.octetCount = octetCount
-        self.partialOctetCount = partialOctetCount
+        self.byteCount = byteCount
+        self.partialByteCount = partialByteCount
     }
 }
 

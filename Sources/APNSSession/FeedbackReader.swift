@@ -20,7 +20,7 @@ public struct FeedbackReader: Sendable {
 
     private enum State: Hashable, Sendable {
         case reading(silentSince: Duration)
-        /// The end is decided, but octets may still come.
+        /// The end is decided, but bytes may still come.
         case closing(FeedbackEnding.Cause)
         case finished
     }
@@ -31,12 +31,12 @@ public struct FeedbackReader: Sendable {
     private let byteCountMax: UInt64
     private let startedAt: Duration
     private var state: State
-    private var walker = FeedbackWalker()
+    private var walker = FeedbackTupleScanner()
 
     /// Makes a reader for a connection whose handshake is done.
     ///
     /// - Parameters:
-    ///   - silence: after how long without an octet there is nothing more; `nil` to wait for the service's close.
+    ///   - silence: after how long without a byte there is nothing more; `nil` to wait for the service's close.
     ///   - deadline: when reading ends in any case.
     ///   - requiresCloseNotify: whether an end of the connection without close_notify is a failure; by default it is.
     ///     One before any byte always is.
@@ -69,27 +69,27 @@ public struct FeedbackReader: Sendable {
         return .wait(wakeAt: self.wakeTime(since))
     }
 
-    /// Octets came.
+    /// Bytes came.
     ///
     /// - Parameters:
-    ///   - octets: split anywhere.
+    ///   - bytes: split anywhere.
     ///   - now: the time.
     /// - Returns: what to do with them.
-    public mutating func received(_ octets: UnsafeRawBufferPointer, now: Duration) -> FeedbackStep {
+    public mutating func received(_ bytes: UnsafeRawBufferPointer, now: Duration) -> FeedbackStep {
         // Behind the bound nothing is kept, whatever ended the reading.
-        guard self.walker.octetCount < self.byteCountMax else { return .ignore }
+        guard self.walker.byteCount < self.byteCountMax else { return .ignore }
         switch self.state {
         case .finished: return .ignore
         case .closing(.malformed):
             // Nothing can be told apart any more, but it is kept for those who look.
-            self.walker.skip(octetCount: octets.count)
+            self.walker.skip(byteCount: bytes.count)
             return self.isAtLimit ? .abort : .spoolOnly
         case .closing:
-            unsafe self.walk(octets)
+            unsafe self.walk(bytes)
             return self.isAtLimit ? .abort : .spoolOnly
         case .reading:
             self.state = .reading(silentSince: now)
-            unsafe self.walk(octets)
+            unsafe self.walk(bytes)
             if self.isAtLimit {
                 if case .reading = self.state { self.state = .closing(.limit) }
                 return .abort
@@ -99,9 +99,9 @@ public struct FeedbackReader: Sendable {
         }
     }
 
-    private var isAtLimit: Bool { self.walker.octetCount >= self.byteCountMax }
+    private var isAtLimit: Bool { self.walker.byteCount >= self.byteCountMax }
 
-    /// The owner reads again after it had no room for octets; what was not read meanwhile is no silence.
+    /// The owner reads again after it had no room for bytes; what was not read meanwhile is no silence.
     ///
     /// - Parameter now: the time.
     /// - Returns: a step to wait.
@@ -123,7 +123,7 @@ public struct FeedbackReader: Sendable {
     /// - Parameter now: the time.
     /// - Returns: what to do.
     public mutating func truncated(now: Duration) -> FeedbackStep {
-        guard self.walker.octetCount == 0 else { return self.end(self.requiresCloseNotify ? .failed : .closed) }
+        guard self.walker.byteCount == 0 else { return self.end(self.requiresCloseNotify ? .failed : .closed) }
         return self.end(now < self.startedAt + Self.refusalDurationMax ? .refused : .failed)
     }
 
@@ -163,8 +163,8 @@ public struct FeedbackReader: Sendable {
             FeedbackEnding(
                 cause: cause,
                 tupleCount: self.walker.tupleCount,
-                octetCount: self.walker.octetCount,
-                partialOctetCount: self.walker.partialOctetCount
+                byteCount: self.walker.byteCount,
+                partialByteCount: self.walker.partialByteCount
             )
         )
     }
@@ -176,11 +176,11 @@ public struct FeedbackReader: Sendable {
         return cause == .deadline || cause == .stopped ? .abort : .close
     }
 
-    private mutating func walk(_ octets: UnsafeRawBufferPointer) {
-        let countBefore = self.walker.octetCount
-        guard let tokenOctetCount = unsafe self.walker.walk(octets) else { return }
-        self.state = .closing(.malformed(offset: self.walker.tupleOffset, tokenOctetCount: tokenOctetCount))
-        self.walker.skip(octetCount: octets.count - Int(self.walker.octetCount - countBefore))
+    private mutating func walk(_ bytes: UnsafeRawBufferPointer) {
+        let countBefore = self.walker.byteCount
+        guard let tokenByteCount = unsafe self.walker.walk(bytes) else { return }
+        self.state = .closing(.malformed(offset: self.walker.tupleOffset, tokenByteCount: tokenByteCount))
+        self.walker.skip(byteCount: bytes.count - Int(self.walker.byteCount - countBefore))
     }
 
     private func wakeTime(_ since: Duration) -> Duration {

@@ -2,9 +2,9 @@
 
 /// What the owner of a ``FeedbackReader`` has to do about an event.
 public enum FeedbackStep: Hashable, Sendable {
-    /// Make the octets that came durable, and say so with ``FeedbackReader/timePassed(now:)`` when this time has come.
+    /// Make the bytes that came durable, and say so with ``FeedbackReader/timePassed(now:)`` when this time has come.
     case spool(wakeAt: Duration)
-    /// Make the octets that came durable; nothing else.
+    /// Make the bytes that came durable; nothing else.
     case spoolOnly
     /// Say ``FeedbackReader/timePassed(now:)`` when this time has come.
     case wait(wakeAt: Duration)

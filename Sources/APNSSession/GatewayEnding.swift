@@ -5,7 +5,7 @@ public import APNSWire
 /// How a provider's connection ends, once all that came before the end is settled.
 ///
 /// What is to be done: write the response, if there is one, in one piece; close the own side; if it drains, go on
-/// reading and throwing away within the limits of time and octets; close.
+/// reading and throwing away within the limits of time and bytes; close.
 public struct GatewayEnding: Hashable, Sendable {
     /// The only thing the provider is ever told; `nil`: the connection closes without a word.
     public var response: ErrorResponse?

@@ -9,14 +9,14 @@ public import APNSWire
 ///
 /// - SeeAlso: Binary Provider API, table of status codes.
 public struct GatewayRules: Hashable, Sendable {
-    /// The lengths of token that pass, in octets; by default 1 to 100.
-    public var tokenOctetCounts: ClosedRange<Int> = 1...WireLimits.tokenOctetCountMax
+    /// The lengths of token that pass, in bytes; by default 1 to 100.
+    public var tokenByteCounts: ClosedRange<Int> = 1...WireLimits.tokenByteCountMax
 
-    /// The longest payload that passes in commands 0 and 1, in octets; by default 2048, by the guide's letter 256.
-    public var payloadOctetCountMaxEnhanced: Int = WireLimits.payloadOctetCountMax
+    /// The longest payload that passes in commands 0 and 1, in bytes; by default 2048, by the guide's letter 256.
+    public var payloadByteCountMaxEnhanced: Int = WireLimits.payloadByteCountMax
 
-    /// The longest payload that passes in command 2, in octets; by default 2048.
-    public var payloadOctetCountMaxItems: Int = WireLimits.payloadOctetCountMax
+    /// The longest payload that passes in command 2, in bytes; by default 2048.
+    public var payloadByteCountMaxItems: Int = WireLimits.payloadByteCountMax
 
     /// What is told about a payload that is no JSON object; by default 1.
     ///
@@ -39,13 +39,13 @@ public struct GatewayRules: Hashable, Sendable {
     /// - Returns: what is wrong with it, or `nil`.
     @inline(__always)
     func fault(of message: borrowing FrameLayout, isPayloadObject: Bool) -> ErrorResponse.Status? {
-        let tokenCount = message.tokenOctetCount
-        let payloadCount = message.payloadOctetCount
+        let tokenCount = message.tokenByteCount
+        let payloadCount = message.payloadByteCount
         guard tokenCount > 0 else { return .missingDeviceToken }
         guard payloadCount > 0 else { return .missingPayload }
-        guard self.tokenOctetCounts.contains(tokenCount) else { return .invalidTokenSize }
+        guard self.tokenByteCounts.contains(tokenCount) else { return .invalidTokenSize }
         let payloadCountMax =
-            message.command == .items ? self.payloadOctetCountMaxItems : self.payloadOctetCountMaxEnhanced
+            message.command == .items ? self.payloadByteCountMaxItems : self.payloadByteCountMaxEnhanced
         guard payloadCount <= payloadCountMax else { return .invalidPayloadSize }
         if !isPayloadObject, let status = self.malformedPayloadStatus { return status }
         if let priority = message.priority, priority != 5, priority != 10, let status = self.priorityStatus {

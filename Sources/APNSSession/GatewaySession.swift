@@ -17,9 +17,9 @@ public struct GatewaySession: ~Copyable {
     /// The default of HTTP/2 servers for concurrent streams is of this order, which is what a bridge needs.
     public static let inFlightCountMaxDefault = 1000
 
-    /// How many octets are read and thrown away after the end unless the caller says otherwise: more than the socket
+    /// How many bytes are read and thrown away after the end unless the caller says otherwise: more than the socket
     /// buffers of both ends hold.
-    public static let drainOctetCountMaxDefault = 64 * 1024 * 1024
+    public static let drainByteCountMaxDefault = 64 * 1024 * 1024
 
     /// Why the end comes.
     private enum Cause {
@@ -44,7 +44,7 @@ public struct GatewaySession: ~Copyable {
     private enum State {
         case open(isReading: Bool)
         case ending(End)
-        case draining(octetCountLeft: Int)
+        case draining(byteCountLeft: Int)
         case closed
     }
 
@@ -59,7 +59,7 @@ public struct GatewaySession: ~Copyable {
 
     private let rules: GatewayRules
     private let inFlightCountMax: Int
-    private let drainOctetCountMax: Int
+    private let drainByteCountMax: Int
     private var window = GatewayWindow()
     private var state: State = .open(isReading: true)
     /// With how few messages in flight reading goes on where it was stopped.
@@ -71,15 +71,15 @@ public struct GatewaySession: ~Copyable {
     ///   - rules: what is checked before a message is handed on.
     ///   - inFlightCountMax: how many messages may be without a verdict, at least 1; with 1, the next is handed on
     ///     only when all before it are settled. By default 1000.
-    ///   - drainOctetCountMax: how many octets are thrown away after the end; by default 64 MiB.
+    ///   - drainByteCountMax: how many bytes are thrown away after the end; by default 64 MiB.
     public init(
         rules: GatewayRules = GatewayRules(),
         inFlightCountMax: Int = GatewaySession.inFlightCountMaxDefault,
-        drainOctetCountMax: Int = GatewaySession.drainOctetCountMaxDefault
+        drainByteCountMax: Int = GatewaySession.drainByteCountMaxDefault
     ) {
         self.rules = rules
         self.inFlightCountMax = max(1, inFlightCountMax)
-        self.drainOctetCountMax = max(0, drainOctetCountMax)
+        self.drainByteCountMax = max(0, drainByteCountMax)
     }
 
     /// How many messages were accepted with all before them.
@@ -119,7 +119,7 @@ extension GatewaySession {
         precondition(isReading, "No message may be taken while reading is stopped.")
         if let status = self.rules.fault(of: message, isPayloadObject: isPayloadObject) {
             // Whoever sends nothing at all asks for an answer.
-            let isProbe = message.tokenOctetCount + message.payloadOctetCount == 0
+            let isProbe = message.tokenByteCount + message.payloadByteCount == 0
             if self.rejectionPolicy == .ignore, !isProbe { return .skip(status) }
             return self.fail(status, command: message.command, identifier: message.identifier)
         }
@@ -129,7 +129,7 @@ extension GatewaySession {
         )
     }
 
-    /// Takes octets that are no message.
+    /// Takes bytes that are no message.
     ///
     /// - Parameters:
     ///   - error: what is wrong with them.
@@ -174,7 +174,7 @@ extension GatewaySession {
                 ErrorResponse(status: .shutdown, identifier: self.window.lastAcceptedIdentifier)
             case .silence: nil
             }
-        self.state = end.isInputClosed ? .closed : .draining(octetCountLeft: self.drainOctetCountMax)
+        self.state = end.isInputClosed ? .closed : .draining(byteCountLeft: self.drainByteCountMax)
         var ending = GatewayEnding(response: response, number: end.number, drains: !end.isInputClosed)
         if case .fault(let fault, _) = end.cause { ending.status = fault.status }
         return ending
@@ -357,17 +357,17 @@ extension GatewaySession {
         case close
     }
 
-    /// Notes that octets were thrown away.
+    /// Notes that bytes were thrown away.
     ///
-    /// - Parameter octetCount: how many.
+    /// - Parameter byteCount: how many.
     /// - Returns: what to do.
-    public mutating func discarded(octetCount: Int) -> OnDrain {
+    public mutating func discarded(byteCount: Int) -> OnDrain {
         guard case .draining(let left) = self.state else { return .none }
-        guard octetCount < left else {
+        guard byteCount < left else {
             self.state = .closed
             return .close
         }
-        self.state = .draining(octetCountLeft: left - octetCount)
+        self.state = .draining(byteCountLeft: left - byteCount)
         return .none
     }
 

@@ -39,10 +39,10 @@ public enum Outcome: Hashable, Sendable {
     /// Why a notification was refused before it was sent.
     @nonexhaustive
     public enum InvalidReason: Hashable, Sendable {
-        /// The payload has no octets.
+        /// The payload has no bytes.
         case payloadEmpty
-        /// The payload has more octets than the limit.
-        case payloadTooLong(octetCount: Int, limit: Int)
+        /// The payload has more bytes than the limit.
+        case payloadTooLong(byteCount: Int, limit: Int)
     }
 }
 

@@ -41,7 +41,7 @@ public struct ProviderSession: Sendable {
     let rules: PlacementRules
     var supply = ProviderSupply.available
     var link = Link.none
-    var standby = Standby.none
+    var standby = StandbyConnection.none
     var ending: ProviderEnding?
     var settlements: [Settlement] = []
 
@@ -95,7 +95,7 @@ public struct ProviderSession: Sendable {
         case open(Open)
     }
 
-    enum Standby: Equatable, Sendable {
+    enum StandbyConnection: Equatable, Sendable {
         case none
         case connecting(ConnectionNumber)
         case ready(ConnectionNumber, since: Duration)
@@ -315,12 +315,12 @@ extension ProviderSession {
         self.link = .open(open)
     }
 
-    /// All octets of all notifications before a number have been taken whole by the kernel, so that the gateway may
-    /// have them; of the others it has not all octets.
+    /// All bytes of all notifications before a number have been taken whole by the kernel, so that the gateway may
+    /// have them; of the others it has not all bytes.
     ///
     /// - Parameters:
     ///   - number: the connection.
-    ///   - end: the first number of which not all octets have left.
+    ///   - end: the first number of which not all bytes have left.
     public mutating func left(_ number: ConnectionNumber, before end: UInt64) {
         guard case .open(var open) = self.link, open.number == number else { return }
         open.left = min(max(open.left, end), open.written)

@@ -34,7 +34,7 @@ public struct FaultReport: Hashable, Sendable, Codable {
     /// Whether the response is never sent; by default it is.
     public var isLost: Bool
 
-    /// Whether each octet of the response comes in a record of its own; by default not.
+    /// Whether each byte of the response comes in a record of its own; by default not.
     public var isSplit: Bool
 
     /// What is done to the socket; by default an orderly close.
@@ -46,7 +46,7 @@ public struct FaultReport: Hashable, Sendable, Codable {
     ///   - delayMilliseconds: how long to go on reading and throwing away before.
     ///   - identifier: which identifier the response carries.
     ///   - isLost: whether the response is never sent.
-    ///   - isSplit: whether each octet of the response comes in a record of its own.
+    ///   - isSplit: whether each byte of the response comes in a record of its own.
     ///   - ending: what is done to the socket.
     public init(
         delayMilliseconds: Int = 0,
@@ -63,20 +63,20 @@ public struct FaultReport: Hashable, Sendable, Codable {
     }
 
     /// The manner of an end whose response by the protocol would be this.
-    func manner(of response: ErrorResponse?) -> ClosingManner {
+    func manner(of response: ErrorResponse?) -> CloseStrategy {
         var response = self.isLost ? nil : response
         switch self.identifier {
         case .correct: break
         case .zero: response?.identifier = 0
         case .fixed(let identifier): response?.identifier = identifier
         }
-        let method: ClosingManner.Method =
+        let method: CloseStrategy.Method =
             switch self.ending {
             case .orderly: .orderly
             case .abrupt: .abrupt
             case .reset: .reset
             }
-        return ClosingManner(
+        return CloseStrategy(
             response: response,
             delay: .milliseconds(max(0, self.delayMilliseconds)),
             splitsResponse: self.isSplit,

@@ -4,7 +4,7 @@ public import APNSHTTP2
 public import APNSWire
 import NIOConcurrencyHelpers
 
-/// One thing that goes wrong at the simulator's HTTP/2 front.
+/// One thing that goes wrong at the simulator's HTTP/2 listener.
 public struct PushFault: Hashable, Sendable {
     /// When it happens.
     public enum Trigger: Hashable, Sendable {

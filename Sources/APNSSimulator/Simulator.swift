@@ -11,22 +11,22 @@ import NIOCore
 /// It knows the truth: what is in its books was processed, and nothing behind the first failing message of a
 /// connection ever is. Providers' accounts can be held against it.
 public struct Simulator: Sendable {
-    /// The port of the binary front.
+    /// The port of the binary listener.
     public let gatewayPort: Int
 
-    /// The port of the feedback front.
+    /// The port of the feedback listener.
     public let feedbackPort: Int
 
-    /// The port of the HTTP/2 front.
+    /// The port of the HTTP/2 listener.
     public let pushPort: Int
 
-    /// The binary front.
-    public let front: BinaryFront
+    /// The binary listener.
+    public let listener: BinaryListener
 
-    /// The HTTP/2 front.
+    /// The HTTP/2 listener.
     public let push: PushServer
 
-    private let ledger: DeviceLedger
+    private let ledger: DeviceRegistry
     private let environment: DeviceEnvironment
 
     /// Runs a simulator while `body` runs, and ends it on every way out.
@@ -36,14 +36,14 @@ public struct Simulator: Sendable {
     ///   - logger: is told of connections, at debug level.
     ///   - body: is called when the simulator listens.
     /// - Returns: what `body` returns.
-    /// - Throws: what `body` throws, `GatewayError` or `PushError` where a front cannot listen, or `WireError` for a
+    /// - Throws: what `body` throws, `GatewayError` or `PushError` where a listener cannot listen, or `WireError` for a
     ///   fault at a token that is none.
     public static func withRunning<Value: Sendable>(
         _ configuration: SimulatorConfiguration,
         logger: Logger = .current,
         _ body: @escaping @Sendable (Simulator) async throws -> Value
     ) async throws -> Value {
-        let ledger = DeviceLedger(configuration)
+        let ledger = DeviceRegistry(configuration)
         let backend = SimulatorBackend(
             ledger: ledger,
             schedule: try FaultSchedule(configuration.faults),
@@ -64,14 +64,15 @@ public struct Simulator: Sendable {
         var pushConfiguration = configuration.push
         pushConfiguration.isSandbox = configuration.environment == .sandbox
         let push = pushConfiguration
-        return try await BinaryFront.withRunning(configuration.front, backend: backend, logger: logger) { front in
-            try await FeedbackFront.withRunning(configuration.feedback, store: store, logger: logger) { feedback in
+        return try await BinaryListener.withRunning(configuration.listener, backend: backend, logger: logger) {
+            listener in
+            try await FeedbackListener.withRunning(configuration.feedback, store: store, logger: logger) { feedback in
                 try await PushServer.withRunning(push, service: service, logger: logger) { server in
                     let simulator = Simulator(
-                        gatewayPort: try await front.boundAddress.port ?? 0,
+                        gatewayPort: try await listener.boundAddress.port ?? 0,
                         feedbackPort: try await feedback.boundAddress.port ?? 0,
                         pushPort: try await server.boundAddress.port ?? 0,
-                        front: front,
+                        listener: listener,
                         push: server,
                         ledger: ledger,
                         environment: configuration.environment

@@ -4,7 +4,7 @@ import APNSGateway
 
 /// Lets every provider in whose certificate was verified, unless a fault says otherwise.
 struct SimulatorBackend: DeliveryBackend {
-    let ledger: DeviceLedger
+    let ledger: DeviceRegistry
     let schedule: FaultSchedule
     let environment: DeviceEnvironment
     let onDelivery: (@Sendable (DeliveredNotification) -> Void)?

@@ -13,24 +13,24 @@ public struct SimulatorConfiguration: Sendable {
     /// How many tokens are counted one by one by default.
     public static let countedTokenCountMaxDefault = 1_000_000
 
-    /// The binary front; its port is 0 by default, for any that is free.
+    /// The binary listener; its port is 0 by default, for any that is free.
     ///
     /// Its payloads have to be JSON objects by RFC 8259, unless
     /// `payloadCheck` is set to something else; so have those of ``push``.
-    public var front: BinaryFrontConfiguration
+    public var listener: BinaryListenerConfiguration
 
-    /// The feedback front; its port is 0 by default, for any that is free.
+    /// The feedback listener; its port is 0 by default, for any that is free.
     ///
     /// Whether it closes behind the list is said here, and a wrong certificate is one that is set here.
-    public var feedback: FeedbackFrontConfiguration
+    public var feedback: FeedbackListenerConfiguration
 
     /// How feedback is delivered; by default as the service did.
-    public var feedbackManner = FeedbackManner()
+    public var feedbackManner = FeedbackCloseStrategy()
 
-    /// The HTTP/2 front; its port is 0 by default, for any that is free.
+    /// The HTTP/2 listener; its port is 0 by default, for any that is free.
     public var push: PushServerConfiguration
 
-    /// What goes wrong at the HTTP/2 front; by default nothing.
+    /// What goes wrong at the HTTP/2 listener; by default nothing.
     public var pushFaults: [PushFault] = []
 
     /// Which service it plays; by default the sandbox.
@@ -64,19 +64,19 @@ public struct SimulatorConfiguration: Sendable {
     ///   - clientTrust: the authorities that a provider's certificate must lead to.
     ///   - devices: the devices that are registered from the start.
     public init(identity: TLSIdentity, clientTrust: TLSTrust, devices: [SimulatedDevice] = []) {
-        self.front = BinaryFrontConfiguration(identity: identity, clientTrust: clientTrust)
-        self.front.port = 0
+        self.listener = BinaryListenerConfiguration(identity: identity, clientTrust: clientTrust)
+        self.listener.port = 0
         self.push = PushServerConfiguration(identity: identity, clientTrust: clientTrust)
         self.push.topics = { ProviderIdentity($0).topics }
-        self.front.payloadCheck = .custom(Self.isObject)
+        self.listener.payloadCheck = .custom(Self.isObject)
         self.push.payloadCheck = Self.isObject
-        self.feedback = FeedbackFrontConfiguration(identity: identity, clientTrust: clientTrust)
+        self.feedback = FeedbackListenerConfiguration(identity: identity, clientTrust: clientTrust)
         self.feedback.port = 0
         self.devices = devices
     }
 
     /// Whether a payload is one JSON object; what is in it is not the service's to judge.
     private static func isObject(_ payload: UnsafeRawBufferPointer) -> Bool {
-        (try? Payload.check(payload, rules: PayloadRules(octetCountMax: .max, checksKnownKeys: false))) != nil
+        (try? Payload.check(payload, rules: PayloadRules(byteCountMax: .max, checksKnownKeys: false))) != nil
     }
 }

@@ -56,7 +56,7 @@ final class SimulatorConnection: DeliveryConnection {
         return .rejected(status)
     }
 
-    func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (ClosingManner) -> Void) {
+    func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (CloseStrategy) -> Void) {
         var response = ending.response
         if case .cut = self.fault?.effect { response = nil }
         let manner = (self.fault?.report ?? self.backend.schedule.report).manner(of: response)

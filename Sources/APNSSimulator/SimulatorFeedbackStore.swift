@@ -5,9 +5,9 @@ import APNSWire
 
 /// Lists the dead devices that were sent something, by topic and environment.
 struct SimulatorFeedbackStore: FeedbackStore {
-    let ledger: DeviceLedger
+    let ledger: DeviceRegistry
     let environment: DeviceEnvironment
-    let manner: FeedbackManner
+    let manner: FeedbackCloseStrategy
 
     func open(_ provider: ProviderConnection) -> (any FeedbackList)? {
         guard let topic = provider.identity.topic else { return nil }
@@ -17,7 +17,7 @@ struct SimulatorFeedbackStore: FeedbackStore {
 
 /// What one connection is given.
 final class SimulatorFeedbackList: FeedbackList {
-    let manner: FeedbackManner
+    let manner: FeedbackCloseStrategy
 
     private let store: SimulatorFeedbackStore
     private let tuples: [FeedbackTuple]

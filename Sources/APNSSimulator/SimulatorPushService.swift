@@ -3,9 +3,9 @@
 import APNSHTTP2
 import APNSWire
 
-/// The simulator's devices behind the HTTP/2 front.
+/// The simulator's devices behind the HTTP/2 listener.
 struct SimulatorPushService: PushService {
-    let ledger: DeviceLedger
+    let ledger: DeviceRegistry
     let schedule: PushFaultSchedule
     let environment: DeviceEnvironment
     let onDelivery: (@Sendable (DeliveredNotification) -> Void)?

@@ -6,7 +6,7 @@ public struct SimulatorStatistics: Hashable, Sendable {
     public var connectionCount = 0
     /// Those of them that are closed.
     public var closedConnectionCount = 0
-    /// Messages that reached the simulator: those that passed the front's checks before the end of their connection.
+    /// Messages that reached the simulator: those that passed the listener's checks before the end of their connection.
     public var messageCount = 0
     /// Messages that were taken, for dead devices too.
     public var processedCount = 0

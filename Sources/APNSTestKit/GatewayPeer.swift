@@ -13,7 +13,7 @@ final class GatewayPeer: ChannelInboundHandler {
     private let number: Int
     private let script: GatewayScript
     private let book: ScriptedGateway.Book
-    private var octets = ByteBuffer()
+    private var bytes = ByteBuffer()
     private var index = 0
     private var hasSpoken = false
 
@@ -43,16 +43,16 @@ final class GatewayPeer: ChannelInboundHandler {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard self.script.opening != .neverShakeHands else { return }
         var arrived = self.unwrapInboundIn(data)
-        self.octets.writeBuffer(&arrived)
+        self.bytes.writeBuffer(&arrived)
         do {
-            while let frame = try NotificationFrame(parsing: &self.octets) { self.take(frame, context) }
+            while let frame = try NotificationFrame(parsing: &self.bytes) { self.take(frame, context) }
         } catch {
-            self.octets.clear()
+            self.bytes.clear()
             guard !self.hasSpoken else { return }
             self.book.change(self.number) { $0.isMalformed = true }
             self.speak(nil, context)
         }
-        self.octets.discardReadBytes()
+        self.bytes.discardReadBytes()
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
@@ -78,9 +78,9 @@ final class GatewayPeer: ChannelInboundHandler {
         switch verdict {
         case .take: break
         case .refuse(let status):
-            self.speak(frame.identifier.map { ErrorResponse(status: status, identifier: $0).octets }, context)
-        case .answer(let response): self.speak(response.octets, context)
-        case .say(let octets): self.speak(octets, context)
+            self.speak(frame.identifier.map { ErrorResponse(status: status, identifier: $0).bytes }, context)
+        case .answer(let response): self.speak(response.bytes, context)
+        case .say(let bytes): self.speak(bytes, context)
         case .leave: self.speak(nil, context)
         }
     }
@@ -90,20 +90,20 @@ final class GatewayPeer: ChannelInboundHandler {
         self.book.change(self.number) { $0.probes.append(identifier) }
         switch self.script.probeReply {
         case .identifier:
-            self.speak(ErrorResponse(status: .missingDeviceToken, identifier: identifier).octets, context)
-        case .zero: self.speak(ErrorResponse(status: .missingDeviceToken, identifier: 0).octets, context)
+            self.speak(ErrorResponse(status: .missingDeviceToken, identifier: identifier).bytes, context)
+        case .zero: self.speak(ErrorResponse(status: .missingDeviceToken, identifier: 0).bytes, context)
         case .never: break
         }
     }
 
     /// Says the last word after its delay, and ends.
-    private func speak(_ octets: [UInt8]?, _ context: ChannelHandlerContext) {
+    private func speak(_ bytes: [UInt8]?, _ context: ChannelHandlerContext) {
         self.hasSpoken = true
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
         let isSplit = self.script.splitsAnswer
         context.eventLoop.scheduleTask(in: TimeAmount(self.script.answerDelay)) {
             let (peer, context) = bound.value
-            for part in isSplit ? (octets ?? []).map({ [$0] }) : [octets ?? []] where !part.isEmpty {
+            for part in isSplit ? (bytes ?? []).map({ [$0] }) : [bytes ?? []] where !part.isEmpty {
                 context.writeAndFlush(peer.wrapOutboundOut(ByteBuffer(bytes: part)), promise: nil)
             }
             peer.end(context)
@@ -130,7 +130,7 @@ final class GatewayPeer: ChannelInboundHandler {
 }
 
 extension ErrorResponse {
-    fileprivate var octets: [UInt8] {
+    fileprivate var bytes: [UInt8] {
         var buffer = ByteBuffer()
         self.write(into: &buffer)
         return Array(buffer.readableBytesView)

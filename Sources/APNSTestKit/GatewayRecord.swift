@@ -25,7 +25,7 @@ public struct GatewayRecord: Sendable {
     /// Whether the connection has ended.
     public internal(set) var isClosed = false
 
-    /// Whether octets came that are no frame.
+    /// Whether bytes came that are no frame.
     public internal(set) var isMalformed = false
 
     init(number: Int) { self.number = number }

@@ -17,7 +17,7 @@ public struct GatewayScript: Sendable {
         case neverShakeHands
         /// Closes right after the handshake, with a cut of ``GatewayScript/cut``.
         case closeAfterHandshake
-        /// Reads nothing after the handshake, so that the provider's octets pile up.
+        /// Reads nothing after the handshake, so that the provider's bytes pile up.
         case neverRead
     }
 
@@ -73,7 +73,7 @@ public struct GatewayScript: Sendable {
     /// None by default.
     public var answerDelay = Duration.zero
 
-    /// Whether the last word comes one octet at a time, each in a TLS record of its own; no by default.
+    /// Whether the last word comes one byte at a time, each in a TLS record of its own; no by default.
     public var splitsAnswer = false
 
     /// How the connection ends; ``Cut/orderly`` by default.

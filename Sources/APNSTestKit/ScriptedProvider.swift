@@ -6,12 +6,12 @@ import NIOPosix
 import NIOTLS
 public import OpenSSLTLS
 
-/// A provider that sends exactly the octets it is told to, and notes all that comes back.
+/// A provider that sends exactly the bytes it is told to, and notes all that comes back.
 public struct ScriptedProvider: Sendable {
     /// How a connection ended.
     public struct Ending: Sendable {
-        /// All octets that came, from the begin of the connection.
-        public var octets: [UInt8]
+        /// All bytes that came, from the begin of the connection.
+        public var bytes: [UInt8]
         /// Whether the other end said close_notify.
         public var hasCloseNotify: Bool
         /// The error that was reported, if any.
@@ -26,7 +26,7 @@ public struct ScriptedProvider: Sendable {
 
     /// The connection.
     public let channel: any Channel
-    private let notes: ProviderNotes
+    private let notes: ProviderRecord
 
     /// Lends a connection whose handshake is done, and closes it on every way out.
     ///
@@ -45,7 +45,7 @@ public struct ScriptedProvider: Sendable {
         isReading: Bool = true,
         _ body: (ScriptedProvider) async throws -> Value
     ) async throws -> Value {
-        let notes = ProviderNotes()
+        let notes = ProviderRecord()
         let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .channelOption(.allowRemoteHalfClosure, value: true)
             .channelOption(.autoRead, value: isReading)
@@ -53,7 +53,7 @@ public struct ScriptedProvider: Sendable {
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     let tls = try TLSHandler(context: context, serverName: serverName)
-                    try channel.pipeline.syncOperations.addHandlers(CutBelowTLS(), tls, ProviderNoter(notes))
+                    try channel.pipeline.syncOperations.addHandlers(CutBelowTLS(), tls, ProviderRecorder(notes))
                 }
             }
             .connect(host: "127.0.0.1", port: port).get()
@@ -70,18 +70,18 @@ public struct ScriptedProvider: Sendable {
         return try result.get()
     }
 
-    /// Writes octets and waits until the kernel has them.
+    /// Writes bytes and waits until the kernel has them.
     ///
-    /// - Parameter octets: what to write.
+    /// - Parameter bytes: what to write.
     /// - Throws: why they could not be written.
-    public func send(_ octets: ByteBuffer) async throws {
-        try await self.channel.writeAndFlush(octets).get()
+    public func send(_ bytes: ByteBuffer) async throws {
+        try await self.channel.writeAndFlush(bytes).get()
     }
 
-    /// Writes octets whatever becomes of them.
+    /// Writes bytes whatever becomes of them.
     ///
-    /// - Parameter octets: what to write.
-    public func push(_ octets: ByteBuffer) { self.channel.writeAndFlush(octets, promise: nil) }
+    /// - Parameter bytes: what to write.
+    public func push(_ bytes: ByteBuffer) { self.channel.writeAndFlush(bytes, promise: nil) }
 
     /// Says close_notify and closes the own side.
     ///
@@ -91,15 +91,15 @@ public struct ScriptedProvider: Sendable {
     /// Closes the socket as when a process dies.
     public func cut() { self.channel.triggerUserOutboundEvent(CutBelowTLS.Cut(), promise: nil) }
 
-    /// Waits for octets.
+    /// Waits for bytes.
     ///
     /// - Parameter count: how many from the begin of the connection.
     /// - Returns: all that came.
     /// - Throws: ``DeadlineExceeded`` where there are fewer after 20 seconds.
     @discardableResult
-    public func received(octetCount count: Int) async throws -> [UInt8] {
-        try await self.wait("\(count) octets") { $0.ending.octets.count >= count }
-        return self.notes.current.ending.octets
+    public func received(byteCount count: Int) async throws -> [UInt8] {
+        try await self.wait("\(count) bytes") { $0.ending.bytes.count >= count }
+        return self.notes.current.ending.bytes
     }
 
     /// Waits for the end of what comes.
@@ -113,12 +113,12 @@ public struct ScriptedProvider: Sendable {
     }
 
     /// What came so far.
-    public var octets: [UInt8] { self.notes.current.ending.octets }
+    public var bytes: [UInt8] { self.notes.current.ending.bytes }
 
     private func wait(
         _ what: String,
         within limit: TimeAmount = .seconds(20),
-        until isMet: @escaping @Sendable (ProviderNotes.Current) -> Bool
+        until isMet: @escaping @Sendable (ProviderRecord.Current) -> Bool
     ) async throws {
         let promise = self.channel.eventLoop.makePromise(of: Void.self)
         self.notes.wait(promise, until: isMet)
@@ -131,9 +131,9 @@ public struct ScriptedProvider: Sendable {
 }
 
 /// What a scripted provider has seen, and who waits for it.
-final class ProviderNotes: Sendable {
+final class ProviderRecord: Sendable {
     struct Current: Sendable {
-        var ending = ScriptedProvider.Ending(octets: [], hasCloseNotify: false, error: nil)
+        var ending = ScriptedProvider.Ending(bytes: [], hasCloseNotify: false, error: nil)
         var isShaken = false
         var isEnded = false
     }
@@ -168,16 +168,16 @@ final class ProviderNotes: Sendable {
 }
 
 /// The last handler of a scripted provider's pipeline.
-private final class ProviderNoter: ChannelInboundHandler {
+private final class ProviderRecorder: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
-    private let notes: ProviderNotes
+    private let notes: ProviderRecord
 
-    init(_ notes: ProviderNotes) { self.notes = notes }
+    init(_ notes: ProviderRecord) { self.notes = notes }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        let octets = self.unwrapInboundIn(data)
-        self.notes.note { $0.ending.octets += octets.readableBytesView }
+        let bytes = self.unwrapInboundIn(data)
+        self.notes.note { $0.ending.bytes += bytes.readableBytesView }
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {

@@ -5,21 +5,21 @@ package import NIOCore
 /// What tells the owners of addresses apart: an IPv4 address, or the first 64 bits of an IPv6 address, which is what
 /// one owner has at least.
 package struct AddressPrefix: Hashable, Sendable {
-    private let octets: [UInt8]
+    private let bytes: [UInt8]
 
     /// - Parameter address: of a peer; all that have no IP address count as one.
     package init(_ address: SocketAddress?) {
         guard let address, address.protocol != .unix else {
-            self.octets = []
+            self.bytes = []
             return
         }
-        self.octets = address.withSockAddr { structure, size in
+        self.bytes = address.withSockAddr { structure, size in
             // Where the address lies in sockaddr_in and sockaddr_in6.
             let range = address.protocol == .inet ? 4..<8 : 8..<24
-            let octets = Array(UnsafeRawBufferPointer(start: structure, count: size)[range])
+            let bytes = Array(UnsafeRawBufferPointer(start: structure, count: size)[range])
             // An IPv4 peer of a listener for both.
-            let isMapped = octets.prefix(12) == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF]
-            return Array(isMapped ? octets.suffix(4) : octets.prefix(8))
+            let isMapped = bytes.prefix(12) == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF]
+            return Array(isMapped ? bytes.suffix(4) : bytes.prefix(8))
         }
     }
 }

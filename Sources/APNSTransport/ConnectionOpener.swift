@@ -17,11 +17,11 @@ package struct ConnectionOpener: Sendable {
     private let keepaliveDelay: Duration?
     private let context: TLSContext
 
-    /// The channel asks for more when less than this waits in it, and takes no more when this does, in octets.
+    /// The channel asks for more when less than this waits in it, and takes no more when this does, in bytes.
     private static let waterMark = ChannelOptions.Types.WriteBufferWaterMark(low: 65_536, high: 131_072)
 
-    /// What is read at a time, in octets.
-    private static let readOctetCountMax = 65_536
+    /// What is read at a time, in bytes.
+    private static let readByteCountMax = 65_536
 
     // NIO has no names of its own for these two.
     private static let keepaliveDelay = NIOBSDSocket.Option(rawValue: TCP_KEEPIDLE)
@@ -91,7 +91,7 @@ package struct ConnectionOpener: Sendable {
             .channelOption(.writeBufferWaterMark, value: ConnectionOpener.waterMark)
             .channelOption(
                 .recvAllocator,
-                value: FixedSizeRecvByteBufferAllocator(capacity: ConnectionOpener.readOctetCountMax)
+                value: FixedSizeRecvByteBufferAllocator(capacity: ConnectionOpener.readByteCountMax)
             )
         guard let delay = self.keepaliveDelay else { return bootstrap }
         let seconds = ChannelOptions.Types.SocketOption.Value(clamping: max(1, delay.components.seconds))

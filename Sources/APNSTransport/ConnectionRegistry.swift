@@ -5,7 +5,7 @@ package import NIOCore
 
 /// The open connections of a server.
 ///
-/// Connections are strangers until they are admitted. Of one address there may be fewer strangers than connections, so
+/// Connections are unauthenticated peers until they are admitted. Of one address there may be fewer unauthenticated peers than connections, so
 /// that nobody can keep all others out by connecting and proving nothing.
 package final class ConnectionRegistry: Sendable {
     /// What becomes of a connection that was accepted.
@@ -14,7 +14,7 @@ package final class ConnectionRegistry: Sendable {
         case taken(UInt64)
         /// There are as many connections as there may be.
         case full
-        /// There are as many strangers of its address as there may be.
+        /// There are as many unauthenticated peers of its address as there may be.
         case addressFull
         /// The server takes no more connections.
         case closed
@@ -28,27 +28,27 @@ package final class ConnectionRegistry: Sendable {
 
     private struct Connections {
         var open: [UInt64: Open] = [:]
-        var strangerCounts: [AddressPrefix: Int] = [:]
+        var unauthenticatedCounts: [AddressPrefix: Int] = [:]
         var lastNumber: UInt64 = 0
         var isClosed = false
         var emptied: EventLoopPromise<Void>?
 
         mutating func forget(_ stranger: AddressPrefix?) {
-            guard let stranger, let count = self.strangerCounts[stranger] else { return }
-            self.strangerCounts[stranger] = count > 1 ? count - 1 : nil
+            guard let stranger, let count = self.unauthenticatedCounts[stranger] else { return }
+            self.unauthenticatedCounts[stranger] = count > 1 ? count - 1 : nil
         }
     }
 
     private let connections = NIOLockedValueBox(Connections())
     private let countMax: Int
-    private let strangerCountMax: Int
+    private let unauthenticatedCountMax: Int
 
     /// - Parameters:
     ///   - countMax: how many connections there may be.
-    ///   - strangerCountMax: how many strangers of one address there may be.
-    init(countMax: Int, strangerCountMax: Int) {
+    ///   - unauthenticatedCountMax: how many unauthenticated peers of one address there may be.
+    init(countMax: Int, unauthenticatedCountMax: Int) {
         self.countMax = countMax
-        self.strangerCountMax = strangerCountMax
+        self.unauthenticatedCountMax = unauthenticatedCountMax
     }
 
     package var count: Int { self.connections.withLockedValue(\.open.count) }
@@ -61,10 +61,12 @@ package final class ConnectionRegistry: Sendable {
         let entry = self.connections.withLockedValue { connections -> Entry in
             guard !connections.isClosed else { return .closed }
             guard connections.open.count < self.countMax else { return .full }
-            guard connections.strangerCounts[stranger, default: 0] < self.strangerCountMax else { return .addressFull }
+            guard connections.unauthenticatedCounts[stranger, default: 0] < self.unauthenticatedCountMax else {
+                return .addressFull
+            }
             connections.lastNumber += 1
             connections.open[connections.lastNumber] = Open(channel: channel, stranger: stranger)
-            connections.strangerCounts[stranger, default: 0] += 1
+            connections.unauthenticatedCounts[stranger, default: 0] += 1
             return .taken(connections.lastNumber)
         }
         guard case .taken(let number) = entry else { return entry }

@@ -31,10 +31,10 @@ public struct CertificateTopics: Hashable, Sendable {
 
     /// Reads the content of the extension.
     ///
-    /// - Parameter octets: what stands in the extension's `extnValue`.
+    /// - Parameter bytes: what stands in the extension's `extnValue`.
     /// - Throws: ``WireError/certificateTopics`` where they are anything else.
-    public init(parsing octets: some Collection<UInt8>) throws(WireError) {
-        var rest = Array(octets)[...]
+    public init(parsing bytes: some Collection<UInt8>) throws(WireError) {
+        var rest = Array(bytes)[...]
         if rest.first == 0x04 { rest = try CertificateTopics.take(0x04, from: &rest) }
         var pairs = try CertificateTopics.take(0x30, from: &rest)
         guard rest.isEmpty else { throw .certificateTopics }
@@ -52,18 +52,17 @@ public struct CertificateTopics: Hashable, Sendable {
     }
 
     /// Takes one element with this tag, and returns its content.
-    private static func take(_ tag: UInt8, from octets: inout ArraySlice<UInt8>) throws(WireError) -> ArraySlice<UInt8>
-    {
-        guard octets.popFirst() == tag, let first = octets.popFirst() else { throw .certificateTopics }
+    private static func take(_ tag: UInt8, from bytes: inout ArraySlice<UInt8>) throws(WireError) -> ArraySlice<UInt8> {
+        guard bytes.popFirst() == tag, let first = bytes.popFirst() else { throw .certificateTopics }
         var count = Int(first)
         if first >= 0x80 {
             let width = Int(first & 0x7F)
-            guard (1...2).contains(width), octets.count >= width else { throw .certificateTopics }
-            count = octets.prefix(width).reduce(0) { $0 << 8 | Int($1) }
-            octets = octets.dropFirst(width)
+            guard (1...2).contains(width), bytes.count >= width else { throw .certificateTopics }
+            count = bytes.prefix(width).reduce(0) { $0 << 8 | Int($1) }
+            bytes = bytes.dropFirst(width)
         }
-        guard count <= octets.count else { throw .certificateTopics }
-        defer { octets = octets.dropFirst(count) }
-        return octets.prefix(count)
+        guard count <= bytes.count else { throw .certificateTopics }
+        defer { bytes = bytes.dropFirst(count) }
+        return bytes.prefix(count)
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The first octet of a message to the gateway: which of the three formats follows.
+/// The first byte of a message to the gateway: which of the three formats follows.
 ///
 /// - SeeAlso: Binary Provider API; Legacy Notification Format.
 public enum Command: UInt8, CaseIterable, Hashable, Sendable {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The name of one app on one device, as the service gave it to the app: 1 to 100 opaque octets.
+/// The name of one app on one device, as the service gave it to the app: 1 to 100 opaque bytes.
 ///
-/// The octets are held in place, so that copying a token and writing it to a frame touches no reference count.
+/// The bytes are held in place, so that copying a token and writing it to a frame touches no reference count.
 /// Neither the description nor the debug description shows them.
 ///
-/// - SeeAlso: Binary Provider API, item 1 "device token"; ``WireLimits/tokenOctetCountMax``.
+/// - SeeAlso: Binary Provider API, item 1 "device token"; ``WireLimits/tokenByteCountMax``.
 public struct DeviceToken: Sendable {
-    /// The octets as they lie in memory: those of a usual token in four words, which are read and written without a
+    /// The bytes as they lie in memory: those of a usual token in four words, which are read and written without a
     /// call, and the rest behind them.
     @usableFromInline
     struct Storage: Sendable {
@@ -21,34 +21,34 @@ public struct DeviceToken: Sendable {
     @usableFromInline var storage: Storage
     @usableFromInline var storedCount: UInt8
 
-    /// The number of octets, 1 to 100.
-    @inlinable public var octetCount: Int { Int(self.storedCount) }
+    /// The number of bytes, 1 to 100.
+    @inlinable public var byteCount: Int { Int(self.storedCount) }
 
-    /// Takes the octets of a token as they stand on the wire.
+    /// Takes the bytes of a token as they stand on the wire.
     ///
-    /// - Parameter octets: 1 to 100 octets.
-    /// - Throws: ``WireError/tokenOctetCount(_:)`` for any other number of octets.
+    /// - Parameter bytes: 1 to 100 bytes.
+    /// - Throws: ``WireError/tokenByteCount(_:)`` for any other number of bytes.
     @inlinable
-    public init(octets: UnsafeRawBufferPointer) throws(WireError) {
-        guard octets.count >= 1 && octets.count <= WireLimits.tokenOctetCountMax else {
-            throw .tokenOctetCount(octets.count)
+    public init(bytes: UnsafeRawBufferPointer) throws(WireError) {
+        guard bytes.count >= 1 && bytes.count <= WireLimits.tokenByteCountMax else {
+            throw .tokenByteCount(bytes.count)
         }
         self.storage = Storage()
-        self.storedCount = UInt8(truncatingIfNeeded: octets.count)
-        unsafe Swift.withUnsafeMutableBytes(of: &self.storage) { unsafe $0.copyMemory(from: octets) }
+        self.storedCount = UInt8(truncatingIfNeeded: bytes.count)
+        unsafe Swift.withUnsafeMutableBytes(of: &self.storage) { unsafe $0.copyMemory(from: bytes) }
     }
 
-    /// Takes the octets of a token from any collection of octets.
+    /// Takes the bytes of a token from any collection of bytes.
     ///
-    /// - Parameter octets: 1 to 100 octets.
-    /// - Throws: ``WireError/tokenOctetCount(_:)`` for any other number of octets.
-    public init(octets: some Collection<UInt8>) throws(WireError) {
-        guard octets.count >= 1 && octets.count <= WireLimits.tokenOctetCountMax else {
-            throw .tokenOctetCount(octets.count)
+    /// - Parameter bytes: 1 to 100 bytes.
+    /// - Throws: ``WireError/tokenByteCount(_:)`` for any other number of bytes.
+    public init(bytes: some Collection<UInt8>) throws(WireError) {
+        guard bytes.count >= 1 && bytes.count <= WireLimits.tokenByteCountMax else {
+            throw .tokenByteCount(bytes.count)
         }
         self.storage = Storage()
-        self.storedCount = UInt8(truncatingIfNeeded: octets.count)
-        unsafe Swift.withUnsafeMutableBytes(of: &self.storage) { unsafe $0.copyBytes(from: octets) }
+        self.storedCount = UInt8(truncatingIfNeeded: bytes.count)
+        unsafe Swift.withUnsafeMutableBytes(of: &self.storage) { unsafe $0.copyBytes(from: bytes) }
     }
 
     /// Reads a token from its text: hexadecimal digits of either case, with spaces between them or not,
@@ -56,32 +56,32 @@ public struct DeviceToken: Sendable {
     ///
     /// - Parameter text: UTF-8 text of a token; 2 to 200 hexadecimal digits.
     /// - Throws: ``WireError/tokenText(position:)`` for a character that has no place in a token,
-    ///   ``WireError/tokenOddDigitCount(_:)`` for half an octet, ``WireError/tokenOctetCount(_:)`` for too few or too
+    ///   ``WireError/tokenOddDigitCount(_:)`` for half a byte, ``WireError/tokenByteCount(_:)`` for too few or too
     ///   many.
     @inlinable
     public init(text: UnsafeRawBufferPointer) throws(WireError) {
         self.storage = Storage()
         self.storedCount = 0
-        if text.count == 2 * WireLimits.tokenOctetCountUsual, unsafe self.decodeUsual(text) { return }
+        if text.count == 2 * WireLimits.tokenByteCountUsual, unsafe self.decodeUsual(text) { return }
         try unsafe self.decodeAnySpelling(text)
     }
 
-    /// Reads a token from its text, as ``init(text:)`` for octets does.
+    /// Reads a token from its text, as ``init(text:)`` for bytes does.
     ///
     /// - Parameter text: hexadecimal digits in any usual spelling.
     /// - Throws: ``WireError/tokenText(position:)``, ``WireError/tokenOddDigitCount(_:)`` or
-    ///   ``WireError/tokenOctetCount(_:)``.
+    ///   ``WireError/tokenByteCount(_:)``.
     public init(_ text: some StringProtocol) throws(WireError) {
-        let octets = Array(text.utf8)
-        let result: Result<DeviceToken, WireError> = unsafe octets.withUnsafeBytes { raw in
+        let bytes = Array(text.utf8)
+        let result: Result<DeviceToken, WireError> = unsafe bytes.withUnsafeBytes { raw in
             do throws(WireError) { return .success(try unsafe DeviceToken(text: raw)) } catch { return .failure(error) }
         }
         self = try result.get()
     }
 
-    /// Lends the octets.
+    /// Lends the bytes.
     ///
-    /// - Parameter body: is given the octets, which must not leave it.
+    /// - Parameter body: is given the bytes, which must not leave it.
     /// - Returns: what `body` returns.
     /// - Throws: what `body` throws.
     @inlinable
@@ -94,22 +94,22 @@ public struct DeviceToken: Sendable {
         }
     }
 
-    /// The octets in an array.
-    public var octets: [UInt8] { unsafe self.withUnsafeBytes { unsafe Array($0) } }
+    /// The bytes in an array.
+    public var bytes: [UInt8] { unsafe self.withUnsafeBytes { unsafe Array($0) } }
 
-    /// The usual spelling: two lower-case hexadecimal digits an octet, nothing between them.
+    /// The usual spelling: two lower-case hexadecimal digits a byte, nothing between them.
     ///
     /// A device token is private data: this is for stores, requests and results, never for logs.
     public var hexadecimal: String {
-        unsafe String(unsafeUninitializedCapacity: 2 * self.octetCount) { target in
-            unsafe self.withUnsafeBytes { octets in
-                for index in 0..<octets.count {
-                    let octet = unsafe octets[index]
-                    unsafe target.initializeElement(at: 2 * index, to: HexadecimalDigit.character(octet >> 4))
-                    unsafe target.initializeElement(at: 2 * index + 1, to: HexadecimalDigit.character(octet & 15))
+        unsafe String(unsafeUninitializedCapacity: 2 * self.byteCount) { target in
+            unsafe self.withUnsafeBytes { bytes in
+                for index in 0..<bytes.count {
+                    let byte = unsafe bytes[index]
+                    unsafe target.initializeElement(at: 2 * index, to: HexadecimalDigit.character(byte >> 4))
+                    unsafe target.initializeElement(at: 2 * index + 1, to: HexadecimalDigit.character(byte & 15))
                 }
             }
-            return 2 * self.octetCount
+            return 2 * self.byteCount
         }
     }
 
@@ -119,7 +119,7 @@ public struct DeviceToken: Sendable {
         guard let source = text.baseAddress else { return false }
         let faults: UInt8 = unsafe Swift.withUnsafeMutableBytes(of: &self.storage) { target in
             var faults: UInt8 = 0
-            for index in 0..<WireLimits.tokenOctetCountUsual {
+            for index in 0..<WireLimits.tokenByteCountUsual {
                 let pair = unsafe source.loadUnaligned(fromByteOffset: 2 * index, as: UInt16.self).littleEndian
                 let high = HexadecimalDigit.value(UInt8(truncatingIfNeeded: pair))
                 let low = HexadecimalDigit.value(UInt8(truncatingIfNeeded: pair >> 8))
@@ -129,7 +129,7 @@ public struct DeviceToken: Sendable {
             return faults
         }
         guard faults < 16 else { return false }
-        self.storedCount = UInt8(WireLimits.tokenOctetCountUsual)
+        self.storedCount = UInt8(WireLimits.tokenByteCountUsual)
         return true
     }
 
@@ -139,13 +139,13 @@ public struct DeviceToken: Sendable {
             try unsafe DeviceToken.decode(text, into: target)
         }
         guard digitCount.isMultiple(of: 2) else { throw .tokenOddDigitCount(digitCount) }
-        guard digitCount >= 2 && digitCount <= 2 * WireLimits.tokenOctetCountMax else {
-            throw .tokenOctetCount(digitCount / 2)
+        guard digitCount >= 2 && digitCount <= 2 * WireLimits.tokenByteCountMax else {
+            throw .tokenByteCount(digitCount / 2)
         }
         self.storedCount = UInt8(digitCount / 2)
     }
 
-    /// - Returns: how many digits there are, of which those of 100 octets at most were decoded.
+    /// - Returns: how many digits there are, of which those of 100 bytes at most were decoded.
     private static func decode(
         _ text: UnsafeRawBufferPointer,
         into target: UnsafeMutableRawBufferPointer
@@ -161,9 +161,9 @@ public struct DeviceToken: Sendable {
             case UInt8(ascii: "<") where !inside && digitCount == 0: inside = true
             case UInt8(ascii: ">") where inside && !closed: closed = true
             case _ where value < 16 && !closed:
-                if digitCount < 2 * WireLimits.tokenOctetCountMax {
-                    let octet = unsafe target[digitCount / 2]
-                    unsafe target[digitCount / 2] = digitCount.isMultiple(of: 2) ? value << 4 : octet | value
+                if digitCount < 2 * WireLimits.tokenByteCountMax {
+                    let byte = unsafe target[digitCount / 2]
+                    unsafe target[digitCount / 2] = digitCount.isMultiple(of: 2) ? value << 4 : byte | value
                 }
                 digitCount += 1
             default: throw .tokenText(position: position)
@@ -175,17 +175,17 @@ public struct DeviceToken: Sendable {
 }
 
 extension DeviceToken: Hashable {
-    /// Whether both hold the same octets.
+    /// Whether both hold the same bytes.
     @inlinable
     public static func == (left: DeviceToken, right: DeviceToken) -> Bool {
-        // Octets behind the last one are zero in both.
+        // Bytes behind the last one are zero in both.
         guard left.storedCount == right.storedCount, left.storage.head == right.storage.head else { return false }
-        for index in 0..<max(0, left.octetCount - WireLimits.tokenOctetCountUsual)
+        for index in 0..<max(0, left.byteCount - WireLimits.tokenByteCountUsual)
         where left.storage.tail[index] != right.storage.tail[index] { return false }
         return true
     }
 
-    /// Feeds the octets to the hasher.
+    /// Feeds the bytes to the hasher.
     @inlinable
     public func hash(into hasher: inout Hasher) {
         unsafe self.withUnsafeBytes { unsafe hasher.combine(bytes: $0) }
@@ -194,13 +194,13 @@ extension DeviceToken: Hashable {
 
 extension DeviceToken: CustomStringConvertible, CustomDebugStringConvertible {
     /// The length only; a token is private data.
-    public var description: String { "device token of \(self.octetCount) octets" }
+    public var description: String { "device token of \(self.byteCount) bytes" }
 
     /// The length only; a token is private data.
     public var debugDescription: String { self.description }
 }
 
 extension DeviceToken: CustomReflectable {
-    /// Nothing of the octets, so that `dump` and test reports do not show them.
-    public var customMirror: Mirror { Mirror(self, children: ["octetCount": self.octetCount]) }
+    /// Nothing of the bytes, so that `dump` and test reports do not show them.
+    public var customMirror: Mirror { Mirror(self, children: ["byteCount": self.byteCount]) }
 }

@@ -4,7 +4,7 @@ public import NIOCore
 
 /// The only thing that the gateway ever says: what was wrong with one notification, or that it shuts down.
 ///
-/// | octets | field      | value                                         |
+/// | bytes | field      | value                                         |
 /// |--------|------------|-----------------------------------------------|
 /// | 1      | command    | always 8                                      |
 /// | 1      | status     | see ``Status-swift.struct``                   |
@@ -14,7 +14,7 @@ public import NIOCore
 ///
 /// - SeeAlso: Binary Provider API, "error-response packet".
 public struct ErrorResponse: Hashable, Sendable {
-    /// The first octet of every error response.
+    /// The first byte of every error response.
     public static let command: UInt8 = 8
 
     /// What was wrong.
@@ -34,10 +34,10 @@ public struct ErrorResponse: Hashable, Sendable {
         self.identifier = identifier
     }
 
-    /// Reads one response, or `nil` with `buffer` untouched until six octets are there.
+    /// Reads one response, or `nil` with `buffer` untouched until six bytes are there.
     ///
-    /// - Parameter buffer: octets from the gateway; six are taken.
-    /// - Throws: ``WireError/errorResponseCommand(_:)`` as soon as the first octet is not 8.
+    /// - Parameter buffer: bytes from the gateway; six are taken.
+    /// - Throws: ``WireError/errorResponseCommand(_:)`` as soon as the first byte is not 8.
     public init?(parsing buffer: inout ByteBuffer) throws(WireError) {
         guard let command = buffer.getInteger(at: buffer.readerIndex, as: UInt8.self) else { return nil }
         guard command == ErrorResponse.command else { throw .errorResponseCommand(command) }
@@ -47,7 +47,7 @@ public struct ErrorResponse: Hashable, Sendable {
         self.init(status: Status(rawValue: status), identifier: identifier)
     }
 
-    /// Writes the six octets.
+    /// Writes the six bytes.
     ///
     /// - Parameter buffer: is appended to.
     public func write(into buffer: inout ByteBuffer) {

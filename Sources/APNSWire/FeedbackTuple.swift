@@ -4,7 +4,7 @@ public import NIOCore
 
 /// One entry of the feedback service: since when an app is known to be gone from a device.
 ///
-/// | octets | field        | value                                            |
+/// | bytes | field        | value                                            |
 /// |--------|--------------|--------------------------------------------------|
 /// | 4      | time         | seconds since 1970-01-01 00:00 UTC, big-endian    |
 /// | 2      | token length | 1 to 100, big-endian; 32 in practice              |
@@ -28,26 +28,26 @@ public struct FeedbackTuple: Hashable, Sendable {
         self.token = token
     }
 
-    /// Reads one tuple, or `nil` with `buffer` untouched until all its octets are there.
+    /// Reads one tuple, or `nil` with `buffer` untouched until all its bytes are there.
     ///
-    /// - Parameter buffer: octets from the feedback service, split anywhere.
-    /// - Throws: ``WireError/feedbackTokenOctetCount(_:)`` as soon as an illegal length is announced.
+    /// - Parameter buffer: bytes from the feedback service, split anywhere.
+    /// - Throws: ``WireError/feedbackTokenByteCount(_:)`` as soon as an illegal length is announced.
     public init?(parsing buffer: inout ByteBuffer) throws(WireError) {
         let start = buffer.readerIndex
         guard let failedAt = buffer.getInteger(at: start, as: UInt32.self),
             let length = buffer.getInteger(at: start + 4, as: UInt16.self).map(Int.init)
         else { return nil }
-        guard (1...WireLimits.tokenOctetCountMax).contains(length) else { throw .feedbackTokenOctetCount(length) }
+        guard (1...WireLimits.tokenByteCountMax).contains(length) else { throw .feedbackTokenByteCount(length) }
         guard let view = buffer.viewBytes(at: start + 6, length: length) else { return nil }
-        self.init(failedAt: failedAt, token: try DeviceToken(octets: view))
+        self.init(failedAt: failedAt, token: try DeviceToken(bytes: view))
         buffer.moveReaderIndex(forwardBy: 6 + length)
     }
 
-    /// Writes the octets of the tuple.
+    /// Writes the bytes of the tuple.
     ///
     /// - Parameter buffer: is appended to.
     public func write(into buffer: inout ByteBuffer) {
-        buffer.writeMultipleIntegers(self.failedAt, UInt16(self.token.octetCount))
+        buffer.writeMultipleIntegers(self.failedAt, UInt16(self.token.byteCount))
         unsafe self.token.withUnsafeBytes { _ = unsafe buffer.writeBytes($0) }
     }
 }

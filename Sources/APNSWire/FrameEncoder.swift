@@ -16,7 +16,7 @@ public struct FrameEncoder: ~Copyable {
 
     @usableFromInline var storedFrameCount: Int
 
-    /// How far behind the cursor memory is asked for, in octets: some usual frames, which take longer than it does.
+    /// How far behind the cursor memory is asked for, in bytes: some usual frames, which take longer than it does.
     @inlinable static var prefetchDistance: Int { 1024 }
 
     /// The number of frames written.
@@ -24,7 +24,7 @@ public struct FrameEncoder: ~Copyable {
 
     /// Begins to write.
     ///
-    /// - Parameter memory: is written to from its first octet on; it must stay valid as long as the encoder is used.
+    /// - Parameter memory: is written to from its first byte on; it must stay valid as long as the encoder is used.
     @inlinable
     public init?(writingInto memory: UnsafeMutableRawBufferPointer) {
         guard let base = memory.baseAddress else { return nil }
@@ -34,33 +34,33 @@ public struct FrameEncoder: ~Copyable {
         self.storedFrameCount = 0
     }
 
-    /// The number of octets written.
-    @inlinable public var octetCount: Int { unsafe self.cursor - self.start }
+    /// The number of bytes written.
+    @inlinable public var byteCount: Int { unsafe self.cursor - self.start }
 
-    /// The number of octets that still have room.
-    @inlinable public var octetCountFree: Int { unsafe self.end - self.cursor }
+    /// The number of bytes that still have room.
+    @inlinable public var byteCountFree: Int { unsafe self.end - self.cursor }
 
-    /// The number of octets of a frame.
+    /// The number of bytes of a frame.
     ///
     /// - Parameters:
     ///   - command: which format.
-    ///   - tokenOctetCount: octets of the token.
-    ///   - payloadOctetCount: octets of the payload.
+    ///   - tokenByteCount: bytes of the token.
+    ///   - payloadByteCount: bytes of the payload.
     ///   - hasExpiry: whether command 2 has item 4.
     ///   - hasPriority: whether command 2 has item 5.
-    /// - Returns: octets from the command to the end of the payload or of the last item.
+    /// - Returns: bytes from the command to the end of the payload or of the last item.
     @inlinable
-    public static func octetCount(
+    public static func byteCount(
         command: Command,
-        tokenOctetCount: Int,
-        payloadOctetCount: Int,
+        tokenByteCount: Int,
+        payloadByteCount: Int,
         hasExpiry: Bool,
         hasPriority: Bool
     ) -> Int {
         switch command {
-        case .simple: 5 + tokenOctetCount + payloadOctetCount
-        case .enhanced: 13 + tokenOctetCount + payloadOctetCount
-        case .items: 18 + tokenOctetCount + payloadOctetCount + (hasExpiry ? 7 : 0) + (hasPriority ? 4 : 0)
+        case .simple: 5 + tokenByteCount + payloadByteCount
+        case .enhanced: 13 + tokenByteCount + payloadByteCount
+        case .items: 18 + tokenByteCount + payloadByteCount + (hasExpiry ? 7 : 0) + (hasPriority ? 4 : 0)
         }
     }
 
@@ -72,7 +72,7 @@ public struct FrameEncoder: ~Copyable {
     ///   - expiry: seconds since 1970 (UTC), 0 for not kept, `nil` for as long as the service keeps any.
     ///   - priority: 10, 5, or `nil` for not said.
     ///   - token: whom it is for.
-    ///   - payload: 1 to 65,535 octets; more are a mistake of the caller's and stop the program.
+    ///   - payload: 1 to 65,535 bytes; more are a mistake of the caller's and stop the program.
     /// - Returns: whether there was room; if not, nothing was written.
     @inlinable
     public mutating func append(
@@ -83,16 +83,16 @@ public struct FrameEncoder: ~Copyable {
         token: borrowing DeviceToken,
         payload: UnsafeRawBufferPointer
     ) -> Bool {
-        let tokenCount = token.octetCount
-        let count = FrameEncoder.octetCount(
+        let tokenCount = token.byteCount
+        let count = FrameEncoder.byteCount(
             command: command,
-            tokenOctetCount: tokenCount,
-            payloadOctetCount: payload.count,
+            tokenByteCount: tokenCount,
+            payloadByteCount: payload.count,
             hasExpiry: expiry != nil,
             hasPriority: priority != nil
         )
-        precondition(payload.count <= UInt16.max, "A payload's length must fit its field of two octets.")
-        guard count <= self.octetCountFree else { return false }
+        precondition(payload.count <= UInt16.max, "A payload's length must fit its field of two bytes.")
+        guard count <= self.byteCountFree else { return false }
         unsafe FrameEncoder.prefetch(behind: self.cursor)
         var target = unsafe self.cursor
         unsafe target.storeBytes(of: command.rawValue, as: UInt8.self)
@@ -104,7 +104,7 @@ public struct FrameEncoder: ~Copyable {
             unsafe FrameEncoder.store(expiry ?? Notification.keptAsLongAsPossible, at: &target)
         case .items:
             unsafe FrameEncoder.store(UInt32(truncatingIfNeeded: count - 5), at: &target)
-            unsafe FrameEncoder.store(item: .identifier, octetCount: 4, at: &target)
+            unsafe FrameEncoder.store(item: .identifier, byteCount: 4, at: &target)
             unsafe FrameEncoder.store(identifier, at: &target)
             unsafe FrameEncoder.store(item: .deviceToken, at: &target)
         }
@@ -138,11 +138,11 @@ public struct FrameEncoder: ~Copyable {
     ///   - identifier: what the first is named from now on; each further one is named one more.
     /// - Returns: whether there was room; if not, nothing was copied.
     public mutating func append(frames: UnsafeRawBufferPointer, numberedFrom identifier: UInt32) -> Bool {
-        guard frames.count <= self.octetCountFree else { return false }
+        guard frames.count <= self.byteCountFree else { return false }
         guard let source = frames.baseAddress else { return true }
         unsafe self.cursor.copyMemory(from: source, byteCount: frames.count)
         let copied = unsafe UnsafeMutableRawBufferPointer(start: self.cursor, count: frames.count)
-        self.storedFrameCount += unsafe FrameWalker.number(copied, from: identifier)
+        self.storedFrameCount += unsafe FrameScanner.number(copied, from: identifier)
         unsafe self.cursor += frames.count
         return true
     }
@@ -159,16 +159,16 @@ public struct FrameEncoder: ~Copyable {
     }
 
     @inlinable
-    static func store(item: NotificationFrame.Item, octetCount: UInt16, at target: inout UnsafeMutableRawPointer) {
+    static func store(item: NotificationFrame.Item, byteCount: UInt16, at target: inout UnsafeMutableRawPointer) {
         unsafe FrameEncoder.store(item.rawValue, at: &target)
-        unsafe FrameEncoder.store(octetCount, at: &target)
+        unsafe FrameEncoder.store(byteCount, at: &target)
     }
 
     /// The usual token goes as four words; the compiler makes moves of them.
     @inlinable
     static func store(_ token: borrowing DeviceToken, at target: inout UnsafeMutableRawPointer) {
-        let count = token.octetCount
-        if count == WireLimits.tokenOctetCountUsual {
+        let count = token.byteCount
+        if count == WireLimits.tokenByteCountUsual {
             unsafe target.storeBytes(of: token.storage.head.0, as: UInt64.self)
             unsafe target.storeBytes(of: token.storage.head.1, toByteOffset: 8, as: UInt64.self)
             unsafe target.storeBytes(of: token.storage.head.2, toByteOffset: 16, as: UInt64.self)
@@ -181,20 +181,20 @@ public struct FrameEncoder: ~Copyable {
 
     @inline(never) @usableFromInline
     static func copy(_ token: borrowing DeviceToken, to target: UnsafeMutableRawPointer) {
-        unsafe token.withUnsafeBytes { octets in
-            guard let source = octets.baseAddress else { return }
-            unsafe target.copyMemory(from: source, byteCount: octets.count)
+        unsafe token.withUnsafeBytes { bytes in
+            guard let source = bytes.baseAddress else { return }
+            unsafe target.copyMemory(from: source, byteCount: bytes.count)
         }
     }
 
     @inlinable
     static func store(expiry: UInt32?, priority: UInt8?, at target: inout UnsafeMutableRawPointer) {
         if let expiry {
-            unsafe FrameEncoder.store(item: .expiry, octetCount: 4, at: &target)
+            unsafe FrameEncoder.store(item: .expiry, byteCount: 4, at: &target)
             unsafe FrameEncoder.store(expiry, at: &target)
         }
         if let priority {
-            unsafe FrameEncoder.store(item: .priority, octetCount: 1, at: &target)
+            unsafe FrameEncoder.store(item: .priority, byteCount: 1, at: &target)
             unsafe FrameEncoder.store(priority, at: &target)
         }
     }

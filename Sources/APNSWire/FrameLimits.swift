@@ -2,14 +2,14 @@
 
 /// What a reader of notification frames lets pass.
 public struct FrameLimits: Hashable, Sendable {
-    /// The longest token, in octets; 1 to 100, by default 100.
-    public var tokenOctetCountMax: Int = WireLimits.tokenOctetCountMax
+    /// The longest token, in bytes; 1 to 100, by default 100.
+    public var tokenByteCountMax: Int = WireLimits.tokenByteCountMax
 
-    /// The longest payload, in octets; 1 to 65,535, by default 2048.
-    public var payloadOctetCountMax: Int = WireLimits.payloadOctetCountMax
+    /// The longest payload, in bytes; 1 to 65,535, by default 2048.
+    public var payloadByteCountMax: Int = WireLimits.payloadByteCountMax
 
-    /// The longest command-2 frame, in octets of its items; by default 8192.
-    public var frameOctetCountMax: Int = WireLimits.frameOctetCountMax
+    /// The longest command-2 frame, in bytes of its items; by default 8192.
+    public var frameByteCountMax: Int = WireLimits.frameByteCountMax
 
     /// Whether items that the guide does not name are passed over; by default they are.
     public var allowsUnknownItems = true

@@ -53,11 +53,11 @@ public struct Notification: Hashable, Sendable {
 extension Notification: CustomStringConvertible {
     /// Lengths only; token and payload are private data.
     public var description: String {
-        "notification for a \(self.token) with a payload of \(self.payload.readableBytes) octets"
+        "notification for a \(self.token) with a payload of \(self.payload.readableBytes) bytes"
     }
 }
 
 extension Notification: CustomReflectable {
     /// Lengths only; token and payload are private data.
-    public var customMirror: Mirror { Mirror(self, children: ["payloadOctetCount": self.payload.readableBytes]) }
+    public var customMirror: Mirror { Mirror(self, children: ["payloadByteCount": self.payload.readableBytes]) }
 }

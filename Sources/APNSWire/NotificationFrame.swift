@@ -8,7 +8,7 @@ public import NIOCore
 ///
 /// Command 0 and command 1; command 0 has neither identifier nor expiry:
 ///
-/// | octets | field          | value                                          |
+/// | bytes | field          | value                                          |
 /// |--------|----------------|------------------------------------------------|
 /// | 1      | command        | 0 or 1                                         |
 /// | 4      | identifier     | opaque, echoed in the error response           |
@@ -18,12 +18,12 @@ public import NIOCore
 /// | 2      | payload length |                                                |
 /// | n      | payload        | JSON text in UTF-8                             |
 ///
-/// Command 2, in which each item is one octet of item number, two octets of length, and its data:
+/// Command 2, in which each item is one byte of item number, two bytes of length, and its data:
 ///
-/// | octets | field          | value                                          |
+/// | bytes | field          | value                                          |
 /// |--------|----------------|------------------------------------------------|
 /// | 1      | command        | 2                                              |
-/// | 4      | frame length   | octets of all items                            |
+/// | 4      | frame length   | bytes of all items                            |
 /// | n      | items          | see ``Item``, in any order                     |
 ///
 /// - SeeAlso: Binary Provider API; Legacy Notification Format.
@@ -46,11 +46,11 @@ public struct NotificationFrame: Hashable, Sendable {
     /// The payload, empty where it is missing.
     public var payload: ByteBuffer
 
-    /// Reads one frame, or `nil` with `buffer` untouched until all its octets are there.
+    /// Reads one frame, or `nil` with `buffer` untouched until all its bytes are there.
     ///
     /// - Parameters:
-    ///   - buffer: octets from a provider, split anywhere; one frame is taken.
-    ///   - limits: what may be announced; checked before the announced octets arrive.
+    ///   - buffer: bytes from a provider, split anywhere; one frame is taken.
+    ///   - limits: what may be announced; checked before the announced bytes arrive.
     /// - Throws: ``WireError`` for a length over its limit, an unknown command, or items that do not fit their frame.
     public init?(parsing buffer: inout ByteBuffer, limits: FrameLimits = FrameLimits()) throws(WireError) {
         guard let first = buffer.getInteger(at: buffer.readerIndex, as: UInt8.self) else { return nil }
@@ -60,8 +60,8 @@ public struct NotificationFrame: Hashable, Sendable {
             try self.init(parsing: &buffer, command: command, limits: limits)
         case .items:
             guard let announced = buffer.getInteger(at: buffer.readerIndex + 1, as: UInt32.self) else { return nil }
-            guard announced <= limits.frameOctetCountMax else {
-                throw .frameTooLong(announced: announced, limit: limits.frameOctetCountMax)
+            guard announced <= limits.frameByteCountMax else {
+                throw .frameTooLong(announced: announced, limit: limits.frameByteCountMax)
             }
             guard let items = buffer.getSlice(at: buffer.readerIndex + 5, length: Int(announced)) else { return nil }
             try self.init(items: items, limits: limits)
@@ -81,17 +81,17 @@ public struct NotificationFrame: Hashable, Sendable {
             position += 8
         }
         guard let tokenLength = buffer.getInteger(at: position, as: UInt16.self).map(Int.init) else { return nil }
-        guard tokenLength <= limits.tokenOctetCountMax else {
-            throw .tokenTooLong(announced: tokenLength, limit: limits.tokenOctetCountMax, identifier: self.identifier)
+        guard tokenLength <= limits.tokenByteCountMax else {
+            throw .tokenTooLong(announced: tokenLength, limit: limits.tokenByteCountMax, identifier: self.identifier)
         }
         let tokenPosition = position + 2
         position = tokenPosition + tokenLength
         guard let payloadLength = buffer.getInteger(at: position, as: UInt16.self).map(Int.init) else { return nil }
-        guard payloadLength <= limits.payloadOctetCountMax else {
+        guard payloadLength <= limits.payloadByteCountMax else {
             guard tokenLength > 0 else { throw .tokenMissing(identifier: self.identifier) }
             throw .payloadTooLong(
                 announced: payloadLength,
-                limit: limits.payloadOctetCountMax,
+                limit: limits.payloadByteCountMax,
                 identifier: self.identifier
             )
         }
@@ -100,8 +100,8 @@ public struct NotificationFrame: Hashable, Sendable {
         if tokenLength > 0 {
             self.token = try unsafe buffer.withUnsafeReadableBytes { readable throws(WireError) in
                 let start = tokenPosition - buffer.readerIndex
-                let octets = unsafe readable[start..<(start + tokenLength)]
-                return try unsafe DeviceToken(octets: UnsafeRawBufferPointer(rebasing: octets))
+                let bytes = unsafe readable[start..<(start + tokenLength)]
+                return try unsafe DeviceToken(bytes: UnsafeRawBufferPointer(rebasing: bytes))
             }
         }
         buffer.moveReaderIndex(to: position + 2 + payloadLength)
@@ -117,15 +117,15 @@ extension NotificationFrame {
         case deviceToken = 1
         /// 2: the payload; exactly one.
         case payload = 2
-        /// 3: the identifier, four octets.
+        /// 3: the identifier, four bytes.
         case identifier = 3
-        /// 4: the expiry, four octets.
+        /// 4: the expiry, four bytes.
         case expiry = 4
-        /// 5: the priority, one octet.
+        /// 5: the priority, one byte.
         case priority = 5
 
-        /// The only legal width of its data in octets, where there is only one.
-        var octetCount: Int? {
+        /// The only legal width of its data in bytes, where there is only one.
+        var byteCount: Int? {
             switch self {
             case .deviceToken, .payload: nil
             case .identifier, .expiry: 4
@@ -161,18 +161,18 @@ extension NotificationFrame {
 
     private mutating func take(_ item: Item, _ data: inout ByteBuffer, limits: FrameLimits) throws(WireError) {
         let count = data.readableBytes
-        if let width = item.octetCount, width != count {
+        if let width = item.byteCount, width != count {
             throw .itemWidth(item: item.rawValue, announced: count, identifier: self.identifier)
         }
         switch item {
         case .deviceToken:
-            guard count <= limits.tokenOctetCountMax else {
-                throw .tokenTooLong(announced: count, limit: limits.tokenOctetCountMax, identifier: self.identifier)
+            guard count <= limits.tokenByteCountMax else {
+                throw .tokenTooLong(announced: count, limit: limits.tokenByteCountMax, identifier: self.identifier)
             }
-            self.token = count == 0 ? nil : try DeviceToken(octets: data.readableBytesView)
+            self.token = count == 0 ? nil : try DeviceToken(bytes: data.readableBytesView)
         case .payload:
-            guard count <= limits.payloadOctetCountMax else {
-                throw .payloadTooLong(announced: count, limit: limits.payloadOctetCountMax, identifier: self.identifier)
+            guard count <= limits.payloadByteCountMax else {
+                throw .payloadTooLong(announced: count, limit: limits.payloadByteCountMax, identifier: self.identifier)
             }
             self.payload = data
         case .identifier: self.identifier = data.readInteger()
@@ -249,11 +249,11 @@ extension NotificationFrame {
     /// value is left out, but for token and payload.
     ///
     /// - Parameter buffer: is appended to.
-    /// - Throws: ``WireError/payloadOctetCount(_:limit:)`` for more octets than the length field can say.
+    /// - Throws: ``WireError/payloadByteCount(_:limit:)`` for more bytes than the length field can say.
     public func write(into buffer: inout ByteBuffer) throws(WireError) {
-        let tokenCount = self.token?.octetCount ?? 0
+        let tokenCount = self.token?.byteCount ?? 0
         let payloadCount = self.payload.readableBytes
-        guard payloadCount <= UInt16.max else { throw .payloadOctetCount(payloadCount, limit: Int(UInt16.max)) }
+        guard payloadCount <= UInt16.max else { throw .payloadByteCount(payloadCount, limit: Int(UInt16.max)) }
         if self.command == .items {
             self.writeItems(into: &buffer, tokenCount: tokenCount)
             return
@@ -295,12 +295,12 @@ extension DeviceToken {
 extension NotificationFrame: CustomStringConvertible, CustomReflectable {
     /// Lengths only; token and payload are private data.
     public var description: String {
-        "command-\(self.command.rawValue) frame, token of \(self.token?.octetCount ?? 0) octets, "
-            + "payload of \(self.payload.readableBytes) octets"
+        "command-\(self.command.rawValue) frame, token of \(self.token?.byteCount ?? 0) bytes, "
+            + "payload of \(self.payload.readableBytes) bytes"
     }
 
     /// Nothing of token and payload.
     public var customMirror: Mirror {
-        Mirror(self, children: ["command": self.command, "payloadOctetCount": self.payload.readableBytes])
+        Mirror(self, children: ["command": self.command, "payloadByteCount": self.payload.readableBytes])
     }
 }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What keeps octets from being a token, a frame, an error response or a feedback tuple.
+/// What keeps bytes from being a token, a frame, an error response or a feedback tuple.
 ///
 /// No case carries a token or a payload. Where a frame's identifier was already known, the case carries it.
 @nonexhaustive
 public enum WireError: Error, Hashable, Sendable {
-    /// A token of this many octets, where 1 to 100 are legal.
-    case tokenOctetCount(Int)
-    /// A character that has no place in the text of a token, at this offset in octets from 0.
+    /// A token of this many bytes, where 1 to 100 are legal.
+    case tokenByteCount(Int)
+    /// A character that has no place in the text of a token, at this offset in bytes from 0.
     case tokenText(position: Int)
     /// The text of a token holds this odd number of hexadecimal digits.
     case tokenOddDigitCount(Int)
-    /// A payload of this many octets, where 1 to `limit` are legal.
-    case payloadOctetCount(Int, limit: Int)
-    /// A message begins with this octet, which is no command.
+    /// A payload of this many bytes, where 1 to `limit` are legal.
+    case payloadByteCount(Int, limit: Int)
+    /// A message begins with this byte, which is no command.
     case unknownCommand(UInt8)
     /// The frame announces a token longer than the limit.
     case tokenTooLong(announced: Int, limit: Int, identifier: UInt32?)
@@ -21,7 +21,7 @@ public enum WireError: Error, Hashable, Sendable {
     case tokenMissing(identifier: UInt32?)
     /// The frame announces a payload longer than the limit.
     case payloadTooLong(announced: Int, limit: Int, identifier: UInt32?)
-    /// A command-2 frame announces more octets of items than the limit.
+    /// A command-2 frame announces more bytes of items than the limit.
     case frameTooLong(announced: UInt32, limit: Int)
     /// An item of a command-2 frame is cut off by the frame's end.
     case itemOverrunsFrame(item: UInt8?, identifier: UInt32?)
@@ -31,10 +31,10 @@ public enum WireError: Error, Hashable, Sendable {
     case itemWidth(item: UInt8, announced: Int, identifier: UInt32?)
     /// A command-2 frame has an item that the guide does not name; only in strict reading.
     case itemUnknown(item: UInt8, identifier: UInt32?)
-    /// An error response begins with this octet instead of 8.
+    /// An error response begins with this byte instead of 8.
     case errorResponseCommand(UInt8)
-    /// A feedback tuple announces a token of this many octets, where 1 to 100 are legal.
-    case feedbackTokenOctetCount(Int)
+    /// A feedback tuple announces a token of this many bytes, where 1 to 100 are legal.
+    case feedbackTokenByteCount(Int)
     /// The topics in a certificate are not encoded as they should be.
     case certificateTopics
 }
@@ -45,13 +45,13 @@ extension WireError {
     /// - SeeAlso: Binary Provider API, table of status codes.
     public var status: ErrorResponse.Status? {
         switch self {
-        case .tokenOctetCount, .tokenTooLong: .invalidTokenSize
+        case .tokenByteCount, .tokenTooLong: .invalidTokenSize
         case .tokenMissing: .missingDeviceToken
-        case .payloadOctetCount(0, limit: _): .missingPayload
-        case .payloadOctetCount, .payloadTooLong: .invalidPayloadSize
+        case .payloadByteCount(0, limit: _): .missingPayload
+        case .payloadByteCount, .payloadTooLong: .invalidPayloadSize
         case .frameTooLong, .itemOverrunsFrame, .itemRepeated, .itemWidth, .itemUnknown: .protocolError
         case .tokenText, .tokenOddDigitCount: .invalidToken
-        case .unknownCommand, .errorResponseCommand, .feedbackTokenOctetCount, .certificateTopics: nil
+        case .unknownCommand, .errorResponseCommand, .feedbackTokenByteCount, .certificateTopics: nil
         }
     }
 
@@ -62,8 +62,8 @@ extension WireError {
             .itemOverrunsFrame(_, let identifier), .itemRepeated(_, let identifier), .itemWidth(_, _, let identifier),
             .itemUnknown(_, let identifier):
             identifier
-        case .tokenOctetCount, .tokenText, .tokenOddDigitCount, .payloadOctetCount, .unknownCommand, .frameTooLong,
-            .errorResponseCommand, .feedbackTokenOctetCount, .certificateTopics:
+        case .tokenByteCount, .tokenText, .tokenOddDigitCount, .payloadByteCount, .unknownCommand, .frameTooLong,
+            .errorResponseCommand, .feedbackTokenByteCount, .certificateTopics:
             nil
         }
     }
@@ -73,30 +73,30 @@ extension WireError: CustomStringConvertible {
     /// A sentence for people.
     public var description: String {
         switch self {
-        case .tokenOctetCount(let count):
-            "the device token has \(count) octets; 1 to \(WireLimits.tokenOctetCountMax) are legal"
+        case .tokenByteCount(let count):
+            "the device token has \(count) bytes; 1 to \(WireLimits.tokenByteCountMax) are legal"
         case .tokenText(let position):
             "character \(position + 1) of the device token is no hexadecimal digit, space or bracket in its place"
         case .tokenOddDigitCount(let count):
-            "the device token has \(count) hexadecimal digits; two make an octet, so one is missing"
-        case .payloadOctetCount(let count, let limit): "the payload has \(count) octets; 1 to \(limit) are legal"
+            "the device token has \(count) hexadecimal digits; two make a byte, so one is missing"
+        case .payloadByteCount(let count, let limit): "the payload has \(count) bytes; 1 to \(limit) are legal"
         case .unknownCommand(let command): "a message begins with \(command), which is no command (0, 1 or 2)"
         case .tokenTooLong(let announced, let limit, _):
-            "a frame announces a device token of \(announced) octets; at most \(limit) are legal"
+            "a frame announces a device token of \(announced) bytes; at most \(limit) are legal"
         case .tokenMissing: "a frame has no device token"
         case .payloadTooLong(let announced, let limit, _):
-            "a frame announces a payload of \(announced) octets; at most \(limit) are legal"
+            "a frame announces a payload of \(announced) bytes; at most \(limit) are legal"
         case .frameTooLong(let announced, let limit):
-            "a command-2 frame announces \(announced) octets of items; at most \(limit) are read"
+            "a command-2 frame announces \(announced) bytes of items; at most \(limit) are read"
         case .itemOverrunsFrame(let item, _):
             "item \(item.map(String.init) ?? "header") of a command-2 frame goes past the frame's end"
         case .itemRepeated(let item, _): "item \(item) stands twice in a command-2 frame"
-        case .itemWidth(let item, let announced, _): "item \(item) of a command-2 frame has \(announced) octets"
+        case .itemWidth(let item, let announced, _): "item \(item) of a command-2 frame has \(announced) bytes"
         case .itemUnknown(let item, _): "a command-2 frame has an item \(item), which the protocol does not know"
         case .errorResponseCommand(let command): "an error response begins with \(command) instead of 8"
-        case .feedbackTokenOctetCount(let count):
-            "a feedback tuple announces a device token of \(count) octets; "
-                + "1 to \(WireLimits.tokenOctetCountMax) are legal"
+        case .feedbackTokenByteCount(let count):
+            "a feedback tuple announces a device token of \(count) bytes; "
+                + "1 to \(WireLimits.tokenByteCountMax) are legal"
         case .certificateTopics: "the certificate's list of topics is not encoded as Apple's are"
         }
     }

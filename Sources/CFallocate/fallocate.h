@@ -8,12 +8,12 @@
 
 #include <sys/types.h>
 
-extern int fallocate(int descriptor, int mode, off_t offset, off_t octet_count);
+extern int fallocate(int descriptor, int mode, off_t offset, off_t byte_count);
 
-/// Takes room for octets at an offset, also behind the end of the file. Returns 0, or -1 with `errno`.
-static inline int take_room(int descriptor, off_t offset, off_t octet_count) {
+/// Takes room for bytes at an offset, also behind the end of the file. Returns 0, or -1 with `errno`.
+static inline int take_room(int descriptor, off_t offset, off_t byte_count) {
     const int keep_length = 1;
-    return fallocate(descriptor, keep_length, offset, octet_count);
+    return fallocate(descriptor, keep_length, offset, byte_count);
 }
 
 #endif

@@ -12,13 +12,13 @@ final class ApplicationProtocols: Sendable {
         var wire: [UInt8] = []
         for name in names {
             guard (1...255).contains(name.utf8.count) else {
-                throw .configurationUnusable(detail: "an application protocol has 1 to 255 octets, unlike \"\(name)\"")
+                throw .configurationUnusable(detail: "an application protocol has 1 to 255 bytes, unlike \"\(name)\"")
             }
             wire.append(UInt8(name.utf8.count))
             wire += name.utf8
         }
         guard wire.count <= Int(UInt16.max) else {
-            throw .configurationUnusable(detail: "the application protocols exceed \(UInt16.max) octets")
+            throw .configurationUnusable(detail: "the application protocols exceed \(UInt16.max) bytes")
         }
         self.wire = wire
     }

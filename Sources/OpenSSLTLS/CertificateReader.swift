@@ -5,11 +5,11 @@ import COpenSSL
 /// Reads facts out of OpenSSL's certificate.
 enum CertificateReader {
     static func der(of certificate: OpaquePointer) -> [UInt8] {
-        var octets: UnsafeMutablePointer<UInt8>?
-        let count = i2d_X509(certificate, &octets)
-        guard let octets, count > 0 else { return [] }
-        defer { shim_OPENSSL_free(octets) }
-        return Array(UnsafeBufferPointer(start: octets, count: Int(count)))
+        var bytes: UnsafeMutablePointer<UInt8>?
+        let count = i2d_X509(certificate, &bytes)
+        guard let bytes, count > 0 else { return [] }
+        defer { shim_OPENSSL_free(bytes) }
+        return Array(UnsafeBufferPointer(start: bytes, count: Int(count)))
     }
 
     static func fields(of name: OpaquePointer?) -> [String: [String]] {
@@ -52,9 +52,9 @@ enum CertificateReader {
         guard X509_digest(certificate, EVP_sha256(), &digest, &count) == 1 else { return "" }
         let digits = Array("0123456789abcdef".utf8)
         var text: [UInt8] = []
-        for octet in digest.prefix(Int(count)) {
-            text.append(digits[Int(octet >> 4)])
-            text.append(digits[Int(octet & 15)])
+        for byte in digest.prefix(Int(count)) {
+            text.append(digits[Int(byte >> 4)])
+            text.append(digits[Int(byte & 15)])
         }
         return String(decoding: text, as: UTF8.self)
     }
@@ -68,7 +68,7 @@ enum CertificateReader {
             guard let name = shim_sk_GENERAL_NAME_value(names, index) else { continue }
             switch name.pointee.type {
             case GEN_DNS: texts.append(Self.text(of: name.pointee.d.dNSName))
-            case GEN_IPADD: texts.append(Self.address(Self.octets(of: name.pointee.d.iPAddress)))
+            case GEN_IPADD: texts.append(Self.address(Self.bytes(of: name.pointee.d.iPAddress)))
             default: break
             }
         }
@@ -79,7 +79,7 @@ enum CertificateReader {
         var extensions: [String: [UInt8]] = [:]
         for index in 0..<X509_get_ext_count(certificate) {
             guard let item = X509_get_ext(certificate, index) else { continue }
-            extensions[Self.dotted(X509_EXTENSION_get_object(item))] = Self.octets(of: X509_EXTENSION_get_data(item))
+            extensions[Self.dotted(X509_EXTENSION_get_object(item))] = Self.bytes(of: X509_EXTENSION_get_data(item))
         }
         return extensions
     }
@@ -98,22 +98,22 @@ enum CertificateReader {
     }
 
     private static func text(of string: UnsafePointer<ASN1_STRING>?) -> String {
-        var octets: UnsafeMutablePointer<UInt8>?
-        let count = ASN1_STRING_to_UTF8(&octets, string)
-        guard let octets, count >= 0 else { return "" }
-        defer { shim_OPENSSL_free(octets) }
-        return String(decoding: UnsafeBufferPointer(start: octets, count: Int(count)), as: UTF8.self)
+        var bytes: UnsafeMutablePointer<UInt8>?
+        let count = ASN1_STRING_to_UTF8(&bytes, string)
+        guard let bytes, count >= 0 else { return "" }
+        defer { shim_OPENSSL_free(bytes) }
+        return String(decoding: UnsafeBufferPointer(start: bytes, count: Int(count)), as: UTF8.self)
     }
 
-    private static func octets(of string: UnsafePointer<ASN1_STRING>?) -> [UInt8] {
+    private static func bytes(of string: UnsafePointer<ASN1_STRING>?) -> [UInt8] {
         guard let data = ASN1_STRING_get0_data(string) else { return [] }
         return Array(UnsafeBufferPointer(start: data, count: Int(ASN1_STRING_length(string))))
     }
 
-    private static func address(_ octets: [UInt8]) -> String {
-        guard octets.count == 16 else { return octets.map(String.init).joined(separator: ".") }
+    private static func address(_ bytes: [UInt8]) -> String {
+        guard bytes.count == 16 else { return bytes.map(String.init).joined(separator: ".") }
         return stride(from: 0, to: 16, by: 2)
-            .map { String(UInt16(octets[$0]) << 8 | UInt16(octets[$0 + 1]), radix: 16) }
+            .map { String(UInt16(bytes[$0]) << 8 | UInt16(bytes[$0 + 1]), radix: 16) }
             .joined(separator: ":")
     }
 

@@ -38,8 +38,8 @@ public final class CertificateVerifier: @unchecked Sendable {
     deinit { X509_STORE_free(self.store) }
 
     private func add(_ revocations: [UInt8]) throws(TLSError) {
-        let count = revocations.withUnsafeBytes { octets -> Int in
-            guard let memory = BIO_new_mem_buf(octets.baseAddress, Int32(octets.count)) else { return 0 }
+        let count = revocations.withUnsafeBytes { bytes -> Int in
+            guard let memory = BIO_new_mem_buf(bytes.baseAddress, Int32(bytes.count)) else { return 0 }
             defer { BIO_free(memory) }
             var count = 0
             while let list = PEM_read_bio_X509_CRL(memory, nil, nil, nil) {
@@ -83,9 +83,9 @@ public final class CertificateVerifier: @unchecked Sendable {
     }
 
     private static func certificate(_ certificate: TLSCertificate) -> OpaquePointer? {
-        certificate.der.withUnsafeBufferPointer { octets in
-            var position = octets.baseAddress
-            return d2i_X509(nil, &position, octets.count)
+        certificate.der.withUnsafeBufferPointer { bytes in
+            var position = bytes.baseAddress
+            return d2i_X509(nil, &position, bytes.count)
         }
     }
 }

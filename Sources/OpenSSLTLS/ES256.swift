@@ -4,8 +4,8 @@ import COpenSSL
 
 /// The form of a signature in JSON Web Signatures, and that of OpenSSL.
 enum ES256 {
-    /// The octets of each of the two numbers of a signature.
-    static let numberOctetCount = 32
+    /// The bytes of each of the two numbers of a signature.
+    static let numberByteCount = 32
 
     static func isOnCurve(_ key: OpaquePointer) -> Bool {
         defer { ERR_clear_error() }
@@ -19,40 +19,40 @@ enum ES256 {
 
     /// Both numbers of a DER signature, one behind the other.
     static func raw(_ encoded: ArraySlice<UInt8>) throws(TLSError) -> [UInt8] {
-        let signature = encoded.withUnsafeBufferPointer { octets in
-            var position = octets.baseAddress
-            return d2i_ECDSA_SIG(nil, &position, octets.count)
+        let signature = encoded.withUnsafeBufferPointer { bytes in
+            var position = bytes.baseAddress
+            return d2i_ECDSA_SIG(nil, &position, bytes.count)
         }
         guard let signature else { throw self.failure() }
         defer { ECDSA_SIG_free(signature) }
-        var octets = [UInt8](repeating: 0, count: 2 * self.numberOctetCount)
-        let count = Int32(self.numberOctetCount)
-        let isWhole = octets.withUnsafeMutableBufferPointer { target in
+        var bytes = [UInt8](repeating: 0, count: 2 * self.numberByteCount)
+        let count = Int32(self.numberByteCount)
+        let isWhole = bytes.withUnsafeMutableBufferPointer { target in
             guard let first = target.baseAddress else { return false }
             return BN_bn2binpad(ECDSA_SIG_get0_r(signature), first, count) == count
-                && BN_bn2binpad(ECDSA_SIG_get0_s(signature), first + self.numberOctetCount, count) == count
+                && BN_bn2binpad(ECDSA_SIG_get0_s(signature), first + self.numberByteCount, count) == count
         }
         guard isWhole else { throw self.failure() }
-        return octets
+        return bytes
     }
 
-    /// The DER signature of both numbers; `nil` for any other number of octets.
+    /// The DER signature of both numbers; `nil` for any other number of bytes.
     static func encoded(_ raw: [UInt8]) -> [UInt8]? {
-        guard raw.count == 2 * self.numberOctetCount, let signature = ECDSA_SIG_new() else { return nil }
+        guard raw.count == 2 * self.numberByteCount, let signature = ECDSA_SIG_new() else { return nil }
         defer { ECDSA_SIG_free(signature) }
-        let count = Int32(self.numberOctetCount)
-        let first = BN_bin2bn(Array(raw[..<self.numberOctetCount]), count, nil)
-        let second = BN_bin2bn(Array(raw[self.numberOctetCount...]), count, nil)
+        let count = Int32(self.numberByteCount)
+        let first = BN_bin2bn(Array(raw[..<self.numberByteCount]), count, nil)
+        let second = BN_bin2bn(Array(raw[self.numberByteCount...]), count, nil)
         // The signature owns the numbers from here on, unless it refuses them.
         guard ECDSA_SIG_set0(signature, first, second) == 1 else {
             BN_free(first)
             BN_free(second)
             return nil
         }
-        var octets: UnsafeMutablePointer<UInt8>?
-        let octetCount = i2d_ECDSA_SIG(signature, &octets)
-        guard let octets, octetCount > 0 else { return nil }
-        defer { shim_OPENSSL_free(octets) }
-        return Array(UnsafeBufferPointer(start: octets, count: Int(octetCount)))
+        var bytes: UnsafeMutablePointer<UInt8>?
+        let byteCount = i2d_ECDSA_SIG(signature, &bytes)
+        guard let bytes, byteCount > 0 else { return nil }
+        defer { shim_OPENSSL_free(bytes) }
+        return Array(UnsafeBufferPointer(start: bytes, count: Int(byteCount)))
     }
 }

@@ -15,21 +15,21 @@ public final class ES256PrivateKey: Equatable, @unchecked Sendable {
     /// - Parameters:
     ///   - path: a .p8 file: PKCS#8 in PEM; DER will do as well.
     ///   - passphrase: what decrypts it; by default none.
-    /// - Throws: ``TLSError/fileUnreadable(path:detail:)`` and the errors of ``init(octets:passphrase:)``.
+    /// - Throws: ``TLSError/fileUnreadable(path:detail:)`` and the errors of ``init(bytes:passphrase:)``.
     public convenience init(contentsOf path: String, passphrase: TLSPassphrase? = nil) throws(TLSError) {
-        try self.init(octets: OctetFile.read(path), passphrase: passphrase)
+        try self.init(bytes: FileBytes.read(path), passphrase: passphrase)
     }
 
-    /// Reads a key from the octets of such a file.
+    /// Reads a key from the bytes of such a file.
     ///
     /// - Parameters:
-    ///   - octets: PEM or DER.
+    ///   - bytes: PEM or DER.
     ///   - passphrase: what decrypts it; by default none.
     /// - Throws: ``TLSError/keyMissing`` for what is no key, ``TLSError/identityMalformed(detail:)`` for a key on
     ///   another curve, ``TLSError/passphraseMissing``, ``TLSError/passphraseWrong``.
-    public init(octets: [UInt8], passphrase: TLSPassphrase? = nil) throws(TLSError) {
+    public init(bytes: [UInt8], passphrase: TLSPassphrase? = nil) throws(TLSError) {
         let reader = IdentityReader(passphrase: passphrase, legacyProvider: LegacyLibrary.provider)
-        guard let pointer = try reader.key(in: octets) else { throw .keyMissing }
+        guard let pointer = try reader.key(in: bytes) else { throw .keyMissing }
         guard ES256.isOnCurve(pointer) else {
             EVP_PKEY_free(pointer)
             throw .identityMalformed(detail: "the key is not one of the curve P-256")
@@ -49,20 +49,20 @@ public final class ES256PrivateKey: Equatable, @unchecked Sendable {
         EVP_PKEY_eq(left.pointer, right.pointer) == 1
     }
 
-    /// Signs octets.
+    /// Signs bytes.
     ///
-    /// - Parameter octets: any number.
-    /// - Returns: 64 octets: both numbers of the signature, 32 octets each.
+    /// - Parameter bytes: any number.
+    /// - Returns: 64 bytes: both numbers of the signature, 32 bytes each.
     /// - Throws: ``TLSError/identityMalformed(detail:)`` with OpenSSL's reason.
-    public func signature(of octets: [UInt8]) throws(TLSError) -> [UInt8] {
+    public func signature(of bytes: [UInt8]) throws(TLSError) -> [UInt8] {
         ERR_clear_error()
         guard let digest = EVP_MD_CTX_new() else { throw ES256.failure() }
         defer { EVP_MD_CTX_free(digest) }
         guard EVP_DigestSignInit(digest, nil, EVP_sha256(), nil, self.pointer) == 1 else { throw ES256.failure() }
         var count = 0
-        guard EVP_DigestSign(digest, nil, &count, octets, octets.count) == 1 else { throw ES256.failure() }
+        guard EVP_DigestSign(digest, nil, &count, bytes, bytes.count) == 1 else { throw ES256.failure() }
         var encoded = [UInt8](repeating: 0, count: count)
-        guard EVP_DigestSign(digest, &encoded, &count, octets, octets.count) == 1 else { throw ES256.failure() }
+        guard EVP_DigestSign(digest, &encoded, &count, bytes, bytes.count) == 1 else { throw ES256.failure() }
         return try ES256.raw(encoded[..<count])
     }
 }

@@ -10,11 +10,11 @@ public final class ES256PublicKey: @unchecked Sendable {
 
     /// Reads a key from PEM.
     ///
-    /// - Parameter octets: a text with `PUBLIC KEY` in its first line.
+    /// - Parameter bytes: a text with `PUBLIC KEY` in its first line.
     /// - Throws: ``TLSError/keyMissing``, ``TLSError/identityMalformed(detail:)`` for a key on another curve.
-    public init(pem octets: [UInt8]) throws(TLSError) {
+    public init(pem bytes: [UInt8]) throws(TLSError) {
         ERR_clear_error()
-        let pointer = octets.withUnsafeBytes { bytes -> OpaquePointer? in
+        let pointer = bytes.withUnsafeBytes { bytes -> OpaquePointer? in
             guard let memory = BIO_new_mem_buf(bytes.baseAddress, Int32(bytes.count)) else { return nil }
             defer { BIO_free(memory) }
             return PEM_read_bio_PUBKEY(memory, nil, PassphraseRequest.refuse, nil)
@@ -31,11 +31,11 @@ public final class ES256PublicKey: @unchecked Sendable {
     /// Takes the public half of a key.
     init(of key: OpaquePointer) throws(TLSError) {
         ERR_clear_error()
-        var octets: UnsafeMutablePointer<UInt8>?
-        let count = i2d_PUBKEY(key, &octets)
-        guard let octets, count > 0 else { throw ES256.failure() }
-        defer { shim_OPENSSL_free(octets) }
-        var position: UnsafePointer<UInt8>? = UnsafePointer(octets)
+        var bytes: UnsafeMutablePointer<UInt8>?
+        let count = i2d_PUBKEY(key, &bytes)
+        guard let bytes, count > 0 else { throw ES256.failure() }
+        defer { shim_OPENSSL_free(bytes) }
+        var position: UnsafePointer<UInt8>? = UnsafePointer(bytes)
         guard let pointer = d2i_PUBKEY(nil, &position, Int(count)) else { throw ES256.failure() }
         self.pointer = pointer
     }
@@ -45,14 +45,14 @@ public final class ES256PublicKey: @unchecked Sendable {
     /// Verifies a signature.
     ///
     /// - Parameters:
-    ///   - signature: 64 octets; any other number verifies never.
-    ///   - octets: what was signed.
+    ///   - signature: 64 bytes; any other number verifies never.
+    ///   - bytes: what was signed.
     /// - Returns: whether the other half of this key made it.
-    public func verifies(_ signature: [UInt8], of octets: [UInt8]) -> Bool {
+    public func verifies(_ signature: [UInt8], of bytes: [UInt8]) -> Bool {
         defer { ERR_clear_error() }
         guard let encoded = ES256.encoded(signature), let digest = EVP_MD_CTX_new() else { return false }
         defer { EVP_MD_CTX_free(digest) }
         guard EVP_DigestVerifyInit(digest, nil, EVP_sha256(), nil, self.pointer) == 1 else { return false }
-        return EVP_DigestVerify(digest, encoded, encoded.count, octets, octets.count) == 1
+        return EVP_DigestVerify(digest, encoded, encoded.count, bytes, bytes.count) == 1
     }
 }

@@ -9,8 +9,8 @@ struct IdentityReader {
     /// The name of the provider that has RC2-40 and other retired ciphers.
     let legacyProvider: String
 
-    func read(_ octets: [UInt8], key: [UInt8]?) throws(TLSError) -> IdentityMaterial {
-        let found = try self.parts(of: octets, includingKey: key == nil)
+    func read(_ bytes: [UInt8], key: [UInt8]?) throws(TLSError) -> IdentityMaterial {
+        let found = try self.parts(of: bytes, includingKey: key == nil)
         if let key {
             if let separate = try self.key(in: key) {
                 found.replaceKey(with: separate)
@@ -25,41 +25,41 @@ struct IdentityReader {
         return try IdentityMaterial(certificates: found.certificates, key: key)
     }
 
-    static func isPEM(_ octets: [UInt8]) -> Bool {
-        Self.contains("-----BEGIN ", in: octets)
+    static func isPEM(_ bytes: [UInt8]) -> Bool {
+        Self.contains("-----BEGIN ", in: bytes)
     }
 
-    private static func contains(_ text: String, in octets: [UInt8]) -> Bool {
+    private static func contains(_ text: String, in bytes: [UInt8]) -> Bool {
         let pattern = Array(text.utf8)
-        guard octets.count >= pattern.count else { return false }
-        return (0...(octets.count - pattern.count)).contains { start in
-            octets[start] == pattern[0] && octets[start..<start + pattern.count].elementsEqual(pattern)
+        guard bytes.count >= pattern.count else { return false }
+        return (0...(bytes.count - pattern.count)).contains { start in
+            bytes[start] == pattern[0] && bytes[start..<start + pattern.count].elementsEqual(pattern)
         }
     }
 
-    private func parts(of octets: [UInt8], includingKey: Bool) throws(TLSError) -> IdentityParts {
-        guard !octets.isEmpty else { throw .identityMalformed(detail: "there are no octets") }
-        if Self.isPEM(octets) {
+    private func parts(of bytes: [UInt8], includingKey: Bool) throws(TLSError) -> IdentityParts {
+        guard !bytes.isEmpty else { throw .identityMalformed(detail: "there are no bytes") }
+        if Self.isPEM(bytes) {
             let parts = IdentityParts()
-            let (certificates, damage) = Self.pemCertificates(octets)
+            let (certificates, damage) = Self.pemCertificates(bytes)
             for certificate in certificates { parts.take(certificate: certificate) }
             if let damage { throw .identityMalformed(detail: damage) }
-            if includingKey, let key = try self.key(in: octets) { parts.replaceKey(with: key) }
+            if includingKey, let key = try self.key(in: bytes) { parts.replaceKey(with: key) }
             return parts
         }
-        if let certificate = Self.derCertificate(octets) {
+        if let certificate = Self.derCertificate(bytes) {
             let parts = IdentityParts()
             parts.take(certificate: certificate)
             return parts
         }
-        return try PKCS12Reader(passphrase: self.passphrase, legacyProvider: self.legacyProvider).read(octets)
+        return try PKCS12Reader(passphrase: self.passphrase, legacyProvider: self.legacyProvider).read(bytes)
     }
 
     /// The certificates of a PEM text, which the caller owns, and what is wrong with the one behind them, if anything.
-    static func pemCertificates(_ octets: [UInt8]) -> (certificates: [OpaquePointer], damage: String?) {
+    static func pemCertificates(_ bytes: [UInt8]) -> (certificates: [OpaquePointer], damage: String?) {
         ERR_clear_error()
         var certificates: [OpaquePointer] = []
-        octets.withUnsafeBytes { bytes in
+        bytes.withUnsafeBytes { bytes in
             guard let memory = BIO_new_mem_buf(bytes.baseAddress, Int32(bytes.count)) else { return }
             defer { BIO_free(memory) }
             while let certificate = PEM_read_bio_X509_AUX(memory, nil, PassphraseRequest.refuse, nil) {
@@ -74,32 +74,32 @@ struct IdentityReader {
         return (certificates, "certificate \(certificates.count + 1) is damaged: \(queue.text)")
     }
 
-    private static func derCertificate(_ octets: [UInt8]) -> OpaquePointer? {
+    private static func derCertificate(_ bytes: [UInt8]) -> OpaquePointer? {
         defer { ERR_clear_error() }
-        return octets.withUnsafeBufferPointer { bytes in
+        return bytes.withUnsafeBufferPointer { bytes in
             var position = bytes.baseAddress
             return d2i_X509(nil, &position, bytes.count)
         }
     }
 
     /// The private key in a PEM text without one is `nil`, and so is a PKCS#12 file.
-    func key(in octets: [UInt8]) throws(TLSError) -> OpaquePointer? {
-        if Self.isPEM(octets) {
-            guard Self.contains("PRIVATE KEY-----", in: octets) else { return nil }
-            return try self.pemKey(octets)
+    func key(in bytes: [UInt8]) throws(TLSError) -> OpaquePointer? {
+        if Self.isPEM(bytes) {
+            guard Self.contains("PRIVATE KEY-----", in: bytes) else { return nil }
+            return try self.pemKey(bytes)
         }
-        return try self.derKey(octets)
+        return try self.derKey(bytes)
     }
 
-    private func pemKey(_ octets: [UInt8]) throws(TLSError) -> OpaquePointer {
-        try Self.checkCost(pem: octets)
+    private func pemKey(_ bytes: [UInt8]) throws(TLSError) -> OpaquePointer {
+        try Self.checkCost(pem: bytes)
         let request = PassphraseRequest(self.passphrase)
         ERR_clear_error()
-        if let key = Self.pemKey(octets, request: request, library: nil) { return key }
+        if let key = Self.pemKey(bytes, request: request, library: nil) { return key }
         let queue = OpenSSLQueue.take()
         guard queue.isAboutUnsupportedAlgorithm, !request.wasRefused else { throw request.failure(queue) }
         let legacy = try LegacyLibrary(provider: self.legacyProvider, reason: queue.text)
-        guard let key = Self.pemKey(octets, request: request, library: legacy.library) else {
+        guard let key = Self.pemKey(bytes, request: request, library: legacy.library) else {
             throw request.failure(OpenSSLQueue.take())
         }
         defer { EVP_PKEY_free(key) }
@@ -107,11 +107,11 @@ struct IdentityReader {
     }
 
     private static func pemKey(
-        _ octets: [UInt8],
+        _ bytes: [UInt8],
         request: PassphraseRequest,
         library: OpaquePointer?
     ) -> OpaquePointer? {
-        octets.withUnsafeBytes { bytes in
+        bytes.withUnsafeBytes { bytes in
             guard let memory = BIO_new_mem_buf(bytes.baseAddress, Int32(bytes.count)) else { return nil }
             defer { BIO_free(memory) }
             return request.withPointer {
@@ -120,18 +120,18 @@ struct IdentityReader {
         }
     }
 
-    private func derKey(_ octets: [UInt8]) throws(TLSError) -> OpaquePointer? {
+    private func derKey(_ bytes: [UInt8]) throws(TLSError) -> OpaquePointer? {
         ERR_clear_error()
         defer { ERR_clear_error() }
-        let plain = octets.withUnsafeBufferPointer { bytes in
+        let plain = bytes.withUnsafeBufferPointer { bytes in
             var position = bytes.baseAddress
             return d2i_AutoPrivateKey(nil, &position, bytes.count)
         }
         if let plain { return plain }
         var cost = KeyDerivationCost()
-        try Self.add(octets, to: &cost)
+        try Self.add(bytes, to: &cost)
         let request = PassphraseRequest(self.passphrase)
-        let encrypted = octets.withUnsafeBytes { bytes -> OpaquePointer? in
+        let encrypted = bytes.withUnsafeBytes { bytes -> OpaquePointer? in
             guard let memory = BIO_new_mem_buf(bytes.baseAddress, Int32(bytes.count)) else { return nil }
             defer { BIO_free(memory) }
             return request.withPointer { d2i_PKCS8PrivateKey_bio(memory, nil, PassphraseRequest.answer, $0) }
@@ -141,9 +141,9 @@ struct IdentityReader {
         return nil
     }
 
-    /// Adds what it costs to decrypt a key in PKCS#8; other octets cost nothing.
-    private static func add(_ octets: some Collection<UInt8>, to cost: inout KeyDerivationCost) throws(TLSError) {
-        let key = Array(octets).withUnsafeBufferPointer { bytes in
+    /// Adds what it costs to decrypt a key in PKCS#8; other bytes cost nothing.
+    private static func add(_ bytes: some Collection<UInt8>, to cost: inout KeyDerivationCost) throws(TLSError) {
+        let key = Array(bytes).withUnsafeBufferPointer { bytes in
             var position = bytes.baseAddress
             return d2i_X509_SIG(nil, &position, bytes.count)
         }
@@ -158,14 +158,14 @@ struct IdentityReader {
     }
 
     /// Looks at what the encrypted keys of a PEM text cost, all together.
-    private static func checkCost(pem octets: [UInt8]) throws(TLSError) {
+    private static func checkCost(pem bytes: [UInt8]) throws(TLSError) {
         var cost = KeyDerivationCost()
-        for key in Self.encryptedKeys(pem: octets) { try Self.add(key, to: &cost) }
+        for key in Self.encryptedKeys(pem: bytes) { try Self.add(key, to: &cost) }
     }
 
     /// The encrypted keys of a PEM text, in DER.
-    private static func encryptedKeys(pem octets: [UInt8]) -> [[UInt8]] {
-        octets.withUnsafeBytes { bytes in
+    private static func encryptedKeys(pem bytes: [UInt8]) -> [[UInt8]] {
+        bytes.withUnsafeBytes { bytes in
             guard let memory = BIO_new_mem_buf(bytes.baseAddress, Int32(bytes.count)) else { return [] }
             defer {
                 BIO_free(memory)

@@ -35,11 +35,11 @@ package final class LegacyLibrary {
 
     /// The same key in the default context; the caller owns it.
     static func rehomed(key: OpaquePointer) throws(TLSError) -> OpaquePointer {
-        var octets: UnsafeMutablePointer<UInt8>?
-        let count = i2d_PrivateKey(key, &octets)
-        guard let octets, count > 0 else { throw .identityMalformed(detail: OpenSSLQueue.take().text) }
-        defer { CRYPTO_clear_free(octets, Int(count), #file, #line) }
-        var position: UnsafePointer<UInt8>? = UnsafePointer(octets)
+        var bytes: UnsafeMutablePointer<UInt8>?
+        let count = i2d_PrivateKey(key, &bytes)
+        guard let bytes, count > 0 else { throw .identityMalformed(detail: OpenSSLQueue.take().text) }
+        defer { CRYPTO_clear_free(bytes, Int(count), #file, #line) }
+        var position: UnsafePointer<UInt8>? = UnsafePointer(bytes)
         guard let copy = d2i_AutoPrivateKey(nil, &position, Int(count)) else {
             throw .identityMalformed(detail: OpenSSLQueue.take().text)
         }
@@ -48,11 +48,11 @@ package final class LegacyLibrary {
 
     /// The same certificate in the default context; the caller owns it.
     static func rehomed(certificate: OpaquePointer) throws(TLSError) -> OpaquePointer {
-        var octets: UnsafeMutablePointer<UInt8>?
-        let count = i2d_X509(certificate, &octets)
-        guard let octets, count > 0 else { throw .identityMalformed(detail: OpenSSLQueue.take().text) }
-        defer { shim_OPENSSL_free(octets) }
-        var position: UnsafePointer<UInt8>? = UnsafePointer(octets)
+        var bytes: UnsafeMutablePointer<UInt8>?
+        let count = i2d_X509(certificate, &bytes)
+        guard let bytes, count > 0 else { throw .identityMalformed(detail: OpenSSLQueue.take().text) }
+        defer { shim_OPENSSL_free(bytes) }
+        var position: UnsafePointer<UInt8>? = UnsafePointer(bytes)
         guard let copy = d2i_X509(nil, &position, Int(count)) else {
             throw .identityMalformed(detail: OpenSSLQueue.take().text)
         }

@@ -9,23 +9,23 @@ struct PKCS12Reader {
     let passphrase: TLSPassphrase?
     let legacyProvider: String
 
-    func read(_ octets: [UInt8]) throws(TLSError) -> IdentityParts {
+    func read(_ bytes: [UInt8]) throws(TLSError) -> IdentityParts {
         ERR_clear_error()
-        guard let file = Self.decode(octets, into: nil) else {
+        guard let file = Self.decode(bytes, into: nil) else {
             throw .identityMalformed(detail: OpenSSLQueue.take().text)
         }
         defer { PKCS12_free(file) }
         if let parts = try self.open(file, in: nil) { return parts }
         let queue = OpenSSLQueue.take()
         guard queue.isAboutUnsupportedAlgorithm else { throw self.failure(queue) }
-        return try self.readLegacy(octets, reason: queue)
+        return try self.readLegacy(bytes, reason: queue)
     }
 
-    private func readLegacy(_ octets: [UInt8], reason: OpenSSLQueue) throws(TLSError) -> IdentityParts {
+    private func readLegacy(_ bytes: [UInt8], reason: OpenSSLQueue) throws(TLSError) -> IdentityParts {
         let legacy = try LegacyLibrary(provider: self.legacyProvider, reason: reason.text)
         return try withExtendedLifetime(legacy) { () throws(TLSError) -> IdentityParts in
             guard let empty = PKCS12_init_ex(NID_pkcs7_data, legacy.library, nil),
-                let file = Self.decode(octets, into: empty)
+                let file = Self.decode(bytes, into: empty)
             else { throw .identityMalformed(detail: OpenSSLQueue.take().text) }
             defer { PKCS12_free(file) }
             guard let foreign = try self.open(file, in: legacy.library) else { throw self.failure(OpenSSLQueue.take()) }
@@ -38,8 +38,8 @@ struct PKCS12Reader {
         }
     }
 
-    private static func decode(_ octets: [UInt8], into empty: OpaquePointer?) -> OpaquePointer? {
-        octets.withUnsafeBufferPointer { bytes in
+    private static func decode(_ bytes: [UInt8], into empty: OpaquePointer?) -> OpaquePointer? {
+        bytes.withUnsafeBufferPointer { bytes in
             var file = empty
             var position = bytes.baseAddress
             return d2i_PKCS12(&file, &position, bytes.count)
@@ -129,7 +129,7 @@ struct PKCS12Reader {
     /// - Returns: `nil` where it is not the passphrase that was given; OpenSSL's queue says so.
     private func verified(_ file: OpaquePointer) -> DecryptionKey? {
         // As everywhere in C, a passphrase ends at its first zero.
-        let text = (self.passphrase?.octets ?? []).prefix { $0 != 0 }.map { CChar(bitPattern: $0) } + [0]
+        let text = (self.passphrase?.bytes ?? []).prefix { $0 != 0 }.map { CChar(bitPattern: $0) } + [0]
         let isEmpty = text.count == 1
         guard PKCS12_mac_present(file) == 1 else { return DecryptionKey(text: isEmpty ? nil : text) }
         for candidate in isEmpty ? [nil, text] : [text] {

@@ -34,8 +34,8 @@ final class PassphraseRequest {
             guard let buffer, let pointer else { return -1 }
             let request = Unmanaged<PassphraseRequest>.fromOpaque(pointer).takeUnretainedValue()
             request.wasAsked = true
-            guard let octets = request.passphrase?.octets, octets.count <= Int(capacity) else { return -1 }
-            for (index, octet) in octets.enumerated() { buffer[index] = CChar(bitPattern: octet) }
-            return Int32(octets.count)
+            guard let bytes = request.passphrase?.bytes, bytes.count <= Int(capacity) else { return -1 }
+            for (index, byte) in bytes.enumerated() { buffer[index] = CChar(bitPattern: byte) }
+            return Int32(bytes.count)
         }
 }

@@ -31,7 +31,7 @@ enum PeerVerification {
     private static func remember(_ store: OpaquePointer?) {
         let ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx())
         guard let ssl, let certificate = X509_STORE_CTX_get0_cert(store),
-            let port = CiphertextPort.of(SSL_get_rbio(OpaquePointer(ssl)))
+            let port = ByteBufferBIO.of(SSL_get_rbio(OpaquePointer(ssl)))
         else { return }
         port.takeUnretainedValue().keep(presented: certificate)
     }

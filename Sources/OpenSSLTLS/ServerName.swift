@@ -41,8 +41,8 @@ struct ServerName {
     }
 
     private static func isAddress(_ name: String) -> Bool {
-        guard let octets = a2i_IPADDRESS(name) else { return false }
-        ASN1_OCTET_STRING_free(octets)
+        guard let bytes = a2i_IPADDRESS(name) else { return false }
+        ASN1_OCTET_STRING_free(bytes)
         return true
     }
 }

@@ -4,7 +4,7 @@ import COpenSSL
 
 /// The facts of one X.509 certificate.
 ///
-/// Two certificates are equal if their octets are.
+/// Two certificates are equal if their bytes are.
 ///
 /// - SeeAlso: RFC 5280.
 public struct TLSCertificate: Sendable, Hashable {
@@ -37,17 +37,17 @@ public struct TLSCertificate: Sendable, Hashable {
     /// The host names and IP addresses it is for: the alternative names, or the common name if there are none.
     public let hostNames: [String]
 
-    /// The content of each extension (the octets of its `extnValue`) by dotted object identifier.
+    /// The content of each extension (the bytes of its `extnValue`) by dotted object identifier.
     public let extensions: [String: [UInt8]]
 
-    /// Reads a certificate from its DER octets.
+    /// Reads a certificate from its DER bytes.
     ///
     /// - Throws: ``TLSError/identityMalformed(detail:)``.
     public init(der: [UInt8]) throws(TLSError) {
         ERR_clear_error()
-        let certificate = der.withUnsafeBufferPointer { octets in
-            var position = octets.baseAddress
-            return d2i_X509(nil, &position, octets.count)
+        let certificate = der.withUnsafeBufferPointer { bytes in
+            var position = bytes.baseAddress
+            return d2i_X509(nil, &position, bytes.count)
         }
         guard let certificate else { throw .identityMalformed(detail: OpenSSLQueue.take().text) }
         defer { X509_free(certificate) }
@@ -84,7 +84,7 @@ public struct TLSCertificate: Sendable, Hashable {
         left.der == right.der
     }
 
-    /// Hashes the certificate's octets.
+    /// Hashes the certificate's bytes.
     public func hash(into hasher: inout Hasher) {
         hasher.combine(self.der)
     }

@@ -72,7 +72,7 @@ public struct TLSConfiguration: Sendable {
     ///
     /// Default: none.
     ///
-    /// Each has 1 to 255 octets. A server with a list refuses a client that offers only others; a client that
+    /// Each has 1 to 255 bytes. A server with a list refuses a client that offers only others; a client that
     /// offers none is let in.
     public var applicationProtocols: [String] = []
 

@@ -3,7 +3,7 @@
 import COpenSSL
 import NIOCore
 
-/// One TLS connection without a channel: owns OpenSSL's object, takes and gives octets.
+/// One TLS connection without a channel: owns OpenSSL's object, takes and gives bytes.
 ///
 /// It calls nobody, so nothing can re-enter it. Confined to the event loop of its handler.
 final class TLSConnection {
@@ -29,15 +29,15 @@ final class TLSConnection {
         case failed(TLSError)
     }
 
-    /// The longest plaintext of one record, in octets (RFC 8446, 5.1).
-    static let recordOctetCountMax = 16_384
+    /// The longest plaintext of one record, in bytes (RFC 8446, 5.1).
+    static let recordByteCountMax = 16_384
 
-    /// What a record adds to its plaintext at most, in octets, for reserving memory.
-    static let recordOverheadOctetCount = 128
+    /// What a record adds to its plaintext at most, in bytes, for reserving memory.
+    static let recordOverheadByteCount = 128
 
     let context: TLSContext
     private let ssl: OpaquePointer
-    private let port = CiphertextPort()
+    private let port = ByteBufferBIO()
     private let serverName: String?
     private(set) var isHandshaking = true
     private var hasReceivedCloseNotify = false
@@ -90,29 +90,29 @@ final class TLSConnection {
         return self.step(afterResult: result)
     }
 
-    /// Takes octets that arrived.
-    func receive(_ octets: ByteBuffer) {
+    /// Takes bytes that arrived.
+    func receive(_ bytes: ByteBuffer) {
         if self.port.inbound.readableBytes == 0 {
-            self.port.inbound = octets
+            self.port.inbound = bytes
         } else {
-            var octets = octets
-            self.port.inbound.writeBuffer(&octets)
+            var bytes = bytes
+            self.port.inbound.writeBuffer(&bytes)
         }
     }
 
-    /// The octets for the peer that the last calls made, if any.
+    /// The bytes for the peer that the last calls made, if any.
     func takeCiphertext() -> ByteBuffer? {
-        let octets = self.port.outbound
+        let bytes = self.port.outbound
         self.port.outbound = ByteBuffer()
-        return octets.readableBytes > 0 ? octets : nil
+        return bytes.readableBytes > 0 ? bytes : nil
     }
 
-    /// How many octets for the peer wait to be taken.
-    var ciphertextOctetCount: Int { self.port.outbound.readableBytes }
+    /// How many bytes for the peer wait to be taken.
+    var ciphertextByteCount: Int { self.port.outbound.readableBytes }
 
     /// Has the next calls write to the memory of `buffer`, which is taken; nothing may wait to be taken.
     ///
-    /// They are swapped, since a second reference would have the first octet copied with all the memory. As long as the
+    /// They are swapped, since a second reference would have the first byte copied with all the memory. As long as the
     /// channel has a part of it, new memory is taken.
     func write(to buffer: inout ByteBuffer, capacity: Int) {
         assert(self.port.outbound.readableBytes == 0, "ciphertext would be lost")
@@ -122,8 +122,8 @@ final class TLSConnection {
 
     /// Encrypts the beginning of `plaintext` into one record.
     ///
-    /// - Returns: How many octets the record holds: all up to 16,384, or fewer if the peer asked for shorter records.
-    func encrypt(_ plaintext: UnsafeRawBufferPointer) -> (octetCount: Int, step: Step) {
+    /// - Returns: How many bytes the record holds: all up to 16,384, or fewer if the peer asked for shorter records.
+    func encrypt(_ plaintext: UnsafeRawBufferPointer) -> (byteCount: Int, step: Step) {
         if let failure { return (0, .failed(failure)) }
         ERR_clear_error()
         var written = 0
@@ -131,23 +131,23 @@ final class TLSConnection {
         return result == 1 ? (written, .complete) : (0, self.step(afterResult: result))
     }
 
-    /// Decrypts what arrived, up to `octetCountMax` octets.
-    func decrypt(octetCountMax: Int, allocator: ByteBufferAllocator) -> (plaintext: ByteBuffer?, end: End) {
+    /// Decrypts what arrived, up to `byteCountMax` bytes.
+    func decrypt(byteCountMax: Int, allocator: ByteBufferAllocator) -> (plaintext: ByteBuffer?, end: End) {
         if let failure { return (nil, .failed(failure)) }
         if self.hasReceivedCloseNotify { return (nil, .closeNotify) }
         let available = max(self.port.inbound.readableBytes, Int(SSL_pending(self.ssl)))
         guard available > 0 else { return (nil, .drained) }
-        var plaintext = allocator.buffer(capacity: min(octetCountMax, available))
-        let end = self.decrypt(into: &plaintext, octetCountMax: octetCountMax)
+        var plaintext = allocator.buffer(capacity: min(byteCountMax, available))
+        let end = self.decrypt(into: &plaintext, byteCountMax: byteCountMax)
         self.storeSession()
         return (plaintext.readableBytes > 0 ? plaintext : nil, end)
     }
 
-    private func decrypt(into plaintext: inout ByteBuffer, octetCountMax: Int) -> End {
-        while plaintext.readableBytes < octetCountMax {
+    private func decrypt(into plaintext: inout ByteBuffer, byteCountMax: Int) -> End {
+        while plaintext.readableBytes < byteCountMax {
             ERR_clear_error()
             var result: Int32 = 0
-            let capacity = octetCountMax - plaintext.readableBytes
+            let capacity = byteCountMax - plaintext.readableBytes
             plaintext.writeWithUnsafeMutableBytes(minimumWritableBytes: min(capacity, 1024)) { target in
                 var count = 0
                 result = SSL_read_ex(self.ssl, target.baseAddress, min(target.count, capacity), &count)

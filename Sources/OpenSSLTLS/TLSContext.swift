@@ -111,13 +111,13 @@ public final class TLSContext: @unchecked Sendable {
     }
 
     private func setTrust() throws(TLSError) {
-        let octets: [UInt8]
+        let bytes: [UInt8]
         switch self.configuration.trust {
         case .system, .nothing: return
-        case .file(let path): octets = try OctetFile.read(path)
-        case .pem(let text): octets = text
+        case .file(let path): bytes = try FileBytes.read(path)
+        case .pem(let text): bytes = text
         }
-        let (certificates, damage) = IdentityReader.pemCertificates(octets)
+        let (certificates, damage) = IdentityReader.pemCertificates(bytes)
         defer { for certificate in certificates { X509_free(certificate) } }
         if let damage { throw .trustUnusable(detail: damage) }
         guard !certificates.isEmpty else { throw .trustUnusable(detail: "there is no PEM certificate in it") }
@@ -173,7 +173,7 @@ public final class TLSContext: @unchecked Sendable {
             let mode = Int(SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL)
             shim_SSL_CTX_set_session_cache_mode(self.pointer, mode)
             SSL_CTX_sess_set_new_cb(self.pointer) { ssl, session in
-                guard let session, let port = CiphertextPort.of(SSL_get_rbio(ssl)) else { return 0 }
+                guard let session, let port = ByteBufferBIO.of(SSL_get_rbio(ssl)) else { return 0 }
                 port.takeUnretainedValue().keep(session: session)
                 return 1
             }

@@ -80,6 +80,6 @@ public enum TLSError: Error, Hashable, Sendable {
     case closedDuringHandshake(detail: String)
     /// The connection ended without the peer's close_notify, so data may be missing.
     case truncated
-    /// The peer broke the protocol, or octets were changed under way.
+    /// The peer broke the protocol, or bytes were changed under way.
     case protocolFailure(detail: String)
 }

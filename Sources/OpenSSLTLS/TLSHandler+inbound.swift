@@ -3,8 +3,8 @@
 public import NIOCore
 
 extension TLSHandler {
-    /// How many octets of plaintext are delivered at a time.
-    private static let deliveryOctetCountMax = 65_536
+    /// How many bytes of plaintext are delivered at a time.
+    private static let deliveryByteCountMax = 65_536
 
     /// Decrypts what arrived and delivers it.
     public func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -65,7 +65,7 @@ extension TLSHandler {
     private func deliver(_ context: ChannelHandlerContext) {
         while case .open = self.phase, !self.isInputClosed {
             let (plaintext, end) = self.connection.decrypt(
-                octetCountMax: Self.deliveryOctetCountMax,
+                byteCountMax: Self.deliveryByteCountMax,
                 allocator: context.channel.allocator
             )
             self.collectCiphertext()

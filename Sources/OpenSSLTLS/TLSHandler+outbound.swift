@@ -7,25 +7,25 @@ extension TLSHandler {
     enum Outgoing {
         /// One record, or a few that belong together, how much plaintext it holds, and the promises of the writes that
         /// end in it.
-        case record(ByteBuffer, plaintextOctetCount: Int, RecordPromises)
+        case record(ByteBuffer, plaintextByteCount: Int, RecordPromises)
         /// Close the channel, or its output, behind what was sent before.
         case close(CloseMode, EventLoopPromise<Void>?)
     }
 
     /// Where a record ends in the ciphertext, and what is in it.
     struct RecordEnd {
-        let octetCount: Int
-        let plaintextOctetCount: Int
+        let byteCount: Int
+        let plaintextByteCount: Int
         let promises: RecordPromises
     }
 
-    /// How many octets of plaintext are encrypted at a time, before the channel is asked whether it takes more.
-    private static let batchOctetCount = 131_072
+    /// How many bytes of plaintext are encrypted at a time, before the channel is asked whether it takes more.
+    private static let batchByteCount = 131_072
 
     /// How many such batches are written before other work of the event loop gets its turn.
     private static let batchCountMax = 16
 
-    /// Keeps the octets until they are flushed.
+    /// Keeps the bytes until they are flushed.
     public func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         switch (self.phase, self.output) {
         case (.ended, _):
@@ -51,7 +51,7 @@ extension TLSHandler {
         context.fireChannelWritabilityChanged()
     }
 
-    /// Encrypts flushed octets while the channel is writable, then sends close_notify if that is due.
+    /// Encrypts flushed bytes while the channel is writable, then sends close_notify if that is due.
     ///
     /// Calls out; when called again meanwhile, it leaves the work to the call that runs.
     func encryptFlushed(_ context: ChannelHandlerContext) {
@@ -93,31 +93,31 @@ extension TLSHandler {
 
     /// Encrypts the next batch into records; calls nobody.
     private func encryptBatch(_ context: ChannelHandlerContext) -> TLSConnection.Step {
-        let wanted = min(self.plaintext.flushedOctets, Self.batchOctetCount)
-        let recordCountMax = wanted / TLSConnection.recordOctetCountMax + 1
-        let capacity = wanted + recordCountMax * TLSConnection.recordOverheadOctetCount
+        let wanted = min(self.plaintext.flushedBytes, Self.batchByteCount)
+        let recordCountMax = wanted / TLSConnection.recordByteCountMax + 1
+        let capacity = wanted + recordCountMax * TLSConnection.recordOverheadByteCount
         self.connection.write(to: &self.writtenCiphertext, capacity: capacity)
         var ends: [RecordEnd] = []
         ends.reserveCapacity(recordCountMax)
         var scratch = ByteBuffer()
         var step = TLSConnection.Step.complete
         var total = 0
-        while self.plaintext.hasFlushed, total < Self.batchOctetCount {
+        while self.plaintext.hasFlushed, total < Self.batchByteCount {
             let encrypted = self.plaintext.withNextRecord(
-                octetCountMax: TLSConnection.recordOctetCountMax,
+                byteCountMax: TLSConnection.recordByteCountMax,
                 scratch: &scratch
             ) {
-                // Writes without octets have no record of their own.
+                // Writes without bytes have no record of their own.
                 $0.isEmpty ? (0, .complete) : self.connection.encrypt($0)
             }
             step = encrypted.step
             guard case .complete = step else { break }
-            total += encrypted.octetCount
-            let promises = self.plaintext.consume(encrypted.octetCount)
+            total += encrypted.byteCount
+            let promises = self.plaintext.consume(encrypted.byteCount)
             ends.append(
                 RecordEnd(
-                    octetCount: self.connection.ciphertextOctetCount,
-                    plaintextOctetCount: encrypted.octetCount,
+                    byteCount: self.connection.ciphertextByteCount,
+                    plaintextByteCount: encrypted.byteCount,
                     promises: promises
                 )
             )
@@ -132,18 +132,18 @@ extension TLSHandler {
     /// - Returns: The memory of all, to be used again when the channel has written it.
     @discardableResult
     func collectCiphertext(_ ends: [RecordEnd] = []) -> ByteBuffer {
-        var octets = self.connection.takeCiphertext() ?? ByteBuffer()
-        let start = octets.readableBytes
+        var bytes = self.connection.takeCiphertext() ?? ByteBuffer()
+        let start = bytes.readableBytes
         for end in ends {
-            let count = end.octetCount - (start - octets.readableBytes)
-            let slice = octets.readSlice(length: count) ?? ByteBuffer()
-            self.outgoing.append(.record(slice, plaintextOctetCount: end.plaintextOctetCount, end.promises))
+            let count = end.byteCount - (start - bytes.readableBytes)
+            let slice = bytes.readSlice(length: count) ?? ByteBuffer()
+            self.outgoing.append(.record(slice, plaintextByteCount: end.plaintextByteCount, end.promises))
         }
         // Handshake messages and alerts belong to no write.
-        if octets.readableBytes > 0 {
-            self.outgoing.append(.record(octets, plaintextOctetCount: 0, RecordPromises()))
+        if bytes.readableBytes > 0 {
+            self.outgoing.append(.record(bytes, plaintextByteCount: 0, RecordPromises()))
         }
-        return octets
+        return bytes
     }
 
     /// Gives the channel what is queued for it, in order, and flushes.
@@ -154,9 +154,9 @@ extension TLSHandler {
         self.isSending = true
         while let next = self.outgoing.popFirst() {
             switch next {
-            case .record(let octets, let plaintextOctetCount, let promises):
-                let promise = self.promise(plaintextOctetCount, promises, context)
-                context.write(self.wrapOutboundOut(octets), promise: promise)
+            case .record(let bytes, let plaintextByteCount, let promises):
+                let promise = self.promise(plaintextByteCount, promises, context)
+                context.write(self.wrapOutboundOut(bytes), promise: promise)
                 if case .record? = self.outgoing.first { continue }
                 context.flush()
             case .close(let mode, let promise):
@@ -168,16 +168,16 @@ extension TLSHandler {
         self.encryptFlushed(context)
     }
 
-    /// The promises of the writes that end in a record, and of the count of octets that have left.
+    /// The promises of the writes that end in a record, and of the count of bytes that have left.
     private func promise(
-        _ plaintextOctetCount: Int,
+        _ plaintextByteCount: Int,
         _ promises: RecordPromises,
         _ context: ChannelHandlerContext
     ) -> EventLoopPromise<Void>? {
         let joined = promises.joined(on: context.eventLoop)
-        guard plaintextOctetCount > 0 else { return joined }
+        guard plaintextByteCount > 0 else { return joined }
         let promise = joined ?? context.eventLoop.makePromise(of: Void.self)
-        promise.futureResult.assumeIsolated().whenSuccess { self.octetCountLeft += plaintextOctetCount }
+        promise.futureResult.assumeIsolated().whenSuccess { self.byteCountLeft += plaintextByteCount }
         return promise
     }
 

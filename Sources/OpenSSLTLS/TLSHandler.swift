@@ -8,9 +8,9 @@ import NIOTLS
 /// Put it first into the pipeline; plaintext goes in and out above it. It sends `TLSUserEvent.handshakeCompleted`
 /// when the handshake is done and `TLSUserEvent.shutdownCompleted` when both ends have sent close_notify.
 ///
-/// - **Writes** wait until they are flushed and the handshake is done. Flushed octets are gathered into records of
+/// - **Writes** wait until they are flushed and the handshake is done. Flushed bytes are gathered into records of
 ///   16,384, as many as the channel takes while it is writable. A write's promise succeeds when the record with its
-///   last octet has been accepted whole by the kernel; a record that was not can never be read by the peer. All
+///   last byte has been accepted whole by the kernel; a record that was not can never be read by the peer. All
 ///   other promises fail.
 /// - **Errors** are reported once per connection, as a ``TLSError`` or as the error of the channel, after everything
 ///   that had arrived was delivered. The channel is closed then. A TLS 1.3 server that refuses the client's
@@ -51,10 +51,10 @@ public final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler {
     let connection: TLSConnection
     let configuration: TLSConfiguration
 
-    /// How many octets of plaintext lie in records that the kernel has accepted whole, since the handshake.
+    /// How many bytes of plaintext lie in records that the kernel has accepted whole, since the handshake.
     ///
     /// The peer can have read these and no others.
-    public internal(set) var octetCountLeft = 0
+    public internal(set) var byteCountLeft = 0
 
     /// Whether the peer's side ended without close_notify, and that was taken for one.
     ///

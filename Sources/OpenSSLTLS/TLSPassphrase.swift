@@ -2,24 +2,24 @@
 
 /// A passphrase of a private key or a PKCS#12 file; printing it shows nothing of it.
 public struct TLSPassphrase: Sendable, Hashable {
-    let octets: [UInt8]
+    let bytes: [UInt8]
 
     /// Takes the passphrase as text, which is used as UTF-8.
     public init(_ text: String) {
-        self.octets = Array(text.utf8)
+        self.bytes = Array(text.utf8)
     }
 
-    /// Takes the passphrase as octets.
-    public init(octets: [UInt8]) {
-        self.octets = octets
+    /// Takes the passphrase as bytes.
+    public init(bytes: [UInt8]) {
+        self.bytes = bytes
     }
 
     /// Reads the passphrase from the first line of the file at `path`, without its line end.
     ///
     /// - Throws: ``TLSError/fileUnreadable(path:detail:)``.
     public init(contentsOf path: String) throws(TLSError) {
-        let line = try OctetFile.read(path).prefix { $0 != UInt8(ascii: "\n") }
-        self.octets = Array(line.last == UInt8(ascii: "\r") ? line.dropLast() : line)
+        let line = try FileBytes.read(path).prefix { $0 != UInt8(ascii: "\n") }
+        self.bytes = Array(line.last == UInt8(ascii: "\r") ? line.dropLast() : line)
     }
 }
 
@@ -30,6 +30,6 @@ extension TLSPassphrase: CustomStringConvertible, CustomDebugStringConvertible, 
     /// Always the same text, whatever the passphrase.
     public var debugDescription: String { self.description }
 
-    /// A mirror without children, so that `dump` shows no octet.
+    /// A mirror without children, so that `dump` shows no byte.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

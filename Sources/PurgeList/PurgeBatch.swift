@@ -5,21 +5,21 @@ struct PurgeBatch {
     struct Record {
         /// The topic and environment.
         var scope: Int64
-        /// The first octets of the token, big-endian, which decide nearly every comparison.
+        /// The first bytes of the token, big-endian, which decide nearly every comparison.
         var prefix: UInt64
         var tokenOffset: Int
-        var tokenOctetCount: Int
+        var tokenByteCount: Int
         var failedAt: Int64
         var firstSeen: Int64
         var source: Int64
 
-        var tokenRange: Range<Int> { self.tokenOffset..<self.tokenOffset + self.tokenOctetCount }
+        var tokenRange: Range<Int> { self.tokenOffset..<self.tokenOffset + self.tokenByteCount }
 
-        /// Whether this is before another one in the order of the list, each with the octets that its token is in.
-        func precedes(_ other: Record, in octets: [UInt8], _ otherOctets: [UInt8]) -> Bool {
+        /// Whether this is before another one in the order of the list, each with the bytes that its token is in.
+        func precedes(_ other: Record, in bytes: [UInt8], _ otherBytes: [UInt8]) -> Bool {
             if self.scope != other.scope { return self.scope < other.scope }
             if self.prefix != other.prefix { return self.prefix < other.prefix }
-            return octets[self.tokenRange].lexicographicallyPrecedes(otherOctets[other.tokenRange])
+            return bytes[self.tokenRange].lexicographicallyPrecedes(otherBytes[other.tokenRange])
         }
     }
 
@@ -38,7 +38,7 @@ struct PurgeBatch {
                 scope: scope,
                 prefix: prefix,
                 tokenOffset: offset,
-                tokenOctetCount: entry.token.count,
+                tokenByteCount: entry.token.count,
                 failedAt: entry.failedAt,
                 firstSeen: entry.firstSeen,
                 source: source
@@ -46,12 +46,12 @@ struct PurgeBatch {
         )
     }
 
-    /// Appends a record of another batch, whose token is in these octets.
-    mutating func append(_ record: Record, in octets: [UInt8]) {
+    /// Appends a record of another batch, whose token is in these bytes.
+    mutating func append(_ record: Record, in bytes: [UInt8]) {
         var record = record
         let range = record.tokenRange
         record.tokenOffset = self.tokens.count
-        self.tokens.append(contentsOf: octets[range])
+        self.tokens.append(contentsOf: bytes[range])
         self.records.append(record)
     }
 

@@ -4,17 +4,17 @@
 ///
 /// Times are whole seconds since 1970 UTC.
 public struct PurgeEntry: Hashable, Sendable {
-    /// The app's bundle identifier, or another topic of its certificate; 1 to 255 octets of UTF-8.
+    /// The app's bundle identifier, or another topic of its certificate; 1 to 255 bytes of UTF-8.
     public var topic: String
     /// Where the token is from.
     public var environment: PushEnvironment
-    /// The token, 1 to 100 octets.
+    /// The token, 1 to 100 bytes.
     public var token: [UInt8]
     /// When the token was last found dead.
     public var failedAt: Int64
     /// When the list first heard of it.
     public var firstSeen: Int64
-    /// Who said so: `feedback`, `send`, `http2:Unregistered`, `import:FILE`; 1 to 255 octets of UTF-8.
+    /// Who said so: `feedback`, `send`, `http2:Unregistered`, `import:FILE`; 1 to 255 bytes of UTF-8.
     public var source: String
 
     /// Makes an entry.
@@ -22,7 +22,7 @@ public struct PurgeEntry: Hashable, Sendable {
     /// - Parameters:
     ///   - topic: the app's bundle identifier.
     ///   - environment: where the token is from.
-    ///   - token: 1 to 100 octets.
+    ///   - token: 1 to 100 bytes.
     ///   - failedAt: when the token was last found dead.
     ///   - firstSeen: when the list first heard of it, thus now for news.
     ///   - source: who said so.
@@ -46,7 +46,7 @@ public struct PurgeEntry: Hashable, Sendable {
 extension PurgeEntry: CustomStringConvertible, CustomReflectable {
     /// All but the token, which is private data.
     public var description: String {
-        "\(self.token.count) octets of token, \(self.topic), \(self.environment.rawValue), failed at \(self.failedAt), "
+        "\(self.token.count) bytes of token, \(self.topic), \(self.environment.rawValue), failed at \(self.failedAt), "
             + "first seen \(self.firstSeen), \(self.source)"
     }
 
@@ -64,16 +64,16 @@ extension PurgeEntry {
 
     /// The same but for the names, of which there are few, so that a list checks each once.
     func checkValues() throws(PurgeListError) {
-        guard (1...PurgeLimits.tokenOctetCountMax).contains(self.token.count) else {
-            throw .tokenOctetCount(self.token.count)
+        guard (1...PurgeLimits.tokenByteCountMax).contains(self.token.count) else {
+            throw .tokenByteCount(self.token.count)
         }
         guard PurgeLimits.times.contains(self.failedAt) else { throw .time(field: "failedAt", self.failedAt) }
         guard PurgeLimits.times.contains(self.firstSeen) else { throw .time(field: "firstSeen", self.firstSeen) }
     }
 
     static func check(_ name: String, field: String) throws(PurgeListError) {
-        guard (1...PurgeLimits.nameOctetCountMax).contains(name.utf8.count) else {
-            throw .nameOctetCount(field: field, name.utf8.count)
+        guard (1...PurgeLimits.nameByteCountMax).contains(name.utf8.count) else {
+            throw .nameByteCount(field: field, name.utf8.count)
         }
         // An end of line in a name would break the lines of exports.
         guard !name.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else { throw .controlCharacter(field: field) }

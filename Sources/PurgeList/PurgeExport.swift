@@ -26,7 +26,7 @@ public struct PurgeExport: Sendable {
     }
 
     /// What was written since the last ``removeAll()``, in UTF-8.
-    public private(set) var octets: [UInt8] = []
+    public private(set) var bytes: [UInt8] = []
     private let format: Format
     private let table: String
     private var rowCount = 0
@@ -90,8 +90,8 @@ public struct PurgeExport: Sendable {
         if self.format == .sql, self.rowCount > 0 { self.append(";\n") }
     }
 
-    /// Forgets the octets, when they went where they belong.
-    public mutating func removeAll() { self.octets.removeAll(keepingCapacity: true) }
+    /// Forgets the bytes, when they went where they belong.
+    public mutating func removeAll() { self.bytes.removeAll(keepingCapacity: true) }
 
     // MARK: Formats
 
@@ -110,9 +110,9 @@ public struct PurgeExport: Sendable {
             return self.append(text)
         }
         self.append("\"")
-        for octet in text.utf8 {
-            if octet == UInt8(ascii: "\"") { self.octets.append(octet) }
-            self.octets.append(octet)
+        for byte in text.utf8 {
+            if byte == UInt8(ascii: "\"") { self.bytes.append(byte) }
+            self.bytes.append(byte)
         }
         self.append("\"")
     }
@@ -131,9 +131,9 @@ public struct PurgeExport: Sendable {
     /// Names on a list hold no control characters.
     private mutating func appendString(_ text: String) {
         self.append("\"")
-        for octet in text.utf8 {
-            if octet == UInt8(ascii: "\"") || octet == UInt8(ascii: "\\") { self.octets.append(UInt8(ascii: "\\")) }
-            self.octets.append(octet)
+        for byte in text.utf8 {
+            if byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { self.bytes.append(UInt8(ascii: "\\")) }
+            self.bytes.append(byte)
         }
         self.append("\"")
     }
@@ -156,28 +156,28 @@ public struct PurgeExport: Sendable {
 
     /// Doubling quotes would not do: MySQL, and PostgreSQL by option, also take a backslash before one.
     private mutating func appendLiteral(_ text: String) {
-        for octet in text.utf8 {
-            if Self.isAlphanumeric(octet) || " ._:/@+=-".utf8.contains(octet) {
-                self.octets.append(octet)
+        for byte in text.utf8 {
+            if Self.isAlphanumeric(byte) || " ._:/@+=-".utf8.contains(byte) {
+                self.bytes.append(byte)
             } else {
                 self.append("%")
-                self.appendHexadecimal([octet])
+                self.appendHexadecimal([byte])
             }
         }
     }
 
-    // MARK: Octets
+    // MARK: Bytes
 
-    private static func isAlphanumeric(_ octet: UInt8) -> Bool {
-        (0x30...0x39).contains(octet) || (0x41...0x5A).contains(octet) || (0x61...0x7A).contains(octet)
+    private static func isAlphanumeric(_ byte: UInt8) -> Bool {
+        (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
     }
 
-    private mutating func append(_ text: String) { self.octets.append(contentsOf: text.utf8) }
+    private mutating func append(_ text: String) { self.bytes.append(contentsOf: text.utf8) }
 
-    private mutating func appendHexadecimal(_ octets: [UInt8]) {
-        for octet in octets {
-            self.octets.append(Self.digit(octet >> 4))
-            self.octets.append(Self.digit(octet & 15))
+    private mutating func appendHexadecimal(_ bytes: [UInt8]) {
+        for byte in bytes {
+            self.bytes.append(Self.digit(byte >> 4))
+            self.bytes.append(Self.digit(byte & 15))
         }
     }
 

@@ -2,7 +2,7 @@
 
 /// Says quickly, and in memory of a bounded size, that a token is surely not on a list.
 ///
-/// A Bloom filter with four bits a token. Tokens are random octets nearly always, but they are mixed all the same,
+/// A Bloom filter with four bits a token. Tokens are random bytes nearly always, but they are mixed all the same,
 /// since those of tests are not.
 struct PurgeFilter {
     private var words: [UInt64]

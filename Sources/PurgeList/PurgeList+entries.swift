@@ -4,7 +4,7 @@ import FoundationEssentials
 import GRDB
 
 extension PurgeList {
-    /// Lends entries one by one, ordered by topic, environment (production first) and token octets.
+    /// Lends entries one by one, ordered by topic, environment (production first) and token bytes.
     ///
     /// All are of one moment, whatever is recorded meanwhile. Little memory is used for any number of entries.
     ///

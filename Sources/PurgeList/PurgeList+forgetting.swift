@@ -27,7 +27,7 @@ extension PurgeList {
                 query.topic = topic
                 query.environment = environment
                 var scopes = try PurgeList.scopes(database, matching: query).map(\.identifier)
-                let forgetting = try PurgeForgetter(database)
+                let forgetting = try PurgeDeletion(database)
                 var result = PurgeForgetting()
                 for registration in registrations {
                     if scopes.isEmpty, registration.registeredAt != nil, let topic, let environment {
@@ -44,7 +44,7 @@ extension PurgeList {
 }
 
 /// The statements of one transaction that forgets.
-private struct PurgeForgetter {
+private struct PurgeDeletion {
     private let delete: PurgeStatement
     private let find: PurgeStatement
     private let remember: PurgeStatement

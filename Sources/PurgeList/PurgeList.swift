@@ -93,7 +93,7 @@ public final class PurgeList: Sendable {
         configuration.label = "purge list"
         configuration.busyMode = .timeout(PurgeList.busyDuration / .seconds(1))
         configuration.prepareDatabase { database in
-            try database.execute(sql: "PRAGMA journal_size_limit = \(PurgeLimits.journalOctetCountMax)")
+            try database.execute(sql: "PRAGMA journal_size_limit = \(PurgeLimits.journalByteCountMax)")
         }
         return configuration
     }
@@ -101,7 +101,7 @@ public final class PurgeList: Sendable {
     /// Whether a token is on the list.
     ///
     /// - Parameters:
-    ///   - token: the octets of the token.
+    ///   - token: the bytes of the token.
     ///   - topic: the app's bundle identifier.
     ///   - environment: where the token is from.
     /// - Returns: whether it is.

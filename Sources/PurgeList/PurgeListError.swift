@@ -29,10 +29,10 @@ public enum PurgeListError: Error, Hashable, Sendable {
     case inputOutput(path: String, detail: String)
     /// Something else that SQLite says.
     case database(path: String, code: Int32, detail: String)
-    /// An entry has a token of so many octets.
-    case tokenOctetCount(Int)
-    /// An entry has a topic or source of so many octets.
-    case nameOctetCount(field: String, Int)
+    /// An entry has a token of so many bytes.
+    case tokenByteCount(Int)
+    /// An entry has a topic or source of so many bytes.
+    case nameByteCount(field: String, Int)
     /// An entry has a topic or source with a control character.
     case controlCharacter(field: String)
     /// A time of an entry is out of range.
@@ -68,10 +68,10 @@ extension PurgeListError: CustomStringConvertible {
             "The purge list \(path) cannot be read or written (\(detail)). Look at the disk, its quota and the limits "
                 + "of this process, and run again; what the list held before is safe."
         case .database(let path, let code, let detail): "The purge list \(path): SQLite says \(detail) (\(code))."
-        case .tokenOctetCount(let count):
-            "A token has \(count) octets; it must have 1 to \(PurgeLimits.tokenOctetCountMax)."
-        case .nameOctetCount(let field, let count):
-            "A \(field) has \(count) octets; it must have 1 to \(PurgeLimits.nameOctetCountMax)."
+        case .tokenByteCount(let count):
+            "A token has \(count) bytes; it must have 1 to \(PurgeLimits.tokenByteCountMax)."
+        case .nameByteCount(let field, let count):
+            "A \(field) has \(count) bytes; it must have 1 to \(PurgeLimits.nameByteCountMax)."
         case .controlCharacter(let field): "A \(field) has a control character, such as an end of line."
         case .time(let field, let seconds):
             "\(field) is \(seconds); it must be seconds since 1970, from 0 to the end of the year 9999."

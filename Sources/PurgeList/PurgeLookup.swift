@@ -50,7 +50,7 @@ public struct PurgeLookup: Sendable {
 
     /// Whether a token is on the list.
     ///
-    /// - Parameter token: the octets of the token.
+    /// - Parameter token: the bytes of the token.
     /// - Returns: whether it is, for any of the topics.
     /// - Throws: ``PurgeListError``.
     public func contains(_ token: UnsafeRawBufferPointer) throws -> Bool {

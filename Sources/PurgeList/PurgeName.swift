@@ -2,7 +2,7 @@
 
 import Glibc
 
-/// The name of a topic or source, told from others by its octets, as the file and other databases do.
+/// The name of a topic or source, told from others by its bytes, as the file and other databases do.
 ///
 /// To `String`, an "é" of one scalar and one of two are the same.
 struct PurgeName: Hashable {
@@ -11,23 +11,23 @@ struct PurgeName: Hashable {
     init(_ text: String) { self.text = text }
 
     static func == (left: PurgeName, right: PurgeName) -> Bool {
-        // Compared for each entry that is recorded, so not one octet after the other.
+        // Compared for each entry that is recorded, so not one byte after the other.
         let isSame = left.text.utf8.withContiguousStorageIfAvailable { one in
             right.text.utf8.withContiguousStorageIfAvailable { other in
-                UnsafeRawBufferPointer(one).hasSameOctets(as: UnsafeRawBufferPointer(other))
+                UnsafeRawBufferPointer(one).hasSameBytes(as: UnsafeRawBufferPointer(other))
             }
         }
         return (isSame ?? nil) ?? left.text.utf8.elementsEqual(right.text.utf8)
     }
 
     func hash(into hasher: inout Hasher) {
-        for octet in self.text.utf8 { hasher.combine(octet) }
+        for byte in self.text.utf8 { hasher.combine(byte) }
         hasher.combine(UInt8.max)
     }
 }
 
 extension UnsafeRawBufferPointer {
-    fileprivate func hasSameOctets(as other: UnsafeRawBufferPointer) -> Bool {
+    fileprivate func hasSameBytes(as other: UnsafeRawBufferPointer) -> Bool {
         guard self.count == other.count else { return false }
         guard let start = self.baseAddress, let otherStart = other.baseAddress else { return true }
         return memcmp(start, otherStart, self.count) == 0

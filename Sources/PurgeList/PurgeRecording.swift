@@ -9,8 +9,8 @@ struct PurgeRecording {
     private let update: PurgeStatement
     /// `nil` where nothing was ever forgotten, which is the usual case.
     private let findRegistration: PurgeStatement?
-    private var scopes: PurgeNames<PurgeScope>
-    private var sources: PurgeNames<PurgeName>
+    private var scopes: RowIDCache<PurgeScope>
+    private var sources: RowIDCache<PurgeName>
     private let path: String
     private let batchEntryCount: Int
     private var batch = PurgeBatch()
@@ -56,15 +56,15 @@ struct PurgeRecording {
         )
     }
 
-    private static func scopes(_ database: Database) -> PurgeNames<PurgeScope> {
-        PurgeNames { scope in
+    private static func scopes(_ database: Database) -> RowIDCache<PurgeScope> {
+        RowIDCache { scope in
             try PurgeEntry.check(scope.topic, field: "topic")
             return try PurgeList.add(scope, to: database)
         }
     }
 
-    private static func sources(_ database: Database) -> PurgeNames<PurgeName> {
-        PurgeNames { name in
+    private static func sources(_ database: Database) -> RowIDCache<PurgeName> {
+        RowIDCache { name in
             try PurgeEntry.check(name.text, field: "source")
             try database.execute(
                 sql: "INSERT INTO source (name) VALUES (?) ON CONFLICT DO NOTHING",
@@ -96,7 +96,7 @@ struct PurgeRecording {
         self.batch.sort()
         if let runs, !runs.isEmpty {
             if runs.append(self.batch) { self.batch.removeAll() }
-            try runs.merge { record, octets in try self.take(record, in: octets) }
+            try runs.merge { record, bytes in try self.take(record, in: bytes) }
         }
         for record in self.batch.records { try self.take(record, in: self.batch.tokens) }
         self.batch.removeAll()
@@ -104,18 +104,18 @@ struct PurgeRecording {
     }
 
     /// Takes the next record in the order of the list.
-    private mutating func take(_ record: PurgeBatch.Record, in octets: [UInt8]) throws {
-        guard try !self.isSuperseded(record, in: octets) else {
+    private mutating func take(_ record: PurgeBatch.Record, in bytes: [UInt8]) throws {
+        guard try !self.isSuperseded(record, in: bytes) else {
             self.change.supersededCount += 1
             return
         }
-        self.rows.append(record, in: octets)
+        self.rows.append(record, in: bytes)
         if self.rows.records.count == PurgeLimits.statementRowCount { try self.writeRows() }
     }
 
-    private func isSuperseded(_ record: PurgeBatch.Record, in octets: [UInt8]) throws -> Bool {
+    private func isSuperseded(_ record: PurgeBatch.Record, in bytes: [UInt8]) throws -> Bool {
         guard let statement = self.findRegistration else { return false }
-        return try octets[record.tokenRange].withUnsafeBytes { token in
+        return try bytes[record.tokenRange].withUnsafeBytes { token in
             statement.bind(record.scope, at: 1)
             statement.bind(token, at: 2)
             statement.bind(record.failedAt, at: 3)

@@ -2,7 +2,7 @@
 
 /// A token that an app registered, for the first time or again.
 public struct PurgeRegistration: Hashable, Sendable {
-    /// The token, 1 to 100 octets.
+    /// The token, 1 to 100 bytes.
     public var token: [UInt8]
     /// When, in seconds since 1970; `nil` for a person's word, which holds whenever the token failed.
     public var registeredAt: Int64?
@@ -10,7 +10,7 @@ public struct PurgeRegistration: Hashable, Sendable {
     /// Makes a registration.
     ///
     /// - Parameters:
-    ///   - token: 1 to 100 octets.
+    ///   - token: 1 to 100 bytes.
     ///   - registeredAt: when, in seconds since 1970; `nil` where it holds whenever the token failed.
     public init(token: [UInt8], registeredAt: Int64?) {
         self.token = token

@@ -7,14 +7,14 @@ struct PurgeRun {
     private let file: FileDescriptor
     private var offset: Int64
     private let end: Int64
-    private(set) var octets: [UInt8] = []
+    private(set) var bytes: [UInt8] = []
     private var index = 0
-    /// The record that is next, whose token is in ``octets``.
+    /// The record that is next, whose token is in ``bytes``.
     private(set) var record: PurgeBatch.Record?
 
-    /// So much is read and written at a time, in octets.
-    static let blockOctetCount = 65_536
-    private static let headOctetCount = 6 * 8
+    /// So much is read and written at a time, in bytes.
+    static let blockByteCount = 65_536
+    private static let headByteCount = 6 * 8
 
     init(_ file: FileDescriptor, _ range: Range<Int64>) {
         self.file = file
@@ -23,34 +23,34 @@ struct PurgeRun {
     }
 
     /// Appends a record in the form that is read here, which only this process reads.
-    static func encode(_ record: PurgeBatch.Record, in tokens: [UInt8], to octets: inout [UInt8]) {
+    static func encode(_ record: PurgeBatch.Record, in tokens: [UInt8], to bytes: inout [UInt8]) {
         let numbers = (
-            record.scope, record.prefix, record.tokenOctetCount, record.failedAt, record.firstSeen, record.source
+            record.scope, record.prefix, record.tokenByteCount, record.failedAt, record.firstSeen, record.source
         )
-        withUnsafeBytes(of: numbers) { octets.append(contentsOf: $0) }
-        octets.append(contentsOf: tokens[record.tokenRange])
+        withUnsafeBytes(of: numbers) { bytes.append(contentsOf: $0) }
+        bytes.append(contentsOf: tokens[record.tokenRange])
     }
 
-    static func octetCount(of batch: PurgeBatch) -> Int {
-        batch.records.count * Self.headOctetCount + batch.tokens.count
+    static func byteCount(of batch: PurgeBatch) -> Int {
+        batch.records.count * Self.headByteCount + batch.tokens.count
     }
 
     /// Goes on to the next record; behind the last one, ``record`` is `nil`.
     mutating func advance() throws {
-        if self.octets.count - self.index < Self.headOctetCount + PurgeLimits.tokenOctetCountMax { try self.refill() }
-        guard self.index < self.octets.count else {
+        if self.bytes.count - self.index < Self.headByteCount + PurgeLimits.tokenByteCountMax { try self.refill() }
+        guard self.index < self.bytes.count else {
             self.record = nil
             return
         }
-        let record = self.octets.withUnsafeBytes { octets in
+        let record = self.bytes.withUnsafeBytes { bytes in
             func number<Number: FixedWidthInteger>(_ position: Int, as type: Number.Type = Number.self) -> Number {
-                octets.loadUnaligned(fromByteOffset: self.index + 8 * position, as: type)
+                bytes.loadUnaligned(fromByteOffset: self.index + 8 * position, as: type)
             }
             return PurgeBatch.Record(
                 scope: number(0),
                 prefix: number(1),
-                tokenOffset: self.index + Self.headOctetCount,
-                tokenOctetCount: number(2),
+                tokenOffset: self.index + Self.headByteCount,
+                tokenByteCount: number(2),
                 failedAt: number(3),
                 firstSeen: number(4),
                 source: number(5)
@@ -62,23 +62,23 @@ struct PurgeRun {
 
     private mutating func refill() throws {
         guard self.offset < self.end else { return }
-        let kept = self.octets.count - self.index
-        let wanted = min(Self.blockOctetCount, Int(self.end - self.offset))
-        var octets = Array(self.octets[self.index...])
-        octets.append(contentsOf: repeatElement(0, count: wanted))
+        let kept = self.bytes.count - self.index
+        let wanted = min(Self.blockByteCount, Int(self.end - self.offset))
+        var bytes = Array(self.bytes[self.index...])
+        bytes.append(contentsOf: repeatElement(0, count: wanted))
         var count = 0
         while count < wanted {
-            let got = try octets.withUnsafeMutableBytes { octets in
+            let got = try bytes.withUnsafeMutableBytes { bytes in
                 try self.file.read(
                     fromAbsoluteOffset: self.offset + Int64(count),
-                    into: UnsafeMutableRawBufferPointer(rebasing: octets[(kept + count)...])
+                    into: UnsafeMutableRawBufferPointer(rebasing: bytes[(kept + count)...])
                 )
             }
             // The file has no name, so nobody else can have cut it off.
             guard got > 0 else { throw Errno.ioError }
             count += got
         }
-        self.octets = octets
+        self.bytes = bytes
         self.index = 0
         self.offset += Int64(wanted)
     }

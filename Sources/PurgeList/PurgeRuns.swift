@@ -10,7 +10,7 @@ import SystemPackage
 final class PurgeRuns {
     private let file: FileDescriptor
     private var runs: [PurgeRun] = []
-    private var octetCount: Int64 = 0
+    private var byteCount: Int64 = 0
 
     /// So many runs are merged at a time at most.
     private static let countMax = 16
@@ -35,55 +35,55 @@ final class PurgeRuns {
     ///
     /// - Returns: whether there was room for it.
     func append(_ batch: PurgeBatch) -> Bool {
-        var offset = self.octetCount
-        guard self.hasRoom(for: UInt64(offset) + UInt64(PurgeRun.octetCount(of: batch))) else { return false }
-        var octets: [UInt8] = []
-        octets.reserveCapacity(2 * PurgeRun.blockOctetCount)
+        var offset = self.byteCount
+        guard self.hasRoom(for: UInt64(offset) + UInt64(PurgeRun.byteCount(of: batch))) else { return false }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(2 * PurgeRun.blockByteCount)
         do {
             for record in batch.records {
-                PurgeRun.encode(record, in: batch.tokens, to: &octets)
-                guard octets.count >= PurgeRun.blockOctetCount else { continue }
-                offset += Int64(try self.file.writeAll(toAbsoluteOffset: offset, octets))
-                octets.removeAll(keepingCapacity: true)
+                PurgeRun.encode(record, in: batch.tokens, to: &bytes)
+                guard bytes.count >= PurgeRun.blockByteCount else { continue }
+                offset += Int64(try self.file.writeAll(toAbsoluteOffset: offset, bytes))
+                bytes.removeAll(keepingCapacity: true)
             }
-            offset += Int64(try self.file.writeAll(toAbsoluteOffset: offset, octets))
+            offset += Int64(try self.file.writeAll(toAbsoluteOffset: offset, bytes))
         } catch {
             self.cutBack()
             return false
         }
-        self.runs.append(PurgeRun(self.file, self.octetCount..<offset))
-        self.octetCount = offset
+        self.runs.append(PurgeRun(self.file, self.byteCount..<offset))
+        self.byteCount = offset
         return true
     }
 
     /// Gives back the room behind what is needed yet.
-    private func cutBack() { _ = ftruncate(self.file.rawValue, off_t(self.octetCount)) }
+    private func cutBack() { _ = ftruncate(self.file.rawValue, off_t(self.byteCount)) }
 
-    private func hasRoom(for octetCount: UInt64) -> Bool {
+    private func hasRoom(for byteCount: UInt64) -> Bool {
         var status = statvfs()
         guard fstatvfs(self.file.rawValue, &status) == 0 else { return false }
         let (room, isHuge) = UInt64(status.f_bavail).multipliedReportingOverflow(by: UInt64(status.f_frsize))
-        return isHuge || room / Self.roomFactor >= octetCount
+        return isHuge || room / Self.roomFactor >= byteCount
     }
 
     /// Gives the records of all runs in the order of the list, of equal ones the first one first, and then has none.
-    func merge(_ body: (PurgeBatch.Record, _ octets: [UInt8]) throws -> Void) throws {
+    func merge(_ body: (PurgeBatch.Record, _ bytes: [UInt8]) throws -> Void) throws {
         var runs = self.runs
         self.runs = []
-        self.octetCount = 0
+        self.byteCount = 0
         defer { self.cutBack() }
         for index in runs.indices { try runs[index].advance() }
         while true {
             var first: (index: Int, record: PurgeBatch.Record)?
             for index in runs.indices {
                 guard let record = runs[index].record else { continue }
-                if let first, !record.precedes(first.record, in: runs[index].octets, runs[first.index].octets) {
+                if let first, !record.precedes(first.record, in: runs[index].bytes, runs[first.index].bytes) {
                     continue
                 }
                 first = (index, record)
             }
             guard let first else { return }
-            try body(first.record, runs[first.index].octets)
+            try body(first.record, runs[first.index].bytes)
             try runs[first.index].advance()
         }
     }

@@ -11,7 +11,7 @@ enum PurgeSchema {
 
     /// What leads from each version to the next, from version 0, an empty file, on.
     static let steps = [
-        // A row of `dead` is its key, so that a token costs one tree and about 45 octets.
+        // A row of `dead` is its key, so that a token costs one tree and about 45 bytes.
         """
         CREATE TABLE scope (
             id INTEGER PRIMARY KEY,

@@ -2,7 +2,7 @@
 
 /// A topic in an environment: within one, a token means one device.
 ///
-/// Topics are the same where their octets are, whatever Unicode says of them.
+/// Topics are the same where their bytes are, whatever Unicode says of them.
 public struct PurgeScope: Hashable, Sendable {
     /// The app's bundle identifier.
     public var topic: String
@@ -24,7 +24,7 @@ public struct PurgeScope: Hashable, Sendable {
     /// - Parameters:
     ///   - left: one scope.
     ///   - right: another.
-    /// - Returns: whether the topics have the same octets, and the environments are the same.
+    /// - Returns: whether the topics have the same bytes, and the environments are the same.
     public static func == (left: PurgeScope, right: PurgeScope) -> Bool {
         left.environment == right.environment && PurgeName(left.topic) == PurgeName(right.topic)
     }

@@ -18,9 +18,9 @@ struct PurgeStatement {
 
     func bind(_ value: Int64, at index: Int32) { sqlite3_bind_int64(self.handle, index, value) }
 
-    /// The octets must stay until the statement has run.
-    func bind(_ octets: UnsafeRawBufferPointer, at index: Int32) {
-        sqlite3_bind_blob(self.handle, index, octets.baseAddress, Int32(octets.count), nil)
+    /// The bytes must stay until the statement has run.
+    func bind(_ bytes: UnsafeRawBufferPointer, at index: Int32) {
+        sqlite3_bind_blob(self.handle, index, bytes.baseAddress, Int32(bytes.count), nil)
     }
 
     /// Runs the statement to its end.
@@ -40,13 +40,13 @@ struct PurgeStatement {
         return code == SQLITE_ROW
     }
 
-    /// Runs the statement, and lends the octets in the first column of each row.
+    /// Runs the statement, and lends the bytes in the first column of each row.
     func forEachRow(_ body: (UnsafeRawBufferPointer) -> Void) throws {
         while true {
             let code = sqlite3_step(self.handle)
             guard code == SQLITE_ROW else { return try self.finish(code) }
-            let octets = sqlite3_column_blob(self.handle, 0)
-            body(UnsafeRawBufferPointer(start: octets, count: Int(sqlite3_column_bytes(self.handle, 0))))
+            let bytes = sqlite3_column_blob(self.handle, 0)
+            body(UnsafeRawBufferPointer(start: bytes, count: Int(sqlite3_column_bytes(self.handle, 0))))
         }
     }
 

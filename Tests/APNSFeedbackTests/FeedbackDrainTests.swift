@@ -10,7 +10,7 @@ import Testing
 
 @testable import APNSFeedback
 
-/// Drains from our front over TLS, in good and bad order.
+/// Drains from our listener over TLS, in good and bad order.
 @Suite(.timeLimit(.minutes(2))) struct FeedbackDrainTests {
     typealias Fixture = FeedbackFixture
 
@@ -19,7 +19,7 @@ import Testing
     init() throws { self.folder = try FeedbackFolder() }
 
     func expectList(_ tuples: some Sequence<FeedbackTuple>) throws {
-        #expect(try self.folder.tokens() == Set(tuples.map(\.token.octets)))
+        #expect(try self.folder.tokens() == Set(tuples.map(\.token.bytes)))
     }
 
     @Test func `a list goes to the purge list, leaves the service, and the spool is empty`() async throws {
@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test func `a failure in the future is taken for one at this moment, and counted`() async throws {
-        let future = FeedbackTuple(failedAt: .max, token: try DeviceToken(octets: [1, 2, 3]))
+        let future = FeedbackTuple(failedAt: .max, token: try DeviceToken(bytes: [1, 2, 3]))
         let before = Int64(Date().timeIntervalSince1970)
         let outcome = try await self.folder.drain(MemoryStore([try Fixture.tuple(9), future]))
         let after = Int64(Date().timeIntervalSince1970)
@@ -57,7 +57,7 @@ import Testing
     @Test func `silence ends a drain from a service that stays open`() async throws {
         let tuples = try Fixture.tuples(100)
         let store = MemoryStore(tuples)
-        let outcome = try await self.folder.drain(store, front: Fixture.front { $0.closesBehindList = false }) {
+        let outcome = try await self.folder.drain(store, listener: Fixture.listener { $0.closesBehindList = false }) {
             $0.silence = .milliseconds(200)
         }
         #expect(outcome.failure == nil && outcome.ending?.cause == .silence && outcome.tupleCount == 100)
@@ -68,7 +68,7 @@ import Testing
     @Test func `the deadline ends a drain that drips, and what came is kept`() async throws {
         let tuples = try Fixture.tuples(1000)
         let store = MemoryStore(tuples) {
-            $0.dripOctetCount = 7
+            $0.dripByteCount = 7
             $0.dripMilliseconds = 1
         }
         let outcome = try await self.folder.drain(store) { $0.deadline = .milliseconds(300) }
@@ -77,10 +77,10 @@ import Testing
         try self.expectList(tuples.prefix(Int(outcome.tupleCount)))
     }
 
-    @Test(arguments: [1, 7]) func `drips of a few octets make the same list`(_ octetCount: Int) async throws {
+    @Test(arguments: [1, 7]) func `drips of a few bytes make the same list`(_ byteCount: Int) async throws {
         let tuples = try Fixture.tuples(60)
         let store = MemoryStore(tuples) {
-            $0.dripOctetCount = octetCount
+            $0.dripByteCount = byteCount
             $0.dripMilliseconds = 0
         }
         let outcome = try await self.folder.drain(store)
@@ -90,26 +90,26 @@ import Testing
 
     @Test func `a tuple without its end is set aside, and all before it is on the list`() async throws {
         let tuples = try Fixture.tuples(50)
-        var octets = 0
-        for tuple in tuples { octets += 6 + tuple.token.octetCount }
-        let store = MemoryStore(tuples) { $0.cutOctetCount = octets - 3 }
+        var bytes = 0
+        for tuple in tuples { bytes += 6 + tuple.token.byteCount }
+        let store = MemoryStore(tuples) { $0.cutByteCount = bytes - 3 }
         let outcome = try await self.folder.drain(store)
         #expect(outcome.failure == nil && outcome.tupleCount == 49)
-        #expect((outcome.ending?.partialOctetCount ?? 0) > 0)
+        #expect((outcome.ending?.partialByteCount ?? 0) > 0)
         let leftover = try #require(outcome.leftovers.first)
         #expect(leftover.kind == .partial && outcome.leftovers.count == 1)
-        let last = tuples[49].token.octets.dropLast(3)
+        let last = tuples[49].token.bytes.dropLast(3)
         #expect(FileManager.default.contents(atPath: leftover.path)?.suffix(last.count) == Data(last))
         try self.expectList(tuples.prefix(49))
         #expect(store.count == 50)
         #expect("\(leftover)".contains(leftover.path))
     }
 
-    @Test(arguments: [FeedbackManner.Cut.abrupt, .reset])
-    func `a connection that breaks is a failure that keeps what came`(_ cut: FeedbackManner.Cut) async throws {
+    @Test(arguments: [FeedbackCloseStrategy.Cut.abrupt, .reset])
+    func `a connection that breaks is a failure that keeps what came`(_ cut: FeedbackCloseStrategy.Cut) async throws {
         let tuples = try Fixture.tuples(50)
         let store = MemoryStore(tuples) {
-            $0.cutOctetCount = 1000
+            $0.cutByteCount = 1000
             $0.cut = cut
         }
         let outcome = try await self.folder.drain(store)
@@ -121,12 +121,12 @@ import Testing
         try self.expectList(tuples.prefix(Int(outcome.tupleCount)))
     }
 
-    @Test(arguments: [FeedbackManner.Cut.abrupt, .reset])
+    @Test(arguments: [FeedbackCloseStrategy.Cut.abrupt, .reset])
     func `where close_notify is not required, an end inside a tuple and a reset are failures all the same`(
-        _ cut: FeedbackManner.Cut
+        _ cut: FeedbackCloseStrategy.Cut
     ) async throws {
         let store = MemoryStore(try Fixture.tuples(50)) {
-            $0.cutOctetCount = 1000
+            $0.cutByteCount = 1000
             $0.cut = cut
         }
         let outcome = try await self.folder.drain(store) { $0.requiresCloseNotify = false }
@@ -138,7 +138,7 @@ import Testing
         _ isRequired: Bool
     ) async throws {
         let store = MemoryStore(try Fixture.tuples(5)) {
-            $0.cutOctetCount = 0
+            $0.cutByteCount = 0
             $0.cut = .abrupt
         }
         let outcome = try await self.folder.drain(store) { $0.requiresCloseNotify = isRequired }
@@ -150,18 +150,20 @@ import Testing
     }
 
     @Test func `a service that never ends is cut at the bound, and what came is kept`() async throws {
-        let outcome = try await self.folder.drain(EndlessStore(), front: Fixture.front()) { $0.byteCountMax = 100_000 }
+        let outcome = try await self.folder.drain(EndlessStore(), listener: Fixture.listener()) {
+            $0.byteCountMax = 100_000
+        }
         #expect(outcome.failure == nil && outcome.ending?.cause == .limit, "\(outcome)")
-        let byteCount = outcome.ending?.octetCount ?? 0
+        let byteCount = outcome.ending?.byteCount ?? 0
         #expect(byteCount >= 100_000 && byteCount < 100_000 + 65_536, "\(byteCount)")
         #expect(outcome.tupleCount == byteCount / 38 && outcome.leftovers.isEmpty && self.folder.files.isEmpty)
         #expect(try self.folder.tokens().count == Int(outcome.tupleCount))
     }
 
     @Test func `a service of an authority that is not trusted is not read`() async throws {
-        let stranger = try ThrowawayAuthority().issueServer()
+        let stranger = try TestCertificateAuthority().issueServer()
         let store = MemoryStore(try Fixture.tuples(5))
-        let outcome = try await self.folder.drain(store, front: Fixture.front { $0.identity = stranger.identity })
+        let outcome = try await self.folder.drain(store, listener: Fixture.listener { $0.identity = stranger.identity })
         guard case .notPermitted = outcome.failure else {
             Issue.record("\(String(describing: outcome.failure))")
             return
@@ -172,7 +174,7 @@ import Testing
     @Test func `a service with another name is not read`() async throws {
         let other = try Fixture.authority.get().issueServer(names: ["other.example"])
         let store = MemoryStore(try Fixture.tuples(5))
-        let outcome = try await self.folder.drain(store, front: Fixture.front { $0.identity = other.identity })
+        let outcome = try await self.folder.drain(store, listener: Fixture.listener { $0.identity = other.identity })
         guard case .notPermitted(_, TLSError.wrongHost) = outcome.failure else {
             Issue.record("\(String(describing: outcome.failure))")
             return
@@ -185,8 +187,9 @@ import Testing
         var tls = try Fixture.tls()
         tls.identity = other.identity
         let store = MemoryStore(try Fixture.tuples(5))
-        let outcome = try await FeedbackFront.withRunning(try Fixture.front(), store: store) { [tls, folder] front in
-            try await folder.drain(port: try await front.boundAddress.port ?? 0, tls: tls)
+        let outcome = try await FeedbackListener.withRunning(try Fixture.listener(), store: store) {
+            [tls, folder] listener in
+            try await folder.drain(port: try await listener.boundAddress.port ?? 0, tls: tls)
         }
         #expect(outcome.tupleCount == 0 && store.openedCount == 0)
         guard case .refused(let endpoint) = outcome.failure else {
@@ -224,8 +227,8 @@ import Testing
         }
         let store = MemoryStore(try Fixture.tuples(10))
         let folder = self.folder
-        try await FeedbackFront.withRunning(try Fixture.front(), store: store) { front in
-            let port = try await front.boundAddress.port ?? 0
+        try await FeedbackListener.withRunning(try Fixture.listener(), store: store) { listener in
+            let port = try await listener.boundAddress.port ?? 0
             let outcome = try await folder.drain(port: port, sink: FullSink())
             guard case .output(is Full) = outcome.failure else {
                 Issue.record("\(String(describing: outcome.failure))")
@@ -252,8 +255,8 @@ import Testing
     @Test func `a second drain with the same certificate into another spool and list says who is at it`() async throws {
         let store = MemoryStore(try Fixture.tuples(10))
         let folder = self.folder
-        try await FeedbackFront.withRunning(try Fixture.front(), store: store) { front in
-            let port = try await front.boundAddress.port ?? 0
+        try await FeedbackListener.withRunning(try Fixture.listener(), store: store) { listener in
+            let port = try await listener.boundAddress.port ?? 0
             let fingerprint = try Fixture.provider.get().identity.certificate.fingerprint
             let endpoint = Endpoint(host: "LOCALHOST", port: port)
             var lock = try DrainLock.take(fingerprint, endpoint)
@@ -275,17 +278,17 @@ import Testing
         }
     }
 
-    @Test func `octets that are no tuples name the offset, and are kept`() async throws {
+    @Test func `bytes that are no tuples name the offset, and are kept`() async throws {
         let folder = self.folder
         let service = try Fixture.service.get()
         let first = try Fixture.tuple(40)
-        try await OctetServer.withRunning(identity: service.identity, first.octets + Array("HTTP/1.1 400".utf8)) {
+        try await ByteServer.withRunning(identity: service.identity, first.bytes + Array("HTTP/1.1 400".utf8)) {
             port in
             let outcome = try await folder.drain(port: port)
-            let offset = UInt64(first.octets.count)
-            #expect(outcome.ending?.cause == .malformed(offset: offset, tokenOctetCount: 0x2F31))
+            let offset = UInt64(first.bytes.count)
+            #expect(outcome.ending?.cause == .malformed(offset: offset, tokenByteCount: 0x2F31))
             #expect(outcome.tupleCount == 1 && outcome.leftovers.map(\.kind) == [.malformed])
-            #expect("\(outcome.leftovers)".contains("octet \(offset)"))
+            #expect("\(outcome.leftovers)".contains("byte \(offset)"))
         }
         try self.expectList([first])
         #expect(self.folder.files.map { ($0 as NSString).pathExtension } == ["malformed"])

@@ -14,7 +14,7 @@ import OpenSSLTLS
 enum FeedbackFixture {
     static let topic = "com.example.app"
     static let scope = PurgeScope(topic: topic, environment: .sandbox)
-    static let authority = Result { try ThrowawayAuthority() }
+    static let authority = Result { try TestCertificateAuthority() }
     static let service = Result { try Self.authority.get().issueServer() }
     static let provider = Result { try Self.authority.get().issueClient(topic: Self.topic) }
 
@@ -23,10 +23,10 @@ enum FeedbackFixture {
         return .client(identity: try Self.provider.get().identity, trust: trust)
     }
 
-    static func front(
-        _ change: (inout FeedbackFrontConfiguration) -> Void = { _ in }
-    ) throws -> FeedbackFrontConfiguration {
-        var configuration = FeedbackFrontConfiguration(
+    static func listener(
+        _ change: (inout FeedbackListenerConfiguration) -> Void = { _ in }
+    ) throws -> FeedbackListenerConfiguration {
+        var configuration = FeedbackListenerConfiguration(
             identity: try Self.service.get().identity,
             clientTrust: .pem(try Self.authority.get().certificatePEM)
         )
@@ -39,11 +39,11 @@ enum FeedbackFixture {
     /// A tuple whose token has a length of its own.
     static func tuple(_ number: Int) throws -> FeedbackTuple {
         let count = 1 + number % 100
-        var octets = [UInt8](repeating: UInt8(number & 255), count: max(3, count))
-        octets[0] = UInt8(number >> 16 & 255)
-        octets[1] = UInt8(number >> 8 & 255)
-        octets[2] = UInt8(number & 255)
-        return FeedbackTuple(failedAt: UInt32(1_600_000_000 + number), token: try DeviceToken(octets: octets))
+        var bytes = [UInt8](repeating: UInt8(number & 255), count: max(3, count))
+        bytes[0] = UInt8(number >> 16 & 255)
+        bytes[1] = UInt8(number >> 8 & 255)
+        bytes[2] = UInt8(number & 255)
+        return FeedbackTuple(failedAt: UInt32(1_600_000_000 + number), token: try DeviceToken(bytes: bytes))
     }
 
     static func tuples(_ count: Int) throws -> [FeedbackTuple] { try (0..<count).map { try Self.tuple($0) } }
@@ -58,18 +58,18 @@ final class MemoryStore: FeedbackStore {
     }
 
     private let state: NIOLockedValueBox<State>
-    let manner: FeedbackManner
+    let manner: FeedbackCloseStrategy
     /// Whether it forgets its list when it begins to write it, as Apple's may have done.
     private let isForgetful: Bool
 
     init(
         _ tuples: [FeedbackTuple],
         isForgetful: Bool = false,
-        _ change: (inout FeedbackManner) -> Void = { _ in }
+        _ change: (inout FeedbackCloseStrategy) -> Void = { _ in }
     ) {
         self.state = NIOLockedValueBox(State(tuples: tuples))
         self.isForgetful = isForgetful
-        var manner = FeedbackManner()
+        var manner = FeedbackCloseStrategy()
         change(&manner)
         self.manner = manner
     }
@@ -98,7 +98,7 @@ final class MemoryStore: FeedbackStore {
             self.tuples = tuples
         }
 
-        var manner: FeedbackManner { self.store.manner }
+        var manner: FeedbackCloseStrategy { self.store.manner }
 
         func next(_ countMax: Int) -> [FeedbackTuple] {
             let portion = self.tuples[self.index...].prefix(countMax)
@@ -123,8 +123,8 @@ struct EndlessStore: FeedbackStore {
         func next(_ countMax: Int) -> [FeedbackTuple] {
             (0..<countMax).compactMap { _ in
                 self.number += 1
-                let octets = [UInt8](repeating: 1, count: 24) + withUnsafeBytes(of: self.number.bigEndian) { Array($0) }
-                return (try? DeviceToken(octets: octets)).map { FeedbackTuple(failedAt: 1_600_000_000, token: $0) }
+                let bytes = [UInt8](repeating: 1, count: 24) + withUnsafeBytes(of: self.number.bigEndian) { Array($0) }
+                return (try? DeviceToken(bytes: bytes)).map { FeedbackTuple(failedAt: 1_600_000_000, token: $0) }
             }
         }
 
@@ -187,14 +187,14 @@ final class FeedbackFolder: Sendable {
         return await drain.run()
     }
 
-    /// One drain from a front over a store.
+    /// One drain from a listener over a store.
     func drain(
         _ store: any FeedbackStore,
-        front: FeedbackFrontConfiguration? = nil,
+        listener: FeedbackListenerConfiguration? = nil,
         _ change: @escaping @Sendable (inout FeedbackConfiguration) -> Void = { _ in }
     ) async throws -> FeedbackOutcome {
-        try await FeedbackFront.withRunning(try front ?? FeedbackFixture.front(), store: store) { front in
-            try await self.drain(port: try await front.boundAddress.port ?? 0, change)
+        try await FeedbackListener.withRunning(try listener ?? FeedbackFixture.listener(), store: store) { listener in
+            try await self.drain(port: try await listener.boundAddress.port ?? 0, change)
         }
     }
 }

@@ -31,7 +31,7 @@ import Testing
     static func unmountDisk(_ path: String) { umount2(path, Int32(MNT_DETACH)) }
 
     static func expect(_ folder: FeedbackFolder, has tuples: some Sequence<FeedbackTuple>) throws {
-        #expect(try folder.tokens() == Set(tuples.map(\.token.octets)))
+        #expect(try folder.tokens() == Set(tuples.map(\.token.bytes)))
     }
 
     @Test(.enabled(if: canMount, "mounting a small file system needs root"))
@@ -96,7 +96,7 @@ import Testing
     // MARK: What a drain that ends gives back
 
     /// How much room a file takes on the disk.
-    static func roomOctetCount(_ path: String) throws -> Int {
+    static func roomByteCount(_ path: String) throws -> Int {
         var status = stat()
         try #require(stat(path, &status) == 0)
         return Int(status.st_blocks) * 512
@@ -106,11 +106,11 @@ import Testing
         let folder = try FeedbackFolder()
         let header = SpoolHeader(scope: Fixture.scope, host: "localhost", startedAt: 1_700_000_000)
         let segment = try folder.spool.begin(header)
-        #expect(try Self.roomOctetCount(segment.path) >= SpoolSegment.roomOctetCount)
-        #expect(segment.durableOctetCount == header.octets.count)
-        try Fixture.tuple(1).octets.withUnsafeBytes { try segment.append($0) }
+        #expect(try Self.roomByteCount(segment.path) >= SpoolSegment.roomByteCount)
+        #expect(segment.durableByteCount == header.bytes.count)
+        try Fixture.tuple(1).bytes.withUnsafeBytes { try segment.append($0) }
         try segment.finish()
-        #expect(try Self.roomOctetCount(segment.path) <= 65_536)
+        #expect(try Self.roomByteCount(segment.path) <= 65_536)
     }
 
     @Test func `what is set aside keeps no room that a killed process had taken`() throws {
@@ -118,23 +118,23 @@ import Testing
         let header = SpoolHeader(scope: Fixture.scope, host: "localhost", startedAt: 1_700_000_000)
         let segment = try folder.spool.begin(header)
         try [UInt8](repeating: 0, count: 10).withUnsafeBytes { try segment.append($0) }
-        #expect(try Self.roomOctetCount(segment.path) >= SpoolSegment.roomOctetCount)
+        #expect(try Self.roomByteCount(segment.path) >= SpoolSegment.roomByteCount)
         let result = try SpoolImport.replay(Fixture.scope, of: folder.spool, into: folder.list, now: 5, sink: nil)
         let leftover = try #require(result.leftovers.first)
         #expect(leftover.kind == .malformed)
-        #expect(try Self.roomOctetCount(leftover.path) <= 65_536)
+        #expect(try Self.roomByteCount(leftover.path) <= 65_536)
     }
 
     @Test func `room is taken again before it is used up`() throws {
         let folder = try FeedbackFolder()
         let header = SpoolHeader(scope: Fixture.scope, host: "localhost", startedAt: 1_700_000_000)
         let segment = try folder.spool.begin(header)
-        let octets = [UInt8](repeating: 1, count: 1 << 20)
+        let bytes = [UInt8](repeating: 1, count: 1 << 20)
         for _ in 0..<10 {
-            try octets.withUnsafeBytes { try segment.append($0) }
+            try bytes.withUnsafeBytes { try segment.append($0) }
             try segment.reserve()
-            let left = try Self.roomOctetCount(segment.path) - segment.durableOctetCount
-            #expect(left >= SpoolSegment.roomOctetCount / 2 && left <= SpoolSegment.roomOctetCount + 65_536)
+            let left = try Self.roomByteCount(segment.path) - segment.durableByteCount
+            #expect(left >= SpoolSegment.roomByteCount / 2 && left <= SpoolSegment.roomByteCount + 65_536)
         }
     }
 }

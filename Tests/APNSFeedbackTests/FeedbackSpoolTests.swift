@@ -31,13 +31,13 @@ import Testing
         try SpoolImport.replay(Fixture.scope, of: self.folder.spool, into: self.folder.list, now: now, sink: nil)
     }
 
-    static func octets(_ range: Range<Int>) throws -> [UInt8] { try range.flatMap { try Fixture.tuple($0).octets } }
+    static func bytes(_ range: Range<Int>) throws -> [UInt8] { try range.flatMap { try Fixture.tuple($0).bytes } }
 
     var endings: [String] { self.folder.files.map { ($0 as NSString).pathExtension } }
 
     @Test(arguments: [true, false]) func `what an earlier run left is recorded once`(_ isFinished: Bool) throws {
-        let octets = try Self.octets(0..<100)
-        let portions = [Array(octets[..<1000]), Array(octets[1000..<1001]), Array(octets[1001...])]
+        let bytes = try Self.bytes(0..<100)
+        let portions = [Array(bytes[..<1000]), Array(bytes[1000..<1001]), Array(bytes[1001...])]
         _ = try self.segment(portions, isFinished: isFinished)
         _ = try self.segment(portions, isFinished: isFinished)
         let result = try self.replay()
@@ -47,16 +47,16 @@ import Testing
         #expect(try self.replay().tupleCount == 0)
     }
 
-    /// Goal: a process that is killed at any octet of an append loses no tuple that was whole.
+    /// Goal: a process that is killed at any byte of an append loses no tuple that was whole.
     ///
     /// Method: cut the file at every length.
-    @Test func `a segment that was cut short at any octet gives all whole tuples`() throws {
+    @Test func `a segment that was cut short at any byte gives all whole tuples`() throws {
         let tuples = [0..<3, 3..<5, 5..<6]
-        let portions = try tuples.map { try Self.octets($0) }
+        let portions = try tuples.map { try Self.bytes($0) }
         let path = try self.segment(portions)
         let whole = try #require(FileManager.default.contents(atPath: path))
         try FileManager.default.removeItem(atPath: path)
-        let headerOctetCount = SpoolHeader(scope: Fixture.scope, host: "localhost", startedAt: 1_700_000_000).octets
+        let headerByteCount = SpoolHeader(scope: Fixture.scope, host: "localhost", startedAt: 1_700_000_000).bytes
             .count
         for count in 0...whole.count {
             let folder = try FeedbackFolder()
@@ -70,11 +70,11 @@ import Testing
                 sink: nil
             )
             var expected = 0
-            var end = headerOctetCount
+            var end = headerByteCount
             for range in tuples {
-                end += SpoolFormat.recordHeaderOctetCount
+                end += SpoolFormat.recordHeaderByteCount
                 for number in range {
-                    end += try Fixture.tuple(number).octets.count
+                    end += try Fixture.tuple(number).bytes.count
                     if count >= end { expected += 1 }
                 }
             }
@@ -95,10 +95,10 @@ import Testing
     ///
     /// Method: flip each bit of a segment that has its end, and of one that a kill left between two records.
     @Test(arguments: [true, false]) func `no flipped bit makes a token go missing unsaid`(_ isFinished: Bool) throws {
-        let portions = [try Self.octets(0..<2), try Self.octets(2..<3), try Self.octets(3..<6)]
+        let portions = [try Self.bytes(0..<2), try Self.bytes(2..<3), try Self.bytes(3..<6)]
         let path = try self.segment(portions, isFinished: isFinished)
         let whole = try #require(FileManager.default.contents(atPath: path))
-        let tokens = Set(try Fixture.tuples(6).map(\.token.octets))
+        let tokens = Set(try Fixture.tuples(6).map(\.token.bytes))
         for bit in 0..<whole.count * 8 {
             var changed = whole
             changed[bit / 8] ^= 1 << UInt8(bit % 8)
@@ -121,15 +121,15 @@ import Testing
     }
 
     @Test func `of a damaged segment, what is before the damage goes to the list, and all of it is kept`() throws {
-        let path = try self.segment([try Self.octets(0..<2), try Self.octets(2..<4), try Self.octets(4..<6)])
-        var octets = try #require(FileManager.default.contents(atPath: path))
-        let third = try #require(octets.range(of: Data(try Self.octets(2..<3))))
-        octets[third.lowerBound] ^= 1
-        try octets.write(to: URL(filePath: path))
+        let path = try self.segment([try Self.bytes(0..<2), try Self.bytes(2..<4), try Self.bytes(4..<6)])
+        var bytes = try #require(FileManager.default.contents(atPath: path))
+        let third = try #require(bytes.range(of: Data(try Self.bytes(2..<3))))
+        bytes[third.lowerBound] ^= 1
+        try bytes.write(to: URL(filePath: path))
         let result = try self.replay()
         #expect(result.tupleCount == 2 && result.leftovers.map(\.kind) == [.damaged])
-        #expect(try self.folder.tokens() == Set(try Fixture.tuples(2).map(\.token.octets)))
-        #expect(FileManager.default.contents(atPath: result.leftovers.first?.path ?? "") == octets)
+        #expect(try self.folder.tokens() == Set(try Fixture.tuples(2).map(\.token.bytes)))
+        #expect(FileManager.default.contents(atPath: result.leftovers.first?.path ?? "") == bytes)
         #expect(result.leftovers.first.map { "\($0)".contains("2 tuples before that are on the list") } == true)
     }
 
@@ -139,13 +139,13 @@ import Testing
     @Test func `a spool of the first version is still read`() throws {
         let header = SpoolHeader(scope: Fixture.scope, host: "localhost", startedAt: 1_700_000_000)
         let text = Array(header.text)
-        var bytes = Array("APNSFBS".utf8) + [1] + SpoolFormat.octets(UInt32(text.count)) + text
+        var bytes = Array("APNSFBS".utf8) + [1] + SpoolFormat.bytes(UInt32(text.count)) + text
         bytes += try #require(SpoolDigest.of(text, at: 0))
         var offset: UInt64 = 0
         var ends: [Int] = []
-        for portion in [try Self.octets(0..<2), try Self.octets(2..<5), []] {
+        for portion in [try Self.bytes(0..<2), try Self.bytes(2..<5), []] {
             if portion.isEmpty { ends.append(bytes.count) }
-            bytes += SpoolFormat.octets(UInt32(portion.count)) + (try #require(SpoolDigest.of(portion, at: offset)))
+            bytes += SpoolFormat.bytes(UInt32(portion.count)) + (try #require(SpoolDigest.of(portion, at: offset)))
             bytes += portion
             offset += UInt64(portion.count)
         }
@@ -167,8 +167,8 @@ import Testing
         ] as [(written: Int, believed: Int64)]
     )
     func `a failure in the future is taken for one at the time of reading`(written: Int, believed: Int64) throws {
-        let token = try DeviceToken(octets: [1, 2, 3])
-        let path = try self.segment([FeedbackTuple(failedAt: .max, token: token).octets + (try Self.octets(0..<1))])
+        let token = try DeviceToken(bytes: [1, 2, 3])
+        let path = try self.segment([FeedbackTuple(failedAt: .max, token: token).bytes + (try Self.bytes(0..<1))])
         let times = [timespec(tv_sec: written, tv_nsec: 0), timespec(tv_sec: written, tv_nsec: 0)]
         try #require(utimensat(AT_FDCWD, path, times, 0) == 0)
         let result = try self.replay(now: 1_800_000_000)
@@ -179,12 +179,12 @@ import Testing
     }
 
     @Test func `of a record that was cut short, tuples are taken up to the first whose time cannot be`() throws {
-        let token = try DeviceToken(octets: [1, 2, 3])
-        let impossible = [0, 1_199_145_599, 1_900_000_000].map { FeedbackTuple(failedAt: $0, token: token).octets }
-        for octets in impossible {
+        let token = try DeviceToken(bytes: [1, 2, 3])
+        let impossible = [0, 1_199_145_599, 1_900_000_000].map { FeedbackTuple(failedAt: $0, token: token).bytes }
+        for bytes in impossible {
             let folder = try FeedbackFolder()
-            let record = try Self.octets(2..<4) + octets + Self.octets(4..<5) + [0]
-            let path = try self.segment([try Self.octets(0..<2), record], isFinished: false)
+            let record = try Self.bytes(2..<4) + bytes + Self.bytes(4..<5) + [0]
+            let path = try self.segment([try Self.bytes(0..<2), record], isFinished: false)
             let whole = try #require(FileManager.default.contents(atPath: path))
             try FileManager.default.removeItem(atPath: path)
             let name = Fixture.scope.fileStem + ".1-1-0.spool"
@@ -197,7 +197,7 @@ import Testing
                 sink: nil
             )
             #expect(result.tupleCount == 4 && result.leftovers.map(\.kind) == [.torn])
-            #expect(try folder.tokens() == Set((0..<4).map { try Fixture.tuple($0).token.octets }))
+            #expect(try folder.tokens() == Set((0..<4).map { try Fixture.tuple($0).token.bytes }))
             let leftover = try #require(result.leftovers.first)
             #expect("\(leftover)".contains("whole tuples: 2.") && leftover.path.hasSuffix(".torn"))
             #expect(FileManager.default.contents(atPath: leftover.path) == whole.dropLast())
@@ -205,9 +205,9 @@ import Testing
     }
 
     @Test func `zeros in a token of a record that was cut short are not its end`() throws {
-        let token = try DeviceToken(octets: [UInt8](repeating: 0, count: 100))
-        let zeros = FeedbackTuple(failedAt: 1_600_000_000, token: token).octets
-        let path = try self.segment([try Self.octets(0..<2), try Self.octets(2..<3) + zeros], isFinished: false)
+        let token = try DeviceToken(bytes: [UInt8](repeating: 0, count: 100))
+        let zeros = FeedbackTuple(failedAt: 1_600_000_000, token: token).bytes
+        let path = try self.segment([try Self.bytes(0..<2), try Self.bytes(2..<3) + zeros], isFinished: false)
         let whole = try #require(FileManager.default.contents(atPath: path))
         try whole.dropLast(10).write(to: URL(filePath: path))
         let result = try self.replay()
@@ -215,17 +215,17 @@ import Testing
     }
 
     @Test func `a last record that does not agree with its checksum is damage`() throws {
-        let path = try self.segment([try Self.octets(0..<2), try Self.octets(2..<4)], isFinished: false)
-        var octets = try #require(FileManager.default.contents(atPath: path))
-        octets[octets.count - 1] ^= 1
-        try octets.write(to: URL(filePath: path))
+        let path = try self.segment([try Self.bytes(0..<2), try Self.bytes(2..<4)], isFinished: false)
+        var bytes = try #require(FileManager.default.contents(atPath: path))
+        bytes[bytes.count - 1] ^= 1
+        try bytes.write(to: URL(filePath: path))
         let result = try self.replay()
         #expect(result.tupleCount == 2 && result.leftovers.map(\.kind) == [.damaged])
-        #expect(FileManager.default.contents(atPath: result.leftovers.first?.path ?? "") == octets)
+        #expect(FileManager.default.contents(atPath: result.leftovers.first?.path ?? "") == bytes)
     }
 
     @Test func `zeros behind a segment are a tail that the power cut off`() throws {
-        let path = try self.segment([try Self.octets(0..<4)], isFinished: false)
+        let path = try self.segment([try Self.bytes(0..<4)], isFinished: false)
         let file = try FileHandle(forWritingTo: URL(filePath: path))
         try file.seekToEnd()
         try file.write(contentsOf: Data(count: 5000))
@@ -235,17 +235,17 @@ import Testing
     }
 
     @Test func `half a tuple that a kill left is no fault of the service, and nothing is left behind`() throws {
-        let octets = try Self.octets(30..<32)
+        let bytes = try Self.bytes(30..<32)
         for count in 1..<37 {
-            _ = try self.segment([octets.dropLast(count)], isFinished: false)
+            _ = try self.segment([bytes.dropLast(count)], isFinished: false)
             let result = try self.replay()
             #expect(result.tupleCount == 1 && result.leftovers.isEmpty && self.folder.files.isEmpty, "\(count)")
         }
     }
 
     @Test func `a tuple without its end in a list that ended is kept and told, also by the next run`() throws {
-        let octets = try Self.octets(30..<32)
-        _ = try self.segment([octets.dropLast(5)], isFinished: true)
+        let bytes = try Self.bytes(30..<32)
+        _ = try self.segment([bytes.dropLast(5)], isFinished: true)
         let result = try self.replay()
         #expect(result.tupleCount == 1 && self.endings == ["partial"])
         #expect(result.leftovers.first?.isFromEarlier == true)
@@ -253,12 +253,12 @@ import Testing
     }
 
     @Test func `the spool of a newer release is left alone`() throws {
-        let path = try self.segment([try Self.octets(0..<4)])
-        var octets = try #require(FileManager.default.contents(atPath: path))
-        octets[7] = 9
-        try octets.write(to: URL(filePath: path))
+        let path = try self.segment([try Self.bytes(0..<4)])
+        var bytes = try #require(FileManager.default.contents(atPath: path))
+        bytes[7] = 9
+        try bytes.write(to: URL(filePath: path))
         #expect(throws: FeedbackError.self) { try self.replay() }
-        #expect(FileManager.default.contents(atPath: path) == octets)
+        #expect(FileManager.default.contents(atPath: path) == bytes)
     }
 
     @Test func `names of topics are safe as names of files`() {

@@ -9,16 +9,16 @@ import Testing
 
 /// Goal: the poller reads a service that is not ours.
 ///
-/// Method: `openssl s_server` sends canned tuples in records of 512 octets, which cut them anywhere, and then ends the
-/// connection without close_notify. It takes a portion that begins with one of some letters for an order, so no octet
-/// here is one of them. Without -nbio it may wait for octets of the poller for ever.
+/// Method: `openssl s_server` sends canned tuples in records of 512 bytes, which cut them anywhere, and then ends the
+/// connection without close_notify. It takes a portion that begins with one of some letters for an order, so no byte
+/// here is one of them. Without -nbio it may wait for bytes of the poller for ever.
 @Suite(.timeLimit(.minutes(1))) struct OpenSSLServerTests {
     static func tuples() throws -> [FeedbackTuple] {
         try (0..<3000).map { number in
-            var octets = [UInt8](repeating: 0xEE, count: 3 + number % 50)
-            octets[0] = 0x80 | UInt8(number >> 7)
-            octets[1] = 0x80 | UInt8(number & 127)
-            return FeedbackTuple(failedAt: 0x80A0_B0C0, token: try DeviceToken(octets: octets))
+            var bytes = [UInt8](repeating: 0xEE, count: 3 + number % 50)
+            bytes[0] = 0x80 | UInt8(number >> 7)
+            bytes[1] = 0x80 | UInt8(number & 127)
+            return FeedbackTuple(failedAt: 0x80A0_B0C0, token: try DeviceToken(bytes: bytes))
         }
     }
 
@@ -38,7 +38,7 @@ import Testing
         ]
         let tuples = try Self.tuples()
         let canned = URL(filePath: folder.path + "/canned")
-        try Data(tuples.flatMap(\.octets)).write(to: canned)
+        try Data(tuples.flatMap(\.bytes)).write(to: canned)
         process.standardInput = try FileHandle(forReadingFrom: canned)
         let output = Pipe()
         process.standardOutput = output
@@ -59,7 +59,7 @@ import Testing
         #expect(isTruncated == requiresCloseNotify && (outcome.failure != nil) == requiresCloseNotify, "\(outcome)")
         #expect(outcome.tupleCount == 3000)
         #expect(outcome.ending?.cause == (requiresCloseNotify ? .failed : .closed))
-        #expect(outcome.ending?.partialOctetCount == 0)
-        #expect(try folder.tokens() == Set(tuples.map(\.token.octets)))
+        #expect(outcome.ending?.partialByteCount == 0)
+        #expect(try folder.tokens() == Set(tuples.map(\.token.bytes)))
     }
 }

@@ -6,14 +6,14 @@ import Testing
 
 @testable import APNSFeedback
 
-/// Segments that begin anew because the disk has no more room, and octets that found none.
+/// Segments that begin anew because the disk has no more room, and bytes that found none.
 @Suite(.timeLimit(.minutes(1))) struct SpoolRestartTests {
     typealias Fixture = FeedbackFixture
 
     let folder: FeedbackFolder
     let segment: SpoolSegment
     let segmentImport: SpoolImport
-    let octets: [UInt8]
+    let bytes: [UInt8]
 
     init() throws {
         self.folder = try FeedbackFolder()
@@ -26,20 +26,20 @@ import Testing
             now: 1_800_000_000,
             sink: nil
         )
-        self.octets = try (0..<100).flatMap { try Fixture.tuple($0).octets }
+        self.bytes = try (0..<100).flatMap { try Fixture.tuple($0).bytes }
     }
 
-    func append(_ range: Range<Int>) throws { try self.octets[range].withUnsafeBytes { try self.segment.append($0) } }
+    func append(_ range: Range<Int>) throws { try self.bytes[range].withUnsafeBytes { try self.segment.append($0) } }
 
-    func advance() throws { try self.segmentImport.advance(to: self.segment.durableOctetCount) }
+    func advance() throws { try self.segmentImport.advance(to: self.segment.durableByteCount) }
 
-    func expectList(_ octetCount: Int) throws {
+    func expectList(_ byteCount: Int) throws {
         var tokens: Set<[UInt8]> = []
         var end = 0
         for number in 0..<100 {
             let tuple = try Fixture.tuple(number)
-            end += tuple.octets.count
-            if end <= octetCount { tokens.insert(tuple.token.octets) }
+            end += tuple.bytes.count
+            if end <= byteCount { tokens.insert(tuple.token.bytes) }
         }
         #expect(try self.folder.tokens() == tokens)
     }
@@ -51,16 +51,16 @@ import Testing
     func `a segment that begins anew goes on in the midst of a tuple`(_ split: Int) throws {
         try self.append(0..<split)
         try self.advance()
-        let before = self.segment.durableOctetCount
+        let before = self.segment.durableByteCount
         #expect(try self.segmentImport.restart(self.segment))
-        #expect(self.segment.durableOctetCount < before)
+        #expect(self.segment.durableByteCount < before)
         try self.append(split..<split + 1000)
         let copy = try #require(FileManager.default.contents(atPath: self.segment.path))
-        try self.append(split + 1000..<self.octets.count)
+        try self.append(split + 1000..<self.bytes.count)
         try self.segment.finish()
-        try self.segmentImport.finish(at: self.segment.durableOctetCount)
+        try self.segmentImport.finish(at: self.segment.durableByteCount)
         #expect(self.segmentImport.result.tupleCount == 100 && self.folder.files.isEmpty)
-        try self.expectList(self.octets.count)
+        try self.expectList(self.bytes.count)
         // The process that was killed behind the second append.
         let other = try FeedbackFolder()
         try copy.write(to: URL(filePath: other.spool.path(Fixture.scope.fileStem + ".1-1-0.spool")))
@@ -70,46 +70,46 @@ import Testing
         #expect(replayed.tupleCount == UInt64(counts[1] - counts[0]))
     }
 
-    func tupleCounts(upTo octetCounts: Int...) -> [Int] {
-        octetCounts.map { octetCount in
+    func tupleCounts(upTo byteCounts: Int...) -> [Int] {
+        byteCounts.map { byteCount in
             var end = 0
             return (0..<100).count { number in
-                end += (try? Fixture.tuple(number).octets.count) ?? 0
-                return end <= octetCount
+                end += (try? Fixture.tuple(number).bytes.count) ?? 0
+                return end <= byteCount
             }
         }
     }
 
-    @Test func `octets that could not be written go to the list behind those of the segment`() throws {
+    @Test func `bytes that could not be written go to the list behind those of the segment`() throws {
         try self.append(0..<1001)
-        self.octets[1001..<2003].withUnsafeBytes { self.segmentImport.keep($0) }
-        self.octets[2003..<2500].withUnsafeBytes { self.segmentImport.keep($0) }
-        #expect(self.segmentImport.unspooledOctetCount == 1499)
+        self.bytes[1001..<2003].withUnsafeBytes { self.segmentImport.keep($0) }
+        self.bytes[2003..<2500].withUnsafeBytes { self.segmentImport.keep($0) }
+        #expect(self.segmentImport.unspooledByteCount == 1499)
         try self.advance()
-        #expect(self.segmentImport.unspooledOctetCount == 0)
+        #expect(self.segmentImport.unspooledByteCount == 0)
         try self.expectList(2500)
         #expect(try self.segmentImport.restart(self.segment))
-        try self.append(2500..<self.octets.count)
+        try self.append(2500..<self.bytes.count)
         try self.segment.finish()
-        try self.segmentImport.finish(at: self.segment.durableOctetCount)
+        try self.segmentImport.finish(at: self.segment.durableByteCount)
         #expect(self.segmentImport.result.tupleCount == 100 && self.folder.files.isEmpty)
-        try self.expectList(self.octets.count)
+        try self.expectList(self.bytes.count)
     }
 
-    @Test func `octets for which neither has room are counted, and the segment stays`() throws {
+    @Test func `bytes for which neither has room are counted, and the segment stays`() throws {
         try self.append(0..<1001)
         self.folder.list.close()
-        self.octets[1001..<2003].withUnsafeBytes { self.segmentImport.keep($0) }
+        self.bytes[1001..<2003].withUnsafeBytes { self.segmentImport.keep($0) }
         #expect(throws: PurgeListError.self) { try self.advance() }
         #expect(throws: PurgeListError.self) {
-            try self.segmentImport.finish(at: self.segment.durableOctetCount)
+            try self.segmentImport.finish(at: self.segment.durableByteCount)
         }
-        #expect(self.segmentImport.unspooledOctetCount == 1002 && self.folder.files.count == 1)
-        let error = FeedbackError.lost(octetCount: 1002, underlying: PurgeListError.full(path: "P"))
-        #expect("\(error)".hasPrefix("1002 octets that were read") && "\(error)".contains("disk with the purge list P"))
+        #expect(self.segmentImport.unspooledByteCount == 1002 && self.folder.files.count == 1)
+        let error = FeedbackError.lost(byteCount: 1002, underlying: PurgeListError.full(path: "P"))
+        #expect("\(error)".hasPrefix("1002 bytes that were read") && "\(error)".contains("disk with the purge list P"))
     }
 
-    @Test func `octets that a sink refuses are counted`() throws {
+    @Test func `bytes that a sink refuses are counted`() throws {
         struct Full: Error {}
         struct FullSink: FeedbackSink {
             func take(_ entry: PurgeEntry) throws { throw Full() }
@@ -122,11 +122,11 @@ import Testing
             now: 1_800_000_000,
             sink: FullSink()
         )
-        self.octets[0..<1000].withUnsafeBytes { segmentImport.keep($0) }
-        try segmentImport.advance(to: self.segment.durableOctetCount)
-        #expect(segmentImport.unspooledOctetCount == 1000)
+        self.bytes[0..<1000].withUnsafeBytes { segmentImport.keep($0) }
+        try segmentImport.advance(to: self.segment.durableByteCount)
+        #expect(segmentImport.unspooledByteCount == 1000)
         #expect(try !segmentImport.restart(self.segment))
-        #expect(throws: FeedbackError.self) { try segmentImport.finish(at: self.segment.durableOctetCount) }
-        #expect(segmentImport.unspooledOctetCount == 1000)
+        #expect(throws: FeedbackError.self) { try segmentImport.finish(at: self.segment.durableByteCount) }
+        #expect(segmentImport.unspooledByteCount == 1000)
     }
 }

@@ -24,7 +24,7 @@ import Testing
     private static func keep(_ number: Int, _ time: UInt32, in list: FeedbackListName, _ store: SQLiteFeedbackStore)
         async throws
     {
-        let tuple = FeedbackTuple(failedAt: time, token: try FrontFixture.token(number))
+        let tuple = FeedbackTuple(failedAt: time, token: try ListenerFixture.token(number))
         await withCheckedContinuation { continuation in
             store.record(tuple, in: list) { continuation.resume() }
         }
@@ -45,7 +45,7 @@ import Testing
         try await Self.withPath { path in
             let store = try SQLiteFeedbackStore(path: path)
             func token(_ number: Int) throws -> DeviceToken {
-                try DeviceToken(octets: withUnsafeBytes(of: number.bigEndian) { Array($0) })
+                try DeviceToken(bytes: withUnsafeBytes(of: number.bigEndian) { Array($0) })
             }
             let count = 30_000
             for number in 0..<count {
@@ -78,7 +78,7 @@ import Testing
         var buckets = FeedbackBuckets()
         var tokens: Set<DeviceToken> = []
         for number in 0..<20_000 {
-            let token = try DeviceToken(octets: withUnsafeBytes(of: number) { Array($0) })
+            let token = try DeviceToken(bytes: withUnsafeBytes(of: number) { Array($0) })
             tokens.insert(token)
             buckets[token] = 7
         }
@@ -108,8 +108,8 @@ import Testing
                 try await Self.keep(2, 50, in: Self.other, store)
             }
             let store = try SQLiteFeedbackStore(path: path)
-            #expect(Self.tokens(in: Self.list, store) == [try FrontFixture.token(1): 200])
-            #expect(Self.tokens(in: Self.other, store) == [try FrontFixture.token(2): 50])
+            #expect(Self.tokens(in: Self.list, store) == [try ListenerFixture.token(1): 200])
+            #expect(Self.tokens(in: Self.other, store) == [try ListenerFixture.token(2): 50])
         }
     }
 
@@ -126,8 +126,10 @@ import Testing
             try await Self.keep(4, 101, in: Self.list, store)
             whole.acknowledge()
             await store.flush()
-            #expect(Self.tokens(in: Self.list, store) == [try FrontFixture.token(4): 101])
-            #expect(Self.tokens(in: Self.list, try SQLiteFeedbackStore(path: path)) == [try FrontFixture.token(4): 101])
+            #expect(Self.tokens(in: Self.list, store) == [try ListenerFixture.token(4): 101])
+            #expect(
+                Self.tokens(in: Self.list, try SQLiteFeedbackStore(path: path)) == [try ListenerFixture.token(4): 101]
+            )
         }
     }
 
@@ -136,8 +138,8 @@ import Testing
             let store = try SQLiteFeedbackStore(path: path)
             try await Self.keep(1, 100, in: Self.list, store)
             try await Self.keep(1, 100, in: Self.other, store)
-            store.forget(try FrontFixture.token(1), in: Self.list)
-            store.forget(try FrontFixture.token(9), in: Self.list)
+            store.forget(try ListenerFixture.token(1), in: Self.list)
+            store.forget(try ListenerFixture.token(9), in: Self.list)
             await store.flush()
             #expect(try SQLiteFeedbackStore(path: path).counts.filter { $0.value > 0 } == [Self.other: 1])
         }
@@ -184,20 +186,20 @@ import Testing
             }
             let kept = NIOLockedValueBox(0)
             for number in 3...5 {
-                let tuple = FeedbackTuple(failedAt: 100, token: try FrontFixture.token(number))
+                let tuple = FeedbackTuple(failedAt: 100, token: try ListenerFixture.token(number))
                 store.record(tuple, in: Self.list) { kept.withLockedValue { $0 += 1 } }
             }
             try await Self.wait("the problem") { store.problem != nil }
             #expect(store.problem?.contains("no space") == true)
             #expect(kept.withLockedValue { $0 } == 0, "What is not on the disk is not said to be kept.")
             // Changes meanwhile count as well.
-            store.forget(try FrontFixture.token(1), in: Self.list)
-            store.record(FeedbackTuple(failedAt: 300, token: try FrontFixture.token(2)), in: Self.list) {}
+            store.forget(try ListenerFixture.token(1), in: Self.list)
+            store.record(FeedbackTuple(failedAt: 300, token: try ListenerFixture.token(2)), in: Self.list) {}
             try await other.write { try $0.execute(sql: "DROP TRIGGER full") }
             try await Self.wait("the end of the problem") { store.problem == nil && kept.withLockedValue { $0 } == 3 }
             try await Self.keep(6, 100, in: Self.list, store)
             let times = [2: 300, 3: 100, 4: 100, 5: 100, 6: 100] as [Int: UInt32]
-            let expected = try times.map { (try FrontFixture.token($0.key), $0.value) }
+            let expected = try times.map { (try ListenerFixture.token($0.key), $0.value) }
             let stored = Self.tokens(in: Self.list, try SQLiteFeedbackStore(path: path))
             #expect(stored == Dictionary(uniqueKeysWithValues: expected))
         }
@@ -210,14 +212,15 @@ import Testing
             try await Self.keep(1, 100, in: Self.list, store)
             try FileManager.default.removeItem(at: folder)
             let kept = NIOLockedValueBox(false)
-            store.record(FeedbackTuple(failedAt: 100, token: try FrontFixture.token(2)), in: Self.list) {
+            store.record(FeedbackTuple(failedAt: 100, token: try ListenerFixture.token(2)), in: Self.list) {
                 kept.withLockedValue { $0 = true }
             }
             try await Self.wait("the problem") { store.problem != nil }
             #expect(!kept.withLockedValue { $0 })
             try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
             try await Self.wait("the end of the problem") { store.problem == nil && kept.withLockedValue { $0 } }
-            let expected = [try FrontFixture.token(1): 100, try FrontFixture.token(2): 100] as [DeviceToken: UInt32]
+            let expected =
+                [try ListenerFixture.token(1): 100, try ListenerFixture.token(2): 100] as [DeviceToken: UInt32]
             #expect(Self.tokens(in: Self.list, try SQLiteFeedbackStore(path: path)) == expected)
         }
     }

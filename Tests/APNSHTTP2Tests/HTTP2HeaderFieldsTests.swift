@@ -27,7 +27,7 @@ struct HTTP2HeaderFieldsTests {
     private func request(_ random: inout SplitMix64) throws -> PushRequest {
         let bytes = (0..<Int.random(in: 1...100, using: &random)).map { _ in UInt8.random(in: 0...255, using: &random) }
         var request = PushRequest(
-            token: try DeviceToken(octets: bytes),
+            token: try DeviceToken(bytes: bytes),
             payload: ByteBuffer(string: "{}"),
             identifier: PushIdentifier(using: &random)
         )
@@ -80,7 +80,7 @@ struct HTTP2HeaderFieldsTests {
         var byteCounts: [Int] = []
         for number in 0..<3 {
             var request = PushRequest(
-                token: try DeviceToken(octets: [1, 2]),
+                token: try DeviceToken(bytes: [1, 2]),
                 payload: ByteBuffer(string: "{}"),
                 topic: "com.example.app"
             )

@@ -22,11 +22,11 @@ struct InteropTests {
 
         deinit { try? FileManager.default.removeItem(atPath: self.path) }
 
-        func write(_ name: String, _ octets: [UInt8]) throws -> String {
+        func write(_ name: String, _ bytes: [UInt8]) throws -> String {
             let path = "\(self.path)/\(name)"
             let folder = URL(filePath: path).deletingLastPathComponent()
             try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-            try Data(octets).write(to: URL(filePath: path))
+            try Data(bytes).write(to: URL(filePath: path))
             return path
         }
     }

@@ -30,8 +30,8 @@ enum PeerProgram {
         let handle = output.fileHandleForReading
         return await withCheckedContinuation { continuation in
             Thread.detachNewThread {
-                let octets = handle.readDataToEndOfFile()
-                continuation.resume(returning: String(decoding: octets, as: UTF8.self))
+                let bytes = handle.readDataToEndOfFile()
+                continuation.resume(returning: String(decoding: bytes, as: UTF8.self))
             }
         }
     }

@@ -78,10 +78,10 @@ struct ProviderTokenTests {
 
     private func key() throws -> ProviderTokenKey { try PushFixture.key() }
 
-    private func judge(_ change: (inout PushServerConfiguration) -> Void = { _ in }) throws -> ProviderTokenJudge {
+    private func judge(_ change: (inout PushServerConfiguration) -> Void = { _ in }) throws -> ProviderTokenValidator {
         var configuration = try PushFixture.serverConfiguration()
         change(&configuration)
-        return ProviderTokenJudge(configuration)
+        return ProviderTokenValidator(configuration)
     }
 
     @Test func `a token has three parts, and its signature is two plain numbers`() throws {
@@ -96,14 +96,14 @@ struct ProviderTokenTests {
     @Test func `the judge takes good tokens and says what is wrong with others`() throws {
         let judge = try self.judge()
         let good = "bearer " + (try self.key().token(issuedAt: Self.noon))
-        var memory = ProviderTokenJudge.Memory()
+        var memory = ProviderTokenValidator.Memory()
         #expect(judge.problem(nil, &memory, now: Self.noon) == .missingProviderToken)
         #expect(judge.problem("basic abc", &memory, now: Self.noon) == .missingProviderToken)
         #expect(judge.problem("bearer abc", &memory, now: Self.noon) == .invalidProviderToken)
         #expect(judge.problem(good + "A", &memory, now: Self.noon) == .invalidProviderToken)
         #expect(judge.problem(good, &memory, now: Self.noon - 61) == .invalidProviderToken)
         #expect(judge.problem(good, &memory, now: Self.noon + 3601) == .expiredProviderToken)
-        #expect(memory == ProviderTokenJudge.Memory())
+        #expect(memory == ProviderTokenValidator.Memory())
         #expect(judge.problem(good, &memory, now: Self.noon) == nil)
         #expect(judge.problem(good, &memory, now: Self.noon + 3600) == nil)
         #expect(judge.problem(good, &memory, now: Self.noon + 3601) == .expiredProviderToken)
@@ -115,10 +115,10 @@ struct ProviderTokenTests {
     ])
     func `a time at the end of the range of integers is judged as others`(_ time: Int64, _ reason: PushReason) throws {
         let judge = try self.judge { $0.tokenRenewalIntervalMin = .seconds(1200) }
-        var memory = ProviderTokenJudge.Memory()
+        var memory = ProviderTokenValidator.Memory()
         let token = "bearer " + (try self.key().token(issuedAt: time))
         #expect(judge.problem(token, &memory, now: Self.noon) == reason)
-        #expect(memory == ProviderTokenJudge.Memory())
+        #expect(memory == ProviderTokenValidator.Memory())
     }
 
     @Test func `a server answers a token with the lowest time that there is, and serves on`() async throws {
@@ -148,7 +148,7 @@ struct ProviderTokenTests {
     @Test func `the judge refuses signatures of other keys, other teams and unknown keys`() throws {
         let judge = try self.judge()
         func problem(_ signer: ES256PrivateKey, key: String, team: String) throws -> PushReason? {
-            var memory = ProviderTokenJudge.Memory()
+            var memory = ProviderTokenValidator.Memory()
             let made = try ProviderTokenKey(key: signer, keyIdentifier: key, teamIdentifier: team)
             return judge.problem("bearer " + (try made.token(issuedAt: Self.noon)), &memory, now: Self.noon)
         }
@@ -167,7 +167,7 @@ struct ProviderTokenTests {
             configuration.tokenKeys["SECONDKEY1"] = .init(key: key, teamIdentifier: PushFixture.teamIdentifier)
             configuration.tokenKeys["THIRDKEY12"] = .init(key: key, teamIdentifier: "OTHER12345")
         }
-        var memory = ProviderTokenJudge.Memory()
+        var memory = ProviderTokenValidator.Memory()
         #expect(judge.problem("bearer " + (try self.key().token(issuedAt: Self.noon)), &memory, now: Self.noon) == nil)
         let second = try ProviderTokenKey(
             key: other,

@@ -70,7 +70,7 @@ struct PushClientLifeTests {
     }
 
     @Test func `a certificate of a foreign authority ends the client at once`() async throws {
-        let stranger = try ThrowawayAuthority(name: "Stranger").issueClient(topic: PushFixture.topic)
+        let stranger = try TestCertificateAuthority(name: "Stranger").issueClient(topic: PushFixture.topic)
         let service = ScriptedService()
         let request = try PushFixture.request()
         let outcome = NIOLockedValueBox<PushOutcome?>(nil)
@@ -88,7 +88,7 @@ struct PushClientLifeTests {
     }
 
     @Test func `a service of a foreign authority ends the client at once`() async throws {
-        let trust = TLSTrust.pem(try ThrowawayAuthority(name: "Stranger").certificatePEM)
+        let trust = TLSTrust.pem(try TestCertificateAuthority(name: "Stranger").certificatePEM)
         let request = try PushFixture.request()
         await #expect(throws: PushError.self) {
             try await PushFixture.withPair(ScriptedService(), client: { $0.tls.trust = trust }) { client in
@@ -124,7 +124,7 @@ struct PushClientLifeTests {
     }
 
     @Test func `a client that is told to go on serves again when the service is the right one`() async throws {
-        let wrong = try ThrowawayAuthority(name: "Stranger").issueServer().identity
+        let wrong = try TestCertificateAuthority(name: "Stranger").issueServer().identity
         let request = try PushFixture.request()
         let port = try await self.deadPort()
         var configuration = try PushFixture.clientConfiguration(port: port)

@@ -188,7 +188,7 @@ struct PushClientTests {
             [await $0.send(tooLong), await $0.send(voip), await $0.send(empty)]
         }
         #expect(
-            outcomes == [.invalid(.payloadTooLong(octetCount: 4097, limit: 4096)), .accepted, .invalid(.payloadEmpty)]
+            outcomes == [.invalid(.payloadTooLong(byteCount: 4097, limit: 4096)), .accepted, .invalid(.payloadEmpty)]
         )
         #expect(service.requests.count == 1)
     }

@@ -62,7 +62,7 @@ struct PushConnectionHarness {
 
     /// Writes a request.
     mutating func write(payload: String = "{}") throws {
-        try self.write(PushRequest(token: DeviceToken(octets: [1, 2]), payload: ByteBuffer(string: payload)))
+        try self.write(PushRequest(token: DeviceToken(bytes: [1, 2]), payload: ByteBuffer(string: payload)))
     }
 
     mutating func write(_ request: PushRequest, authorization: String? = nil) {
@@ -105,7 +105,7 @@ struct PushConnectionHarness {
             case .opened: self.isOpen = true
             case .answered(let number, let answer):
                 self.reports[number].append(answer.outcome == .accepted ? .accepted : .rejected(answer.status))
-                #expect(answer.body.readableBytes <= PushAnswer.bodyOctetCountMax)
+                #expect(answer.body.readableBytes <= PushAnswer.bodyByteCountMax)
             case .unprocessed(let numbers): for number in numbers { self.reports[number].append(.unprocessed) }
             case .unknown(let number, let trouble): self.reports[number].append(.unknown(trouble))
             case .goingAway(let unprocessed, let begun):

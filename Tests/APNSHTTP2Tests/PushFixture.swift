@@ -13,18 +13,18 @@ enum PushFixture {
     static let topic = "com.example.app"
     static let keyIdentifier = "ABC123DEFG"
     static let teamIdentifier = "TEAM123456"
-    static let authority = Result { try ThrowawayAuthority() }
+    static let authority = Result { try TestCertificateAuthority() }
     static let server = Result { try Self.authority.get().issueServer() }
     static let provider = Result { try Self.authority.get().issueClient(topic: Self.topic) }
     /// A key of P-256; whose certificate it belongs to does not matter.
-    static let signer = Result { try ES256PrivateKey(octets: Self.provider.get().keyPEM) }
-    static let otherSigner = Result { try ES256PrivateKey(octets: Self.server.get().keyPEM) }
+    static let signer = Result { try ES256PrivateKey(bytes: Self.provider.get().keyPEM) }
+    static let otherSigner = Result { try ES256PrivateKey(bytes: Self.server.get().keyPEM) }
     static let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 
     static func trust() throws -> TLSTrust { .pem(try Self.authority.get().certificatePEM) }
 
     static func token(_ number: Int) throws -> DeviceToken {
-        try DeviceToken(octets: [UInt8](repeating: 0xD0, count: 30) + [UInt8(number >> 8 & 255), UInt8(number & 255)])
+        try DeviceToken(bytes: [UInt8](repeating: 0xD0, count: 30) + [UInt8(number >> 8 & 255), UInt8(number & 255)])
     }
 
     static func request(_ number: Int = 1, topic: String? = nil) throws -> PushRequest {

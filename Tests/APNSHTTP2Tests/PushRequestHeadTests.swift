@@ -35,7 +35,7 @@ struct PushRequestHeadTests {
             return
         }
         #expect(head.identifier.description == "123e4567-e89b-42d3-a456-426614174000")
-        #expect(head.token()?.octets == [0x00, 0xFF])
+        #expect(head.token()?.bytes == [0x00, 0xFF])
         #expect(head.topic == "com.example.app")
         #expect(head.priority == 5)
         #expect(head.pushType == .background)

@@ -74,18 +74,18 @@ struct PushValueTests {
         let (body, reason, timestamp) = Self.bodies[index]
         var answer = PushAnswer(status: 410)
         // In pieces, as it may come.
-        for octet in body.utf8 { answer.append(ByteBuffer(bytes: [octet])) }
+        for byte in body.utf8 { answer.append(ByteBuffer(bytes: [byte])) }
         #expect(answer.outcome == .rejected(PushRejection(status: 410, reason: reason, timestamp: timestamp)))
     }
 
     @Test func `a body without end is not kept`() {
         var answer = PushAnswer(status: 500)
         for _ in 0..<100 { answer.append(ByteBuffer(repeating: 0x20, count: 1000)) }
-        #expect(answer.body.readableBytes == PushAnswer.bodyOctetCountMax)
+        #expect(answer.body.readableBytes == PushAnswer.bodyByteCountMax)
     }
 
     @Test func `descriptions show neither token nor payload`() throws {
-        let token = try DeviceToken(octets: [UInt8](repeating: 0xAB, count: 32))
+        let token = try DeviceToken(bytes: [UInt8](repeating: 0xAB, count: 32))
         let request = PushRequest(token: token, payload: ByteBuffer(string: "secret"))
         var dumped = ""
         dump(request, to: &dumped)
@@ -96,22 +96,22 @@ struct PushValueTests {
     }
 
     @Test func `headers that cannot be sent are refused here`() throws {
-        let token = try DeviceToken(octets: [1])
+        let token = try DeviceToken(bytes: [1])
         var request = PushRequest(token: token, payload: ByteBuffer(string: "{}"))
-        #expect(request.problem(payloadOctetCountMax: 4096) == nil)
+        #expect(request.problem(payloadByteCountMax: 4096) == nil)
         request.topic = "com.example\r\nx: y"
-        #expect(request.problem(payloadOctetCountMax: 4096) == .header("apns-topic"))
+        #expect(request.problem(payloadByteCountMax: 4096) == .header("apns-topic"))
         request.topic = nil
         request.collapseIdentifier = String(repeating: "x", count: 65)
-        #expect(request.problem(payloadOctetCountMax: 4096) == .header("apns-collapse-id"))
+        #expect(request.problem(payloadByteCountMax: 4096) == .header("apns-collapse-id"))
         request.collapseIdentifier = String(repeating: "x", count: 64)
-        #expect(request.problem(payloadOctetCountMax: 4096) == nil)
+        #expect(request.problem(payloadByteCountMax: 4096) == nil)
         request.pushType = PushType(rawValue: "")
-        #expect(request.problem(payloadOctetCountMax: 4096) == .header("apns-push-type"))
+        #expect(request.problem(payloadByteCountMax: 4096) == .header("apns-push-type"))
     }
 
     @Test func `back-off doubles up to its most, and gives up when it is told to`() {
-        var backOff = ConnectBackOff(first: .milliseconds(100), most: .seconds(1), failureCountMax: 6)
+        var backOff = ConnectBackoff(first: .milliseconds(100), most: .seconds(1), failureCountMax: 6)
         let waits = (0..<5).map { _ in backOff.failed(jitter: 1) }
         #expect(waits == [100, 200, 400, 800, 1000].map { .wait(.milliseconds($0)) })
         #expect(backOff.failed(jitter: 1) == .giveUp)
@@ -121,7 +121,7 @@ struct PushValueTests {
         let answered = (0..<10).map { _ in backOff.failed(hasAnswered: true, jitter: 1) }
         #expect(answered.last == .wait(.seconds(1)) && !answered.contains(.giveUp))
         #expect(backOff.silentCount == 0)
-        var endless = ConnectBackOff(first: .milliseconds(100), most: .seconds(30), failureCountMax: nil)
+        var endless = ConnectBackoff(first: .milliseconds(100), most: .seconds(30), failureCountMax: nil)
         for _ in 0..<200 { _ = endless.failed(jitter: 0.5) }
         #expect(endless.failed(jitter: 1) == .wait(.seconds(30)))
     }

@@ -15,15 +15,15 @@ indirect enum JSONValue: Equatable {
     }
 }
 
-/// The slow and plain second opinion: recursive, on code points instead of octets, building a tree before it judges.
+/// The slow and plain second opinion: recursive, on code points instead of bytes, building a tree before it judges.
 struct JSONOracle {
     private var scalars: ArraySlice<Unicode.Scalar>
 
     struct Refusal: Error {}
 
     /// Parses a whole text, or returns `nil`.
-    static func parse(_ octets: [UInt8]) -> JSONValue? {
-        guard let text = String(validating: octets, as: UTF8.self) else { return nil }
+    static func parse(_ bytes: [UInt8]) -> JSONValue? {
+        guard let text = String(validating: bytes, as: UTF8.self) else { return nil }
         var oracle = Self(scalars: Array(text.unicodeScalars)[...])
         guard let value = try? oracle.value(depth: 0) else { return nil }
         oracle.space()
@@ -147,9 +147,9 @@ struct JSONOracle {
 }
 
 extension JSONOracle {
-    /// Whether some octets are a payload by the tables of the reference, whatever their count.
-    static func acceptsPayload(_ octets: [UInt8]) -> Bool {
-        guard case .object(let members)? = self.parse(octets) else { return false }
+    /// Whether some bytes are a payload by the tables of the reference, whatever their count.
+    static func acceptsPayload(_ bytes: [UInt8]) -> Bool {
+        guard case .object(let members)? = self.parse(bytes) else { return false }
         return self.accepts(members, at: "")
     }
 

@@ -15,9 +15,9 @@ import Testing
     }
 
     @Test func `the limit is that of the minified payload`() throws {
-        let octets = Array((String(repeating: " ", count: 300) + "{}").utf8)
-        #expect(try Payload.minified(octets, rules: .original) == Array("{}".utf8))
-        #expect(throws: PayloadProblem.self) { try Payload.minified(octets, rules: .init(octetCountMax: 1)) }
+        let bytes = Array((String(repeating: " ", count: 300) + "{}").utf8)
+        #expect(try Payload.minified(bytes, rules: .original) == Array("{}".utf8))
+        #expect(throws: PayloadProblem.self) { try Payload.minified(bytes, rules: .init(byteCountMax: 1)) }
     }
 
     @Test func `a target that is too small is refused at every length, and none is overrun`() {
@@ -37,7 +37,7 @@ import Testing
     }
 
     @Test(arguments: 0..<100 as Range<UInt64>)
-    func `octets that are no JSON never grow and never trap`(seed: UInt64) {
+    func `bytes that are no JSON never grow and never trap`(seed: UInt64) {
         var random = SplitMix64(seed: seed)
         let alphabet = Array("\"\"\\ \t{}a".utf8)
         let source = (0..<Int.random(in: 0...64, using: &random)).map { _ in

@@ -8,15 +8,15 @@ import Testing
 ///
 /// Method: payloads from seeds that a failure names.
 @Suite(.timeLimit(.minutes(2))) struct PayloadRandomTests {
-    static let rules = PayloadRules(octetCountMax: .max)
+    static let rules = PayloadRules(byteCountMax: .max)
 
     @Test(arguments: 0..<300 as Range<UInt64>)
     func `a generated payload is judged as the oracle judges it`(seed: UInt64) {
         var generator = JSONGenerator(seed: seed)
         for _ in 0..<4 {
-            let octets = Array(generator.payload().utf8)
+            let bytes = Array(generator.payload().utf8)
             #expect(
-                (verdict(octets, rules: Self.rules) == nil) == JSONOracle.acceptsPayload(octets),
+                (verdict(bytes, rules: Self.rules) == nil) == JSONOracle.acceptsPayload(bytes),
                 "seed \(seed)"
             )
         }
@@ -38,20 +38,20 @@ import Testing
         let original = Array(generator.payload().utf8)
         let alphabet = Array("\"\\{}[],:0123456789.eE+-tfnu \u{0}\u{1F}".utf8) + [0x80, 0xC0, 0xE0, 0xED, 0xF4, 0xFF]
         for _ in 0..<40 {
-            var octets = original
-            for _ in 0..<Int.random(in: 1...3, using: &generator.random) where !octets.isEmpty {
-                let index = Int.random(in: 0..<octets.count, using: &generator.random)
-                let octet = alphabet[Int.random(in: 0..<alphabet.count, using: &generator.random)]
+            var bytes = original
+            for _ in 0..<Int.random(in: 1...3, using: &generator.random) where !bytes.isEmpty {
+                let index = Int.random(in: 0..<bytes.count, using: &generator.random)
+                let byte = alphabet[Int.random(in: 0..<alphabet.count, using: &generator.random)]
                 switch Int.random(in: 0..<4, using: &generator.random) {
-                case 0: octets.remove(at: index)
-                case 1: octets.insert(octet, at: index)
-                case 2: octets[index] = octet
-                default: octets[index] ^= 1 << UInt8.random(in: 0..<8, using: &generator.random)
+                case 0: bytes.remove(at: index)
+                case 1: bytes.insert(byte, at: index)
+                case 2: bytes[index] = byte
+                default: bytes[index] ^= 1 << UInt8.random(in: 0..<8, using: &generator.random)
                 }
             }
             #expect(
-                (verdict(octets, rules: Self.rules) == nil) == JSONOracle.acceptsPayload(octets),
-                "seed \(seed): \(String(decoding: octets, as: UTF8.self))"
+                (verdict(bytes, rules: Self.rules) == nil) == JSONOracle.acceptsPayload(bytes),
+                "seed \(seed): \(String(decoding: bytes, as: UTF8.self))"
             )
         }
     }
@@ -61,18 +61,18 @@ import Testing
         var generator = JSONGenerator(seed: seed)
         var rules = Self.rules
         rules.checksKnownKeys = false
-        let octets = Array(generator.payload().utf8)
-        guard let value = JSONOracle.parse(octets), verdict(octets, rules: rules) == nil else { return }
-        let minified = try Payload.minified(octets, rules: rules)
+        let bytes = Array(generator.payload().utf8)
+        guard let value = JSONOracle.parse(bytes), verdict(bytes, rules: rules) == nil else { return }
+        let minified = try Payload.minified(bytes, rules: rules)
         #expect(JSONOracle.parse(minified) == value, "seed \(seed)")
-        let measure = try Payload.check(octets, rules: rules)
-        #expect(measure.minifiedOctetCount == minified.count, "seed \(seed)")
+        let measure = try Payload.check(bytes, rules: rules)
+        #expect(measure.minifiedByteCount == minified.count, "seed \(seed)")
         #expect(try Payload.minified(minified, rules: rules) == minified, "seed \(seed)")
         #expect(
             try Payload.check(minified, rules: rules)
-                == .init(octetCount: minified.count, minifiedOctetCount: minified.count)
+                == .init(byteCount: minified.count, minifiedByteCount: minified.count)
         )
-        let left = try JSONSerialization.jsonObject(with: Data(octets)) as? NSDictionary
+        let left = try JSONSerialization.jsonObject(with: Data(bytes)) as? NSDictionary
         let right = try JSONSerialization.jsonObject(with: Data(minified)) as? NSDictionary
         #expect(left == right, "seed \(seed)")
     }
@@ -82,11 +82,11 @@ import Testing
         var generator = JSONGenerator(seed: seed)
         let text = generator.text()
         let printed = Array(generator.string(text).utf8)
-        try printed.withUnsafeBytes { octets in
-            var scanner = JSONScanner(octets)
+        try printed.withUnsafeBytes { bytes in
+            var scanner = JSONScanner(bytes)
             let string = try scanner.string()
             try scanner.finish()
-            #expect(string.octetCount == printed.count - 2)
+            #expect(string.byteCount == printed.count - 2)
             #expect(string.hasEscapes == printed.contains(UInt8(ascii: "\\")))
             try withUnsafeTemporaryAllocation(byteCount: printed.count, alignment: 1) { target in
                 let count = try #require(scanner.decode(string, into: target))
@@ -97,7 +97,7 @@ import Testing
         }
     }
 
-    @Test func `every sequence of two octets, and of more at their edges, is judged as UTF-8 by the library`() {
+    @Test func `every sequence of two bytes, and of more at their edges, is judged as UTF-8 by the library`() {
         let edges: [UInt8] = [0x00, 0x22, 0x41, 0x5C, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC2, 0xED, 0xFF]
         var sequences: [[UInt8]] = []
         for first in 0x80...0xFF as ClosedRange<UInt8> {

@@ -4,9 +4,9 @@ import APNSPayload
 import Testing
 
 /// What a check says, `nil` for a payload that passes.
-func verdict(_ octets: [UInt8], rules: PayloadRules = .binary) -> PayloadProblem? {
+func verdict(_ bytes: [UInt8], rules: PayloadRules = .binary) -> PayloadProblem? {
     do throws(PayloadProblem) {
-        try Payload.check(octets, rules: rules)
+        try Payload.check(bytes, rules: rules)
         return nil
     } catch {
         return error
@@ -40,8 +40,8 @@ func verdict(_ text: String, rules: PayloadRules = .binary) -> PayloadProblem? {
         ("{\"a\":1,\n", "line 2, column 1: the JSON ends too early"),
         (#"{"a":"#, "line 1, column 6: the JSON ends too early"),
         ("\u{FEFF}{}", "line 1, column 1: there is a byte order mark, which JSON does not allow"),
-        ("\0{}", "line 1, column 1: a NUL octet stands outside of a string"),
-        ("{}\0", "line 1, column 3: a NUL octet stands outside of a string"),
+        ("\0{}", "line 1, column 1: a NUL byte stands outside of a string"),
+        ("{}\0", "line 1, column 3: a NUL byte stands outside of a string"),
         ("{}{}", "line 1, column 3: something follows the end of the JSON"),
         ("{} x", "line 1, column 4: something follows the end of the JSON"),
         ("[]", "line 1, column 1: the payload is an array, not an object"),
@@ -119,38 +119,38 @@ func verdict(_ text: String, rules: PayloadRules = .binary) -> PayloadProblem? {
         #expect(verdict([0xFF, 0xFE, 0x7B, 0])?.kind == .syntax(.byteOrderMark))
     }
 
-    @Test func `the column counts code points and the offset counts octets`() throws {
+    @Test func `the column counts code points and the offset counts bytes`() throws {
         let problem = try #require(verdict("{\"é😀\":1,\"aps\":1}"))
-        #expect(problem.octetOffset == 18)
+        #expect(problem.byteOffset == 18)
         #expect(problem.column == 15)
     }
 
     @Test(arguments: [
-        (PayloadRules.original, 256), (.binary, 2048), (.http2, 4096), (.voip, 5120), (.init(octetCountMax: 2), 2),
+        (PayloadRules.original, 256), (.binary, 2048), (.http2, 4096), (.voip, 5120), (.init(byteCountMax: 2), 2),
     ])
-    func `a payload at the limit passes, and one octet more is refused`(_ rules: PayloadRules, _ limit: Int) throws {
+    func `a payload at the limit passes, and one byte more is refused`(_ rules: PayloadRules, _ limit: Int) throws {
         let fits = limit == 2 ? "{}" : "{\"a\":\"" + String(repeating: "x", count: limit - 8) + "\"}"
         #expect(fits.utf8.count == limit)
-        #expect(try Payload.check(Array(fits.utf8), rules: rules).octetCount == limit)
+        #expect(try Payload.check(Array(fits.utf8), rules: rules).byteCount == limit)
         let problem = try #require(verdict(fits + " ", rules: rules))
-        #expect(problem.kind == .tooLong(octetCount: limit + 1, octetCountMax: limit))
-        #expect(problem.octetOffset == limit)
-        #expect(problem.description.hasSuffix("the payload has \(limit + 1) octets, and \(limit) are allowed"))
+        #expect(problem.kind == .tooLong(byteCount: limit + 1, byteCountMax: limit))
+        #expect(problem.byteOffset == limit)
+        #expect(problem.description.hasSuffix("the payload has \(limit + 1) bytes, and \(limit) are allowed"))
     }
 
     @Test func `white space can be left out of the length`() throws {
-        var rules = PayloadRules(octetCountMax: 9, measuresMinified: true)
+        var rules = PayloadRules(byteCountMax: 9, measuresMinified: true)
         let text = Array(" { \"a\" : [ 1 ] }\n".utf8)
         let measure = try Payload.check(text, rules: rules)
-        #expect(measure == .init(octetCount: text.count, minifiedOctetCount: 9))
-        rules.octetCountMax = 8
-        #expect(verdict(text, rules: rules)?.kind == .tooLong(octetCount: 9, octetCountMax: 8))
-        rules = PayloadRules(octetCountMax: 9)
-        #expect(verdict(text, rules: rules)?.kind == .tooLong(octetCount: text.count, octetCountMax: 9))
+        #expect(measure == .init(byteCount: text.count, minifiedByteCount: 9))
+        rules.byteCountMax = 8
+        #expect(verdict(text, rules: rules)?.kind == .tooLong(byteCount: 9, byteCountMax: 8))
+        rules = PayloadRules(byteCountMax: 9)
+        #expect(verdict(text, rules: rules)?.kind == .tooLong(byteCount: text.count, byteCountMax: 9))
     }
 
     @Test func `without the check of known keys only a second aps is refused`() {
-        let rules = PayloadRules(octetCountMax: 2048, checksKnownKeys: false)
+        let rules = PayloadRules(byteCountMax: 2048, checksKnownKeys: false)
         #expect(verdict(#"{"aps":{"badge":"x","badge":1,"alert":{"loc-args":[1]}}}"#, rules: rules) == nil)
         #expect(verdict(#"{"aps":1,"aps":2}"#, rules: rules)?.kind == .duplicateKey(.aps))
         #expect(verdict(#"{"aps":{"a":01}}"#, rules: rules)?.kind == .syntax(.leadingZero))
@@ -165,17 +165,17 @@ func verdict(_ text: String, rules: PayloadRules = .binary) -> PayloadProblem? {
         }
         #expect(verdict(nested(PayloadRules.depthMax - 1)) == nil)
         #expect(verdict(nested(PayloadRules.depthMax))?.kind == .syntax(.tooDeep))
-        let million = PayloadRules(octetCountMax: .max)
+        let million = PayloadRules(byteCountMax: .max)
         #expect(
             verdict("{\"x\":" + String(repeating: open, count: 1_000_000), rules: million)?.kind == .syntax(.tooDeep)
         )
     }
 
     @Test func `a span and a raw buffer are checked like an array`() throws {
-        let octets = Array("{\"aps\":{\"badge\":1}} ".utf8)
-        let measure = try Payload.check(octets)
-        #expect(try Payload.check(octets.span) == measure)
-        #expect(try octets.withUnsafeBytes { try Payload.check($0) } == measure)
+        let bytes = Array("{\"aps\":{\"badge\":1}} ".utf8)
+        let measure = try Payload.check(bytes)
+        #expect(try Payload.check(bytes.span) == measure)
+        #expect(try bytes.withUnsafeBytes { try Payload.check($0) } == measure)
         #expect(throws: PayloadProblem.self) { try Payload.check(UnsafeRawBufferPointer(start: nil, count: 0)) }
     }
 
@@ -183,10 +183,10 @@ func verdict(_ text: String, rules: PayloadRules = .binary) -> PayloadProblem? {
         let text =
             #" {"aps":{"alert":{"body":"é😀\u00e9\ud83d\ude00","loc-args":["x"]},"badge":-1.5e+3},"#
             + #""a":[true,false,null]}"#
-        let octets = Array(text.utf8)
-        #expect(verdict(octets) == nil)
-        for count in octets.indices {
-            #expect(verdict(Array(octets.prefix(count))) != nil, "\(count) octets")
+        let bytes = Array(text.utf8)
+        #expect(verdict(bytes) == nil)
+        for count in bytes.indices {
+            #expect(verdict(Array(bytes.prefix(count))) != nil, "\(count) bytes")
         }
     }
 

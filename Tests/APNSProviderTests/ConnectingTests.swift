@@ -33,7 +33,7 @@ struct ConnectingTests {
 
         func tls(_ version: TLSVersion) throws -> (gateway: TLSConfiguration, provider: TLSConfiguration) {
             let authority = try Certificates.authority.get()
-            let other = try ThrowawayAuthority(name: "Other")
+            let other = try TestCertificateAuthority(name: "Other")
             var server = try Certificates.server.get().identity
             var client: TLSIdentity? = try Certificates.client.get().identity
             switch self {
@@ -212,7 +212,7 @@ struct ConnectingTests {
             try BatchSender(Sending.configuration(port: value == 65 ? -1 : value))
         }
         #expect(throws: ProviderError.self) {
-            try BatchSender(Sending.configuration(port: 1) { $0.payloadOctetCountMax = value == 65 ? 65_408 : value })
+            try BatchSender(Sending.configuration(port: 1) { $0.payloadByteCountMax = value == 65 ? 65_408 : value })
         }
         #expect(throws: ProviderError.self) {
             try BatchSender(Sending.configuration(port: 1) { $0.limits.windowCount = value == 0 ? 0 : 1 << 40 })

@@ -45,7 +45,7 @@ struct ProviderLifeTests {
         }) { gateway in
             let configuration = try Sending.configuration(port: gateway.port) {
                 $0.limits.answerDelayMax = .milliseconds(300)
-                $0.storeOctetCountMax = 8 << 20
+                $0.storeByteCountMax = 8 << 20
             }
             let count = NIOLockedValueBox(0)
             let (outcomes, ran) = try await Self.withRunning(configuration) { provider in
@@ -233,7 +233,7 @@ struct ProviderLifeTests {
     }
 
     @Test func `lending says why the run stopped, not that it does not run`() async throws {
-        let tls = try Certificates.gateway(identity: ThrowawayAuthority().issueServer().identity)
+        let tls = try Certificates.gateway(identity: TestCertificateAuthority().issueServer().identity)
         try await Sending.withGateway(tls: tls) { gateway in
             let configuration = try Sending.configuration(port: gateway.port)
             let error = await #expect(throws: ProviderError.self) {
@@ -309,7 +309,7 @@ struct ProviderLifeTests {
         try await Sending.withGateway(script: { _ in
             GatewayScript { $0.judge = { frame, _ in Sending.number(frame) == 1 ? .refuse(.invalidToken) : .take } }
         }) { gateway in
-            let configuration = try Sending.configuration(port: gateway.port) { $0.payloadOctetCountMax = 256 }
+            let configuration = try Sending.configuration(port: gateway.port) { $0.payloadByteCountMax = 256 }
             let provider = try Provider(configuration)
             async let running: Void = provider.run()
             var iterator = provider.outcomes.makeAsyncIterator()
@@ -317,7 +317,7 @@ struct ProviderLifeTests {
             let long = String(repeating: "x", count: 257)
             #expect(try provider.trySend(Sending.notification(0, payload: long)) == 1)
             #expect(await iterator.next()?.outcome == .invalid(.payloadEmpty))
-            #expect(await iterator.next()?.outcome == .invalid(.payloadTooLong(octetCount: 257, limit: 256)))
+            #expect(await iterator.next()?.outcome == .invalid(.payloadTooLong(byteCount: 257, limit: 256)))
             #expect(try provider.trySend(Sending.notification(1)) == 2)
             #expect(await iterator.next()?.outcome == .rejected(.invalidToken))
             #expect(try provider.trySend(Sending.notification(1)) == 3)
@@ -331,14 +331,14 @@ struct ProviderLifeTests {
     @Test func `the longest payload that may be configured can be sent`() async throws {
         try await Sending.withGateway { gateway in
             let configuration = try Sending.configuration(port: gateway.port) {
-                $0.payloadOctetCountMax = NotificationBatch.payloadOctetCountMax
+                $0.payloadByteCountMax = NotificationBatch.payloadByteCountMax
             }
             for command in Command.allCases where command != .simple {
                 var configuration = configuration
                 configuration.command = command
                 let provider = try Provider(configuration)
-                let payload = String(repeating: "x", count: NotificationBatch.payloadOctetCountMax)
-                let token = try DeviceToken(octets: Array(repeating: 7, count: 100))
+                let payload = String(repeating: "x", count: NotificationBatch.payloadByteCountMax)
+                let token = try DeviceToken(bytes: Array(repeating: 7, count: 100))
                 let number = try provider.trySend(
                     Notification(token: token, payload: payload, expiry: 1, priority: 10)
                 )
@@ -368,7 +368,7 @@ final class CountedSource: NotificationSource {
     func fill(_ batch: inout NotificationBatch) -> ProviderSupply {
         self.state.withLockedValue { state in
             while state.next < self.count {
-                guard let token = try? DeviceToken(octets: Sending.token(state.next)) else { return .ended }
+                guard let token = try? DeviceToken(bytes: Sending.token(state.next)) else { return .ended }
                 let isAppended = Array("{}".utf8).withUnsafeBytes {
                     batch.append(token: token, payload: $0, expiry: nil, tag: UInt64(state.next))
                 }

@@ -72,7 +72,7 @@ enum Sending {
 
     /// A notification whose token says its number.
     static func notification(_ number: Int, payload: String = #"{"aps":{"alert":"hello"}}"#) throws -> Notification {
-        try Notification(token: DeviceToken(octets: Sending.token(number)), payload: payload)
+        try Notification(token: DeviceToken(bytes: Sending.token(number)), payload: payload)
     }
 
     static func token(_ number: Int) -> [UInt8] {
@@ -84,7 +84,7 @@ enum Sending {
     /// The number in a frame's token.
     static func number(_ frame: NotificationFrame) -> UInt64 {
         guard let token = frame.token else { return .max }
-        return ByteBuffer(bytes: token.octets).getInteger(at: 24) ?? .max
+        return ByteBuffer(bytes: token.bytes).getInteger(at: 24) ?? .max
     }
 }
 

@@ -8,19 +8,19 @@ import Testing
 @Suite(.timeLimit(.minutes(1))) struct FeedbackReaderTests {
     static func reader() -> FeedbackReader { FeedbackReader(silence: .seconds(5), deadline: .seconds(60), now: .zero) }
 
-    /// A tuple with a token of so many octets.
-    static func tuple(_ tokenOctetCount: Int, octet: UInt8 = 0xAB) -> [UInt8] {
-        [0x5F, 0x00, 0x00, 0x01, UInt8(tokenOctetCount >> 8), UInt8(tokenOctetCount & 255)]
-            + [UInt8](repeating: octet, count: tokenOctetCount)
+    /// A tuple with a token of so many bytes.
+    static func tuple(_ tokenByteCount: Int, byte: UInt8 = 0xAB) -> [UInt8] {
+        [0x5F, 0x00, 0x00, 0x01, UInt8(tokenByteCount >> 8), UInt8(tokenByteCount & 255)]
+            + [UInt8](repeating: byte, count: tokenByteCount)
     }
 
     static func ending(
         _ cause: FeedbackEnding.Cause,
         tuples: UInt64 = 0,
-        octets: UInt64 = 0,
+        bytes: UInt64 = 0,
         partial: Int = 0
     ) -> FeedbackStep {
-        .finish(FeedbackEnding(cause: cause, tupleCount: tuples, octetCount: octets, partialOctetCount: partial))
+        .finish(FeedbackEnding(cause: cause, tupleCount: tuples, byteCount: bytes, partialByteCount: partial))
     }
 
     // MARK: States and events
@@ -45,11 +45,11 @@ import Testing
     }
 
     enum Event: CaseIterable, Sendable {
-        case octets, peerClosed, truncated, failed, stop, time, connectionClosed
+        case bytes, peerClosed, truncated, failed, stop, time, connectionClosed
 
         func happen(to reader: inout FeedbackReader) -> FeedbackStep {
             switch self {
-            case .octets: reader.received(FeedbackReaderTests.tuple(1), now: .seconds(1))
+            case .bytes: reader.received(FeedbackReaderTests.tuple(1), now: .seconds(1))
             case .peerClosed: reader.peerClosed()
             case .truncated: reader.truncated(now: .seconds(1))
             case .failed: reader.failed()
@@ -61,19 +61,19 @@ import Testing
     }
 
     static func expected(_ state: State, _ event: Event) -> FeedbackStep {
-        let malformed = FeedbackEnding.Cause.malformed(offset: 0, tokenOctetCount: 0)
+        let malformed = FeedbackEnding.Cause.malformed(offset: 0, tokenByteCount: 0)
         switch (state, event) {
         case (.finished, _): return .ignore
-        case (.reading, .octets): return .spool(wakeAt: .seconds(6))
-        case (.limited, .octets): return .ignore
-        case (.limited, .connectionClosed): return Self.ending(.limit, tuples: 1, octets: 8)
+        case (.reading, .bytes): return .spool(wakeAt: .seconds(6))
+        case (.limited, .bytes): return .ignore
+        case (.limited, .connectionClosed): return Self.ending(.limit, tuples: 1, bytes: 8)
         case (.reading, .connectionClosed): return Self.ending(.failed)
         case (.reading, .stop), (.reading, .time): return .abort
         case (.reading, _): return .close
-        case (_, .octets): return .spoolOnly
+        case (_, .bytes): return .spoolOnly
         case (.closed, .connectionClosed): return Self.ending(.closed)
         case (.silent, .connectionClosed): return Self.ending(.silence)
-        case (.malformed, .connectionClosed): return Self.ending(malformed, octets: 6, partial: 6)
+        case (.malformed, .connectionClosed): return Self.ending(malformed, bytes: 6, partial: 6)
         case (_, _): return .ignore
         }
     }
@@ -89,7 +89,7 @@ import Testing
         var reader = FeedbackReader(silence: nil, deadline: .zero, requiresCloseNotify: isRequired, now: .zero)
         _ = reader.received(Self.tuple(3) + [0], now: .zero)
         #expect(reader.truncated(now: .seconds(1)) == .close)
-        #expect(reader.connectionClosed() == Self.ending(cause, tuples: 1, octets: 10, partial: 1))
+        #expect(reader.connectionClosed() == Self.ending(cause, tuples: 1, bytes: 10, partial: 1))
     }
 
     @Test(arguments: [true, false], [(1, .refused), (5, .failed)] as [(Int64, FeedbackEnding.Cause)])
@@ -110,7 +110,7 @@ import Testing
         #expect(reader.received(Self.tuple(32), now: .zero) == .abort)
         #expect(reader.received(Self.tuple(32), now: .zero) == .ignore)
         #expect(reader.peerClosed() == .ignore)
-        #expect(reader.connectionClosed() == Self.ending(.limit, tuples: 2, octets: 76))
+        #expect(reader.connectionClosed() == Self.ending(.limit, tuples: 2, bytes: 76))
     }
 
     @Test func `a service that goes on behind what is no tuple, or while it is closed, is cut at the bound`() {
@@ -120,17 +120,17 @@ import Testing
         #expect(reader.received(bad, now: .zero) == .spoolOnly)
         #expect(reader.received(bad + bad, now: .zero) == .abort)
         #expect(reader.received(bad, now: .zero) == .ignore)
-        let cause = FeedbackEnding.Cause.malformed(offset: 0, tokenOctetCount: 0)
-        #expect(reader.connectionClosed() == Self.ending(cause, octets: 24, partial: 6))
+        let cause = FeedbackEnding.Cause.malformed(offset: 0, tokenByteCount: 0)
+        #expect(reader.connectionClosed() == Self.ending(cause, bytes: 24, partial: 6))
         var silent = FeedbackReader(silence: .seconds(1), deadline: .seconds(9), byteCountMax: 20, now: .zero)
         #expect(silent.timePassed(now: .seconds(1)) == .close)
         #expect(silent.received(Self.tuple(32), now: .seconds(2)) == .abort)
-        #expect(silent.connectionClosed() == Self.ending(.silence, tuples: 1, octets: 38))
+        #expect(silent.connectionClosed() == Self.ending(.silence, tuples: 1, bytes: 38))
     }
 
     // MARK: Time
 
-    @Test func `silence counts from the last octet, and the deadline from the begin`() {
+    @Test func `silence counts from the last byte, and the deadline from the begin`() {
         var reader = Self.reader()
         #expect(reader.begin() == .wait(wakeAt: .seconds(5)))
         #expect(reader.timePassed(now: .seconds(4)) == .wait(wakeAt: .seconds(5)))
@@ -138,7 +138,7 @@ import Testing
         #expect(reader.timePassed(now: .seconds(5)) == .wait(wakeAt: .seconds(9)))
         #expect(reader.received([2], now: .seconds(58)) == .spool(wakeAt: .seconds(60)))
         #expect(reader.timePassed(now: .seconds(60)) == .abort)
-        #expect(reader.connectionClosed() == Self.ending(.deadline, octets: 2, partial: 2))
+        #expect(reader.connectionClosed() == Self.ending(.deadline, bytes: 2, partial: 2))
     }
 
     @Test func `without a limit of silence only the deadline counts`() {
@@ -152,59 +152,59 @@ import Testing
         var reader = Self.reader()
         #expect(reader.timePassed(now: .seconds(5)) == .close)
         #expect(reader.received(Self.tuple(32), now: .seconds(6)) == .spoolOnly)
-        #expect(reader.connectionClosed() == Self.ending(.silence, tuples: 1, octets: 38))
+        #expect(reader.connectionClosed() == Self.ending(.silence, tuples: 1, bytes: 38))
     }
 
     // MARK: Tuples
 
-    @Test(arguments: [1, 2, 31, 32, 33, 99, 100]) func `tokens of 1 to 100 octets are whole at every split`(
+    @Test(arguments: [1, 2, 31, 32, 33, 99, 100]) func `tokens of 1 to 100 bytes are whole at every split`(
         _ count: Int
     ) {
-        let octets = Self.tuple(count) + Self.tuple(101 - count)
-        for split in 0...octets.count {
+        let bytes = Self.tuple(count) + Self.tuple(101 - count)
+        for split in 0...bytes.count {
             var reader = Self.reader()
-            _ = reader.received(Array(octets[..<split]), now: .zero)
-            let isInside = split > 0 && split != 6 + count && split != octets.count
+            _ = reader.received(Array(bytes[..<split]), now: .zero)
+            let isInside = split > 0 && split != 6 + count && split != bytes.count
             var other = reader
             _ = other.peerClosed()
             guard case .finish(let early) = other.connectionClosed() else {
                 Issue.record("no ending at \(split)")
                 return
             }
-            #expect((early.partialOctetCount > 0) == isInside, "split at \(split)")
-            _ = reader.received(Array(octets[split...]), now: .zero)
+            #expect((early.partialByteCount > 0) == isInside, "split at \(split)")
+            _ = reader.received(Array(bytes[split...]), now: .zero)
             _ = reader.peerClosed()
-            #expect(reader.connectionClosed() == Self.ending(.closed, tuples: 2, octets: UInt64(octets.count)))
+            #expect(reader.connectionClosed() == Self.ending(.closed, tuples: 2, bytes: UInt64(bytes.count)))
         }
     }
 
     @Test(arguments: [0, 101, 256, 65_535]) func `a token of any other length names its offset`(_ count: Int) {
         let bad: [UInt8] = [1, 2, 3, 4, UInt8(count >> 8), UInt8(count & 255)]
-        let octets = Self.tuple(32) + Self.tuple(7) + bad + [9, 9, 9]
-        let cause = FeedbackEnding.Cause.malformed(offset: 51, tokenOctetCount: count)
+        let bytes = Self.tuple(32) + Self.tuple(7) + bad + [9, 9, 9]
+        let cause = FeedbackEnding.Cause.malformed(offset: 51, tokenByteCount: count)
         var drip = Self.reader()
-        for octet in octets { _ = drip.received([octet], now: .zero) }
+        for byte in bytes { _ = drip.received([byte], now: .zero) }
         var whole = Self.reader()
-        #expect(whole.received(octets, now: .zero) == .close)
+        #expect(whole.received(bytes, now: .zero) == .close)
         for var reader in [drip, whole] {
             #expect(reader.received([1], now: .zero) == .spoolOnly)
-            #expect(reader.connectionClosed() == Self.ending(cause, tuples: 2, octets: 61, partial: 6))
+            #expect(reader.connectionClosed() == Self.ending(cause, tuples: 2, bytes: 61, partial: 6))
         }
     }
 
-    /// Goal: where octets are split changes nothing.
+    /// Goal: where bytes are split changes nothing.
     ///
     /// Method: tuples of random lengths, now and then a bad one or a cut, fed in random portions and at once.
     @Test(arguments: 0..<300 as Range<UInt64>) func `splits change nothing`(seed: UInt64) {
         var random = SplitMix64(seed: seed)
-        var octets: [UInt8] = []
-        for _ in 0..<random.below(50) { octets += Self.tuple(1 + random.below(100), octet: UInt8(random.below(256))) }
-        if random.chance(30) { octets += [0, 0, 0, 0, 1, UInt8(random.below(256))] + [UInt8](repeating: 3, count: 9) }
-        if random.chance(50) { octets.removeLast(random.below(octets.count)) }
+        var bytes: [UInt8] = []
+        for _ in 0..<random.below(50) { bytes += Self.tuple(1 + random.below(100), byte: UInt8(random.below(256))) }
+        if random.chance(30) { bytes += [0, 0, 0, 0, 1, UInt8(random.below(256))] + [UInt8](repeating: 3, count: 9) }
+        if random.chance(50) { bytes.removeLast(random.below(bytes.count)) }
         var whole = Self.reader()
-        _ = whole.received(octets, now: .zero)
+        _ = whole.received(bytes, now: .zero)
         var split = Self.reader()
-        var rest = octets[...]
+        var rest = bytes[...]
         while !rest.isEmpty {
             let portion = rest.prefix(1 + random.below(random.chance(50) ? 3 : 80))
             rest = rest.dropFirst(portion.count)
@@ -217,12 +217,12 @@ import Testing
             Issue.record("no ending, seed \(seed)")
             return
         }
-        #expect(ending.octetCount == UInt64(octets.count), "seed \(seed)")
+        #expect(ending.byteCount == UInt64(bytes.count), "seed \(seed)")
     }
 }
 
 extension FeedbackReader {
-    fileprivate mutating func received(_ octets: [UInt8], now: Duration) -> FeedbackStep {
-        octets.withUnsafeBytes { self.received($0, now: now) }
+    fileprivate mutating func received(_ bytes: [UInt8], now: Duration) -> FeedbackStep {
+        bytes.withUnsafeBytes { self.received($0, now: now) }
     }
 }

@@ -88,7 +88,7 @@ struct GatewayModel {
         self.connections[name] = connection
     }
 
-    /// Moves octets on a connection forward by a random part, and lets the gateway read.
+    /// Moves bytes on a connection forward by a random part, and lets the gateway read.
     mutating func move(_ name: ConnectionNumber) {
         guard var connection = self.connections[name], connection.isOpen else { return }
         connection.leftCount += self.random.below(connection.messages.count - connection.leftCount + 1)
@@ -105,7 +105,7 @@ struct GatewayModel {
         self.connections[name] = connection
     }
 
-    /// The connection dies at any octet: what has arrived may be read or not, nothing more arrives, nothing is said.
+    /// The connection dies at any byte: what has arrived may be read or not, nothing more arrives, nothing is said.
     private mutating func cut(_ connection: inout Connection) {
         let count = self.random.below(connection.arrivedCount - connection.readCount + 1)
         for _ in 0..<count where !connection.isOver && !self.faults.isDead { self.read(&connection) }

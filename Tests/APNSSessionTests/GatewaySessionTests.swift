@@ -10,11 +10,11 @@ enum GatewayFixture {
     static func message(
         _ identifier: UInt32?,
         command: Command = .enhanced,
-        tokenOctetCount: Int = 32,
+        tokenByteCount: Int = 32,
         payload: String = "{}",
         priority: UInt8? = nil
     ) throws -> FrameLayout {
-        let token = tokenOctetCount == 0 ? nil : try DeviceToken(octets: [UInt8](repeating: 7, count: tokenOctetCount))
+        let token = tokenByteCount == 0 ? nil : try DeviceToken(bytes: [UInt8](repeating: 7, count: tokenByteCount))
         let frame = NotificationFrame(
             command: command,
             identifier: identifier,
@@ -28,9 +28,9 @@ enum GatewayFixture {
 
     /// Where the parts of a frame lie once it is written.
     static func layout(_ frame: NotificationFrame) throws -> FrameLayout {
-        var octets = ByteBuffer()
-        try frame.write(into: &octets)
-        let layout = try octets.withUnsafeReadableBytes { try FrameLayout(parsing: $0, limits: FrameLimits()) }
+        var bytes = ByteBuffer()
+        try frame.write(into: &bytes)
+        let layout = try bytes.withUnsafeReadableBytes { try FrameLayout(parsing: $0, limits: FrameLimits()) }
         return try #require(layout)
     }
 
@@ -55,7 +55,7 @@ enum GatewayFixture {
 
     /// Hands on messages with the identifiers from 101 on and leaves them without a verdict.
     static func session(inFlight count: Int, inFlightCountMax: Int = 1000) throws -> GatewaySession {
-        var session = GatewaySession(inFlightCountMax: inFlightCountMax, drainOctetCountMax: 100)
+        var session = GatewaySession(inFlightCountMax: inFlightCountMax, drainByteCountMax: 100)
         for number in 1...UInt64(max(count, 1)) where count > 0 {
             #expect(session.receive(try Fixture.message(100 + UInt32(number))) == .handOn(number))
             #expect(session.wait(for: number) == (number == inFlightCountMax ? .stopReading : .none))
@@ -66,7 +66,7 @@ enum GatewayFixture {
     struct Check: Sendable, CustomTestStringConvertible {
         var testDescription: String
         var command = Command.items
-        var tokenOctetCount = 32
+        var tokenByteCount = 32
         var payload = "{}"
         var priority: UInt8?
         var isPayloadObject = true
@@ -75,10 +75,10 @@ enum GatewayFixture {
 
     static let checks: [Check] = [
         Check(testDescription: "all is well", status: nil),
-        Check(testDescription: "a probe", tokenOctetCount: 0, payload: "", status: .missingDeviceToken),
+        Check(testDescription: "a probe", tokenByteCount: 0, payload: "", status: .missingDeviceToken),
         Check(
             testDescription: "the token goes before all",
-            tokenOctetCount: 0,
+            tokenByteCount: 0,
             payload: "x",
             priority: 1,
             isPayloadObject: false,
@@ -86,7 +86,7 @@ enum GatewayFixture {
         ),
         Check(
             testDescription: "no payload goes before the length of the token",
-            tokenOctetCount: 33,
+            tokenByteCount: 33,
             payload: "",
             priority: 1,
             isPayloadObject: false,
@@ -94,7 +94,7 @@ enum GatewayFixture {
         ),
         Check(
             testDescription: "the length of the token goes before that of the payload",
-            tokenOctetCount: 33,
+            tokenByteCount: 33,
             payload: "{\"a\":1}",
             priority: 1,
             isPayloadObject: false,
@@ -127,14 +127,14 @@ enum GatewayFixture {
 
     @Test(arguments: checks) func `a message is checked in the order the guide implies`(_ check: Check) throws {
         var rules = GatewayRules()
-        rules.tokenOctetCounts = 32...32
-        rules.payloadOctetCountMaxItems = 4
-        rules.payloadOctetCountMaxEnhanced = 2
+        rules.tokenByteCounts = 32...32
+        rules.payloadByteCountMaxItems = 4
+        rules.payloadByteCountMaxEnhanced = 2
         var session = GatewaySession(rules: rules)
         let message = try Fixture.message(
             9,
             command: check.command,
-            tokenOctetCount: check.tokenOctetCount,
+            tokenByteCount: check.tokenByteCount,
             payload: check.payload,
             priority: check.priority
         )
@@ -154,7 +154,7 @@ enum GatewayFixture {
 
     @Test func `a faulty message is reported only when all before it are settled`() throws {
         var session = try Self.session(inFlight: 2)
-        #expect(session.receive(try Fixture.message(103, tokenOctetCount: 0, payload: "")) == .awaitEarlier)
+        #expect(session.receive(try Fixture.message(103, tokenByteCount: 0, payload: "")) == .awaitEarlier)
         #expect(session.receive(try Fixture.message(104)) == .discard)
         #expect(session.settle(2, .accepted) == .none)
         #expect(session.settle(1, .dead) == .finish(Fixture.ending(.missingDeviceToken, 103, at: 3)))
@@ -317,16 +317,16 @@ enum GatewayFixture {
     }
 
     @Test func `what comes after the end is thrown away within limits`() throws {
-        var octets = try Self.session(inFlight: 1)
-        #expect(octets.discarded(octetCount: 1000) == .none)
-        #expect(octets.drainDeadlinePassed() == .none)
-        #expect(octets.settle(1, .rejected(.invalidToken)) == .finish(Fixture.ending(.invalidToken, 101, at: 1)))
-        #expect(octets.settle(1, .accepted) == .none)
-        #expect(octets.shutDown(isAnnounced: true) == .none)
-        #expect(octets.discarded(octetCount: 99) == .none)
-        #expect(octets.discarded(octetCount: 1) == .close)
-        #expect(octets.discarded(octetCount: 1) == .none)
-        #expect(octets.drainDeadlinePassed() == .none)
+        var bytes = try Self.session(inFlight: 1)
+        #expect(bytes.discarded(byteCount: 1000) == .none)
+        #expect(bytes.drainDeadlinePassed() == .none)
+        #expect(bytes.settle(1, .rejected(.invalidToken)) == .finish(Fixture.ending(.invalidToken, 101, at: 1)))
+        #expect(bytes.settle(1, .accepted) == .none)
+        #expect(bytes.shutDown(isAnnounced: true) == .none)
+        #expect(bytes.discarded(byteCount: 99) == .none)
+        #expect(bytes.discarded(byteCount: 1) == .close)
+        #expect(bytes.discarded(byteCount: 1) == .none)
+        #expect(bytes.drainDeadlinePassed() == .none)
         var time = try Self.session(inFlight: 1)
         #expect(time.settle(1, .serviceFault) == .finish(Fixture.ending(.shutdown, 0, at: 1)))
         #expect(time.drainDeadlinePassed() == .close)
@@ -368,7 +368,7 @@ enum GatewayFixture {
         #expect(session.receive(try Fixture.message(1)) == .handOn(1))
         let empty = FrameLayout(command: .enhanced)
         var noPayload = empty
-        noPayload.tokenOctetCount = 32
+        noPayload.tokenByteCount = 32
         #expect(session.receive(noPayload) == .skip(.missingPayload))
         let tooLong = WireError.payloadTooLong(announced: 3000, limit: 2048, identifier: 7)
         #expect(session.receive(tooLong, command: .enhanced) == .skip(.invalidPayloadSize))
@@ -405,7 +405,7 @@ enum GatewayFixture {
     @Test func `the end says what was wrong with a message of command 0, of which nobody is told`() throws {
         var session = GatewaySession()
         var layout = FrameLayout(command: .simple)
-        layout.tokenOctetCount = 32
+        layout.tokenByteCount = 32
         guard case .finish(let ending) = session.receive(layout) else {
             Issue.record("no end")
             return

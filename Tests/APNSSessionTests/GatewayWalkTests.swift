@@ -41,7 +41,7 @@ import Testing
                 NotificationFrame(
                     command: self.command,
                     identifier: self.identifier,
-                    token: self.kind == .probe ? nil : try DeviceToken(octets: [1, 2, 3]),
+                    token: self.kind == .probe ? nil : try DeviceToken(bytes: [1, 2, 3]),
                     payload: self.kind == .good ? ByteBuffer(string: "{}") : ByteBuffer()
                 )
             }
@@ -200,9 +200,9 @@ import Testing
         }
     }
 
-    /// Goal: it does not matter how the octets of a stream are cut.
+    /// Goal: it does not matter how the bytes of a stream are cut.
     ///
-    /// Method: the same stream whole and octet by octet through the parser into two machines.
+    /// Method: the same stream whole and byte by byte through the parser into two machines.
     @Test(arguments: 0..<200 as Range<UInt64>) func `a stream that drips ends as one that comes whole`(seed: UInt64)
         throws
     {
@@ -238,11 +238,11 @@ import Testing
                 let command = buffer.getInteger(at: buffer.readerIndex, as: UInt8.self).flatMap(Command.init)
                 let action: GatewaySession.OnMessage
                 do {
-                    let layout = try buffer.withUnsafeReadableBytes { octets throws(WireError) in
-                        try FrameLayout(parsing: octets, limits: FrameLimits())
+                    let layout = try buffer.withUnsafeReadableBytes { bytes throws(WireError) in
+                        try FrameLayout(parsing: bytes, limits: FrameLimits())
                     }
                     guard let layout else { break }
-                    buffer.moveReaderIndex(forwardBy: layout.octetCount)
+                    buffer.moveReaderIndex(forwardBy: layout.byteCount)
                     action = session.receive(layout)
                 } catch {
                     action = session.receive(error, command: command)

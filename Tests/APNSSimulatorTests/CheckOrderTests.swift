@@ -8,14 +8,14 @@ import NIOCore
 import OpenSSLTLS
 import Testing
 
-/// In which order the simulator checks what it is sent, on both of its fronts.
+/// In which order the simulator checks what it is sent, on both of its listeners.
 @Suite(.timeLimit(.minutes(1)))
 struct CheckOrderTests {
     typealias Fixture = SimulatorFixture
 
     static let (keyIdentifier, teamIdentifier) = ("KEY0000001", "TEAM000001")
-    static let signer = Result { try ES256PrivateKey(octets: Fixture.provider.get().keyPEM) }
-    static let stranger = Result { try ES256PrivateKey(octets: Fixture.gateway.get().keyPEM) }
+    static let signer = Result { try ES256PrivateKey(bytes: Fixture.provider.get().keyPEM) }
+    static let stranger = Result { try ES256PrivateKey(bytes: Fixture.gateway.get().keyPEM) }
 
     /// How a client shows who it is.
     enum Proof: Sendable, CaseIterable {
@@ -34,7 +34,7 @@ struct CheckOrderTests {
         }
 
         init(token: [UInt8], _ payload: String? = nil) throws {
-            self.token = try DeviceToken(octets: token)
+            self.token = try DeviceToken(bytes: token)
             self.payload = payload ?? self.payload
         }
     }
@@ -62,11 +62,11 @@ struct CheckOrderTests {
         }
         configuration.backOffFirst = .milliseconds(5)
         // The simulator is to judge, not the client.
-        configuration.payloadOctetCountMax = 8192
+        configuration.payloadByteCountMax = 8192
         return configuration
     }
 
-    /// What the HTTP/2 front makes of requests, one after the other.
+    /// What the HTTP/2 listener makes of requests, one after the other.
     private func outcomes(
         _ sent: [Sent],
         _ proof: Proof = .certificate,
@@ -89,7 +89,7 @@ struct CheckOrderTests {
         }
     }
 
-    /// The status that the binary front tells about a message; 0 for one that it takes.
+    /// The status that the binary listener tells about a message; 0 for one that it takes.
     private func status(
         _ sent: Sent,
         change: @escaping (inout SimulatorConfiguration) throws -> Void = { _ in }
@@ -97,14 +97,14 @@ struct CheckOrderTests {
         var configuration = try Fixture.configuration()
         try change(&configuration)
         return try await Simulator.withRunning(configuration) { simulator in
-            var octets = ByteBuffer()
+            var bytes = ByteBuffer()
             let payload = Array(sent.payload.utf8)
-            octets.writeMultipleIntegers(UInt8(1), UInt32(7), UInt32(0), UInt16(sent.token.octetCount))
-            octets.writeBytes(sent.token.octets)
-            octets.writeInteger(UInt16(payload.count))
-            octets.writeBytes(payload)
-            octets.writeImmutableBuffer(try Fixture.probe(8))
-            let response = try await Fixture.send(octets, to: simulator).octets
+            bytes.writeMultipleIntegers(UInt8(1), UInt32(7), UInt32(0), UInt16(sent.token.byteCount))
+            bytes.writeBytes(sent.token.bytes)
+            bytes.writeInteger(UInt16(payload.count))
+            bytes.writeBytes(payload)
+            bytes.writeImmutableBuffer(try Fixture.probe(8))
+            let response = try await Fixture.send(bytes, to: simulator).bytes
             // Where the message was taken, it is the probe that is refused.
             return response == Fixture.response(2, 8) ? 0 : response.count == 6 ? response[1] : 255
         }
@@ -149,9 +149,9 @@ struct CheckOrderTests {
         #expect(limited == [self.rejected(.topicDisallowed), self.rejected(.topicDisallowed), foreign, dead])
     }
 
-    // MARK: The same verdict on both fronts
+    // MARK: The same verdict on both listeners
 
-    /// What is sent, the status of the binary front, and the reason over HTTP/2.
+    /// What is sent, the status of the binary listener, and the reason over HTTP/2.
     struct Case: Sendable, CustomTestStringConvertible {
         var testDescription: String
         var sent: @Sendable () throws -> Sent
@@ -184,7 +184,7 @@ struct CheckOrderTests {
         Case(testDescription: "dead, no JSON", sent: { try Sent(101, "x") }, status: 1, reason: .payloadEmpty),
     ]
 
-    @Test(arguments: Self.cases) func `both fronts judge a message alike`(_ one: Case) async throws {
+    @Test(arguments: Self.cases) func `both listeners judge a message alike`(_ one: Case) async throws {
         let sent = try one.sent()
         #expect(try await self.status(sent) == one.status)
         #expect(try await self.outcomes([sent]) == [one.reason.map { self.rejected($0) } ?? .accepted])

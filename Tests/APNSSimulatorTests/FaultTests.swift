@@ -14,7 +14,7 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
     var testDescription: String
     var plan: FaultPlan
     /// What the provider reads in all.
-    var octets: [UInt8]
+    var bytes: [UInt8]
     var processedCount: Int
     var hasCloseNotify = true
 
@@ -22,61 +22,61 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
         FaultCase(
             testDescription: "an undocumented status by message",
             plan: FaultPlan([Fault(at: .message(5), .reject(status: 77))]),
-            octets: SimulatorFixture.response(77, 5),
+            bytes: SimulatorFixture.response(77, 5),
             processedCount: 4
         ),
         FaultCase(
             testDescription: "a status by overall number",
             plan: FaultPlan([Fault(at: .messageOverall(3), .reject(status: 1))]),
-            octets: SimulatorFixture.response(1, 3),
+            bytes: SimulatorFixture.response(1, 3),
             processedCount: 2
         ),
         FaultCase(
             testDescription: "a response with identifier 0",
             plan: FaultPlan([Fault(at: .message(5), .reject(status: 8), report: FaultReport(identifier: .zero))]),
-            octets: SimulatorFixture.response(8, 0),
+            bytes: SimulatorFixture.response(8, 0),
             processedCount: 4
         ),
         FaultCase(
             testDescription: "a response with a foreign identifier",
             plan: FaultPlan([Fault(at: .message(5), .reject(status: 8), report: FaultReport(identifier: .fixed(99)))]),
-            octets: SimulatorFixture.response(8, 99),
+            bytes: SimulatorFixture.response(8, 99),
             processedCount: 4
         ),
         FaultCase(
             testDescription: "status 10 with the identifier of the last that was taken",
             plan: FaultPlan([Fault(at: .message(6), .shutDown)]),
-            octets: SimulatorFixture.response(10, 6),
+            bytes: SimulatorFixture.response(10, 6),
             processedCount: 6
         ),
         FaultCase(
             testDescription: "status 10 with identifier 0",
             plan: FaultPlan([Fault(at: .message(6), .shutDown, report: FaultReport(identifier: .zero))]),
-            octets: SimulatorFixture.response(10, 0),
+            bytes: SimulatorFixture.response(10, 0),
             processedCount: 6
         ),
         FaultCase(
             testDescription: "an end without a word",
             plan: FaultPlan([Fault(at: .message(6), .cut)]),
-            octets: [],
+            bytes: [],
             processedCount: 6
         ),
         FaultCase(
             testDescription: "a response that is lost",
             plan: FaultPlan([Fault(at: .message(6), .reject(status: 8), report: FaultReport(isLost: true))]),
-            octets: [],
+            bytes: [],
             processedCount: 5
         ),
         FaultCase(
-            testDescription: "a response octet by octet",
+            testDescription: "a response byte by byte",
             plan: FaultPlan([Fault(at: .message(6), .reject(status: 8), report: FaultReport(isSplit: true))]),
-            octets: SimulatorFixture.response(8, 6),
+            bytes: SimulatorFixture.response(8, 6),
             processedCount: 5
         ),
         FaultCase(
             testDescription: "a late response",
             plan: FaultPlan([Fault(at: .message(6), .reject(status: 8), report: FaultReport(delayMilliseconds: 200))]),
-            octets: SimulatorFixture.response(8, 6),
+            bytes: SimulatorFixture.response(8, 6),
             processedCount: 5
         ),
         FaultCase(
@@ -84,55 +84,55 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
             plan: FaultPlan([
                 Fault(at: .message(6), .reject(status: 8), report: FaultReport(isLost: true, ending: .reset))
             ]),
-            octets: [],
+            bytes: [],
             processedCount: 5,
             hasCloseNotify: false
         ),
         FaultCase(
             testDescription: "a reset behind a message that was taken",
             plan: FaultPlan([Fault(at: .message(6), .cut, report: FaultReport(ending: .reset))]),
-            octets: [],
+            bytes: [],
             processedCount: 6,
             hasCloseNotify: false
         ),
         FaultCase(
             testDescription: "a reset behind the response",
             plan: FaultPlan([Fault(at: .message(6), .reject(status: 8), report: FaultReport(ending: .reset))]),
-            octets: SimulatorFixture.response(8, 6),
+            bytes: SimulatorFixture.response(8, 6),
             processedCount: 5,
             hasCloseNotify: false
         ),
         FaultCase(
             testDescription: "an abrupt close behind the response",
             plan: FaultPlan([Fault(at: .message(6), .reject(status: 8), report: FaultReport(ending: .abrupt))]),
-            octets: SimulatorFixture.response(8, 6),
+            bytes: SimulatorFixture.response(8, 6),
             processedCount: 5
         ),
         FaultCase(
             testDescription: "a close right after the handshake",
             plan: FaultPlan([Fault(at: .connection(1), .refuse)]),
-            octets: [],
+            bytes: [],
             processedCount: 0
         ),
         FaultCase(
             testDescription: "a reset right after the handshake",
             plan: FaultPlan([Fault(at: .anyConnection, .refuse, report: FaultReport(ending: .reset))]),
-            octets: [],
+            bytes: [],
             processedCount: 0,
             hasCloseNotify: false
         ),
         FaultCase(
-            testDescription: "a probe's answer octet by octet and with identifier 0",
+            testDescription: "a probe's answer byte by byte and with identifier 0",
             plan: FaultPlan(report: FaultReport(identifier: .zero, isSplit: true)),
-            octets: SimulatorFixture.response(2, 0),
+            bytes: SimulatorFixture.response(2, 0),
             processedCount: 20
         ),
         FaultCase(
             testDescription: "a slow reader",
             plan: FaultPlan([
-                Fault(at: .anyConnection, .slow(ReadingPace(octetCount: 300, intervalMilliseconds: 5)))
+                Fault(at: .anyConnection, .slow(ReadingPace(byteCount: 300, intervalMilliseconds: 5)))
             ]),
-            octets: SimulatorFixture.response(2, 21),
+            bytes: SimulatorFixture.response(2, 21),
             processedCount: 20
         ),
     ]
@@ -144,10 +144,10 @@ struct FaultTests {
 
     @Test(arguments: FaultCase.all) func `each fault does what it says`(_ fault: FaultCase) async throws {
         try await Simulator.withRunning(try Fixture.configuration(fault.plan)) { simulator in
-            var octets = try Fixture.messages(20)
-            octets.writeImmutableBuffer(try Fixture.probe(21))
-            let ending = try await Fixture.send(octets, to: simulator)
-            #expect(ending.octets == fault.octets)
+            var bytes = try Fixture.messages(20)
+            bytes.writeImmutableBuffer(try Fixture.probe(21))
+            let ending = try await Fixture.send(bytes, to: simulator)
+            #expect(ending.bytes == fault.bytes)
             #expect(ending.hasCloseNotify == fault.hasCloseNotify)
             #expect(simulator.statistics.processedCount == fault.processedCount)
             for number in 1...20 {
@@ -162,12 +162,12 @@ struct FaultTests {
         let plan = FaultPlan([Fault(at: .token(token), .reject(status: 1), occurrenceCountMax: 2)])
         try await Simulator.withRunning(try Fixture.configuration(plan)) { simulator in
             for _ in 0..<2 {
-                let octets = try Fixture.messages(9)
-                #expect(try await Fixture.send(octets, to: simulator).octets == Fixture.response(1, 7))
+                let bytes = try Fixture.messages(9)
+                #expect(try await Fixture.send(bytes, to: simulator).bytes == Fixture.response(1, 7))
             }
-            var octets = try Fixture.messages(9)
-            octets.writeImmutableBuffer(try Fixture.probe(10))
-            #expect(try await Fixture.send(octets, to: simulator).octets == Fixture.response(2, 10))
+            var bytes = try Fixture.messages(9)
+            bytes.writeImmutableBuffer(try Fixture.probe(10))
+            #expect(try await Fixture.send(bytes, to: simulator).bytes == Fixture.response(2, 10))
             #expect(simulator.statistics.processedCount == 6 + 6 + 9)
             #expect(simulator.statistics.endings == [1: 2, 2: 1])
         }
@@ -185,12 +185,12 @@ struct FaultTests {
         try await Simulator.withRunning(try Fixture.configuration(plan)) { simulator in
             let context = try Fixture.client()
             try await ScriptedProvider.withConnection(port: simulator.gatewayPort, context: context) { provider in
-                var octets = try Fixture.messages(50)
-                octets.writeImmutableBuffer(try Fixture.message(51, to: 999))
-                provider.push(octets)
+                var bytes = try Fixture.messages(50)
+                bytes.writeImmutableBuffer(try Fixture.message(51, to: 999))
+                provider.push(bytes)
                 let flood = try Fixture.messages(100)
                 for _ in 0..<100 { provider.push(flood) }
-                #expect(try await provider.end().octets == Fixture.response(8, 51))
+                #expect(try await provider.end().bytes == Fixture.response(8, 51))
                 // The provider keeps its side open, so all of it arrives within the time of draining.
                 let deadline = ContinuousClock.now + .seconds(4)
                 while simulator.statistics.discardedCount < 10_000, ContinuousClock.now < deadline {

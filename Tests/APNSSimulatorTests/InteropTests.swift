@@ -8,7 +8,7 @@ import NIOCore
 import TestSupport
 import Testing
 
-/// Clients of another make against the front: what they say became of their notifications must be true.
+/// Clients of another make against the listener: what they say became of their notifications must be true.
 @Suite(.serialized, .timeLimit(.minutes(10)))
 struct InteropTests {
     typealias Fixture = SimulatorFixture
@@ -40,10 +40,10 @@ struct InteropTests {
         }
     }
 
-    /// Goal: the plainest peer that there is gets the six octets.
+    /// Goal: the plainest peer that there is gets the six bytes.
     ///
-    /// Method: `openssl s_client` copies octets to the front, and what comes back to its output.
-    @Test(arguments: [true, false]) func `openssl s_client gets the six octets`(isProbe: Bool) async throws {
+    /// Method: `openssl s_client` copies bytes to the listener, and what comes back to its output.
+    @Test(arguments: [true, false]) func `openssl s_client gets the six bytes`(isProbe: Bool) async throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "apns-legacy-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
@@ -51,15 +51,15 @@ struct InteropTests {
         try Data(try Fixture.provider.get().pem).write(to: identity)
         try Data(try Fixture.authority.get().certificatePEM).write(to: trust)
         try await Simulator.withRunning(try Fixture.configuration()) { simulator in
-            var octets = try Fixture.messages(20)
-            octets.writeImmutableBuffer(isProbe ? try Fixture.probe(21) : try Fixture.message(21, to: 999))
+            var bytes = try Fixture.messages(20)
+            bytes.writeImmutableBuffer(isProbe ? try Fixture.probe(21) : try Fixture.message(21, to: 999))
             let answer = try await Program.run(
                 "/usr/bin/env",
                 [
                     "openssl", "s_client", "-connect", "127.0.0.1:\(simulator.gatewayPort)", "-quiet",
                     "-cert", identity.path, "-key", identity.path, "-CAfile", trust.path, "-verify_return_error",
                 ],
-                input: Data(octets.readableBytesView),
+                input: Data(bytes.readableBytesView),
                 keepsInputOpen: true,
                 deadlineSeconds: 30
             )
@@ -108,12 +108,12 @@ struct InteropTests {
                 port: simulator.gatewayPort,
                 context: try Fixture.client()
             ) { provider in
-                var octets = try Fixture.messages(100)
-                octets.writeImmutableBuffer(try Fixture.probe(101))
-                provider.push(octets)
+                var bytes = try Fixture.messages(100)
+                bytes.writeImmutableBuffer(try Fixture.probe(101))
+                provider.push(bytes)
                 return try await provider.end()
             }
-            #expect(ending.octets == Fixture.response(2, 101))
+            #expect(ending.bytes == Fixture.response(2, 101))
             let printed = try await Program.run(
                 environment.python,
                 [

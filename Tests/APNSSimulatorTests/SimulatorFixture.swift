@@ -10,13 +10,13 @@ import OpenSSLTLS
 /// The certificates and devices of these tests.
 enum SimulatorFixture {
     static let topic = "com.example.app"
-    static let authority = Result { try ThrowawayAuthority() }
+    static let authority = Result { try TestCertificateAuthority() }
     static let gateway = Result { try Self.authority.get().issueServer() }
     static let provider = Result { try Self.authority.get().issueClient(topic: Self.topic) }
     static let deadSince: UInt32 = 1_700_000_000
 
     static func token(_ number: Int) throws -> DeviceToken {
-        try DeviceToken(octets: [UInt8](repeating: 0xD0, count: 30) + [UInt8(number >> 8 & 255), UInt8(number & 255)])
+        try DeviceToken(bytes: [UInt8](repeating: 0xD0, count: 30) + [UInt8(number >> 8 & 255), UInt8(number & 255)])
     }
 
     /// Devices 1 to 100 are there, 101 is dead, 102 is of another app, 103 is of the other environment.
@@ -34,7 +34,7 @@ enum SimulatorFixture {
             devices: devices
         )
         configuration.faults = faults
-        configuration.front.maximumVersion = .tls1_3
+        configuration.listener.maximumVersion = .tls1_3
         change(&configuration)
         return configuration
     }
@@ -47,7 +47,7 @@ enum SimulatorFixture {
 
     /// A message with this identifier for the device of this number.
     static func message(_ identifier: UInt32, to device: Int, payload: String = "{\"aps\":{}}") throws -> ByteBuffer {
-        var octets = ByteBuffer()
+        var bytes = ByteBuffer()
         let frame = NotificationFrame(
             command: .enhanced,
             identifier: identifier,
@@ -55,35 +55,35 @@ enum SimulatorFixture {
             token: try Self.token(device),
             payload: ByteBuffer(string: payload)
         )
-        try frame.write(into: &octets)
-        return octets
+        try frame.write(into: &bytes)
+        return bytes
     }
 
     /// Messages with the identifiers 1 to `count`, each to the device of the same number.
     static func messages(_ count: Int) throws -> ByteBuffer {
-        var octets = ByteBuffer()
-        for number in 1...count { octets.writeImmutableBuffer(try Self.message(UInt32(number), to: number)) }
-        return octets
+        var bytes = ByteBuffer()
+        for number in 1...count { bytes.writeImmutableBuffer(try Self.message(UInt32(number), to: number)) }
+        return bytes
     }
 
     static func probe(_ identifier: UInt32) throws -> ByteBuffer {
-        var octets = ByteBuffer()
-        try NotificationFrame.probe(command: .enhanced, identifier: identifier).write(into: &octets)
-        return octets
+        var bytes = ByteBuffer()
+        try NotificationFrame.probe(command: .enhanced, identifier: identifier).write(into: &bytes)
+        return bytes
     }
 
     static func response(_ status: UInt8, _ identifier: UInt32) -> [UInt8] {
         [8, status] + withUnsafeBytes(of: identifier.bigEndian) { Array($0) }
     }
 
-    /// Sends octets on a connection of their own, and returns its end.
+    /// Sends bytes on a connection of their own, and returns its end.
     static func send(
-        _ octets: ByteBuffer,
+        _ bytes: ByteBuffer,
         to simulator: Simulator,
         topic: String? = nil
     ) async throws -> ScriptedProvider.Ending {
         try await ScriptedProvider.withConnection(port: simulator.gatewayPort, context: try Self.client(topic: topic)) {
-            $0.push(octets)
+            $0.push(bytes)
             return try await $0.end()
         }
     }

@@ -18,10 +18,10 @@ struct SimulatorTests {
             $0.onDelivery = { delivered in seen.withLockedValue { $0.append(delivered.messageNumber) } }
         }
         try await Simulator.withRunning(configuration) { simulator in
-            var octets = try Fixture.messages(20)
-            octets.writeImmutableBuffer(try Fixture.message(21, to: 3))
-            octets.writeImmutableBuffer(try Fixture.probe(22))
-            #expect(try await Fixture.send(octets, to: simulator).octets == Fixture.response(2, 22))
+            var bytes = try Fixture.messages(20)
+            bytes.writeImmutableBuffer(try Fixture.message(21, to: 3))
+            bytes.writeImmutableBuffer(try Fixture.probe(22))
+            #expect(try await Fixture.send(bytes, to: simulator).bytes == Fixture.response(2, 22))
             #expect(simulator.statistics.processedCount == 21)
             #expect(simulator.statistics.messageCount == 21)
             #expect(simulator.statistics.connectionCount == 1)
@@ -41,11 +41,11 @@ struct SimulatorTests {
     @Test(arguments: [102, 103, 104])
     func `a token of another app, of the other environment, or of nobody is refused with 8`(device: Int) async throws {
         try await Simulator.withRunning(try Fixture.configuration()) { simulator in
-            var octets = try Fixture.message(1, to: 1)
-            octets.writeImmutableBuffer(try Fixture.message(2, to: device))
-            octets.writeImmutableBuffer(try Fixture.message(3, to: 1))
-            octets.writeImmutableBuffer(try Fixture.message(4, to: 1))
-            #expect(try await Fixture.send(octets, to: simulator).octets == Fixture.response(8, 2))
+            var bytes = try Fixture.message(1, to: 1)
+            bytes.writeImmutableBuffer(try Fixture.message(2, to: device))
+            bytes.writeImmutableBuffer(try Fixture.message(3, to: 1))
+            bytes.writeImmutableBuffer(try Fixture.message(4, to: 1))
+            #expect(try await Fixture.send(bytes, to: simulator).bytes == Fixture.response(8, 2))
             let statistics = simulator.statistics
             #expect(statistics.processedCount == 1)
             #expect(statistics.rejectedCount == 1)
@@ -57,12 +57,12 @@ struct SimulatorTests {
         try await Simulator.withRunning(try Fixture.configuration()) { simulator in
             let own = try Fixture.message(1, to: 1)
             #expect(
-                try await Fixture.send(own, to: simulator, topic: "com.example.other").octets == Fixture.response(8, 1)
+                try await Fixture.send(own, to: simulator, topic: "com.example.other").bytes == Fixture.response(8, 1)
             )
-            var octets = try Fixture.message(1, to: 102)
-            octets.writeImmutableBuffer(try Fixture.probe(2))
+            var bytes = try Fixture.message(1, to: 102)
+            bytes.writeImmutableBuffer(try Fixture.probe(2))
             #expect(
-                try await Fixture.send(octets, to: simulator, topic: "com.example.other").octets
+                try await Fixture.send(bytes, to: simulator, topic: "com.example.other").bytes
                     == Fixture.response(2, 2)
             )
         }
@@ -74,10 +74,10 @@ struct SimulatorTests {
             $0.countedTokenCountMax = 1
         }
         try await Simulator.withRunning(configuration) { simulator in
-            var octets = try Fixture.message(1, to: 500)
-            octets.writeImmutableBuffer(try Fixture.message(2, to: 501))
-            octets.writeImmutableBuffer(try Fixture.message(3, to: 102))
-            #expect(try await Fixture.send(octets, to: simulator).octets == Fixture.response(8, 3))
+            var bytes = try Fixture.message(1, to: 500)
+            bytes.writeImmutableBuffer(try Fixture.message(2, to: 501))
+            bytes.writeImmutableBuffer(try Fixture.message(3, to: 102))
+            #expect(try await Fixture.send(bytes, to: simulator).bytes == Fixture.response(8, 3))
             #expect(simulator.deliveryCount(of: try Fixture.token(500)) == 1)
             #expect(simulator.deliveryCount(of: try Fixture.token(501)) == 0)
             #expect(simulator.statistics.processedCount == 2)
@@ -87,10 +87,10 @@ struct SimulatorTests {
     @Test func `a dead device takes in silence and is in the feedback, until it is registered again`() async throws {
         try await Simulator.withRunning(try Fixture.configuration()) { simulator in
             #expect(simulator.feedback(topic: Fixture.topic, environment: .sandbox) == [])
-            var octets = try Fixture.message(1, to: 101)
-            octets.writeImmutableBuffer(try Fixture.message(2, to: 1))
-            octets.writeImmutableBuffer(try Fixture.probe(3))
-            #expect(try await Fixture.send(octets, to: simulator).octets == Fixture.response(2, 3))
+            var bytes = try Fixture.message(1, to: 101)
+            bytes.writeImmutableBuffer(try Fixture.message(2, to: 1))
+            bytes.writeImmutableBuffer(try Fixture.probe(3))
+            #expect(try await Fixture.send(bytes, to: simulator).bytes == Fixture.response(2, 3))
             let tuple = FeedbackTuple(failedAt: Fixture.deadSince, token: try Fixture.token(101))
             #expect(simulator.feedback(topic: Fixture.topic, environment: .sandbox) == [tuple])
             #expect(simulator.feedback(topic: Fixture.topic, environment: .production) == [])

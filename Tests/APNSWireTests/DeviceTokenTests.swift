@@ -19,19 +19,19 @@ import Testing
         #expect(token.hashValue == (try DeviceToken(DeviceTokenTests.digits)).hashValue)
     }
 
-    @Test func `a token has 1 to 100 octets`() throws {
+    @Test func `a token has 1 to 100 bytes`() throws {
         for count in 1...100 {
-            let octets = (0..<count).map { UInt8($0) }
-            let token = try DeviceToken(octets: octets)
-            #expect(token.octets == octets)
+            let bytes = (0..<count).map { UInt8($0) }
+            let token = try DeviceToken(bytes: bytes)
+            #expect(token.bytes == bytes)
             #expect(try DeviceToken(token.hexadecimal) == token)
-            #expect(try octets.withUnsafeBytes { try DeviceToken(octets: $0) } == token)
+            #expect(try bytes.withUnsafeBytes { try DeviceToken(bytes: $0) } == token)
         }
         for count in [0, 101, 5000] {
-            #expect(throws: WireError.tokenOctetCount(count)) {
-                try DeviceToken(octets: Array(repeating: 1 as UInt8, count: count))
+            #expect(throws: WireError.tokenByteCount(count)) {
+                try DeviceToken(bytes: Array(repeating: 1 as UInt8, count: count))
             }
-            #expect(throws: WireError.tokenOctetCount(count)) {
+            #expect(throws: WireError.tokenByteCount(count)) {
                 try DeviceToken(String(repeating: "ab", count: count))
             }
         }
@@ -41,18 +41,18 @@ import Testing
         ("8baz", WireError.tokenText(position: 3)), ("8b>", .tokenText(position: 2)), ("<8b", .tokenText(position: 3)),
         ("<8b>aa", .tokenText(position: 4)), ("8b<aa>", .tokenText(position: 2)), ("8b\naa", .tokenText(position: 2)),
         ("<8b>>", .tokenText(position: 4)), ("8bé", .tokenText(position: 2)), ("8ba", .tokenOddDigitCount(3)),
-        ("", .tokenOctetCount(0)), ("<>", .tokenOctetCount(0)),
+        ("", .tokenByteCount(0)), ("<>", .tokenByteCount(0)),
         (String(digits.dropLast()) + "g", .tokenText(position: 63)),
     ])
     func `anything else is an error that says where`(text: String, error: WireError) {
         #expect(throws: error) { try DeviceToken(text) }
     }
 
-    @Test func `every octet is read from digits of either case`() throws {
-        for octet in UInt8.min...UInt8.max {
-            let digits = [octet >> 4, octet & 15].map { String($0, radix: 16) }.joined()
-            #expect(try DeviceToken(String(repeating: digits, count: 32)).octets == Array(repeating: octet, count: 32))
-            #expect(try DeviceToken(digits.uppercased()).octets == [octet])
+    @Test func `every byte is read from digits of either case`() throws {
+        for byte in UInt8.min...UInt8.max {
+            let digits = [byte >> 4, byte & 15].map { String($0, radix: 16) }.joined()
+            #expect(try DeviceToken(String(repeating: digits, count: 32)).bytes == Array(repeating: byte, count: 32))
+            #expect(try DeviceToken(digits.uppercased()).bytes == [byte])
         }
     }
 
@@ -66,10 +66,10 @@ import Testing
         }
     }
 
-    @Test func `tokens that differ in one octet or in length differ`() throws {
-        let token = try DeviceToken(octets: [1, 2, 3])
-        #expect(token != (try DeviceToken(octets: [1, 2, 4])))
-        #expect(token != (try DeviceToken(octets: [1, 2])))
-        #expect(token != (try DeviceToken(octets: [1, 2, 3, 0])))
+    @Test func `tokens that differ in one byte or in length differ`() throws {
+        let token = try DeviceToken(bytes: [1, 2, 3])
+        #expect(token != (try DeviceToken(bytes: [1, 2, 4])))
+        #expect(token != (try DeviceToken(bytes: [1, 2])))
+        #expect(token != (try DeviceToken(bytes: [1, 2, 3, 0])))
     }
 }

@@ -10,7 +10,7 @@ import Testing
             let response = ErrorResponse(status: .init(rawValue: status), identifier: UInt32(status) << 24 | 7)
             var buffer = ByteBuffer()
             response.write(into: &buffer)
-            #expect(buffer.readableBytes == WireLimits.errorResponseOctetCount)
+            #expect(buffer.readableBytes == WireLimits.errorResponseByteCount)
             for count in 0..<6 {
                 var part = try buffer.getSlice(at: 0, length: count).orThrow()
                 #expect(try ErrorResponse(parsing: &part) == nil)
@@ -20,7 +20,7 @@ import Testing
         }
     }
 
-    @Test func `any other first octet is an error at once`() {
+    @Test func `any other first byte is an error at once`() {
         for command in UInt8.min...UInt8.max where command != 8 {
             var buffer = ByteBuffer(bytes: [command])
             #expect(throws: WireError.errorResponseCommand(command)) { try ErrorResponse(parsing: &buffer) }

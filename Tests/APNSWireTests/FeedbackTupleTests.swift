@@ -29,6 +29,6 @@ import Testing
     func `an illegal token length is refused as soon as it is announced`(announced: UInt16) {
         var buffer = ByteBuffer(integer: UInt32(0))
         buffer.writeInteger(announced)
-        #expect(throws: WireError.feedbackTokenOctetCount(Int(announced))) { try FeedbackTuple(parsing: &buffer) }
+        #expect(throws: WireError.feedbackTokenByteCount(Int(announced))) { try FeedbackTuple(parsing: &buffer) }
     }
 }

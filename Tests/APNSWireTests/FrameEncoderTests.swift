@@ -17,7 +17,7 @@ import Testing
         var plain = ByteBuffer()
         for frame in frames { try frame.write(into: &plain) }
         let quick = try FrameEncoderTests.encode(frames, capacity: plain.readableBytes)
-        #expect(quick.octets == Array(plain.readableBytesView), "seed \(seed)")
+        #expect(quick.bytes == Array(plain.readableBytesView), "seed \(seed)")
         #expect(quick.frameCount == frames.count)
     }
 
@@ -26,12 +26,12 @@ import Testing
             command: .enhanced,
             identifier: 1,
             expiry: 0,
-            token: try DeviceToken(octets: [1, 2]),
+            token: try DeviceToken(bytes: [1, 2]),
             payload: ByteBuffer(string: "{}")
         )
         for capacity in 0..<17 {
             let encoded = try FrameEncoderTests.encode([frame], capacity: capacity)
-            #expect(encoded.frameCount == 0 && encoded.octets.isEmpty)
+            #expect(encoded.frameCount == 0 && encoded.bytes.isEmpty)
         }
         #expect(try FrameEncoderTests.encode([frame, frame], capacity: 33).frameCount == 1)
         #expect(try FrameEncoderTests.encode([frame, frame], capacity: 34).frameCount == 2)
@@ -45,23 +45,23 @@ import Testing
             let frame = try random.frame()
             if frame.token != nil, frame.command == .simple || frame.identifier != nil { frames.append(frame) }
         }
-        var octets = try FrameEncoderTests.encode(frames, capacity: 12 * 500).octets
-        let count = octets.withUnsafeMutableBytes { FrameWalker.number($0, from: .max) }
+        var bytes = try FrameEncoderTests.encode(frames, capacity: 12 * 500).bytes
+        let count = bytes.withUnsafeMutableBytes { FrameScanner.number($0, from: .max) }
         #expect(count == frames.count)
         var offset = 0
-        var buffer = ByteBuffer(bytes: octets)
+        var buffer = ByteBuffer(bytes: bytes)
         for (index, frame) in frames.enumerated() {
-            let found = try octets.withUnsafeBytes { FrameWalker.frame(at: offset, in: $0) }.orThrow()
-            let token = octets[found.tokenOffset..<(found.tokenOffset + found.tokenOctetCount)]
-            #expect(frame.token?.octets == Array(token))
-            offset += found.octetCount
-            let next = octets.withUnsafeBytes { FrameWalker.offset(passing: index + 1, in: $0) }
+            let found = try bytes.withUnsafeBytes { FrameScanner.frame(at: offset, in: $0) }.orThrow()
+            let token = bytes[found.tokenOffset..<(found.tokenOffset + found.tokenByteCount)]
+            #expect(frame.token?.bytes == Array(token))
+            offset += found.byteCount
+            let next = bytes.withUnsafeBytes { FrameScanner.offset(passing: index + 1, in: $0) }
             #expect(next == offset)
             let read = try NotificationFrame(parsing: &buffer).orThrow()
             #expect(read.identifier == (frame.command == .simple ? nil : UInt32.max &+ UInt32(index)))
             #expect(read.token == frame.token && read.payload == frame.payload && read.expiry == frame.expiry)
         }
-        #expect(octets.withUnsafeBytes { FrameWalker.frame(at: offset, in: $0) } == nil)
+        #expect(bytes.withUnsafeBytes { FrameScanner.frame(at: offset, in: $0) } == nil)
     }
 
     @Test func `a walk stops at a frame that is cut off anywhere`() throws {
@@ -70,13 +70,13 @@ import Testing
                 command: command,
                 identifier: 1,
                 expiry: 0,
-                token: try DeviceToken(octets: [1, 2, 3]),
+                token: try DeviceToken(bytes: [1, 2, 3]),
                 payload: ByteBuffer(string: "{}")
             )
-            let octets = try FrameEncoderTests.encode([frame], capacity: 100).octets
-            for count in 0..<octets.count {
-                let found = octets[..<count].withUnsafeBytes { FrameWalker.frame(at: 0, in: $0) }
-                #expect(found == nil, "\(command), \(count) octets")
+            let bytes = try FrameEncoderTests.encode([frame], capacity: 100).bytes
+            for count in 0..<bytes.count {
+                let found = bytes[..<count].withUnsafeBytes { FrameScanner.frame(at: 0, in: $0) }
+                #expect(found == nil, "\(command), \(count) bytes")
             }
         }
     }
@@ -84,10 +84,10 @@ import Testing
     private static func encode(
         _ frames: [NotificationFrame],
         capacity: Int
-    ) throws -> (octets: [UInt8], frameCount: Int) {
+    ) throws -> (bytes: [UInt8], frameCount: Int) {
         var memory = [UInt8](repeating: 0xEE, count: max(capacity, 1))
         var frameCount = 0
-        var octetCount = 0
+        var byteCount = 0
         try memory.withUnsafeMutableBytes { memory in
             let limited = UnsafeMutableRawBufferPointer(rebasing: memory[..<capacity])
             guard var encoder = FrameEncoder(writingInto: limited) else { return }
@@ -106,14 +106,14 @@ import Testing
                 if !fits { break }
             }
             frameCount = encoder.frameCount
-            octetCount = encoder.octetCount
-            #expect(encoder.octetCountFree == capacity - octetCount)
+            byteCount = encoder.byteCount
+            #expect(encoder.byteCountFree == capacity - byteCount)
         }
         #expect(
-            memory[min(octetCount, memory.count - 1)...].dropFirst(octetCount == memory.count ? 1 : 0).allSatisfy {
+            memory[min(byteCount, memory.count - 1)...].dropFirst(byteCount == memory.count ? 1 : 0).allSatisfy {
                 $0 == 0xEE
             }
         )
-        return (Array(memory[..<octetCount]), frameCount)
+        return (Array(memory[..<byteCount]), frameCount)
     }
 }

@@ -7,39 +7,39 @@ import Testing
 
 /// Goal: the reader that copies nothing and the reader that makes values say the same of every stream.
 ///
-/// Method: both read frames of every kind, whole, cut off, and with octets changed at random.
+/// Method: both read frames of every kind, whole, cut off, and with bytes changed at random.
 @Suite struct FrameLayoutTests {
     enum Reading: Equatable {
-        case frame(NotificationFrame, octetCount: Int)
+        case frame(NotificationFrame, byteCount: Int)
         case incomplete
         case fault(WireError)
     }
 
-    static func byValue(_ octets: [UInt8], _ limits: FrameLimits) -> Reading {
-        var buffer = ByteBuffer(bytes: octets)
+    static func byValue(_ bytes: [UInt8], _ limits: FrameLimits) -> Reading {
+        var buffer = ByteBuffer(bytes: bytes)
         do {
             guard let frame = try NotificationFrame(parsing: &buffer, limits: limits) else { return .incomplete }
-            return .frame(frame, octetCount: octets.count - buffer.readableBytes)
+            return .frame(frame, byteCount: bytes.count - buffer.readableBytes)
         } catch { return .fault(error) }
     }
 
     /// Reads in place of an earlier layout, of which nothing must stay.
-    static func byLayout(_ octets: [UInt8], _ limits: FrameLimits, after layout: FrameLayout? = nil) -> Reading {
-        octets.withUnsafeBytes { raw in
+    static func byLayout(_ bytes: [UInt8], _ limits: FrameLimits, after layout: FrameLayout? = nil) -> Reading {
+        bytes.withUnsafeBytes { raw in
             do {
                 var layout = layout ?? FrameLayout(command: .simple)
                 guard try layout.read(raw, limits: limits) else { return .incomplete }
-                let token = Array(octets[layout.tokenOffset..<layout.tokenOffset + layout.tokenOctetCount])
-                let payload = octets[layout.payloadOffset..<layout.payloadOffset + layout.payloadOctetCount]
+                let token = Array(bytes[layout.tokenOffset..<layout.tokenOffset + layout.tokenByteCount])
+                let payload = bytes[layout.payloadOffset..<layout.payloadOffset + layout.payloadByteCount]
                 let frame = NotificationFrame(
                     command: layout.command,
                     identifier: layout.identifier,
                     expiry: layout.expiry,
                     priority: layout.priority,
-                    token: token.isEmpty ? nil : try DeviceToken(octets: token),
+                    token: token.isEmpty ? nil : try DeviceToken(bytes: token),
                     payload: ByteBuffer(bytes: payload)
                 )
-                return .frame(frame, octetCount: layout.octetCount)
+                return .frame(frame, byteCount: layout.byteCount)
             } catch let error as WireError {
                 return .fault(error)
             } catch {
@@ -51,9 +51,9 @@ import Testing
 
     static func limits(_ random: inout SplitMix64) -> FrameLimits {
         var limits = FrameLimits()
-        limits.tokenOctetCountMax = [100, 32, 200].randomElement(using: &random) ?? 100
-        limits.payloadOctetCountMax = [2048, 256, 10].randomElement(using: &random) ?? 2048
-        limits.frameOctetCountMax = [8192, 100].randomElement(using: &random) ?? 8192
+        limits.tokenByteCountMax = [100, 32, 200].randomElement(using: &random) ?? 100
+        limits.payloadByteCountMax = [2048, 256, 10].randomElement(using: &random) ?? 2048
+        limits.frameByteCountMax = [8192, 100].randomElement(using: &random) ?? 8192
         limits.allowsUnknownItems = Bool.random(using: &random)
         return limits
     }
@@ -66,16 +66,16 @@ import Testing
             var buffer = ByteBuffer()
             try random.frame().write(into: &buffer)
             try random.frame().write(into: &buffer)
-            var octets = Array(buffer.readableBytesView)
+            var bytes = Array(buffer.readableBytesView)
             for _ in 0..<Int.random(in: 0...3, using: &random) {
-                let index = Int.random(in: 0..<min(octets.count, 60), using: &random)
-                octets[index] = UInt8.random(in: 0...(Bool.random(using: &random) ? 5 : 255), using: &random)
+                let index = Int.random(in: 0..<min(bytes.count, 60), using: &random)
+                bytes[index] = UInt8.random(in: 0...(Bool.random(using: &random) ? 5 : 255), using: &random)
             }
             let limits = Self.limits(&random)
-            let count = Bool.random(using: &random) ? octets.count : Int.random(in: 0...octets.count, using: &random)
-            let cut = Array(octets[..<count])
+            let count = Bool.random(using: &random) ? bytes.count : Int.random(in: 0...bytes.count, using: &random)
+            let cut = Array(bytes[..<count])
             #expect(Self.byLayout(cut, limits, after: before) == Self.byValue(cut, limits), "seed \(seed)")
-            before = try? octets.withUnsafeBytes { try FrameLayout(parsing: $0, limits: FrameLimits()) } ?? before
+            before = try? bytes.withUnsafeBytes { try FrameLayout(parsing: $0, limits: FrameLimits()) } ?? before
         }
     }
 
@@ -84,9 +84,9 @@ import Testing
         for _ in 0..<50 {
             var buffer = ByteBuffer()
             try random.frame().write(into: &buffer)
-            let octets = Array(buffer.readableBytesView)
-            for count in 0..<octets.count {
-                let prefix = Array(octets[..<count])
+            let bytes = Array(buffer.readableBytesView)
+            for count in 0..<bytes.count {
+                let prefix = Array(bytes[..<count])
                 #expect(Self.byLayout(prefix, FrameLimits()) == Self.byValue(prefix, FrameLimits()))
             }
         }

@@ -10,7 +10,7 @@ import Testing
     private static func frames(_ count: Int, _ random: inout SplitMix64) throws -> [UInt8] {
         var bytes = ByteBuffer()
         for number in 0..<count {
-            let token = try DeviceToken(octets: [UInt8](repeating: 7, count: 1 + random.below(100)))
+            let token = try DeviceToken(bytes: [UInt8](repeating: 7, count: 1 + random.below(100)))
             let frame = NotificationFrame(
                 command: [.simple, .enhanced, .items][random.below(3)],
                 identifier: UInt32(number),

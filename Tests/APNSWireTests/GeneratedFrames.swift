@@ -5,18 +5,18 @@ import NIOCore
 import TestSupport
 
 extension SplitMix64 {
-    mutating func octets(_ count: Int) -> [UInt8] { (0..<count).map { _ in UInt8.random(in: 0...255, using: &self) } }
+    mutating func bytes(_ count: Int) -> [UInt8] { (0..<count).map { _ in UInt8.random(in: 0...255, using: &self) } }
 
     mutating func token() throws -> DeviceToken {
         let count = Bool.random(using: &self) ? 32 : Int.random(in: 1...100, using: &self)
-        return try DeviceToken(octets: self.octets(count))
+        return try DeviceToken(bytes: self.bytes(count))
     }
 
     /// Any frame that its command can carry, without token or payload now and then.
     mutating func frame() throws -> NotificationFrame {
         let command = Command.allCases.randomElement(using: &self) ?? .enhanced
         let token = Int.random(in: 0..<10, using: &self) == 0 ? nil : try self.token()
-        let payload = ByteBuffer(bytes: self.octets(Int.random(in: 0...300, using: &self)))
+        let payload = ByteBuffer(bytes: self.bytes(Int.random(in: 0...300, using: &self)))
         let any32 = { (random: inout SplitMix64) in UInt32.random(in: 0...UInt32.max, using: &random) }
         switch command {
         case .simple: return NotificationFrame(command: command, token: token, payload: payload)

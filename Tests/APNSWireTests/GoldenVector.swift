@@ -54,19 +54,19 @@ struct GoldenVector: Decodable, Sendable, CustomTestStringConvertible {
 
     static func named(_ prefix: String) -> [GoldenVector] { self.all.filter { $0.id.hasPrefix(prefix) } }
 
-    var buffer: ByteBuffer { ByteBuffer(bytes: GoldenVector.octets(self.hex)) }
+    var buffer: ByteBuffer { ByteBuffer(bytes: GoldenVector.bytes(self.hex)) }
 
-    /// The token, where `aa*32` stands for an octet 32 times.
+    /// The token, where `aa*32` stands for a byte 32 times.
     var token: DeviceToken {
         get throws {
             let parts = try self.fields.token.orThrow().split(separator: "*")
-            let octets = GoldenVector.octets(String(parts[0]))
+            let bytes = GoldenVector.bytes(String(parts[0]))
             let count = parts.count == 2 ? Int(parts[1]) ?? 0 : 1
-            return try DeviceToken(octets: Array(repeating: octets, count: count).flatMap { $0 })
+            return try DeviceToken(bytes: Array(repeating: bytes, count: count).flatMap { $0 })
         }
     }
 
-    static func octets(_ hex: String) -> [UInt8] {
+    static func bytes(_ hex: String) -> [UInt8] {
         let digits = Array(hex)
         return stride(from: 0, to: digits.count, by: 2).compactMap { UInt8(String(digits[$0...($0 + 1)]), radix: 16) }
     }

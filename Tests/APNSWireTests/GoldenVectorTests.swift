@@ -24,7 +24,7 @@ import Testing
     }
 
     @Test(arguments: GoldenVector.named("C"))
-    func `a frame of another make is written octet by octet where the items stand in our order`(
+    func `a frame of another make is written byte by byte where the items stand in our order`(
         vector: GoldenVector
     ) throws {
         var buffer = vector.buffer
@@ -49,19 +49,19 @@ import Testing
         #expect(written == vector.buffer)
     }
 
-    @Test func `a token item that says 32 and has 54 octets runs out of step and is an error`() throws {
+    @Test func `a token item that says 32 and has 54 bytes runs out of step and is an error`() throws {
         var buffer = try GoldenVector.named("N-2").first.orThrow().buffer
         let before = buffer
         #expect(throws: WireError.self) { try NotificationFrame(parsing: &buffer) }
         #expect(buffer == before)
     }
 
-    @Test func `the connection test of java-apns is a frame with one octet of each`() throws {
+    @Test func `the connection test of java-apns is a frame with one byte of each`() throws {
         let vector = try GoldenVector.named("N-5").first.orThrow()
         var buffer = vector.buffer
         let frame = try NotificationFrame(parsing: &buffer).orThrow()
         #expect(frame.identifier == 0)
-        #expect(frame.token?.octets == [0])
+        #expect(frame.token?.bytes == [0])
         #expect(frame.payload == ByteBuffer(bytes: [0]))
         var written = ByteBuffer()
         try frame.write(into: &written)
@@ -92,12 +92,12 @@ import Testing
 
     @Test(arguments: GoldenVector.named("X"))
     func `the topics of a real certificate are read, with one wrapper too many as well`(vector: GoldenVector) throws {
-        let octets = Array(vector.buffer.readableBytesView)
+        let bytes = Array(vector.buffer.readableBytesView)
         let expected = try vector.fields.topics.orThrow().map { CertificateTopics.Topic(name: $0[0], kind: $0[1]) }
-        #expect(try CertificateTopics(parsing: octets).topics == expected)
-        #expect(try CertificateTopics(parsing: [0x04, UInt8(octets.count)] + octets).topics == expected)
-        for end in 0..<octets.count {
-            #expect(throws: WireError.certificateTopics) { try CertificateTopics(parsing: octets[..<end]) }
+        #expect(try CertificateTopics(parsing: bytes).topics == expected)
+        #expect(try CertificateTopics(parsing: [0x04, UInt8(bytes.count)] + bytes).topics == expected)
+        for end in 0..<bytes.count {
+            #expect(throws: WireError.certificateTopics) { try CertificateTopics(parsing: bytes[..<end]) }
         }
     }
 }

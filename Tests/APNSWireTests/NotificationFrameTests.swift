@@ -25,18 +25,18 @@ import Testing
         for count in 0..<whole.readableBytes {
             var part = try whole.getSlice(at: 0, length: count).orThrow()
             let before = part
-            #expect(try NotificationFrame(parsing: &part) == nil, "seed \(seed), \(count) octets")
+            #expect(try NotificationFrame(parsing: &part) == nil, "seed \(seed), \(count) bytes")
             #expect(part == before)
         }
     }
 
-    @Test func `frames are read however the octets are split`() throws {
+    @Test func `frames are read however the bytes are split`() throws {
         var random = SplitMix64(seed: 7)
         let frames = try (0..<6).map { _ in try random.frame() }
-        var octets = ByteBuffer()
-        for frame in frames { try frame.write(into: &octets) }
+        var bytes = ByteBuffer()
+        for frame in frames { try frame.write(into: &bytes) }
         try ByteToMessageDecoderVerifier.verifyDecoder(
-            inputOutputPairs: [(octets, frames)],
+            inputOutputPairs: [(bytes, frames)],
             decoderFactory: FrameDecoder.init
         )
     }
@@ -58,7 +58,7 @@ import Testing
 
     @Test func `a payload length is refused as soon as it is announced`() {
         var limits = FrameLimits()
-        limits.payloadOctetCountMax = 256
+        limits.payloadByteCountMax = 256
         var buffer = ByteBuffer(integer: UInt8(1))
         buffer.writeMultipleIntegers(UInt32(77), UInt32(0), UInt16(1), UInt8(0xAB), UInt16(257))
         let error = WireError.payloadTooLong(announced: 257, limit: 256, identifier: 77)
@@ -116,12 +116,12 @@ import Testing
             error: .itemRepeated(item: 1, identifier: 9)
         ),
         ItemFixture(
-            testDescription: "identifier of 3 octets",
+            testDescription: "identifier of 3 bytes",
             items: [3, 0, 3, 0, 0, 9],
             error: .itemWidth(item: 3, announced: 3, identifier: nil)
         ),
         ItemFixture(
-            testDescription: "expiry of 5 octets",
+            testDescription: "expiry of 5 bytes",
             items: [4, 0, 5, 0, 0, 9, 9, 9],
             error: .itemWidth(item: 4, announced: 5, identifier: nil)
         ),
@@ -151,11 +151,11 @@ import Testing
         }
         let frame = try NotificationFrame(parsing: &buffer).orThrow()
         #expect(frame.identifier == 9)
-        #expect(frame.token?.octets == [7])
+        #expect(frame.token?.bytes == [7])
     }
 
     @Test func `neither description nor mirror shows token or payload`() throws {
-        let token = try DeviceToken(octets: Array(repeating: 0xAB, count: 32))
+        let token = try DeviceToken(bytes: Array(repeating: 0xAB, count: 32))
         let notification = Notification(token: token, payload: "{\"aps\":{\"alert\":\"secret words\"}}")
         let frame = NotificationFrame(
             command: .enhanced,

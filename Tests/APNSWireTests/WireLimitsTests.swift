@@ -5,7 +5,7 @@ import Testing
 
 @Suite struct WireLimitsTests {
     @Test func `the longest legal frame fits the frame limit`() {
-        let items = [WireLimits.tokenOctetCountMax, WireLimits.payloadOctetCountMaxVoIP, 4, 4, 1]
-        #expect(items.map { 3 + $0 }.reduce(0, +) <= WireLimits.frameOctetCountMax)
+        let items = [WireLimits.tokenByteCountMax, WireLimits.payloadByteCountMaxVoIP, 4, 4, 1]
+        #expect(items.map { 3 + $0 }.reduce(0, +) <= WireLimits.frameByteCountMax)
     }
 }

@@ -14,7 +14,7 @@ import Testing
 
     init() throws { self.scene = try SendScene() }
 
-    func store(_ count: Int, _ change: (inout FeedbackManner) -> Void = { _ in }) throws -> ForgetfulStore {
+    func store(_ count: Int, _ change: (inout FeedbackCloseStrategy) -> Void = { _ in }) throws -> ForgetfulStore {
         let store = ForgetfulStore(change)
         store.add(try (0..<count).map { try SendScene.tuple($0) })
         return store
@@ -91,23 +91,23 @@ import Testing
             #expect(sent.ending.code == 0)
             let run = try await scene.run(scene.feedback(simulator.feedbackPort))
             #expect(run.ending.code == 0 && run.error.contains(" 1 dead token, 1 new"))
-            #expect(try scene.purged() == [try DeviceToken(SendScene.token(4)).octets])
+            #expect(try scene.purged() == [try DeviceToken(SendScene.token(4)).bytes])
             #expect(simulator.feedback(topic: SendScene.topic, environment: .sandbox).isEmpty)
         }
     }
 
     @Test func `65 says that a tuple came without its end`() async throws {
-        let (scene, store) = (self.scene, try self.store(3) { $0.cutOctetCount = 100 })
+        let (scene, store) = (self.scene, try self.store(3) { $0.cutByteCount = 100 })
         try await SendScene.withFeedback(store) { port in
             let run = try await scene.run(scene.feedback(port))
-            #expect(run.ending.code == 65 && run.error.contains("24 octets are kept in "), "\(run.error)")
+            #expect(run.ending.code == 65 && run.error.contains("24 bytes are kept in "), "\(run.error)")
             #expect(try scene.purged().count == 2)
             #expect(!run.error.contains(SendScene.token(0)))
         }
     }
 
     @Test func `65 says that the spool is damaged, and every token before that is on the list`() async throws {
-        let (scene, store) = (self.scene, try self.store(1200) { $0.dripOctetCount = 400 * 38 })
+        let (scene, store) = (self.scene, try self.store(1200) { $0.dripByteCount = 400 * 38 })
         try await SendScene.withFeedback(store, { $0.closesBehindList = false }) { port in
             let child = try Child(scene.feedback(port, ["--silence", "60s"]), Child.Streams(error: scene.path("err")))
             while scene.spooled().count < 1200 { try await Task.sleep(for: .milliseconds(1)) }
@@ -127,10 +127,10 @@ import Testing
     }
 
     @Test func `a list that ends without close_notify is 69, unless it was to be expected`() async throws {
-        let (scene, octetCount) = (self.scene, 3 * 38)
+        let (scene, byteCount) = (self.scene, 3 * 38)
         for (more, code) in [([], 69), (["--without-close-notify"], 0)] as [([String], Int32)] {
             let store = try self.store(4) {
-                $0.cutOctetCount = octetCount
+                $0.cutByteCount = byteCount
                 $0.cut = .abrupt
             }
             try await SendScene.withFeedback(store) { port in
@@ -145,7 +145,7 @@ import Testing
         let (scene, store) = (
             self.scene,
             try self.store(4) {
-                $0.cutOctetCount = 0
+                $0.cutByteCount = 0
                 $0.cut = .abrupt
             }
         )
@@ -158,7 +158,7 @@ import Testing
     }
 
     @Test func `75 says that a list is longer than --max-bytes, and what was read is on the list`() async throws {
-        let (scene, store) = (self.scene, try self.store(4000) { $0.dripOctetCount = 1000 })
+        let (scene, store) = (self.scene, try self.store(4000) { $0.dripByteCount = 1000 })
         try await SendScene.withFeedback(store) { port in
             let run = try await scene.run(scene.feedback(port, ["--max-bytes", "5001"]))
             #expect(run.ending.code == 75 && run.error.contains("--max-bytes was reached"), "\(run)")

@@ -21,7 +21,7 @@ import Testing
     ) async throws {
         let scene = try SendScene()
         let store = ForgetfulStore {
-            $0.dripOctetCount = 997
+            $0.dripByteCount = 997
             $0.dripMilliseconds = 2
         }
         try await SendScene.withFeedback(store) { port in
@@ -48,18 +48,18 @@ import Testing
                 )
                 known = there
                 for taken in store.taken {
-                    let tokens = taken.map(\.token.octets)
+                    let tokens = taken.map(\.token.bytes)
                     let count = tokens.prefix { there.contains($0) }.count
                     let isPrefix = !tokens.dropFirst(count).contains { there.contains($0) }
                     #expect(isPrefix, "round \(round), seed \(seed): a gap in what was kept")
                 }
-                let last = store.taken.last?.map(\.token.octets) ?? []
+                let last = store.taken.last?.map(\.token.bytes) ?? []
                 let keptCount = last.count { there.contains($0) }
                 if keptCount > 0, keptCount < Self.tupleCount { midstreamCount += 1 }
             }
             let run = try await scene.run(scene.feedback(port))
             #expect(run.ending.code == 0, "\(run.error)")
-            let rest = store.taken.last?.map(\.token.octets) ?? []
+            let rest = store.taken.last?.map(\.token.bytes) ?? []
             #expect(try scene.purged() == known.union(rest), "seed \(seed)")
             #expect(scene.spoolNames.isEmpty, "\(scene.spoolNames)")
             #expect(midstreamCount >= 10, "Only \(midstreamCount) kills came in mid-stream.")

@@ -20,13 +20,13 @@ final class ForgetfulStore: FeedbackStore {
     }
 
     private let state = NIOLockedValueBox(State())
-    private let manner: FeedbackManner
+    private let manner: FeedbackCloseStrategy
     /// The connections, as they come.
     let opened: AsyncStream<Void>
     private let openedContinuation: AsyncStream<Void>.Continuation
 
-    init(_ change: (inout FeedbackManner) -> Void = { _ in }) {
-        var manner = FeedbackManner()
+    init(_ change: (inout FeedbackCloseStrategy) -> Void = { _ in }) {
+        var manner = FeedbackCloseStrategy()
         change(&manner)
         self.manner = manner
         (self.opened, self.openedContinuation) = AsyncStream.makeStream()
@@ -54,7 +54,7 @@ final class ForgetfulStore: FeedbackStore {
             self.index = index
         }
 
-        var manner: FeedbackManner { self.store.manner }
+        var manner: FeedbackCloseStrategy { self.store.manner }
 
         func next(_ countMax: Int) -> [FeedbackTuple] {
             self.store.state.withLockedValue { state in
@@ -98,14 +98,14 @@ extension SendScene {
     func spooled() -> [[UInt8]] {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: self.spool)) ?? []
         return names.sorted().filter { $0.hasSuffix(".spool") }.flatMap { name -> [[UInt8]] in
-            var octets = [UInt8](FileManager.default.contents(atPath: self.spool + "/" + name) ?? Data())[...]
+            var bytes = [UInt8](FileManager.default.contents(atPath: self.spool + "/" + name) ?? Data())[...]
             func number(_ slice: ArraySlice<UInt8>) -> Int { slice.reduce(0) { $0 << 8 | Int($1) } }
-            guard octets.count >= 16 else { return [] }
-            octets = octets.dropFirst(16 + number(octets.dropFirst(8).prefix(4)) + 32)
+            guard bytes.count >= 16 else { return [] }
+            bytes = bytes.dropFirst(16 + number(bytes.dropFirst(8).prefix(4)) + 32)
             var content: [UInt8] = []
-            while octets.count > 40, case let count = number(octets.prefix(4)) {
-                content += octets.dropFirst(40).prefix(count)
-                octets = octets.dropFirst(40 + count)
+            while bytes.count > 40, case let count = number(bytes.prefix(4)) {
+                content += bytes.dropFirst(40).prefix(count)
+                bytes = bytes.dropFirst(40 + count)
             }
             var tokens: [[UInt8]] = []
             var rest = content[...]
@@ -125,10 +125,10 @@ extension SendScene {
 
     static func withFeedback<Value: Sendable>(
         _ store: any FeedbackStore,
-        _ change: (inout FeedbackFrontConfiguration) -> Void = { _ in },
+        _ change: (inout FeedbackListenerConfiguration) -> Void = { _ in },
         _ body: @escaping @Sendable (_ port: Int) async throws -> Value
     ) async throws -> Value {
-        var configuration = FeedbackFrontConfiguration(
+        var configuration = FeedbackListenerConfiguration(
             identity: try Self.gateway.get().identity,
             clientTrust: .pem(try Self.authority.get().certificatePEM)
         )
@@ -137,8 +137,8 @@ extension SendScene {
         configuration.shutdownDuration = .zero
         change(&configuration)
         let logger = Logger(label: "tests", factory: { _ in SwiftLogNoOpLogHandler() })
-        return try await FeedbackFront.withRunning(configuration, store: store, logger: logger) { front in
-            try await body(try await front.boundAddress.port ?? 0)
+        return try await FeedbackListener.withRunning(configuration, store: store, logger: logger) { listener in
+            try await body(try await listener.boundAddress.port ?? 0)
         }
     }
 }

@@ -63,13 +63,13 @@ import Testing
         Stranger(
             testDescription: "of another authority",
             identity: { _ in
-                try ThrowawayAuthority(name: "Foreign").issueClient(topic: GatewayProgram.topic).identity
+                try TestCertificateAuthority(name: "Foreign").issueClient(topic: GatewayProgram.topic).identity
             },
             reason: "no provider of the configuration has this certificate or its authority"
         ),
         Stranger(
             testDescription: "of another authority that has the name of the right one",
-            identity: { _ in try ThrowawayAuthority().issueClient(topic: GatewayProgram.topic).identity },
+            identity: { _ in try TestCertificateAuthority().issueClient(topic: GatewayProgram.topic).identity },
             reason: "no provider of the configuration has this certificate or its authority"
         ),
         Stranger(
@@ -96,11 +96,11 @@ import Testing
     ) async throws {
         try await Self.withGateway { gateway in
             let identity = try stranger.identity(gateway.folder)
-            let octets = try await gateway.connect(identity, version: version) { provider in
+            let bytes = try await gateway.connect(identity, version: version) { provider in
                 provider.push(try GatewayProgram.frames(1...9))
-                return try await provider.end().octets
+                return try await provider.end().bytes
             }
-            #expect(octets == [])
+            #expect(bytes == [])
             let fingerprint = "\"push.certificate.fingerprint\":\"\(identity.certificate.fingerprint)\""
             let lines = try await gateway.lines("provider refused", stranger.reason, fingerprint)
             #expect(lines.count == 1 && lines[0].contains("127.0.0.1:"), "\(lines)")
@@ -114,7 +114,7 @@ import Testing
         try await upstream.withGateway(clients: Self.clients) {
             try $0.write("crl.pem", try $0.authority.revocationList(of: [$0.provider.identity.certificate]))
         } _: { gateway in
-            #expect(try await gateway.connect(version: version) { try await $0.end().octets } == [])
+            #expect(try await gateway.connect(version: version) { try await $0.end().bytes } == [])
             let fingerprint = gateway.folder.provider.identity.certificate.fingerprint
             try await gateway.lines("provider refused", "shop: The peer's certificate was revoked", fingerprint)
             let other = try gateway.folder.authority.issueClient(topic: GatewayProgram.topic)
@@ -125,8 +125,11 @@ import Testing
     @Test func `the fingerprint in the log is the one to pin`() async throws {
         let upstream = GatewayUpstream()
         try await upstream.withGateway { gateway in
-            let old = try ThrowawayAuthority(name: "Old").issueClient(topic: GatewayProgram.topic, validity: .expired)
-            #expect(try await gateway.connect(old.identity) { try await $0.end().octets } == [])
+            let old = try TestCertificateAuthority(name: "Old").issueClient(
+                topic: GatewayProgram.topic,
+                validity: .expired
+            )
+            #expect(try await gateway.connect(old.identity) { try await $0.end().bytes } == [])
             let line = try await gateway.lines("provider refused")[0]
             let key = "\"push.certificate.fingerprint\":\""
             let logged = try #require(line.range(of: key).map { line[$0.upperBound...].prefix(64) })
@@ -143,7 +146,7 @@ import Testing
         async throws
     {
         try await Self.withGateway { gateway in
-            let stranger = try ThrowawayAuthority(name: "Foreign")
+            let stranger = try TestCertificateAuthority(name: "Foreign")
                 .issueClient(topic: GatewayProgram.topic, description: String(repeating: "é", count: 11_000))
             for _ in 0..<250 { _ = try? await gateway.connect(stranger.identity) { try await $0.end() } }
             let lines = try await gateway.lines("provider refused", "\"push.provider.admitted\":\"false\"")
@@ -157,10 +160,10 @@ import Testing
     // MARK: Handshakes
 
     /// Connects without a word, and waits for the end.
-    private static func connectSilently(_ port: Int, saying octets: [UInt8] = []) async throws {
+    private static func connectSilently(_ port: Int, saying bytes: [UInt8] = []) async throws {
         let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .connect(host: "127.0.0.1", port: port).get()
-        if !octets.isEmpty { channel.writeAndFlush(ByteBuffer(bytes: octets), promise: nil) }
+        if !bytes.isEmpty { channel.writeAndFlush(ByteBuffer(bytes: bytes), promise: nil) }
         try? await channel.closeFuture.get()
     }
 
@@ -170,10 +173,10 @@ import Testing
         try await Self.withGateway(limits: "{connections: 60, unprovedPerAddress: 40, handshake: 3s}") { gateway in
             let start = ContinuousClock.now
             try await withThrowingTaskGroup(of: Void.self) { group in
-                // A few octets of a handshake keep the connection as open as none.
+                // A few bytes of a handshake keep the connection as open as none.
                 for number in 0..<200 {
-                    let octets: [UInt8] = number.isMultiple(of: 2) ? [] : [22, 3, 1]
-                    group.addTask { try await Self.connectSilently(gateway.port, saying: octets) }
+                    let bytes: [UInt8] = number.isMultiple(of: 2) ? [] : [22, 3, 1]
+                    group.addTask { try await Self.connectSilently(gateway.port, saying: bytes) }
                 }
                 try await gateway.lines("connection refused", "of its address that proved nothing", "may be, 40")
                 for _ in 0..<160 { try await group.next() }
@@ -210,43 +213,43 @@ import Testing
         }
     }
 
-    // MARK: Octets
+    // MARK: Bytes
 
-    struct Octets: Sendable, CustomTestStringConvertible {
+    struct Bytes: Sendable, CustomTestStringConvertible {
         var testDescription: String
-        var octets: [UInt8]
+        var bytes: [UInt8]
         var answer: [UInt8]
         var reason: String
     }
 
-    static let octets = [
-        Octets(
+    static let bytes = [
+        Bytes(
             testDescription: "a frame of 4 GiB",
-            octets: [2, 0xFF, 0xFF, 0xFF, 0xFF, 1, 0, 32],
+            bytes: [2, 0xFF, 0xFF, 0xFF, 0xFF, 1, 0, 32],
             answer: [8, 128, 0, 0, 0, 0],
             reason: "4294967295"
         ),
-        Octets(
-            testDescription: "a token of 65,535 octets",
-            octets: [1, 0, 0, 0, 9, 0, 0, 0, 0, 0xFF, 0xFF, 1, 2],
+        Bytes(
+            testDescription: "a token of 65,535 bytes",
+            bytes: [1, 0, 0, 0, 9, 0, 0, 0, 0, 0xFF, 0xFF, 1, 2],
             answer: [8, 5, 0, 0, 0, 9],
             reason: "65535"
         ),
-        Octets(testDescription: "no command", octets: Array("GET / HTTP/1.1".utf8), answer: [], reason: "71"),
+        Bytes(testDescription: "no command", bytes: Array("GET / HTTP/1.1".utf8), answer: [], reason: "71"),
     ]
 
-    @Test(arguments: octets) func `octets that are no notification are refused at once, and logged`(
-        _ octets: Octets
+    @Test(arguments: bytes) func `bytes that are no notification are refused at once, and logged`(
+        _ bytes: Bytes
     ) async throws {
         try await Self.withGateway { gateway in
             try await gateway.connect { provider in
                 // More of it, as the announcement says, is thrown away.
-                provider.push(ByteBuffer(bytes: octets.octets + [UInt8](repeating: 0xFF, count: 1 << 20)))
+                provider.push(ByteBuffer(bytes: bytes.bytes + [UInt8](repeating: 0xFF, count: 1 << 20)))
                 let ending = try await provider.end()
-                #expect(ending.octets == octets.answer)
+                #expect(ending.bytes == bytes.answer)
                 #expect(ending.hasCloseNotify)
             }
-            try await gateway.lines("octets refused", octets.reason, "127.0.0.1:")
+            try await gateway.lines("bytes refused", bytes.reason, "127.0.0.1:")
         }
     }
 

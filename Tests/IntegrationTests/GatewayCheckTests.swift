@@ -23,7 +23,7 @@ import Testing
     private static func upstream(
         _ folder: GatewayProgram.Folder,
         environments: [Int] = [1, 2],
-        validity: ThrowawayAuthority.Validity = .current
+        validity: TestCertificateAuthority.Validity = .current
     ) throws {
         let identity = try folder.authority.issueClient(
             topic: GatewayProgram.topic,

@@ -102,7 +102,7 @@ extension GatewayProgram {
     func answersProbe() async throws {
         try await self.connect { provider in
             try await provider.send(try Self.probe(1))
-            #expect(try await provider.end().octets == Self.response(.missingDeviceToken, 1))
+            #expect(try await provider.end().bytes == Self.response(.missingDeviceToken, 1))
         }
     }
 }

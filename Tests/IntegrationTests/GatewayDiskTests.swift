@@ -32,8 +32,8 @@ import Testing
         try Data().write(to: file)
         let handle = try FileHandle(forWritingTo: file)
         defer { try? handle.close() }
-        for octetCount in [4096, 1] {
-            let piece = Data(count: octetCount)
+        for byteCount in [4096, 1] {
+            let piece = Data(count: byteCount)
             while (try? handle.write(contentsOf: piece)) != nil {}
         }
     }
@@ -57,10 +57,10 @@ import Testing
                 try await provider.send(try GatewayProgram.probe(2001))
                 let line = try await gateway.lines("feedback not written")[0]
                 #expect(line.contains("full"), "\(line)")
-                #expect(provider.octets == [], "The answer is not given before the token is kept.")
+                #expect(provider.bytes == [], "The answer is not given before the token is kept.")
                 try FileManager.default.removeItem(at: ballast)
-                let octets = try await provider.end().octets
-                #expect(octets == GatewayProgram.response(.missingDeviceToken, 2001))
+                let bytes = try await provider.end().bytes
+                #expect(bytes == GatewayProgram.response(.missingDeviceToken, 2001))
             }
             try await gateway.lines("feedback is written again")
             let kept = try await gateway.feedback().map { GatewayProgram.number(of: $0.token) }

@@ -34,10 +34,10 @@ import Testing
     @Test func `our own client is told by 77 that the gateway refuses its certificate`() async throws {
         let scene = try SendScene()
         try await GatewayUpstream().withGateway { gateway in
-            let foreign = try ThrowawayAuthority(name: "Foreign").issueClient(topic: GatewayProgram.topic)
+            let foreign = try TestCertificateAuthority(name: "Foreign").issueClient(topic: GatewayProgram.topic)
             let expired = try gateway.folder.authority.issueClient(topic: GatewayProgram.topic, validity: .expired)
             let known = try gateway.folder.authority.issueClient(topic: GatewayProgram.topic)
-            for (identity, code) in [(foreign, 77), (expired, 77), (known, 0)] as [(ThrowawayIdentity, Int32)] {
+            for (identity, code) in [(foreign, 77), (expired, 77), (known, 0)] as [(TestIdentity, Int32)] {
                 let arguments = [
                     "feedback", "--host", "localhost", "--port", "\(gateway.feedbackPort)", "--certificate",
                     try scene.write("client.pem", identity.pem), "--trust", gateway.folder.path("ca.pem"),

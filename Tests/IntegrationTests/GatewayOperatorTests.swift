@@ -75,12 +75,12 @@ import Testing
                 next = try await gateway.connect { provider in
                     try await provider.send(try GatewayProgram.frames(first...100))
                     try await provider.send(try GatewayProgram.probe(101))
-                    let response = try #require(try GatewayProgram.response(try await provider.end().octets))
+                    let response = try #require(try GatewayProgram.response(try await provider.end().bytes))
                     return response.identifier + 1
                 }
             }
-            let stranger = try ThrowawayAuthority(name: "Foreign").issueClient(topic: GatewayProgram.topic)
-            #expect(try await gateway.connect(stranger.identity) { try await $0.end().octets } == [])
+            let stranger = try TestCertificateAuthority(name: "Foreign").issueClient(topic: GatewayProgram.topic)
+            #expect(try await gateway.connect(stranger.identity) { try await $0.end().bytes } == [])
             let samples = try await Self.samples(try await Self.get("/metrics", gateway).body)
             func settled(_ verdict: String) -> Double? {
                 samples["push_bridge_settled_total{provider=shop,verdict=\(verdict)}"]
@@ -130,7 +130,7 @@ import Testing
             try await gateway.connect { provider in
                 try await provider.send(try GatewayProgram.frames(1...20))
                 try await provider.send(try GatewayProgram.probe(21))
-                #expect(try await provider.end().octets == GatewayProgram.response(.missingDeviceToken, 21))
+                #expect(try await provider.end().bytes == GatewayProgram.response(.missingDeviceToken, 21))
             }
             let samples = try await Self.samples(try await Self.get("/metrics", gateway).body)
             func duration(_ part: String) throws -> Double {
@@ -193,9 +193,9 @@ import Testing
                 let metrics = try await Self.get("/metrics", gateway).body
                 #expect(metrics.contains("push_feedback_writable 0\n"))
                 #expect(!metrics.contains("push_feedback_store_failures_total 0\n"))
-                #expect(provider.octets.isEmpty, "What is dead is not settled before it is on the disk.")
+                #expect(provider.bytes.isEmpty, "What is dead is not settled before it is on the disk.")
                 try FileManager.default.createDirectory(at: database, withIntermediateDirectories: true)
-                #expect(try await provider.end().octets == GatewayProgram.response(.missingDeviceToken, 7))
+                #expect(try await provider.end().bytes == GatewayProgram.response(.missingDeviceToken, 7))
             }
             #expect(try await Self.get("/healthz", gateway).status == 200)
             let tuples = try [5, 6].map { FeedbackTuple(failedAt: 1_700_000_000, token: try GatewayProgram.token($0)) }
@@ -212,8 +212,8 @@ import Testing
                     group.addTask {
                         let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
                             .connect(host: "127.0.0.1", port: gateway.adminPort).get()
-                        let octets = number.isMultiple(of: 3) ? [0xFF, 0xFF, 0xFF] : Array("GET /m".utf8)
-                        channel.writeAndFlush(ByteBuffer(bytes: octets), promise: nil)
+                        let bytes = number.isMultiple(of: 3) ? [0xFF, 0xFF, 0xFF] : Array("GET /m".utf8)
+                        channel.writeAndFlush(ByteBuffer(bytes: bytes), promise: nil)
                         try? await channel.closeFuture.get()
                     }
                 }

@@ -11,14 +11,14 @@ final class GatewayProgram: Sendable {
     /// The files, removed with this object.
     final class Folder: Sendable {
         let url: URL
-        let authority: ThrowawayAuthority
-        let provider: ThrowawayIdentity
-        let server: ThrowawayIdentity
+        let authority: TestCertificateAuthority
+        let provider: TestIdentity
+        let server: TestIdentity
 
         init() throws {
             self.url = FileManager.default.temporaryDirectory.appending(path: "apns-legacy-\(UUID().uuidString)")
             try FileManager.default.createDirectory(at: self.url, withIntermediateDirectories: true)
-            self.authority = try ThrowawayAuthority()
+            self.authority = try TestCertificateAuthority()
             self.provider = try self.authority.issueClient(topic: GatewayProgram.topic)
             self.server = try self.authority.issueServer()
             try FileManager.default.createDirectory(at: self.database, withIntermediateDirectories: true)
@@ -36,8 +36,8 @@ final class GatewayProgram: Sendable {
 
         func path(_ name: String) -> String { self.url.appending(path: name).path }
 
-        func write(_ name: String, _ octets: [UInt8]) throws {
-            try Data(octets).write(to: self.url.appending(path: name))
+        func write(_ name: String, _ bytes: [UInt8]) throws {
+            try Data(bytes).write(to: self.url.appending(path: name))
         }
 
         func read(_ name: String) -> String {
@@ -157,13 +157,13 @@ final class GatewayProgram: Sendable {
     /// What the feedback service gives to the provider.
     func feedback() async throws -> [FeedbackTuple] {
         let context = try self.context(self.folder.provider.identity)
-        let octets = try await ScriptedProvider.withConnection(port: self.feedbackPort, context: context) { provider in
+        let bytes = try await ScriptedProvider.withConnection(port: self.feedbackPort, context: context) { provider in
             let ending = try await provider.end()
             guard ending.hasCloseNotify else { throw Child.Failure(description: "the list was cut") }
             try await provider.channel.close().get()
-            return ending.octets
+            return ending.bytes
         }
-        var buffer = ByteBuffer(bytes: octets)
+        var buffer = ByteBuffer(bytes: bytes)
         var tuples: [FeedbackTuple] = []
         while let tuple = try FeedbackTuple(parsing: &buffer) { tuples.append(tuple) }
         return tuples
@@ -172,15 +172,15 @@ final class GatewayProgram: Sendable {
     // MARK: What is sent
 
     static func token(_ number: UInt32) throws -> DeviceToken {
-        let octets = withUnsafeBytes(of: number.bigEndian) { Array($0) }
-        return try DeviceToken(octets: [UInt8](repeating: 0xB0, count: 28) + octets)
+        let bytes = withUnsafeBytes(of: number.bigEndian) { Array($0) }
+        return try DeviceToken(bytes: [UInt8](repeating: 0xB0, count: 28) + bytes)
     }
 
     static func number(of token: DeviceToken) -> UInt32 { UInt32(token.hexadecimal.suffix(8), radix: 16) ?? 0 }
 
     /// Frames with these identifiers, each for the token of the same number.
     static func frames(_ identifiers: ClosedRange<UInt32>) throws -> ByteBuffer {
-        var octets = ByteBuffer()
+        var bytes = ByteBuffer()
         for identifier in identifiers {
             let frame = NotificationFrame(
                 command: .enhanced,
@@ -189,26 +189,26 @@ final class GatewayProgram: Sendable {
                 token: try Self.token(identifier),
                 payload: ByteBuffer(string: "{\"aps\":{\"alert\":\"number \(identifier)\"}}")
             )
-            try frame.write(into: &octets)
+            try frame.write(into: &bytes)
         }
-        return octets
+        return bytes
     }
 
     static func probe(_ identifier: UInt32) throws -> ByteBuffer {
-        var octets = ByteBuffer()
-        try NotificationFrame.probe(command: .enhanced, identifier: identifier).write(into: &octets)
-        return octets
+        var bytes = ByteBuffer()
+        try NotificationFrame.probe(command: .enhanced, identifier: identifier).write(into: &bytes)
+        return bytes
     }
 
     static func response(_ status: ErrorResponse.Status, _ identifier: UInt32) -> [UInt8] {
-        var octets = ByteBuffer()
-        ErrorResponse(status: status, identifier: identifier).write(into: &octets)
-        return Array(octets.readableBytesView)
+        var bytes = ByteBuffer()
+        ErrorResponse(status: status, identifier: identifier).write(into: &bytes)
+        return Array(bytes.readableBytesView)
     }
 
     /// The only error response among what came.
-    static func response(_ octets: [UInt8]) throws -> ErrorResponse? {
-        var buffer = ByteBuffer(bytes: octets)
+    static func response(_ bytes: [UInt8]) throws -> ErrorResponse? {
+        var buffer = ByteBuffer(bytes: bytes)
         return try ErrorResponse(parsing: &buffer)
     }
 
@@ -217,7 +217,7 @@ final class GatewayProgram: Sendable {
         try await self.connect(identity) { provider in
             try await provider.send(try Self.frames(900_001...900_003))
             try await provider.send(try Self.probe(900_004))
-            return try await provider.end().octets == Self.response(.missingDeviceToken, 900_004)
+            return try await provider.end().bytes == Self.response(.missingDeviceToken, 900_004)
         }
     }
 }

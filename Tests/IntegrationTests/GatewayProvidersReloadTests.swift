@@ -36,12 +36,12 @@ import Testing
                 try await Self.change(gateway, "name: shop", to: "name: store")
                 try await provider.send(try GatewayProgram.frames(7...9))
                 isWell.withLockedValue { $0 = true }
-                #expect(try await provider.end().octets == GatewayProgram.response(.shutdown, 6))
+                #expect(try await provider.end().bytes == GatewayProgram.response(.shutdown, 6))
             }
             try await gateway.connect { provider in
                 try await provider.send(try GatewayProgram.frames(7...9))
                 try await provider.send(try GatewayProgram.probe(10))
-                #expect(try await provider.end().octets == GatewayProgram.response(.missingDeviceToken, 10))
+                #expect(try await provider.end().bytes == GatewayProgram.response(.missingDeviceToken, 10))
             }
         }
         #expect(ending.code == 0, "\(ending)")
@@ -51,17 +51,17 @@ import Testing
 
     @Test func `who is let in nowhere any more is told so, and not let in again`() async throws {
         let upstream = GatewayUpstream()
-        let other = try ThrowawayAuthority(name: "Other")
+        let other = try TestCertificateAuthority(name: "Other")
         let ending = try await upstream.withGateway { gateway in
             try gateway.folder.write("other.pem", other.certificatePEM)
             try await gateway.connect { provider in
                 try await provider.send(try GatewayProgram.frames(1...5))
                 try await upstream.wait(count: 5, on: provider.channel.eventLoop)
                 try await Self.change(gateway, "{authority: ca.pem}", to: "{authority: other.pem}")
-                #expect(try await provider.end().octets == GatewayProgram.response(.shutdown, 5))
+                #expect(try await provider.end().bytes == GatewayProgram.response(.shutdown, 5))
             }
             try await gateway.lines("provider no longer let in as before")
-            #expect(try await gateway.connect { try await $0.end().octets } == [])
+            #expect(try await gateway.connect { try await $0.end().bytes } == [])
             let new = try other.issueClient(topic: GatewayProgram.topic)
             #expect(try await gateway.serves(new.identity))
         }
@@ -82,12 +82,12 @@ import Testing
                     let revoked = gateway.folder.provider.identity.certificate
                     try gateway.folder.write("crl.pem", try authority.revocationList(of: [revoked]))
                     gateway.child.send(SIGHUP)
-                    #expect(try await provider.end().octets == GatewayProgram.response(.shutdown, 5))
+                    #expect(try await provider.end().bytes == GatewayProgram.response(.shutdown, 5))
                 }
                 try await gateway.lines("provider refused", "shop: The peer's certificate was revoked")
                 try await otherProvider.send(try GatewayProgram.frames(6...9))
                 try await otherProvider.send(try GatewayProgram.probe(10))
-                #expect(try await otherProvider.end().octets == GatewayProgram.response(.missingDeviceToken, 10))
+                #expect(try await otherProvider.end().bytes == GatewayProgram.response(.missingDeviceToken, 10))
             }
         }
         #expect(ending.code == 0, "\(ending)")
@@ -114,8 +114,8 @@ import Testing
                 try await gateway.connect { provider in
                     provider.push(long)
                     provider.push(try GatewayProgram.probe(2))
-                    let octets = GatewayProgram.response(status, isRaised ? 2 : 1)
-                    #expect(try await provider.end().octets == octets)
+                    let bytes = GatewayProgram.response(status, isRaised ? 2 : 1)
+                    #expect(try await provider.end().bytes == bytes)
                 }
             }
         }

@@ -42,7 +42,7 @@ import Testing
                 #expect(try await Self.shown(gateway, port: gateway.feedbackPort) == second)
                 try await provider.send(try GatewayProgram.frames(51...100))
                 try await provider.send(try GatewayProgram.probe(101))
-                #expect(try await provider.end().octets == GatewayProgram.response(.missingDeviceToken, 101))
+                #expect(try await provider.end().bytes == GatewayProgram.response(.missingDeviceToken, 101))
             }
             #expect(
                 upstream.fingerprints == [folder.provider, own].map(\.identity.certificate.fingerprint),
@@ -64,7 +64,7 @@ import Testing
                     try await gateway.lines("configuration read anew", countMin: Int(round / 5) + 1)
                 }
                 try await provider.send(try GatewayProgram.probe(4001))
-                #expect(try await provider.end().octets == GatewayProgram.response(.missingDeviceToken, 4001))
+                #expect(try await provider.end().bytes == GatewayProgram.response(.missingDeviceToken, 4001))
             }
         }
         #expect(ending.code == 0, "\(ending)")
@@ -137,7 +137,7 @@ import Testing
                 #expect(other == folder.server.identity.certificate.fingerprint)
                 try await provider.send(try GatewayProgram.frames(6...10))
                 try await provider.send(try GatewayProgram.probe(11))
-                #expect(try await provider.end().octets == GatewayProgram.response(.missingDeviceToken, 11))
+                #expect(try await provider.end().bytes == GatewayProgram.response(.missingDeviceToken, 11))
             }
             #expect(try await gateway.serves())
             #expect(upstream.fingerprints == [folder.provider.identity.certificate.fingerprint])
@@ -159,8 +159,8 @@ import Testing
             )
             gateway.child.send(SIGHUP)
             try await gateway.lines("configuration read anew")
-            let octets = try await gateway.connect { try await $0.end().octets }
-            #expect(octets == [])
+            let bytes = try await gateway.connect { try await $0.end().bytes }
+            #expect(bytes == [])
             try await gateway.lines("provider refused", "was revoked")
         }
     }

@@ -19,7 +19,7 @@ import Testing
         try await gateway.connect { provider in
             try await provider.send(try GatewayProgram.frames(number...number))
             try await provider.send(try GatewayProgram.probe(number + 1))
-            return try await provider.end().octets == GatewayProgram.response(.missingDeviceToken, number + 1)
+            return try await provider.end().bytes == GatewayProgram.response(.missingDeviceToken, number + 1)
         }
     }
 
@@ -30,7 +30,7 @@ import Testing
         try folder.write("key.p8", signer.keyPEM)
         let second = try folder.authority.issueClient(topic: "com.example.second")
         let ending = try await upstream.run(folder) { server in
-            let key = try ES256PrivateKey(octets: signer.keyPEM).publicKey
+            let key = try ES256PrivateKey(bytes: signer.keyPEM).publicKey
             server.tokenKeys = [Self.keyIdentifier: .init(key: key, teamIdentifier: Self.teamIdentifier)]
             server.tokenRenewalIntervalMin = .seconds(1200)
         } _: { port in
@@ -64,7 +64,7 @@ import Testing
             try await gateway.connect(second.identity) { provider in
                 try await provider.send(try GatewayProgram.frames(11...11))
                 try await provider.send(try GatewayProgram.probe(12))
-                #expect(try await provider.end().octets == GatewayProgram.response(.missingDeviceToken, 12))
+                #expect(try await provider.end().bytes == GatewayProgram.response(.missingDeviceToken, 12))
             }
             gateway.child.send(SIGHUP)
             try await gateway.lines("configuration read anew")
@@ -79,7 +79,7 @@ import Testing
     {
         let folder = try GatewayProgram.Folder()
         let upstream = GatewayUpstream()
-        let stranger = try ThrowawayAuthority(name: "Stranger").issueServer()
+        let stranger = try TestCertificateAuthority(name: "Stranger").issueServer()
         let port = try await GatewayNghttpdTests.freePort()
         try folder.configure(upstreamPort: port)
         let gateway = try await GatewayProgram(folder)

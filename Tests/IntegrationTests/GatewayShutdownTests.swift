@@ -32,10 +32,10 @@ import Testing
     }
 
     /// The notifications of one connection that its client knows to be taken.
-    private static func known(_ index: UInt32, _ octets: [UInt8]) throws -> ClosedRange<UInt32>? {
-        guard let response = try GatewayProgram.response(octets) else { return nil }
+    private static func known(_ index: UInt32, _ bytes: [UInt8]) throws -> ClosedRange<UInt32>? {
+        guard let response = try GatewayProgram.response(bytes) else { return nil }
         #expect(response.status == .shutdown)
-        #expect(octets.count == 6)
+        #expect(bytes.count == 6)
         let first = index * Self.countEach + 1
         return response.identifier >= first ? first...response.identifier : nil
     }
@@ -52,8 +52,8 @@ import Testing
                             let first = index * Self.countEach + 1
                             provider.push(try GatewayProgram.frames(first...first + Self.countEach - 1))
                             // It comes after the load and the shutdown.
-                            let octets = try await provider.end(within: .seconds(90)).octets
-                            guard let taken = try Self.known(index, octets) else { return }
+                            let bytes = try await provider.end(within: .seconds(90)).bytes
+                            guard let taken = try Self.known(index, bytes) else { return }
                             known.withLockedValue { $0.formUnion(taken) }
                         }
                     }
@@ -83,7 +83,7 @@ import Testing
                 start.withLockedValue { $0 = .now }
                 gateway.child.send(SIGTERM)
                 // "Not taken" would be a lie where the service has it, and another delivery behind it.
-                #expect(try await provider.end().octets == [])
+                #expect(try await provider.end().bytes == [])
             }
             _ = try await gateway.child.end()
             try await gateway.lines("gateway ended", "\"push.notifications.unsettled\":\"1\"")
@@ -103,7 +103,7 @@ import Testing
                 try await gateway.lines("gateway ending")
                 start.withLockedValue { $0 = .now }
                 gateway.child.send(SIGTERM)
-                #expect(try await provider.end().octets == [])
+                #expect(try await provider.end().bytes == [])
             }
             _ = try await gateway.child.end()
         }
@@ -167,7 +167,7 @@ import Testing
                 try await provider.send(try GatewayProgram.frames(1...5))
                 try await upstream.wait(count: 5, on: provider.channel.eventLoop)
                 gateway.child.send(SIGTERM)
-                #expect(try await provider.end().octets == GatewayProgram.response(.shutdown, 0))
+                #expect(try await provider.end().bytes == GatewayProgram.response(.shutdown, 0))
             }
             try await gateway.lines("notifications left to their resend")
             isWell.withLockedValue { $0 = true }
@@ -187,7 +187,7 @@ import Testing
         try await gateway.connect { provider in
             try await provider.send(try GatewayProgram.frames(1...5))
             gateway.child.send(SIGTERM)
-            #expect(try await provider.end().octets == GatewayProgram.response(.shutdown, 0))
+            #expect(try await provider.end().bytes == GatewayProgram.response(.shutdown, 0))
         }
         let ending = try await gateway.child.end()
         #expect(ContinuousClock.now - start < .seconds(5))

@@ -16,11 +16,11 @@ import Testing
             try folder.write("gateway.yaml", Array(text.utf8))
             let gateway = try await GatewayProgram(folder, deadline: 60)
             let start = ContinuousClock.now
-            let octets = try await gateway.connect { provider in
+            let bytes = try await gateway.connect { provider in
                 try await provider.send(try GatewayProgram.frames(1...3))
-                return try await provider.end().octets
+                return try await provider.end().bytes
             }
-            #expect(octets == GatewayProgram.response(.shutdown, 0), "\(gateway.log.suffix(2000))")
+            #expect(bytes == GatewayProgram.response(.shutdown, 0), "\(gateway.log.suffix(2000))")
             #expect(ContinuousClock.now - start < .seconds(10))
             #expect(service.record.headersCount == 0)
             let ending = try await gateway.end()

@@ -12,7 +12,7 @@ import Testing
 /// other.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct GatewayTests {
     private static func token(_ number: Int) throws -> DeviceToken {
-        try DeviceToken(octets: [UInt8](repeating: 0xB0, count: 30) + [UInt8(number >> 8), UInt8(number & 255)])
+        try DeviceToken(bytes: [UInt8](repeating: 0xB0, count: 30) + [UInt8(number >> 8), UInt8(number & 255)])
     }
 
     static let repository = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()

@@ -52,7 +52,7 @@ import Testing
             ] + provider
         )
         #expect(drain.ending.code == 0 && drain.output == dead + "\n", "\(drain)")
-        #expect(try scene.purged() == [SendScene.octets(2)])
+        #expect(try scene.purged() == [SendScene.bytes(2)])
         for child in [gateway, simulator] {
             child.send(SIGTERM)
             let ending = try await child.end()

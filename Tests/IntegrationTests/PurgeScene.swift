@@ -17,7 +17,7 @@ extension SendScene {
                 PurgeEntry(
                     topic: topic,
                     environment: environment,
-                    token: SendScene.octets(device),
+                    token: SendScene.bytes(device),
                     failedAt: 1_700_000_000,
                     firstSeen: 1_700_000_100,
                     source: "feedback"
@@ -26,8 +26,8 @@ extension SendScene {
         )
     }
 
-    /// The octets of a device's token.
-    static func octets(_ device: Int) -> [UInt8] {
+    /// The bytes of a device's token.
+    static func bytes(_ device: Int) -> [UInt8] {
         let text = Array(Self.token(device).utf8)
         return stride(from: 0, to: text.count, by: 2).compactMap {
             UInt8(String(decoding: text[$0..<$0 + 2], as: UTF8.self), radix: 16)

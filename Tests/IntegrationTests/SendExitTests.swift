@@ -159,7 +159,7 @@ import Testing
     }
 
     @Test func `77 says why TLS does not permit it`() async throws {
-        let other = try ThrowawayAuthority(name: "Another")
+        let other = try TestCertificateAuthority(name: "Another")
         let unknown = try self.scene.write("other.pem", other.certificatePEM)
         let expired = try SendScene.authority.get().issueClient(topic: SendScene.topic, validity: .expired)
         let expiredPath = try self.scene.write("expired.pem", expired.pem)
@@ -183,7 +183,7 @@ import Testing
     @Test func `77 names a certificate that has expired or is not valid yet, before any connection`() async throws {
         for (name, validity, word) in [
             ("expired.pem", .expired, "expired on 20"), ("early.pem", .future, "not valid before 20"),
-        ] as [(String, ThrowawayAuthority.Validity, String)] {
+        ] as [(String, TestCertificateAuthority.Validity, String)] {
             let client = try SendScene.authority.get().issueClient(topic: SendScene.topic, validity: validity)
             let path = try self.scene.write(name, client.pem)
             // Nobody listens there, which would be 69.

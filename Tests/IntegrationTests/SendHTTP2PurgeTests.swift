@@ -71,9 +71,9 @@ import Testing
             #expect($0.source == "send" && $0.topic == SendScene.topic && $0.environment == .sandbox)
             times[$0.token] = $0.failedAt
         }
-        #expect(Set(times.keys) == [SendScene.octets(1_000_000), SendScene.octets(50)])
-        #expect(times[SendScene.octets(50)] == Int64(Self.deadSince))
-        #expect(times[SendScene.octets(1_000_000)] ?? 0 > 1_750_000_000)
+        #expect(Set(times.keys) == [SendScene.bytes(1_000_000), SendScene.bytes(50)])
+        #expect(times[SendScene.bytes(50)] == Int64(Self.deadSince))
+        #expect(times[SendScene.bytes(1_000_000)] ?? 0 > 1_750_000_000)
     }
 
     @Test(arguments: [2, 100]) func `where none is accepted, only the dead ones go on it`(breaker: Int) async throws {
@@ -86,7 +86,7 @@ import Testing
             let reason = breaker == 2 ? "too many in a row were" : "nothing was accepted"
             #expect(run.error.contains("1 rejected token went on the purge list, with 410"), "\(run)")
             #expect(run.error.contains(reason), "\(run)")
-            #expect(try scene.purged() == [SendScene.octets(50)])
+            #expect(try scene.purged() == [SendScene.bytes(50)])
         }
     }
 
@@ -100,8 +100,8 @@ import Testing
             let child = try Child(["send"] + scene.endpoint(simulator.pushPort) + arguments, streams)
             close(ends.reading)
             for text in [SendScene.line(50), SendScene.line(50) + SendScene.line(1)] {
-                let octets = Array(text.utf8)
-                #expect(octets.withUnsafeBytes { write(ends.writing, $0.baseAddress, $0.count) } == octets.count)
+                let bytes = Array(text.utf8)
+                #expect(bytes.withUnsafeBytes { write(ends.writing, $0.baseAddress, $0.count) } == bytes.count)
                 while !scene.read("out").contains("Unregistered"), !child.hasEnded {
                     try await Task.sleep(for: .milliseconds(10))
                 }

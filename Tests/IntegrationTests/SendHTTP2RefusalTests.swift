@@ -102,7 +102,7 @@ import Testing
     /// A key for provider tokens, in a file.
     private func key(_ name: String) throws -> (path: String, key: ES256PublicKey) {
         let pem = try SendScene.authority.get().issueClient(topic: SendScene.topic).keyPEM
-        return (try self.scene.write(name, pem), try ES256PrivateKey(octets: pem).publicKey)
+        return (try self.scene.write(name, pem), try ES256PrivateKey(bytes: pem).publicKey)
     }
 
     private func proof(_ path: String, topic: String = SendScene.topic) -> [String] {

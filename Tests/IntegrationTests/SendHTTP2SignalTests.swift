@@ -31,8 +31,8 @@ import Testing
             streams.input = ends.reading
             let child = try self.child("-", simulator.pushPort, ["--summary", "json"], streams)
             close(ends.reading)
-            let octets = Array((1...3).map { SendScene.line($0) }.joined().utf8)
-            #expect(octets.withUnsafeBytes { write(ends.writing, $0.baseAddress, $0.count) } == octets.count)
+            let bytes = Array((1...3).map { SendScene.line($0) }.joined().utf8)
+            #expect(bytes.withUnsafeBytes { write(ends.writing, $0.baseAddress, $0.count) } == bytes.count)
             var arrived = arrivals.stream.makeAsyncIterator()
             for _ in 0..<3 { _ = await arrived.next() }
             child.send(signal)

@@ -22,7 +22,7 @@ import Testing
     static let faults = FaultPlan(
         (1...300).map {
             Fault(at: .messageOverall(UInt64($0 * 1117)), .cut, report: FaultReport(isLost: true, ending: .reset))
-        } + [Fault(at: .anyConnection, .slow(ReadingPace(octetCount: 8192, intervalMilliseconds: 10)))],
+        } + [Fault(at: .anyConnection, .slow(ReadingPace(byteCount: 8192, intervalMilliseconds: 10)))],
         report: FaultReport(delayMilliseconds: 60)
     )
 
@@ -132,7 +132,7 @@ import Testing
         }
     }
 
-    @Test func `a journal cut at any octet is gone on from, or refused where it is no longer one`() async throws {
+    @Test func `a journal cut at any byte is gone on from, or refused where it is no longer one`() async throws {
         let scene = try SendScene()
         let count = 3
         try scene.write("batch.jsonl", (1...count).map { SendScene.line($0 == 2 ? 1_000_000 : $0) }.joined())

@@ -16,10 +16,10 @@ import Testing
         let scene = try SendScene()
         let count = 300_000
         let line = Array((SendScene.token(1) + "\n").utf8)
-        var octets: [UInt8] = []
-        octets.reserveCapacity(line.count * count)
-        for _ in 0..<count { octets += line }
-        let path = try scene.write("tokens.txt", octets)
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(line.count * count)
+        for _ in 0..<count { bytes += line }
+        let path = try scene.write("tokens.txt", bytes)
         try await SendScene.withGateway { simulator in
             let arguments = [
                 "--tokens", path, "--alert", "hello", "--results", scene.path("results.jsonl"), "--journal",

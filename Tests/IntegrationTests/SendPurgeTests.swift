@@ -212,8 +212,8 @@ import Testing
             }
         )
         let line = Array((SendScene.token(1) + "\n").utf8)
-        let octets = (0..<count).flatMap { _ in line }
-        let path = try self.scene.write("tokens.txt", octets)
+        let bytes = (0..<count).flatMap { _ in line }
+        let path = try self.scene.write("tokens.txt", bytes)
         let scene = self.scene
         let options = self.options
         try await SendScene.withGateway { simulator in

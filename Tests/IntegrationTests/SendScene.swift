@@ -21,7 +21,7 @@ final class SendScene: Sendable {
     }
 
     static let topic = "com.example.app"
-    static let authority = Result { try ThrowawayAuthority() }
+    static let authority = Result { try TestCertificateAuthority() }
     static let gateway = Result { try SendScene.authority.get().issueServer() }
     static let provider = Result { try SendScene.authority.get().issueClient(topic: SendScene.topic) }
 
@@ -42,8 +42,8 @@ final class SendScene: Sendable {
     func path(_ name: String) -> String { self.folder + "/" + name }
 
     @discardableResult
-    func write(_ name: String, _ octets: [UInt8]) throws -> String {
-        try Data(octets).write(to: URL(filePath: self.path(name)))
+    func write(_ name: String, _ bytes: [UInt8]) throws -> String {
+        try Data(bytes).write(to: URL(filePath: self.path(name)))
         return self.path(name)
     }
 

@@ -45,7 +45,7 @@ import Testing
     @Test(arguments: [SIGINT, SIGTERM])
     func `the first signal sends and proves what was read, and says that input was left`(_ signal: CInt) async throws {
         let path = try self.writeBatch()
-        let pace = ReadingPace(octetCount: 16_384, intervalMilliseconds: 10)
+        let pace = ReadingPace(byteCount: 16_384, intervalMilliseconds: 10)
         let start = NIOLockedValueBox(ContinuousClock.now)
         let run = try await self.interrupt(
             pace: pace,
@@ -66,7 +66,7 @@ import Testing
     @Test func `the second signal stops at once and still reports`() async throws {
         let path = try self.writeBatch()
         // So slow that a drain would take minutes.
-        let pace = ReadingPace(octetCount: 2048, intervalMilliseconds: 200)
+        let pace = ReadingPace(byteCount: 2048, intervalMilliseconds: 200)
         let scene = self.scene
         let start = NIOLockedValueBox(ContinuousClock.now)
         let run = try await self.interrupt(
@@ -94,7 +94,7 @@ import Testing
             path, "--results", self.scene.path("results.jsonl"), "--journal", self.scene.path("journal"), "--window",
             "500", "--delivery", "at-most-once",
         ]
-        let pace = ReadingPace(octetCount: 16_384, intervalMilliseconds: 10)
+        let pace = ReadingPace(byteCount: 16_384, intervalMilliseconds: 10)
         let first = try await self.interrupt(pace: pace, arguments) { $0.send(SIGTERM) }
         #expect(first.ending.code == 75, "\(first.ending) \(first.error)")
         let scene = self.scene
@@ -155,7 +155,7 @@ import Testing
         let scene = self.scene
         let reader = TerminalReader(main)
         let faults = FaultPlan([
-            Fault(at: .anyConnection, .slow(ReadingPace(octetCount: 65_536, intervalMilliseconds: 20)))
+            Fault(at: .anyConnection, .slow(ReadingPace(byteCount: 65_536, intervalMilliseconds: 20)))
         ])
         try await SendScene.withGateway(faults: faults) { simulator in
             let streams = Child.Streams(output: scene.path("out"), error: terminal)
@@ -196,8 +196,8 @@ final class TerminalReader: Sendable {
 
     /// All that was written, when the other side is closed.
     func text() async -> String {
-        var octets: [UInt8] = []
-        for await portion in self.stream { octets += portion }
-        return String(decoding: octets, as: UTF8.self).replacing("\r\n", with: "\n")
+        var bytes: [UInt8] = []
+        for await portion in self.stream { bytes += portion }
+        return String(decoding: bytes, as: UTF8.self).replacing("\r\n", with: "\n")
     }
 }

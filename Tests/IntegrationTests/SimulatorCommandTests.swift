@@ -4,7 +4,7 @@ import APNSTestKit
 import Foundation
 import Testing
 
-/// `apns-legacy simulator` as a process, with `apns-legacy send` and `feedback` against its fronts.
+/// `apns-legacy simulator` as a process, with `apns-legacy send` and `feedback` against its listeners.
 @Suite(.timeLimit(.minutes(2))) struct SimulatorCommandTests {
     /// What the command prints when it listens.
     struct Ready: Decodable {
@@ -17,7 +17,7 @@ import Testing
         init(_ line: String) throws { self = try JSONDecoder().decode(Ready.self, from: Data(line.utf8)) }
     }
 
-    @Test func `all three fronts serve with the files that were written, until SIGTERM`() async throws {
+    @Test func `all three listeners serve with the files that were written, until SIGTERM`() async throws {
         let scene = try SendScene()
         let folder = scene.path("simulator")
         let dead = SendScene.token(9)
@@ -98,6 +98,6 @@ import Testing
                 "Unregistered", "BadDeviceToken", "BadDeviceToken",
             ]
         )
-        #expect(try scene.purged().contains(SendScene.octets(9)))
+        #expect(try scene.purged().contains(SendScene.bytes(9)))
     }
 }

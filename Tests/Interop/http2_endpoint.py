@@ -17,7 +17,7 @@ import h2.config
 import h2.connection
 import h2.events
 
-REQUEST_OCTETS = 65_536
+REQUEST_BYTES = 65_536
 ANSWERS = {
     "bad": (400, {"reason": "BadDeviceToken"}),
     "dead": (410, {"reason": "Unregistered", "timestamp": 1_700_000_000_500}),
@@ -54,10 +54,10 @@ class Endpoint:
         encrypted.sendall(connection.data_to_send())
         requests = {}
         while True:
-            octets = encrypted.recv(REQUEST_OCTETS)
-            if not octets:
+            bytes = encrypted.recv(REQUEST_BYTES)
+            if not bytes:
                 return
-            for event in connection.receive_data(octets):
+            for event in connection.receive_data(bytes):
                 if isinstance(event, h2.events.RequestReceived):
                     requests[event.stream_id] = dict(event.headers)
                 elif isinstance(event, h2.events.DataReceived):

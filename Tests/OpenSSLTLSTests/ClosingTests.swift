@@ -182,16 +182,16 @@ struct ClosingTests {
         #expect(unflushed.error is Cut)
     }
 
-    @Test func `damaged octets are told after what came before them, and an alert says so`() throws {
+    @Test func `damaged bytes are told after what came before them, and an alert says so`() throws {
         let pair = try self.makePair()
         try pair.connect()
         pair.server.channel.writeAndFlush(ByteBuffer(string: "sound"), promise: nil)
         pair.server.channel.writeAndFlush(ByteBuffer(string: "damaged"), promise: nil)
         _ = try pair.server.collect()
-        var octets = pair.server.underWay
-        octets.setInteger(UInt8(0), at: octets.writerIndex - 1)
-        octets.setInteger(UInt8(0), at: octets.writerIndex - 2)
-        pair.client.channel.pipeline.fireChannelRead(octets)
+        var bytes = pair.server.underWay
+        bytes.setInteger(UInt8(0), at: bytes.writerIndex - 1)
+        bytes.setInteger(UInt8(0), at: bytes.writerIndex - 2)
+        pair.client.channel.pipeline.fireChannelRead(bytes)
         #expect(pair.client.notes.order == ["handshake", "data", "error", "inactive"])
         #expect(pair.client.notes.received == Array("sound".utf8))
         guard case .protocolFailure? = pair.client.notes.tlsError else {
@@ -312,7 +312,7 @@ struct ClosingTests {
             try await server.channel.writeAndFlush(ByteBuffer(string: "verdict")).get(within: .seconds(10))
             try await server.channel.close(mode: .output).get(within: .seconds(10))
             try await client.wait("close_notify") { $0.order.contains("input closed") }
-            let rest = Pattern.octets(count: 3_000_000)
+            let rest = Pattern.bytes(count: 3_000_000)
             try await client.channel.writeAndFlush(ByteBuffer(bytes: rest)).get(within: .seconds(10))
             try await server.wait("the rest") { $0.received.count == rest.count }
             try await client.channel.close(mode: .output).get(within: .seconds(10))

@@ -7,20 +7,20 @@ import Testing
 
 @Suite("Signatures of ES256")
 struct ES256Tests {
-    private func keyPEM(_ kind: ThrowawayAuthority.KeyKind = .p256) throws -> [UInt8] {
-        try ThrowawayAuthority().issueClient(topic: "com.example.app", keyKind: kind).keyPEM
+    private func keyPEM(_ kind: TestCertificateAuthority.KeyKind = .p256) throws -> [UInt8] {
+        try TestCertificateAuthority().issueClient(topic: "com.example.app", keyKind: kind).keyPEM
     }
 
     @Test func `what a key signs its other half verifies, and nothing else`() throws {
-        let key = try ES256PrivateKey(octets: self.keyPEM())
-        let other = try ES256PrivateKey(octets: self.keyPEM())
+        let key = try ES256PrivateKey(bytes: self.keyPEM())
+        let other = try ES256PrivateKey(bytes: self.keyPEM())
         // Numbers with leading zeros, of which about one signature in 128 has one, must keep their place.
         for number in 0..<300 {
-            let octets = Array("message \(number)".utf8)
-            let signature = try key.signature(of: octets)
+            let bytes = Array("message \(number)".utf8)
+            let signature = try key.signature(of: bytes)
             #expect(signature.count == 64)
-            #expect(try key.publicKey.verifies(signature, of: octets))
-            #expect(try !key.publicKey.verifies(signature, of: octets + [0]))
+            #expect(try key.publicKey.verifies(signature, of: bytes))
+            #expect(try !key.publicKey.verifies(signature, of: bytes + [0]))
         }
         let signature = try key.signature(of: [1])
         #expect(try !other.publicKey.verifies(signature, of: [1]))
@@ -32,7 +32,7 @@ struct ES256Tests {
     }
 
     @Test func `a signature of another length verifies never`() throws {
-        let key = try ES256PrivateKey(octets: self.keyPEM()).publicKey
+        let key = try ES256PrivateKey(bytes: self.keyPEM()).publicKey
         for count in [0, 1, 63, 65, 1000] {
             #expect(!key.verifies([UInt8](repeating: 1, count: count), of: [1]))
         }
@@ -40,19 +40,19 @@ struct ES256Tests {
 
     @Test func `what is no key of the curve is refused`() throws {
         #expect(throws: TLSError.identityMalformed(detail: "the key is not one of the curve P-256")) {
-            try ES256PrivateKey(octets: self.keyPEM(.rsa2048))
+            try ES256PrivateKey(bytes: self.keyPEM(.rsa2048))
         }
-        #expect(throws: TLSError.self) { try ES256PrivateKey(octets: []) }
-        #expect(throws: TLSError.self) { try ES256PrivateKey(octets: Array("-----BEGIN NONSENSE-----".utf8)) }
+        #expect(throws: TLSError.self) { try ES256PrivateKey(bytes: []) }
+        #expect(throws: TLSError.self) { try ES256PrivateKey(bytes: Array("-----BEGIN NONSENSE-----".utf8)) }
         #expect(throws: TLSError.keyMissing) { try ES256PublicKey(pem: Array("nothing".utf8)) }
         #expect(throws: TLSError.self) { try ES256PrivateKey(contentsOf: "/nonexistent.p8") }
     }
 
     @Test func `an encrypted key needs its passphrase`() throws {
-        let identity = try ThrowawayAuthority().issueClient(topic: "com.example.app")
-        let octets = try identity.encryptedKeyPEM(passphrase: "secret")
-        #expect(throws: TLSError.passphraseMissing) { try ES256PrivateKey(octets: octets) }
-        #expect(throws: TLSError.passphraseWrong) { try ES256PrivateKey(octets: octets, passphrase: .init("wrong")) }
-        _ = try ES256PrivateKey(octets: octets, passphrase: TLSPassphrase("secret"))
+        let identity = try TestCertificateAuthority().issueClient(topic: "com.example.app")
+        let bytes = try identity.encryptedKeyPEM(passphrase: "secret")
+        #expect(throws: TLSError.passphraseMissing) { try ES256PrivateKey(bytes: bytes) }
+        #expect(throws: TLSError.passphraseWrong) { try ES256PrivateKey(bytes: bytes, passphrase: .init("wrong")) }
+        _ = try ES256PrivateKey(bytes: bytes, passphrase: TLSPassphrase("secret"))
     }
 }

@@ -4,7 +4,7 @@ import NIOCore
 import NIOEmbedded
 import OpenSSLTLS
 
-/// A client's and a server's handler without a network between them: the test carries the octets.
+/// A client's and a server's handler without a network between them: the test carries the bytes.
 final class EmbeddedPair {
     /// One end: its channel, what reached the top, and what is under way to the other end.
     final class End {
@@ -33,9 +33,9 @@ final class EmbeddedPair {
         }
 
         func take(_ count: Int) -> ByteBuffer? {
-            let octets = self.underWay.readBytes(length: min(count, self.underWay.readableBytes))
+            let bytes = self.underWay.readBytes(length: min(count, self.underWay.readableBytes))
             self.underWay.discardReadBytes()
-            return octets.map { ByteBuffer(bytes: $0) }
+            return bytes.map { ByteBuffer(bytes: $0) }
         }
 
         func setWritable(_ isWritable: Bool) {
@@ -94,14 +94,14 @@ final class EmbeddedPair {
         for end in [self.client, self.server] { end.channel.connect(to: address, promise: nil) }
     }
 
-    /// Carries octets to and fro until there are none, at most `octetCountMax` at a time.
-    func exchange(octetCountMax: Int = .max) throws {
+    /// Carries bytes to and fro until there are none, at most `byteCountMax` at a time.
+    func exchange(byteCountMax: Int = .max) throws {
         var isQuiet = false
         while !isQuiet {
             isQuiet = true
             for (from, to) in [(self.client, self.server), (self.server, self.client)] {
                 _ = try from.collect()
-                while let piece = from.take(octetCountMax), piece.readableBytes > 0 {
+                while let piece = from.take(byteCountMax), piece.readableBytes > 0 {
                     isQuiet = false
                     if to.channel.isActive {
                         to.channel.pipeline.fireChannelRead(piece)

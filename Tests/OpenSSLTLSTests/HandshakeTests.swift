@@ -10,7 +10,7 @@ import Testing
 @Suite(.timeLimit(.minutes(1)))
 struct HandshakeTests {
     @Test(arguments: TLSVersion.allCases)
-    func `octets go both ways under each version`(version: TLSVersion) async throws {
+    func `bytes go both ways under each version`(version: TLSVersion) async throws {
         let server = try Certificates.serverContext(version: version...version)
         let client = try Certificates.clientContext(version: version...version)
         let echo = Observer(onData: { context, buffer in
@@ -61,7 +61,7 @@ struct HandshakeTests {
     func `a client certificate of any authority can be let in, and its problem is told`(
         version: TLSVersion
     ) async throws {
-        let stranger = try ThrowawayAuthority(name: "Stranger").issueClient(topic: "com.example.other")
+        let stranger = try TestCertificateAuthority(name: "Stranger").issueClient(topic: "com.example.other")
         let server = try Certificates.serverContext(version: version...version) {
             $0.clientCertificates = .required
             $0.acceptsUnverifiedClientCertificates = true
@@ -114,7 +114,7 @@ struct HandshakeTests {
     }
 
     @Test func `intermediate certificates are sent, and the root is enough to verify them`() async throws {
-        let root = try ThrowawayAuthority(name: "Root")
+        let root = try TestCertificateAuthority(name: "Root")
         let issuer = try root.issueAuthority(name: "Issuer")
         let identity = try issuer.issueServer().identity
         #expect(identity.chain.map(\.subject) == ["CN=Issuer"])

@@ -14,7 +14,7 @@ import Testing
 @Suite(.timeLimit(.minutes(1)))
 struct KeyDerivationTests {
     private let folder: TemporaryFolder
-    private let issued: ThrowawayIdentity
+    private let issued: TestIdentity
 
     /// 70,000 as the value of a DER INTEGER, and the most that fits in its place.
     private static let count: [UInt8] = [2, 3, 0x01, 0x11, 0x70]
@@ -60,19 +60,19 @@ struct KeyDerivationTests {
     ) async throws {
         let arguments = ["pkcs12", "-export", "-passout", "pass:x", "-iter", "70000"] + more
         let file = try await self.openSSL(arguments)
-        let identity = try TLSIdentity(octets: file, passphrase: TLSPassphrase("x"))
+        let identity = try TLSIdentity(bytes: file, passphrase: TLSPassphrase("x"))
         #expect(identity.certificate == self.issued.identity.certificate)
         // The checksum is over all but itself, so where there is one, only its own count can be changed.
         let files = more.isEmpty ? Array(Self.enlarged(file).suffix(1)) : Self.enlarged(file)
         #expect(files.count == count)
         for (index, file) in files.enumerated() {
-            self.expectRefused("count \(index)") { _ = try TLSIdentity(octets: file, passphrase: TLSPassphrase("x")) }
+            self.expectRefused("count \(index)") { _ = try TLSIdentity(bytes: file, passphrase: TLSPassphrase("x")) }
         }
     }
 
     @Test func `counts that are too many only together are refused`() async throws {
         let file = try await self.openSSL(["pkcs12", "-export", "-passout", "pass:x", "-iter", "2000000"])
-        let error = #expect(throws: TLSError.self) { try TLSIdentity(octets: file, passphrase: TLSPassphrase("x")) }
+        let error = #expect(throws: TLSError.self) { try TLSIdentity(bytes: file, passphrase: TLSPassphrase("x")) }
         #expect(error?.description.contains("6000000 iterations") == true, "\(String(describing: error))")
     }
 
@@ -85,18 +85,18 @@ struct KeyDerivationTests {
             for (form, key) in [("DER", key), ("PEM", Array(pem.utf8))] {
                 self.expectRefused(form) {
                     let certificate = self.issued.certificatePEM
-                    _ = try TLSIdentity(octets: certificate, key: key, passphrase: TLSPassphrase("x"))
+                    _ = try TLSIdentity(bytes: certificate, key: key, passphrase: TLSPassphrase("x"))
                 }
             }
         }
-        let identity = try TLSIdentity(octets: issued.certificatePEM, key: file, passphrase: TLSPassphrase("x"))
+        let identity = try TLSIdentity(bytes: issued.certificatePEM, key: file, passphrase: TLSPassphrase("x"))
         #expect(identity.certificate == self.issued.identity.certificate)
     }
 
     @Test func `a key under scrypt is read, and refused where that would take long`() async throws {
         let arguments = ["pkcs8", "-topk8", "-passout", "pass:x", "-outform", "DER", "-scrypt", "-scrypt_N", "4096"]
         let key = try await self.openSSL(arguments + ["-scrypt_r", "8", "-scrypt_p", "1"])
-        let identity = try TLSIdentity(octets: issued.certificatePEM, key: key, passphrase: TLSPassphrase("x"))
+        let identity = try TLSIdentity(bytes: issued.certificatePEM, key: key, passphrase: TLSPassphrase("x"))
         #expect(identity.certificate == self.issued.identity.certificate)
         // N, r and p: 4096, 8 and 1, of which p becomes 127.
         let place: [UInt8] = [2, 2, 0x10, 0, 2, 1, 8, 2, 1, 1]
@@ -106,7 +106,7 @@ struct KeyDerivationTests {
         large[index + 9] = 127
         large[index + 6] = 7
         let error = #expect(throws: TLSError.self) {
-            try TLSIdentity(octets: issued.certificatePEM, key: large, passphrase: TLSPassphrase("x"))
+            try TLSIdentity(bytes: issued.certificatePEM, key: large, passphrase: TLSPassphrase("x"))
         }
         #expect(error?.description.contains("\(4096 * 7 * 127 * 2) iterations") == true, "\(String(describing: error))")
     }

@@ -113,7 +113,7 @@ final class LowClose: ChannelInboundHandler {
 
 /// The certificates most tests need, made once.
 enum Certificates {
-    static let authority = Result { try ThrowawayAuthority() }
+    static let authority = Result { try TestCertificateAuthority() }
     static let server = Result { try Self.authority.get().issueServer() }
     static let client = Result { try Self.authority.get().issueClient(topic: "com.example.app") }
 

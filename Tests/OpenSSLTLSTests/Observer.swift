@@ -13,7 +13,7 @@ final class Observer: ChannelInboundHandler, Sendable {
         /// What happened, in order; data that follows data is one entry.
         var order: [String] = []
         var received: [UInt8] = []
-        var pieceOctetCountMax = 0
+        var pieceByteCountMax = 0
         var errors: [any Error] = []
         var isActive = false
         var isShaken = false
@@ -23,7 +23,7 @@ final class Observer: ChannelInboundHandler, Sendable {
 
         var tlsError: TLSError? { self.errors.first as? TLSError }
 
-        var summary: String { "\(self.order), \(self.received.count) octets, \(self.errors)" }
+        var summary: String { "\(self.order), \(self.received.count) bytes, \(self.errors)" }
 
         mutating func note(_ what: String) {
             if self.order.last != what { self.order.append(what) }
@@ -108,7 +108,7 @@ final class Observer: ChannelInboundHandler, Sendable {
         let buffer = self.unwrapInboundIn(data)
         self.note {
             $0.note("data")
-            $0.pieceOctetCountMax = max($0.pieceOctetCountMax, buffer.readableBytes)
+            $0.pieceByteCountMax = max($0.pieceByteCountMax, buffer.readableBytes)
             $0.received += buffer.readableBytesView
         }
         self.onData?(context, buffer)

@@ -11,9 +11,9 @@ import Testing
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct OpenSSLPeerTests {
     private let folder: TemporaryFolder
-    private let authority: ThrowawayAuthority
-    private let server: ThrowawayIdentity
-    private let client: ThrowawayIdentity
+    private let authority: TestCertificateAuthority
+    private let server: TestIdentity
+    private let client: TestIdentity
     private let files: Files
 
     struct Files {
@@ -25,7 +25,7 @@ struct OpenSSLPeerTests {
     init() throws {
         self.folder = try TemporaryFolder()
         // TLS 1.0 and 1.1 are spoken by old peers, whose certificates have RSA keys.
-        self.authority = try ThrowawayAuthority(keyKind: .rsa2048)
+        self.authority = try TestCertificateAuthority(keyKind: .rsa2048)
         self.server = try self.authority.issueServer(keyKind: .rsa2048)
         self.client = try self.authority.issueClient(topic: "com.example.app", keyKind: .rsa2048)
         self.files = Files(
@@ -95,7 +95,7 @@ struct OpenSSLPeerTests {
     }
 
     @Test(arguments: TLSVersion.allCases)
-    func `octets go to s_server and back under each version, with a client certificate`(
+    func `bytes go to s_server and back under each version, with a client certificate`(
         version: TLSVersion
     ) async throws {
         let context = try self.clientContext(.tls1_0 ... .tls1_3) { $0.identity = self.client.identity }
@@ -281,7 +281,7 @@ struct OpenSSLPeerTests {
     }
 
     @Test(arguments: TLSVersion.allCases)
-    func `octets come from s_client and go back under each version, with a client certificate`(
+    func `bytes come from s_client and go back under each version, with a client certificate`(
         version: TLSVersion
     ) async throws {
         let arguments = [Self.option(version), "-cert", self.files.client, "-servername", "localhost"]

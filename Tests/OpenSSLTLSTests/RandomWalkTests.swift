@@ -6,8 +6,8 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// Goal: whatever the order of writes, flushes, back-pressure, splits and closes, octets arrive exactly and in order,
-/// and each write's promise is completed, with success only if its octets arrive.
+/// Goal: whatever the order of writes, flushes, back-pressure, splits and closes, bytes arrive exactly and in order,
+/// and each write's promise is completed, with success only if its bytes arrive.
 ///
 /// Method: walk at random, from a seed the failure names, with a client's handler against a server's.
 @Suite(.serialized, .timeLimit(.minutes(2)))
@@ -31,7 +31,7 @@ struct RandomWalkTests {
     }
 
     @Test(arguments: [TLSVersion.tls1_0, .tls1_2, .tls1_3], 0..<60 as Range<UInt64>)
-    func `octets arrive exactly`(version: TLSVersion, seed: UInt64) throws {
+    func `bytes arrive exactly`(version: TLSVersion, seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         let server = try Certificates.serverContext(version: version...version) {
             $0.ticketCount = Int.random(in: 0...3, using: &random)
@@ -49,7 +49,7 @@ struct RandomWalkTests {
         try self.settle(pair, sides)
         for (from, to) in [(sides[0], sides[1]), (sides[1], sides[0])] {
             let received = to.end.notes.received
-            #expect(received == Pattern.octets(count: received.count), "seed \(seed): octets differ")
+            #expect(received == Pattern.bytes(count: received.count), "seed \(seed): bytes differ")
             let succeeded = from.outcomes.filter { $0.box.result == true }.map(\.end).max() ?? 0
             if !to.isClosed { #expect(received.count >= succeeded, "seed \(seed): a success did not arrive") }
             let isDisturbed = from.isClosed || to.isClosed || (to.isOutputClosed && !isHalfClosureAllowed)
@@ -103,7 +103,7 @@ struct RandomWalkTests {
     }
 
     private func write(_ side: Side, count: Int) {
-        let octets = ByteBuffer(bytes: Pattern.octets(from: side.written, count: count))
+        let bytes = ByteBuffer(bytes: Pattern.bytes(from: side.written, count: count))
         let outcome = Outcome()
         let promise = side.end.channel.eventLoop.makePromise(of: Void.self)
         promise.futureResult.assumeIsolated().whenComplete { result in
@@ -111,7 +111,7 @@ struct RandomWalkTests {
         }
         side.outcomes.append((side.written + count, outcome))
         side.written += count
-        side.end.channel.write(octets, promise: promise)
+        side.end.channel.write(bytes, promise: promise)
         // What is refused takes no place in the sequence.
         if outcome.result == false { side.written -= count }
     }

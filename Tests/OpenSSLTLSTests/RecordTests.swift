@@ -28,7 +28,7 @@ struct RecordTests {
         let pair = try self.makePair(version)
         try pair.connect()
         for index in 0..<1000 {
-            pair.client.channel.write(ByteBuffer(bytes: Pattern.octets(from: index * 145, count: 145)), promise: nil)
+            pair.client.channel.write(ByteBuffer(bytes: Pattern.bytes(from: index * 145, count: 145)), promise: nil)
         }
         #expect(try pair.client.collect() == [], "nothing is encrypted before it is flushed")
         pair.client.channel.flush()
@@ -36,10 +36,10 @@ struct RecordTests {
         let rest = 145_000 % 16_384 + self.overhead(version)
         #expect(try pair.client.collect() == Array(repeating: full, count: 145_000 / 16_384) + [rest])
         try pair.exchange()
-        #expect(pair.server.notes.received == Pattern.octets(count: 145_000))
+        #expect(pair.server.notes.received == Pattern.bytes(count: 145_000))
     }
 
-    @Test func `a promise succeeds with the record that holds the write's last octet`() throws {
+    @Test func `a promise succeeds with the record that holds the write's last byte`() throws {
         let pair = try self.makePair()
         try pair.connect()
         pair.client.setWritable(false)
@@ -67,7 +67,7 @@ struct RecordTests {
         #expect(pair.server.notes.received.count == 300_000)
     }
 
-    @Test func `a write without octets succeeds in its turn and makes no record`() throws {
+    @Test func `a write without bytes succeeds in its turn and makes no record`() throws {
         let pair = try self.makePair()
         try pair.connect()
         let outcome = ClosingTests.Outcome(pair.client.channel.write(ByteBuffer()))
@@ -91,16 +91,16 @@ struct RecordTests {
     }
 
     @Test(arguments: [TLSVersion.tls1_0, .tls1_1, .tls1_2, .tls1_3])
-    func `octets arrive though the ciphertext comes one octet at a time`(version: TLSVersion) throws {
+    func `bytes arrive though the ciphertext comes one byte at a time`(version: TLSVersion) throws {
         let pair = try self.makePair(version, ticketCount: 3)
         try pair.activate()
-        pair.client.channel.writeAndFlush(ByteBuffer(bytes: Pattern.octets(count: 20_000)), promise: nil)
-        pair.server.channel.writeAndFlush(ByteBuffer(bytes: Pattern.octets(count: 5_000)), promise: nil)
-        try pair.exchange(octetCountMax: 1)
-        #expect(pair.server.notes.received == Pattern.octets(count: 20_000))
-        #expect(pair.client.notes.received == Pattern.octets(count: 5_000))
+        pair.client.channel.writeAndFlush(ByteBuffer(bytes: Pattern.bytes(count: 20_000)), promise: nil)
+        pair.server.channel.writeAndFlush(ByteBuffer(bytes: Pattern.bytes(count: 5_000)), promise: nil)
+        try pair.exchange(byteCountMax: 1)
+        #expect(pair.server.notes.received == Pattern.bytes(count: 20_000))
+        #expect(pair.client.notes.received == Pattern.bytes(count: 5_000))
         pair.client.channel.close(promise: nil)
-        try pair.exchange(octetCountMax: 1)
+        try pair.exchange(byteCountMax: 1)
         #expect(pair.client.notes.order == ["handshake", "data", "shutdown", "inactive"])
         #expect(pair.server.notes.order == ["handshake", "data", "shutdown", "inactive"])
     }
@@ -155,12 +155,12 @@ struct RecordTests {
         #expect(pair.client.notes.received == Array("something".utf8))
     }
 
-    @Test func `a million octets at once are delivered in pieces of at most 64 KiB`() throws {
+    @Test func `a million bytes at once are delivered in pieces of at most 64 KiB`() throws {
         let pair = try self.makePair()
         try pair.connect()
-        pair.server.channel.writeAndFlush(ByteBuffer(bytes: Pattern.octets(count: 1_000_000)), promise: nil)
+        pair.server.channel.writeAndFlush(ByteBuffer(bytes: Pattern.bytes(count: 1_000_000)), promise: nil)
         try pair.exchange()
-        #expect(pair.client.notes.received == Pattern.octets(count: 1_000_000))
-        #expect(pair.client.notes.pieceOctetCountMax == 65_536)
+        #expect(pair.client.notes.received == Pattern.bytes(count: 1_000_000))
+        #expect(pair.client.notes.pieceByteCountMax == 65_536)
     }
 }

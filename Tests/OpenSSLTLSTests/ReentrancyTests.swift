@@ -8,16 +8,16 @@ import Testing
 
 /// Goal: records stay whole and in order although writing calls back into the writer.
 ///
-/// Method: each octet says its position; the writer writes and flushes from within `channelWritabilityChanged` and
+/// Method: each byte says its position; the writer writes and flushes from within `channelWritabilityChanged` and
 /// from the callbacks of its promises, and the server compares.
 @Suite(.serialized, .timeLimit(.minutes(1)))
 struct ReentrancyTests {
     @Test(arguments: [TLSVersion.tls1_2, .tls1_3], [700, 16_384, 50_000])
-    func `octets arrive in order though callbacks write and flush`(version: TLSVersion, octetCount: Int) async throws {
+    func `bytes arrive in order though callbacks write and flush`(version: TLSVersion, byteCount: Int) async throws {
         let server = try Certificates.serverContext(version: version...version)
         let client = try Certificates.clientContext(version: version...version)
         let total = 8 << 20
-        let writer = CallbackWriter(octetCount: octetCount, total: total)
+        let writer = CallbackWriter(byteCount: byteCount, total: total)
         let serverObserver = Observer()
         try await Loopback.withConnection(
             server: server,
@@ -31,21 +31,21 @@ struct ReentrancyTests {
                 writer.more(channel)
                 writer.more(channel)
             }.get(within: .seconds(10))
-            try await server.wait("all octets") { $0.received.count >= total }
+            try await server.wait("all bytes") { $0.received.count >= total }
             let notes = server.observer.notes
             #expect(notes.errors.isEmpty)
-            #expect(notes.received == Pattern.octets(count: notes.received.count))
+            #expect(notes.received == Pattern.bytes(count: notes.received.count))
         }
     }
 }
 
 final class CallbackWriter: Sendable {
     private let written = NIOLockedValueBox(0)
-    private let octetCount: Int
+    private let byteCount: Int
     private let total: Int
 
-    init(octetCount: Int, total: Int) {
-        self.octetCount = octetCount
+    init(byteCount: Int, total: Int) {
+        self.byteCount = byteCount
         self.total = total
     }
 
@@ -53,11 +53,11 @@ final class CallbackWriter: Sendable {
     func more(_ channel: any Channel, depth: Int = 0) {
         let start = self.written.withLockedValue { written -> Int? in
             guard written < self.total else { return nil }
-            defer { written += self.octetCount }
+            defer { written += self.byteCount }
             return written
         }
         guard let start else { return }
-        channel.writeAndFlush(ByteBuffer(bytes: Pattern.octets(from: start, count: self.octetCount))).whenSuccess {
+        channel.writeAndFlush(ByteBuffer(bytes: Pattern.bytes(from: start, count: self.byteCount))).whenSuccess {
             guard depth < 16 else {
                 // The stack is finite.
                 channel.eventLoop.execute { self.more(channel) }

@@ -100,7 +100,7 @@ struct RefusalTests {
 
     @Test(arguments: [TLSVersion.tls1_2, .tls1_3])
     func `an unknown authority is told as such`(version: TLSVersion) async throws {
-        let stranger = try ThrowawayAuthority(name: "Stranger")
+        let stranger = try TestCertificateAuthority(name: "Stranger")
         let client = try Certificates.clientContext { $0.trust = .pem(stranger.certificatePEM) }
         let server = try Certificates.serverContext(version: version...version)
         let errors = try await self.failures(server: server, client: client)
@@ -123,7 +123,7 @@ struct RefusalTests {
 
     @Test(arguments: [TLSVersion.tls1_2, .tls1_3])
     func `a client whose authority the server does not know is told so`(version: TLSVersion) async throws {
-        let stranger = try ThrowawayAuthority(name: "Stranger").issueClient(topic: "com.example.app")
+        let stranger = try TestCertificateAuthority(name: "Stranger").issueClient(topic: "com.example.app")
         let server = try Certificates.serverContext(version: version...version) { $0.clientCertificates = .optional }
         let client = try Certificates.clientContext { $0.identity = stranger.identity }
         let errors = try await self.failures(server: server, client: client)

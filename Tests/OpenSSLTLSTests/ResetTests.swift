@@ -8,7 +8,7 @@ import Testing
 
 /// Goal: what the server said before it cut the connection is read before the cut is reported.
 ///
-/// Method: the client floods, the server reads nothing, writes six octets and closes its socket, so that its kernel
+/// Method: the client floods, the server reads nothing, writes six bytes and closes its socket, so that its kernel
 /// answers the unread input with RST.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct ResetTests {
@@ -20,7 +20,7 @@ struct ResetTests {
     static let verdict: [UInt8] = [8, 8, 0, 0, 0, 42]
 
     @Test(arguments: [TLSVersion.tls1_2, .tls1_3], Ending.allCases)
-    func `six octets sent before a reset arrive before any error, 40 of 40`(
+    func `six bytes sent before a reset arrive before any error, 40 of 40`(
         version: TLSVersion,
         ending: Ending
     ) async throws {
@@ -79,8 +79,8 @@ final class Flood: Sendable {
     private let counts = NIOLockedValueBox(Counts())
     private let chunk: ByteBuffer
 
-    init(chunkOctetCount: Int = 65_536) {
-        self.chunk = ByteBuffer(repeating: 0x5A, count: chunkOctetCount)
+    init(chunkByteCount: Int = 65_536) {
+        self.chunk = ByteBuffer(repeating: 0x5A, count: chunkByteCount)
     }
 
     var succeeded: Int { self.counts.withLockedValue(\.succeeded) }

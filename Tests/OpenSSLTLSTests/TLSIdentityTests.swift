@@ -9,34 +9,34 @@ import TestSupport
 /// Goal: an identity is read from every form in which it is kept, and what stops that is told.
 @Suite(.timeLimit(.minutes(1)))
 struct TLSIdentityTests {
-    private let issued: ThrowawayIdentity
+    private let issued: TestIdentity
 
     init() throws {
         self.issued = try Certificates.client.get()
     }
 
     @Test func `certificate and key are read from one PEM text in either order`() throws {
-        for octets in [issued.certificatePEM + issued.keyPEM, issued.keyPEM + issued.certificatePEM] {
-            #expect(try TLSIdentity(octets: octets).certificate == issued.identity.certificate)
+        for bytes in [issued.certificatePEM + issued.keyPEM, issued.keyPEM + issued.certificatePEM] {
+            #expect(try TLSIdentity(bytes: bytes).certificate == issued.identity.certificate)
         }
     }
 
     @Test func `certificate and key are read from two texts`() throws {
-        let identity = try TLSIdentity(octets: issued.certificatePEM, key: issued.keyPEM)
+        let identity = try TLSIdentity(bytes: issued.certificatePEM, key: issued.keyPEM)
         #expect(identity.certificate == issued.identity.certificate)
     }
 
     @Test func `a DER certificate goes with a PEM key`() throws {
-        let identity = try TLSIdentity(octets: issued.certificateDER, key: issued.keyPEM)
+        let identity = try TLSIdentity(bytes: issued.certificateDER, key: issued.keyPEM)
         #expect(identity.certificate == issued.identity.certificate)
     }
 
     @Test func `the certificate that the key belongs to is found wherever it stands`() throws {
-        let root = try ThrowawayAuthority(name: "Root")
+        let root = try TestCertificateAuthority(name: "Root")
         let issuer = try root.issueAuthority(name: "Issuer")
         let client = try issuer.issueClient(topic: "com.example.app")
-        let octets = root.certificatePEM + issuer.certificatePEM + client.certificatePEM + client.keyPEM
-        let identity = try TLSIdentity(octets: octets)
+        let bytes = root.certificatePEM + issuer.certificatePEM + client.certificatePEM + client.keyPEM
+        let identity = try TLSIdentity(bytes: bytes)
         #expect(identity.certificate.subjectField("UID") == "com.example.app")
         // The root is left out: whoever trusts it has it.
         #expect(identity.chain.map(\.subject) == ["CN=Issuer"])
@@ -46,31 +46,31 @@ struct TLSIdentityTests {
     func `an encrypted PEM key is read with its passphrase`(isTraditional: Bool) throws {
         let key = try issued.encryptedKeyPEM(passphrase: "correct horse", isTraditional: isTraditional)
         let identity = try TLSIdentity(
-            octets: issued.certificatePEM,
+            bytes: issued.certificatePEM,
             key: key,
             passphrase: TLSPassphrase("correct horse")
         )
         #expect(identity.certificate == issued.identity.certificate)
         #expect(throws: TLSError.passphraseWrong) {
-            try TLSIdentity(octets: issued.certificatePEM, key: key, passphrase: TLSPassphrase("wrong"))
+            try TLSIdentity(bytes: issued.certificatePEM, key: key, passphrase: TLSPassphrase("wrong"))
         }
         #expect(throws: TLSError.passphraseWrong) {
-            try TLSIdentity(octets: issued.certificatePEM, key: key, passphrase: TLSPassphrase(""))
+            try TLSIdentity(bytes: issued.certificatePEM, key: key, passphrase: TLSPassphrase(""))
         }
         #expect(throws: TLSError.passphraseMissing) {
-            try TLSIdentity(octets: issued.certificatePEM + key)
+            try TLSIdentity(bytes: issued.certificatePEM + key)
         }
     }
 
     @Test(arguments: [false, true])
     func `a PKCS#12 file is read with its passphrase`(isLegacy: Bool) throws {
         let file = try issued.pkcs12(passphrase: "correct horse", isLegacy: isLegacy)
-        let identity = try TLSIdentity(octets: file, passphrase: TLSPassphrase("correct horse"))
+        let identity = try TLSIdentity(bytes: file, passphrase: TLSPassphrase("correct horse"))
         #expect(identity.certificate == issued.identity.certificate)
         #expect(throws: TLSError.passphraseWrong) {
-            try TLSIdentity(octets: file, passphrase: TLSPassphrase("wrong"))
+            try TLSIdentity(bytes: file, passphrase: TLSPassphrase("wrong"))
         }
-        #expect(throws: TLSError.passphraseMissing) { try TLSIdentity(octets: file) }
+        #expect(throws: TLSError.passphraseMissing) { try TLSIdentity(bytes: file) }
     }
 
     @Test(arguments: [nil, ""] as [String?], [false, true])
@@ -78,21 +78,21 @@ struct TLSIdentityTests {
         let file = try issued.pkcs12(passphrase: written, isLegacy: isLegacy)
         for passphrase in [nil, TLSPassphrase("")] {
             #expect(
-                try TLSIdentity(octets: file, passphrase: passphrase).certificate == issued.identity.certificate
+                try TLSIdentity(bytes: file, passphrase: passphrase).certificate == issued.identity.certificate
             )
         }
     }
 
     @Test func `intermediate certificates are read from PKCS#12`() throws {
-        let issuer = try ThrowawayAuthority(name: "Root").issueAuthority(name: "Issuer")
+        let issuer = try TestCertificateAuthority(name: "Root").issueAuthority(name: "Issuer")
         let file = try issuer.issueClient(topic: "com.example.app").pkcs12(passphrase: "x")
-        let identity = try TLSIdentity(octets: file, passphrase: TLSPassphrase("x"))
+        let identity = try TLSIdentity(bytes: file, passphrase: TLSPassphrase("x"))
         #expect(identity.chain.map(\.subject) == ["CN=Issuer"])
     }
 
     @Test func `a key in a PKCS#12 file of its own is read`() throws {
         let identity = try TLSIdentity(
-            octets: issued.certificatePEM,
+            bytes: issued.certificatePEM,
             key: issued.pkcs12(passphrase: "x"),
             passphrase: TLSPassphrase("x")
         )
@@ -112,7 +112,7 @@ struct TLSIdentityTests {
 
     @Test func `reading an old file leaves the default library without the old ciphers`() throws {
         let file = try issued.pkcs12(passphrase: "x", isLegacy: true)
-        for _ in 0..<2 { _ = try TLSIdentity(octets: file, passphrase: TLSPassphrase("x")) }
+        for _ in 0..<2 { _ = try TLSIdentity(bytes: file, passphrase: TLSPassphrase("x")) }
         // Still only readable by the detour.
         let reader = IdentityReader(passphrase: TLSPassphrase("x"), legacyProvider: "no-such-provider")
         #expect(throws: TLSError.self) { try reader.read(file, key: nil) }
@@ -120,7 +120,7 @@ struct TLSIdentityTests {
 
     @Test func `an identity from an old file works in a handshake`() async throws {
         let file = try issued.pkcs12(passphrase: "x", isLegacy: true)
-        let identity = try TLSIdentity(octets: file, passphrase: TLSPassphrase("x"))
+        let identity = try TLSIdentity(bytes: file, passphrase: TLSPassphrase("x"))
         let server = try Certificates.serverContext { $0.clientCertificates = .required }
         let client = try Certificates.clientContext { $0.identity = identity }
         try await Loopback.withConnection(server: server, client: client) { _, server in
@@ -131,16 +131,16 @@ struct TLSIdentityTests {
     @Test func `a key of another certificate does not match`() throws {
         let other = try Certificates.server.get()
         #expect(throws: TLSError.keyMismatch) {
-            try TLSIdentity(octets: issued.certificatePEM, key: other.keyPEM)
+            try TLSIdentity(bytes: issued.certificatePEM, key: other.keyPEM)
         }
     }
 
     @Test func `what is missing is named`() throws {
-        #expect(throws: TLSError.keyMissing) { try TLSIdentity(octets: issued.certificatePEM) }
-        #expect(throws: TLSError.keyMissing) { try TLSIdentity(octets: issued.certificateDER) }
-        #expect(throws: TLSError.certificateMissing) { try TLSIdentity(octets: issued.keyPEM) }
-        for octets in [[], Array("hello".utf8), [0x30, 0x82, 0xFF, 0xFF, 1, 2]] as [[UInt8]] {
-            let error = #expect(throws: TLSError.self) { try TLSIdentity(octets: octets) }
+        #expect(throws: TLSError.keyMissing) { try TLSIdentity(bytes: issued.certificatePEM) }
+        #expect(throws: TLSError.keyMissing) { try TLSIdentity(bytes: issued.certificateDER) }
+        #expect(throws: TLSError.certificateMissing) { try TLSIdentity(bytes: issued.keyPEM) }
+        for bytes in [[], Array("hello".utf8), [0x30, 0x82, 0xFF, 0xFF, 1, 2]] as [[UInt8]] {
+            let error = #expect(throws: TLSError.self) { try TLSIdentity(bytes: bytes) }
             guard case .identityMalformed? = error else {
                 Issue.record("\(String(describing: error))")
                 continue
@@ -148,7 +148,7 @@ struct TLSIdentityTests {
         }
     }
 
-    @Test func `damaged octets never trap`() throws {
+    @Test func `damaged bytes never trap`() throws {
         var random = SplitMix64(seed: 7)
         let forms = [
             issued.pem, issued.certificateDER, try issued.pkcs12(passphrase: ""),
@@ -156,13 +156,13 @@ struct TLSIdentityTests {
         ]
         for form in forms {
             for _ in 0..<40 {
-                var octets = form
+                var bytes = form
                 for _ in 0..<Int.random(in: 1...8, using: &random) {
-                    octets[Int.random(in: 0..<octets.count, using: &random)] = UInt8.random(in: 0...255, using: &random)
+                    bytes[Int.random(in: 0..<bytes.count, using: &random)] = UInt8.random(in: 0...255, using: &random)
                 }
-                octets.removeLast(Int.random(in: 0..<octets.count, using: &random) / 4)
+                bytes.removeLast(Int.random(in: 0..<bytes.count, using: &random) / 4)
                 do throws(TLSError) {
-                    _ = try TLSIdentity(octets: octets)
+                    _ = try TLSIdentity(bytes: bytes)
                 } catch {
                     #expect(!error.description.isEmpty)
                 }
@@ -196,7 +196,7 @@ struct TLSIdentityTests {
         }
         let key = try issued.encryptedKeyPEM(passphrase: "other")
         let error = #expect(throws: TLSError.self) {
-            try TLSIdentity(octets: issued.certificatePEM, key: key, passphrase: passphrase)
+            try TLSIdentity(bytes: issued.certificatePEM, key: key, passphrase: passphrase)
         }
         #expect(!"\(String(describing: error))".contains("correct"))
     }

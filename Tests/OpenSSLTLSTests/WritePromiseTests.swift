@@ -6,7 +6,7 @@ import NIOTLS
 import OpenSSLTLS
 import Testing
 
-/// Goal: a write's promise succeeds exactly if the peer can have read the write's last octet.
+/// Goal: a write's promise succeeds exactly if the peer can have read the write's last byte.
 ///
 /// Method: the server stops reading until the client can write no more; then the client's socket is closed, and the
 /// server reads all that the client's kernel had taken.
@@ -18,11 +18,11 @@ struct WritePromiseTests {
     )
     func `promises succeed exactly for what the kernel took whole`(
         version: TLSVersion,
-        write: (octetCount: Int, perFlush: Int)
+        write: (byteCount: Int, perFlush: Int)
     ) async throws {
         let server = try Certificates.serverContext(version: version...version)
         let client = try Certificates.clientContext(version: version...version)
-        let writer = CountedWriter(octetCount: write.octetCount, perFlush: write.perFlush)
+        let writer = CountedWriter(byteCount: write.byteCount, perFlush: write.perFlush)
         let serverObserver = Observer(onEvent: { context, event in
             guard case TLSUserEvent.handshakeCompleted? = event as? TLSUserEvent else { return }
             _ = context.channel.setOption(.autoRead, value: false)
@@ -47,16 +47,16 @@ struct WritePromiseTests {
             let outcomes = writer.outcomes
             #expect(outcomes.contains(true) && outcomes.contains(false), "the connection was filled")
             for (index, outcome) in outcomes.enumerated() {
-                let end = (index + 1) * write.octetCount
+                let end = (index + 1) * write.byteCount
                 #expect(outcome == (end <= received), "write \(index) ends at \(end), the peer got \(received)")
                 if outcome != (end <= received) { break }
             }
-            #expect(server.observer.notes.received == Pattern.octets(count: received))
+            #expect(server.observer.notes.received == Pattern.bytes(count: received))
         }
     }
 }
 
-/// Writes pieces of a known sequence of octets and notes what became of each.
+/// Writes pieces of a known sequence of bytes and notes what became of each.
 final class CountedWriter: Sendable {
     private struct State {
         var outcomes: [Bool?] = []
@@ -64,11 +64,11 @@ final class CountedWriter: Sendable {
     }
 
     private let state = NIOLockedValueBox(State())
-    private let octetCount: Int
+    private let byteCount: Int
     private let perFlush: Int
 
-    init(octetCount: Int, perFlush: Int) {
-        self.octetCount = octetCount
+    init(byteCount: Int, perFlush: Int) {
+        self.byteCount = byteCount
         self.perFlush = perFlush
     }
 
@@ -77,7 +77,7 @@ final class CountedWriter: Sendable {
     /// Writes until the channel is not writable, and a little more.
     func writeUntilStuck(_ channel: any Channel) {
         // More than loopback's buffers hold: those grow to some megabytes.
-        while self.state.withLockedValue({ $0.outcomes.count }) * self.octetCount < 64 << 20, channel.isWritable {
+        while self.state.withLockedValue({ $0.outcomes.count }) * self.byteCount < 64 << 20, channel.isWritable {
             for _ in 0..<self.perFlush { self.write(channel) }
             channel.flush()
         }
@@ -90,8 +90,8 @@ final class CountedWriter: Sendable {
             state.outcomes.append(nil)
             return state.outcomes.count - 1
         }
-        let octets = Pattern.octets(from: index * self.octetCount, count: self.octetCount)
-        channel.write(ByteBuffer(bytes: octets)).whenComplete { result in
+        let bytes = Pattern.bytes(from: index * self.byteCount, count: self.byteCount)
+        channel.write(ByteBuffer(bytes: bytes)).whenComplete { result in
             let hasSucceeded = if case .success = result { true } else { false }
             self.state.withLockedValue { state in
                 state.outcomes[index] = hasSucceeded

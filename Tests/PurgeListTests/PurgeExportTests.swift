@@ -14,7 +14,7 @@ struct PurgeExportTests {
         var export = PurgeExport(format, table: table)
         for entry in entries { export.append(entry) }
         export.finish()
-        return String(decoding: export.octets, as: UTF8.self)
+        return String(decoding: export.bytes, as: UTF8.self)
     }
 
     private static let nasty = #"import:a"b,c\d'); DROP TABLE purge_list; --"#

@@ -179,9 +179,9 @@ struct PurgeFileTests {
         let list = try PurgeList(path: self.path)
         let good = PurgeListTests.entry([1])
         for (entry, error) in [
-            (PurgeListTests.entry([]), PurgeListError.tokenOctetCount(0)),
-            (PurgeListTests.entry([UInt8](repeating: 1, count: 101)), .tokenOctetCount(101)),
-            (PurgeListTests.entry([1], topic: ""), .nameOctetCount(field: "topic", 0)),
+            (PurgeListTests.entry([]), PurgeListError.tokenByteCount(0)),
+            (PurgeListTests.entry([UInt8](repeating: 1, count: 101)), .tokenByteCount(101)),
+            (PurgeListTests.entry([1], topic: ""), .nameByteCount(field: "topic", 0)),
             (PurgeListTests.entry([1], source: "a\nb"), .controlCharacter(field: "source")),
             (PurgeListTests.entry([1], failedAt: -1), .time(field: "failedAt", -1)),
             (PurgeListTests.entry([1], firstSeen: .max), .time(field: "firstSeen", .max)),

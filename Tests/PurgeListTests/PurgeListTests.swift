@@ -56,8 +56,8 @@ struct PurgeListTests {
     func batchesInAFile() throws {
         var random = SplitMix64(seed: 1)
         var entries: [PurgeEntry] = (0..<9000).map { _ in
-            let octetCount = Int.random(in: 1...100, using: &random)
-            let token = (0..<octetCount).map { _ in UInt8.random(in: 0...255, using: &random) }
+            let byteCount = Int.random(in: 1...100, using: &random)
+            let token = (0..<byteCount).map { _ in UInt8.random(in: 0...255, using: &random) }
             return Self.entry(token, failedAt: .random(in: 0..<1 << 33, using: &random))
         }
         // Of one that comes again at the same time, the first source stays.
@@ -95,9 +95,9 @@ struct PurgeListTests {
             #expect(found.count == 1 && found.allSatisfy { $0.source.utf8.elementsEqual(name.utf8) })
         }
         let rules = TokenTableRules(registration: .ignored, topic: .column(""))
-        var octetCounts: [Int] = []
-        try self.list.deadTokens(rules) { octetCounts.append($0.scope.topic.utf8.count) }
-        #expect(octetCounts.sorted() == [5, 6])
+        var byteCounts: [Int] = []
+        try self.list.deadTokens(rules) { byteCounts.append($0.scope.topic.utf8.count) }
+        #expect(byteCounts.sorted() == [5, 6])
         try self.list.forget([PurgeRegistration(token: [1], registeredAt: nil)], topic: names[1])
         let lookup = try PurgeLookup(self.list, in: [PurgeScope(topic: names[1], environment: .production)])
         #expect(try lookup.tokenCount == 0 && self.all().count == 1)

@@ -77,7 +77,7 @@ final class ProxyPeer: ChannelInboundHandler {
     private let upstream: Int
     private let seen: NIOLockedValueBox<[String]>
     private let first: EventLoopPromise<Void>
-    private var octets = ByteBuffer()
+    private var bytes = ByteBuffer()
     private var hasGreeted = false
     private var isAsked = false
     private var other: (any Channel)?
@@ -102,7 +102,7 @@ final class ProxyPeer: ChannelInboundHandler {
             other.writeAndFlush(arrived, promise: nil)
             return
         }
-        self.octets.writeBuffer(&arrived)
+        self.bytes.writeBuffer(&arrived)
         guard !self.isAsked else { return }
         switch self.kind {
         case .http: self.readRequest(context)
@@ -119,29 +119,29 @@ final class ProxyPeer: ChannelInboundHandler {
     }
 
     private func readRequest(_ context: ChannelHandlerContext) {
-        let text = String(buffer: self.octets)
+        let text = String(buffer: self.bytes)
         guard text.hasSuffix("\r\n\r\n") else { return }
         self.asked(text, opened: Array("HTTP/1.1 200 Connection established\r\n\r\n".utf8), context)
     }
 
     private func readSOCKS(_ context: ChannelHandlerContext) {
-        let octets = Array(self.octets.readableBytesView)
+        let bytes = Array(self.bytes.readableBytesView)
         if !self.hasGreeted {
-            guard octets.count >= 2, octets.count >= 2 + Int(octets[1]) else { return }
-            self.octets.clear()
+            guard bytes.count >= 2, bytes.count >= 2 + Int(bytes[1]) else { return }
+            self.bytes.clear()
             self.hasGreeted = true
             context.writeAndFlush(self.wrapOutboundOut(ByteBuffer(bytes: [5, 0])), promise: nil)
             return
         }
         let count: Int
-        switch octets.dropFirst(3).first {
+        switch bytes.dropFirst(3).first {
         case 1: count = 10
-        case 3: count = 7 + Int(octets.dropFirst(4).first ?? 0)
+        case 3: count = 7 + Int(bytes.dropFirst(4).first ?? 0)
         case 4: count = 22
         default: return
         }
-        guard octets.count >= count else { return }
-        let name = octets[3] == 3 ? String(decoding: octets[5..<(count - 2)], as: UTF8.self) : "address"
+        guard bytes.count >= count else { return }
+        let name = bytes[3] == 3 ? String(decoding: bytes[5..<(count - 2)], as: UTF8.self) : "address"
         self.asked(name, opened: [5, 0, 0, 1, 127, 0, 0, 1, 0, 0], context)
     }
 

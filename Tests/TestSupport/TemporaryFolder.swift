@@ -17,9 +17,9 @@ package final class TemporaryFolder: Sendable {
     }
 
     /// Writes a file and returns its path.
-    package func write(_ name: String, _ octets: [UInt8]) throws -> String {
+    package func write(_ name: String, _ bytes: [UInt8]) throws -> String {
         let path = self.path + "/" + name
-        try Data(octets).write(to: URL(filePath: path))
+        try Data(bytes).write(to: URL(filePath: path))
         return path
     }
 }

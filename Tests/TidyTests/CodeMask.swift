@@ -5,25 +5,25 @@
 /// Lines and columns stay where they were, so that braces can be counted. Expressions interpolated in strings are
 /// made blank too, which takes nothing away that a brace count needs: their braces are in pairs.
 struct CodeMask {
-    private(set) var octets: [UInt8]
+    private(set) var bytes: [UInt8]
     private var at = 0
 
     init(_ text: String) {
-        self.octets = Array(text.utf8)
-        while self.at < self.octets.count { self.step() }
+        self.bytes = Array(text.utf8)
+        while self.at < self.bytes.count { self.step() }
     }
 
     var lines: [String] {
-        String(decoding: self.octets, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false)
+        String(decoding: self.bytes, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false)
             .map(String.init)
     }
 
     private mutating func step() {
         if self.matches("//") {
-            while self.at < self.octets.count, self.octets[self.at] != UInt8(ascii: "\n") { self.blank() }
+            while self.at < self.bytes.count, self.bytes[self.at] != UInt8(ascii: "\n") { self.blank() }
         } else if self.matches("/*") {
             self.blankComment()
-        } else if self.octets[self.at] == UInt8(ascii: "'"), self.at + 2 < self.octets.count {
+        } else if self.bytes[self.at] == UInt8(ascii: "'"), self.at + 2 < self.bytes.count {
             self.blankCharacter()
         } else if let pounds = self.poundsBeforeQuote() {
             self.at += pounds
@@ -35,13 +35,13 @@ struct CodeMask {
 
     private func matches(_ text: StaticString, after offset: Int = 0) -> Bool {
         let from = self.at + offset
-        guard from >= 0, from + text.utf8CodeUnitCount <= self.octets.count else { return false }
-        return self.octets[from..<from + text.utf8CodeUnitCount].elementsEqual(text.description.utf8)
+        guard from >= 0, from + text.utf8CodeUnitCount <= self.bytes.count else { return false }
+        return self.bytes[from..<from + text.utf8CodeUnitCount].elementsEqual(text.description.utf8)
     }
 
     private mutating func blank(_ count: Int = 1) {
-        for _ in 0..<count where self.at < self.octets.count {
-            if self.octets[self.at] != UInt8(ascii: "\n") { self.octets[self.at] = UInt8(ascii: " ") }
+        for _ in 0..<count where self.at < self.bytes.count {
+            if self.bytes[self.at] != UInt8(ascii: "\n") { self.bytes[self.at] = UInt8(ascii: " ") }
             self.at += 1
         }
     }
@@ -58,14 +58,14 @@ struct CodeMask {
             } else {
                 self.blank()
             }
-        } while depth > 0 && self.at < self.octets.count
+        } while depth > 0 && self.at < self.bytes.count
     }
 
     /// A character literal of C; Swift has no use for the quote.
     private mutating func blankCharacter() {
-        let length = self.octets[self.at + 1] == UInt8(ascii: "\\") ? 4 : 3
+        let length = self.bytes[self.at + 1] == UInt8(ascii: "\\") ? 4 : 3
         let end = self.at + length - 1
-        if end < self.octets.count, self.octets[end] == UInt8(ascii: "'") {
+        if end < self.bytes.count, self.bytes[end] == UInt8(ascii: "'") {
             self.blank(length)
         } else {
             self.at += 1
@@ -74,8 +74,8 @@ struct CodeMask {
 
     private func poundsBeforeQuote() -> Int? {
         var end = self.at
-        while end < self.octets.count, self.octets[end] == UInt8(ascii: "#") { end += 1 }
-        return end < self.octets.count && self.octets[end] == UInt8(ascii: "\"") ? end - self.at : nil
+        while end < self.bytes.count, self.bytes[end] == UInt8(ascii: "#") { end += 1 }
+        return end < self.bytes.count && self.bytes[end] == UInt8(ascii: "\"") ? end - self.at : nil
     }
 
     private mutating func blankString(pounds: Int) {
@@ -85,16 +85,16 @@ struct CodeMask {
             Array(repeating: UInt8(ascii: "\""), count: quotes) + Array(repeating: UInt8(ascii: "#"), count: pounds)
         let escape = [UInt8(ascii: "\\")] + Array(repeating: UInt8(ascii: "#"), count: pounds)
         self.at += quotes
-        while self.at < self.octets.count, !self.octets[self.at...].starts(with: end) {
-            if !multiline, self.octets[self.at] == UInt8(ascii: "\n") { return }
-            guard self.octets[self.at...].starts(with: escape) else {
+        while self.at < self.bytes.count, !self.bytes[self.at...].starts(with: end) {
+            if !multiline, self.bytes[self.at] == UInt8(ascii: "\n") { return }
+            guard self.bytes[self.at...].starts(with: escape) else {
                 self.blank()
                 continue
             }
             self.blank(escape.count)
             if self.matches("(") { self.blankInterpolation() } else { self.blank() }
         }
-        self.at = min(self.at + end.count, self.octets.count)
+        self.at = min(self.at + end.count, self.bytes.count)
     }
 
     private mutating func blankInterpolation() {
@@ -112,6 +112,6 @@ struct CodeMask {
                 if self.matches(")") { depth -= 1 }
                 self.blank()
             }
-        } while depth > 0 && self.at < self.octets.count
+        } while depth > 0 && self.at < self.bytes.count
     }
 }

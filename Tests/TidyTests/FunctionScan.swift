@@ -10,15 +10,15 @@ struct FunctionScan {
     }
 
     private(set) var functions: [Function] = []
-    private let octets: [UInt8]
-    /// The line of each octet, counted from 1.
+    private let bytes: [UInt8]
+    /// The line of each byte, counted from 1.
     private let lineNumbers: [Int]
 
     init(_ file: SourceFile) {
-        self.octets = CodeMask(file.text).octets
+        self.bytes = CodeMask(file.text).bytes
         var line = 1
-        self.lineNumbers = self.octets.map { octet in
-            defer { if octet == UInt8(ascii: "\n") { line += 1 } }
+        self.lineNumbers = self.bytes.map { byte in
+            defer { if byte == UInt8(ascii: "\n") { line += 1 } }
             return line
         }
         switch file.language {
@@ -42,8 +42,8 @@ struct FunctionScan {
     private func bodyOfSwift(after start: Int) -> Int? {
         // `self.init(…)` and `.init(…)` are calls.
         var depth = 0
-        for at in start..<self.octets.count {
-            switch self.octets[at] {
+        for at in start..<self.bytes.count {
+            switch self.bytes[at] {
             case UInt8(ascii: "("), UInt8(ascii: "["): depth += 1
             case UInt8(ascii: ")"), UInt8(ascii: "]"):
                 depth -= 1
@@ -60,15 +60,15 @@ struct FunctionScan {
 
     /// Whether a declaration goes on in the line behind `newline`: with its result, its effects, a clause or its body.
     private func signatureGoesOn(after newline: Int) -> Bool {
-        let rest = self.octets[(newline + 1)...].drop { $0 == UInt8(ascii: " ") || $0 == UInt8(ascii: "\n") }
+        let rest = self.bytes[(newline + 1)...].drop { $0 == UInt8(ascii: " ") || $0 == UInt8(ascii: "\n") }
         return ["{", "->", "where", "async", "throws", "rethrows"].contains { rest.starts(with: $0.utf8) }
     }
 
     /// A function of C begins in the first column and so does its closing brace.
     private mutating func scanC() {
         var depth = 0
-        for at in self.octets.indices {
-            switch self.octets[at] {
+        for at in self.bytes.indices {
+            switch self.bytes[at] {
             case UInt8(ascii: "{"):
                 if depth == 0, self.signatureOfC(before: at) { self.add(from: at, open: at) }
                 depth += 1
@@ -79,14 +79,14 @@ struct FunctionScan {
     }
 
     private func signatureOfC(before open: Int) -> Bool {
-        self.octets[..<open].last { $0 != UInt8(ascii: " ") && $0 != UInt8(ascii: "\n") } == UInt8(ascii: ")")
+        self.bytes[..<open].last { $0 != UInt8(ascii: " ") && $0 != UInt8(ascii: "\n") } == UInt8(ascii: ")")
     }
 
     private mutating func add(from start: Int, open: Int) {
         var depth = 0
-        for at in open..<self.octets.count {
-            if self.octets[at] == UInt8(ascii: "{") { depth += 1 }
-            if self.octets[at] == UInt8(ascii: "}") { depth -= 1 }
+        for at in open..<self.bytes.count {
+            if self.bytes[at] == UInt8(ascii: "{") { depth += 1 }
+            if self.bytes[at] == UInt8(ascii: "}") { depth -= 1 }
             if depth == 0 {
                 let first = self.lineNumbers[start]
                 self.functions.append(Function(line: first, lineCount: self.lineNumbers[at] - first + 1))
@@ -105,9 +105,9 @@ struct FunctionScan {
     private func words() -> [Word] {
         var words: [Word] = []
         var start: Int?
-        for at in self.octets.indices {
+        for at in self.bytes.indices {
             let isPart =
-                switch self.octets[at] {
+                switch self.bytes[at] {
                 case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
                     UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), 0x80...:
                     true
@@ -116,11 +116,11 @@ struct FunctionScan {
             if isPart, start == nil { start = at }
             if !isPart, let from = start {
                 start = nil
-                let isMember = from > 0 && self.octets[from - 1] == UInt8(ascii: ".")
-                let isQuoted = from > 0 && self.octets[from - 1] == UInt8(ascii: "`")
+                let isMember = from > 0 && self.bytes[from - 1] == UInt8(ascii: ".")
+                let isQuoted = from > 0 && self.bytes[from - 1] == UInt8(ascii: "`")
                 if !isMember, !isQuoted {
                     words.append(
-                        Word(text: String(decoding: self.octets[from..<at], as: UTF8.self), start: from, end: at)
+                        Word(text: String(decoding: self.bytes[from..<at], as: UTF8.self), start: from, end: at)
                     )
                 }
             }

@@ -23,8 +23,8 @@ struct SourceTree: Sendable {
         var paths: [String] = []
         for path in try Self.paths(below: root) {
             paths.append(path)
-            let octets = try Data(contentsOf: root.appendingPathComponent(path))
-            if let text = String(data: octets, encoding: .utf8) { files.append(SourceFile(path: path, text: text)) }
+            let bytes = try Data(contentsOf: root.appendingPathComponent(path))
+            if let text = String(data: bytes, encoding: .utf8) { files.append(SourceFile(path: path, text: text)) }
         }
         self.files = files
         self.paths = paths
@@ -65,9 +65,9 @@ struct SourceTree: Sendable {
         let output = Pipe()
         git.standardOutput = output
         try git.run()
-        let octets = try output.fileHandleForReading.readToEnd() ?? Data()
+        let bytes = try output.fileHandleForReading.readToEnd() ?? Data()
         git.waitUntilExit()
         guard git.terminationStatus == 0 else { throw CocoaError(.fileReadUnknown) }
-        return String(decoding: octets, as: UTF8.self).split(separator: "\0").map(String.init)
+        return String(decoding: bytes, as: UTF8.self).split(separator: "\0").map(String.init)
     }
 }

@@ -7,7 +7,7 @@ import Glibc
 import NIOCore
 import OpenSSLTLS
 
-/// A feedback front whose list is so many random tokens of 32 octets, the same in each run: prints its port, and serves
+/// A feedback listener whose list is so many random tokens of 32 bytes, the same in each run: prints its port, and serves
 /// until it is killed.
 @main
 struct BenchFeedback: AsyncParsableCommand {
@@ -18,10 +18,10 @@ struct BenchFeedback: AsyncParsableCommand {
 
     func run() async throws {
         let identity = try TLSIdentity(contentsOf: self.certificate, key: self.key)
-        var configuration = FeedbackFrontConfiguration(identity: identity, clientTrust: .file(self.trust))
+        var configuration = FeedbackListenerConfiguration(identity: identity, clientTrust: .file(self.trust))
         configuration.port = 0
-        try await FeedbackFront.withRunning(configuration, store: RandomStore(count: self.count)) { front in
-            print(try await front.boundAddress.port ?? 0)
+        try await FeedbackListener.withRunning(configuration, store: RandomStore(count: self.count)) { listener in
+            print(try await listener.boundAddress.port ?? 0)
             fflush(nil)
             try await Task.sleep(for: .seconds(3600))
         }
@@ -48,7 +48,7 @@ final class RandomList: FeedbackList {
 
     private func tuple() -> FeedbackTuple? {
         let words = (0..<4).map { _ in self.word() }
-        let token = words.withUnsafeBytes { try? DeviceToken(octets: $0) }
+        let token = words.withUnsafeBytes { try? DeviceToken(bytes: $0) }
         return token.map { FeedbackTuple(failedAt: 1_700_000_000, token: $0) }
     }
 

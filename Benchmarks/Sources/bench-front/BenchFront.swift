@@ -9,7 +9,7 @@ import NIOConcurrencyHelpers
 import NIOCore
 import OpenSSLTLS
 
-/// The gateway's front with a backend that takes everything at once: prints its port, and in the end what the C sink
+/// The gateway's listener with a backend that takes everything at once: prints its port, and in the end what the C sink
 /// prints, so that both can stand in each other's place.
 @main
 struct BenchFront: AsyncParsableCommand {
@@ -21,15 +21,15 @@ struct BenchFront: AsyncParsableCommand {
 
     func run() async throws {
         let identity = try TLSIdentity(contentsOf: self.certificate, key: self.key)
-        var configuration = BinaryFrontConfiguration(identity: identity, clientTrust: .file(self.trust))
+        var configuration = BinaryListenerConfiguration(identity: identity, clientTrust: .file(self.trust))
         configuration.port = 0
         configuration.maximumVersion = self.tlsMax == "1.3" ? .tls1_3 : .tls1_2
         // The sink's.
         configuration.cipherList = "ECDHE-RSA-AES128-GCM-SHA256:HIGH:!aNULL"
         configuration.shutdownDuration = .seconds(5)
         let backend = TakingBackend()
-        try await BinaryFront.withRunning(configuration, backend: backend) { front in
-            print(try await front.boundAddress.port ?? 0)
+        try await BinaryListener.withRunning(configuration, backend: backend) { listener in
+            print(try await listener.boundAddress.port ?? 0)
             fflush(nil)
             await backend.waitForClose()
         }

@@ -23,7 +23,7 @@ struct BenchPush: AsyncParsableCommand {
     @Option var connections = 1
     @Option var streams = 100
     @Option var token = String(repeating: "ab", count: 32)
-    @Option(help: "Octets of the payload.") var payload = 100
+    @Option(help: "Bytes of the payload.") var payload = 100
 
     func run() async throws {
         var configuration = PushConfiguration(

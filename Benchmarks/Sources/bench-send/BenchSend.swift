@@ -9,7 +9,7 @@ import NIOConcurrencyHelpers
 import NIOCore
 import OpenSSLTLS
 
-/// Sends frames of 45 + 100 octets through the library, and prints what the C clients print.
+/// Sends frames of 45 + 100 bytes through the library, and prints what the C clients print.
 @main
 struct BenchSend: AsyncParsableCommand {
     enum Surface: String, ExpressibleByArgument {
@@ -56,11 +56,11 @@ struct BenchSend: AsyncParsableCommand {
         let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: 65_536, alignment: 16)
         defer { memory.deallocate() }
         let token = try CountingSource.token()
-        let octets = Array(CountingSource.payload.utf8)
+        let bytes = Array(CountingSource.payload.utf8)
         let count = self.count
         let watch = Watch()
         var frameCount: UInt64 = 0
-        octets.withUnsafeBytes { payload in
+        bytes.withUnsafeBytes { payload in
             while frameCount < count {
                 guard var encoder = FrameEncoder(writingInto: memory) else { return }
                 var fits = true
@@ -111,23 +111,23 @@ final class CountingSource: NotificationSource {
     static let payload = String(repeating: "x", count: 100)
 
     private let token: DeviceToken
-    private let octets: [UInt8]
+    private let bytes: [UInt8]
     private let count: UInt64
     private let state = NIOLockedValueBox(State())
 
     init(count: UInt64) throws {
         self.count = count
         self.token = try CountingSource.token()
-        self.octets = Array(CountingSource.payload.utf8)
+        self.bytes = Array(CountingSource.payload.utf8)
     }
 
-    static func token() throws -> DeviceToken { try DeviceToken(octets: (0..<32).map { UInt8($0) }) }
+    static func token() throws -> DeviceToken { try DeviceToken(bytes: (0..<32).map { UInt8($0) }) }
 
     var acceptedCount: UInt64 { self.state.withLockedValue { $0.accepted } }
 
     func fill(_ batch: inout NotificationBatch) -> ProviderSupply {
         self.state.withLockedValue { state in
-            self.octets.withUnsafeBytes { payload in
+            self.bytes.withUnsafeBytes { payload in
                 while state.next < self.count {
                     guard batch.append(token: self.token, payload: payload, expiry: 0, tag: state.next) else {
                         return .available

@@ -29,9 +29,9 @@ final class Bridge: Sendable {
 
     /// One notification under way.
     private struct Delivery: Sendable {
-        var number: FlightNumber
-        var origin: FlightOrigin
-        var flight: Flight
+        var number: DeliveryNumber
+        var origin: DeliveryOrigin
+        var flight: RetryState
         var request: PushRequest
         var list: FeedbackListName
         var cooldownKey: ProviderCooldown.Key
@@ -70,20 +70,20 @@ final class Bridge: Sendable {
             expiry: message.expiry,
             priority: message.priority
         )
-        let origin = FlightOrigin(connection: sender.connection, number: message.number)
+        let origin = DeliveryOrigin(connection: sender.connection, number: message.number)
         let (inbox, identifier) = (message.ticket.inbox, message.identifier)
         let (action, inFlightCount) = self.state.withLockedValue { state in
             let action = state.take(content, identifier: identifier, from: origin, inbox, now: self.clock.now())
             return (action, state.inFlightCount)
         }
-        let number: FlightNumber
+        let number: DeliveryNumber
         switch action {
         case .forget(let flight, let key):
             self.forget(key, flight, origin, sender)
             return (nil, inFlightCount >= self.configuration.inFlightCountMax)
         case .send(let flight): number = flight
         }
-        guard content.payload.readableBytes <= self.configuration.payloadOctetCountMax else {
+        guard content.payload.readableBytes <= self.configuration.payloadByteCountMax else {
             return (self.refuseLongPayload(number, origin, sender), false)
         }
         let request = sender.rules.request(
@@ -93,7 +93,7 @@ final class Bridge: Sendable {
             priority: message.priority,
             now: self.clock.date()
         )
-        let flight = Flight(rules: self.configuration.retries, now: self.clock.now())
+        let flight = RetryState(rules: self.configuration.retries, now: self.clock.now())
         self.observer.inFlight(inFlightCount)
         self.send(
             Delivery(
@@ -111,7 +111,7 @@ final class Bridge: Sendable {
 
     /// Takes a resend of what was delivered before; it counts as delivered when that is forgotten on the disk, so that
     /// a restart does not take a later notification for a resend.
-    private func forget(_ key: ResendKey, _ flight: FlightNumber, _ origin: FlightOrigin, _ sender: Sender) {
+    private func forget(_ key: ResendKey, _ flight: DeliveryNumber, _ origin: DeliveryOrigin, _ sender: Sender) {
         self.logger.info(
             "resend not delivered again",
             metadata: [
@@ -120,18 +120,18 @@ final class Bridge: Sendable {
             ]
         )
         self.resends.remove(key, of: self.configuration.name) {
-            self.settle(flight, origin, sender.cooldownKey, FlightEnding(.accepted, .resent))
+            self.settle(flight, origin, sender.cooldownKey, RetryOutcome(.accepted, .resent))
         }
     }
 
-    private func refuseLongPayload(_ number: FlightNumber, _ origin: FlightOrigin, _ sender: Sender) -> Verdict {
+    private func refuseLongPayload(_ number: DeliveryNumber, _ origin: DeliveryOrigin, _ sender: Sender) -> Verdict {
         let ending = self.told(.rejected(ErrorResponse.Status.invalidPayloadSize.rawValue, .rejected))
         self.logger.info(
             "not delivered",
             metadata: [
                 LogKey.bridgeConnection: "\(origin.connection)", LogKey.message: "\(origin.number)",
                 LogKey.topic: "\(sender.list.topic)", LogKey.cause: "\(ending.cause.rawValue)",
-                LogKey.reason: "the payload is longer than \(self.configuration.payloadOctetCountMax) bytes",
+                LogKey.reason: "the payload is longer than \(self.configuration.payloadByteCountMax) bytes",
             ]
         )
         self.observer.ended(ending.cause)
@@ -202,18 +202,18 @@ final class Bridge: Sendable {
     }
 
     /// What is told of an ending: of a rejection nothing, where the provider never listens.
-    private func told(_ ending: FlightEnding) -> FlightEnding {
+    private func told(_ ending: RetryOutcome) -> RetryOutcome {
         let ending = self.rules.ending(ending)
         guard self.configuration.rejections == .ignore else { return ending }
         switch ending.cause {
-        case .rejected, .gatewayFault: return FlightEnding(.ignored, .ignored)
+        case .rejected, .gatewayFault: return RetryOutcome(.ignored, .ignored)
         case .accepted, .dead, .throttled, .unknown, .misconfigured, .credentialFault, .budgetSpent, .ignored, .resent,
             .leftToResend:
             return ending
         }
     }
 
-    private func end(_ delivery: Delivery, _ ending: FlightEnding, _ answer: UpstreamAnswer) {
+    private func end(_ delivery: Delivery, _ ending: RetryOutcome, _ answer: UpstreamAnswer) {
         switch ending.cause {
         case .accepted:
             // The metadata is made only where that level is on.
@@ -235,11 +235,11 @@ final class Bridge: Sendable {
     }
 
     /// Takes a rejection that the provider is not told.
-    private func ignore(_ delivery: Delivery, _ rejection: FlightEnding, _ answer: UpstreamAnswer) {
+    private func ignore(_ delivery: Delivery, _ rejection: RetryOutcome, _ answer: UpstreamAnswer) {
         let level: Logger.Level = rejection.cause == .gatewayFault ? .error : .info
         let metadata = self.metadata(delivery, answer, rejection)
         self.logger.log(level: level, "not delivered, and its provider not told", metadata: metadata)
-        let ending = FlightEnding(.ignored, .ignored)
+        let ending = RetryOutcome(.ignored, .ignored)
         guard self.configuration.listsRejectedTokens, rejection.verdict == .rejected(.invalidToken) else {
             self.settle(delivery, ending)
             return
@@ -248,15 +248,15 @@ final class Bridge: Sendable {
         self.recorder.record(tuple, in: delivery.list) { self.settle(delivery, ending) }
     }
 
-    private func settle(_ delivery: Delivery, _ ending: FlightEnding) {
+    private func settle(_ delivery: Delivery, _ ending: RetryOutcome) {
         self.settle(delivery.number, delivery.origin, delivery.cooldownKey, ending)
     }
 
     private func settle(
-        _ number: FlightNumber,
-        _ origin: FlightOrigin,
+        _ number: DeliveryNumber,
+        _ origin: DeliveryOrigin,
         _ key: ProviderCooldown.Key,
-        _ ending: FlightEnding
+        _ ending: RetryOutcome
     ) {
         self.observer.ended(ending.cause)
         // Each random number costs a system call.
@@ -383,7 +383,7 @@ final class Bridge: Sendable {
     private func metadata(
         _ delivery: Delivery,
         _ answer: UpstreamAnswer,
-        _ ending: FlightEnding? = nil
+        _ ending: RetryOutcome? = nil
     ) -> Logger.Metadata {
         var metadata: Logger.Metadata = [
             LogKey.bridgeConnection: "\(delivery.origin.connection)", LogKey.message: "\(delivery.origin.number)",

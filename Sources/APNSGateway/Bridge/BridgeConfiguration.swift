@@ -22,8 +22,8 @@ public struct BridgeConfiguration: Sendable {
     /// How long is tried to deliver.
     public var retries = RetryRules()
 
-    /// The longest payload in octets; by default 2048.
-    public var payloadOctetCountMax = 2048
+    /// The longest payload in bytes; by default 2048.
+    public var payloadByteCountMax = 2048
 
     /// How many notifications of all its connections may be under way, those that wait for another try among them; by
     /// default 10,000.

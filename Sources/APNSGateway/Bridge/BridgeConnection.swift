@@ -49,7 +49,7 @@ final class BridgeConnection: DeliveryConnection {
         return isAdmitted
     }
 
-    func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (ClosingManner) -> Void) {
+    func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (CloseStrategy) -> Void) {
         guard let response = ending.response else {
             // Who is told nothing sends nothing again.
             self.bridge.state.withLockedValue { $0.close(self.sender.connection) }

@@ -5,18 +5,18 @@ import NIOCore
 
 /// What can be counted at a bridge, as swift-metrics.
 struct BridgeObserver: Sendable {
-    private let endings: [FlightEnding.Cause: Counter]
+    private let endings: [RetryOutcome.Cause: Counter]
     /// That of nearly all, which needs no look-up.
     private let accepted: Counter?
-    private let flights: Gauge
+    private let deliveries: Gauge
     private let latency: Timer
     private let again: Counter
     private let doubts: Counter
 
     init(provider: String) {
         let dimensions = [("provider", provider)]
-        var endings: [FlightEnding.Cause: Counter] = [:]
-        for cause in FlightEnding.Cause.allCases {
+        var endings: [RetryOutcome.Cause: Counter] = [:]
+        for cause in RetryOutcome.Cause.allCases {
             endings[cause] = Counter(
                 label: "push.bridge.settled",
                 dimensions: dimensions + [("verdict", cause.rawValue)]
@@ -24,22 +24,22 @@ struct BridgeObserver: Sendable {
         }
         self.endings = endings
         self.accepted = endings[.accepted]
-        self.flights = Gauge(label: "push.bridge.inflight", dimensions: dimensions)
+        self.deliveries = Gauge(label: "push.bridge.inflight", dimensions: dimensions)
         self.latency = Timer(label: "push.bridge.upstream.duration", dimensions: dimensions)
         self.again = Counter(label: "push.bridge.sent.again", dimensions: dimensions)
         self.doubts = Counter(label: "push.bridge.closed.in.doubt", dimensions: dimensions)
     }
 
-    func ended(_ cause: FlightEnding.Cause) {
+    func ended(_ cause: RetryOutcome.Cause) {
         let counter = cause == .accepted ? self.accepted : self.endings[cause]
         counter?.increment()
     }
 
-    func ended(_ cause: FlightEnding.Cause, count: Int) {
+    func ended(_ cause: RetryOutcome.Cause, count: Int) {
         if count > 0 { self.endings[cause]?.increment(by: count) }
     }
 
-    func inFlight(_ count: Int) { self.flights.record(count) }
+    func inFlight(_ count: Int) { self.deliveries.record(count) }
 
     func answered(after duration: Duration) { self.latency.recordNanoseconds(TimeAmount(duration).nanoseconds) }
 

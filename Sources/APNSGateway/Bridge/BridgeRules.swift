@@ -25,7 +25,7 @@ struct BridgeRules: Sendable {
     var meaning: @Sendable (AnswerMeaning) -> AnswerMeaning = { $0 }
 
     /// What becomes of a notification whose way to the service ended otherwise than accepted.
-    var ending: @Sendable (FlightEnding) -> FlightEnding = { $0 }
+    var ending: @Sendable (RetryOutcome) -> RetryOutcome = { $0 }
 
     /// What the service has done with a notification of a verdict.
     var tracked: @Sendable (Verdict) -> InFlightTracker.Ending = { $0.trackedEnding }

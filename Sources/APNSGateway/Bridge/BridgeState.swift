@@ -7,9 +7,9 @@ struct BridgeState {
     /// What to do with a notification that a provider sent.
     enum OnTake {
         /// Send it to the service.
-        case send(FlightNumber)
+        case send(DeliveryNumber)
         /// It was delivered before: forget that on the disk, then say that it is delivered.
-        case forget(FlightNumber, ResendKey)
+        case forget(DeliveryNumber, ResendKey)
     }
 
     /// Carries out the end of a connection; `true` where what it leaves behind is remembered, so that the provider may
@@ -18,7 +18,7 @@ struct BridgeState {
 
     /// Who has to learn of an ending.
     enum OnEnding {
-        case settle(VerdictInbox, UInt64)
+        case settle(VerdictQueue, UInt64)
         case drop
         case finish(InFlightTracker.ConnectionEnd)
     }
@@ -40,7 +40,7 @@ struct BridgeState {
     private var rememberedDuration: Duration
     /// How many notifications are under way.
     private(set) var inFlightCount = 0
-    private var inboxes: [UInt64: VerdictInbox] = [:]
+    private var inboxes: [UInt64: VerdictQueue] = [:]
     /// Connections whose end waits for notifications.
     private var endCompletions: [UInt64: EndCompletion] = [:]
     private var idleWaiters: [@Sendable () -> Void] = []
@@ -67,8 +67,8 @@ struct BridgeState {
     mutating func take(
         _ content: ResendContent,
         identifier: UInt32?,
-        from origin: FlightOrigin,
-        _ inbox: VerdictInbox,
+        from origin: DeliveryOrigin,
+        _ inbox: VerdictQueue,
         now: Duration
     ) -> OnTake {
         if origin.number == 1 { self.inboxes[origin.connection] = inbox }
@@ -84,9 +84,9 @@ struct BridgeState {
 
     /// Takes it that the way of a notification to the service is over.
     mutating func end(
-        _ flight: FlightNumber,
-        from origin: FlightOrigin,
-        _ ending: FlightEnding,
+        _ flight: DeliveryNumber,
+        from origin: DeliveryOrigin,
+        _ ending: RetryOutcome,
         of key: ProviderCooldown.Key,
         now: Duration,
         jitter: Double
@@ -110,15 +110,15 @@ struct BridgeState {
     ///
     /// - Returns: the end of its connection, where that waited for this alone.
     mutating func wait(
-        _ flight: FlightNumber,
-        from origin: FlightOrigin,
+        _ flight: DeliveryNumber,
+        from origin: DeliveryOrigin,
         mayBeTaken: Bool
     ) -> InFlightTracker.ConnectionEnd? {
         self.tracker.wait(flight, from: origin, mayBeTaken: mayBeTaken)
     }
 
     /// Takes it that the pause before another attempt is over.
-    mutating func resume(_ flight: FlightNumber, from origin: FlightOrigin) -> InFlightTracker.OnResume {
+    mutating func resume(_ flight: DeliveryNumber, from origin: DeliveryOrigin) -> InFlightTracker.OnResume {
         self.tracker.resume(flight, from: origin)
     }
 

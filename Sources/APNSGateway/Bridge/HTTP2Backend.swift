@@ -6,7 +6,7 @@ import NIOConcurrencyHelpers
 public import NIOCore
 public import NIOPosix
 
-/// Delivers what a binary front takes over the HTTP/2 provider API.
+/// Delivers what a binary listener takes over the HTTP/2 provider API.
 ///
 /// Each provider is let in by its own ``AdmissionRule``; nobody else is. Several notifications of a connection are
 /// under way at a time; what was delivered behind one that is rejected is remembered in a ``ResendStore``, and not
@@ -78,7 +78,7 @@ public final class HTTP2Backend: DeliveryBackend {
     }
 
     /// Takes other configurations, for connections to come; those that are open keep theirs, until
-    /// ``BinaryFront/readmit()`` ends those whose provider is gone or another.
+    /// ``BinaryListener/readmit()`` ends those whose provider is gone or another.
     ///
     /// What is remembered of a provider stays, by its name.
     ///

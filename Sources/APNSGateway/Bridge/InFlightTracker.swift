@@ -58,9 +58,9 @@ struct InFlightTracker {
     private struct Row {
         enum State: Hashable {
             /// The service may have it.
-            case sent(FlightNumber)
+            case sent(DeliveryNumber)
             /// It waits for another attempt, and the service does not have it.
-            case waiting(FlightNumber)
+            case waiting(DeliveryNumber)
             case ended(Ending)
         }
 
@@ -81,7 +81,7 @@ struct InFlightTracker {
 
         mutating func append(_ row: Row) { self.rows.append(row) }
 
-        private func index(of flight: FlightNumber, _ origin: FlightOrigin, waiting: Bool) -> Int? {
+        private func index(of flight: DeliveryNumber, _ origin: DeliveryOrigin, waiting: Bool) -> Int? {
             guard origin.number >= self.firstNumber, origin.number - self.firstNumber < UInt64(self.rows.count) else {
                 return nil
             }
@@ -94,8 +94,8 @@ struct InFlightTracker {
         }
 
         mutating func end(
-            _ flight: FlightNumber,
-            from origin: FlightOrigin,
+            _ flight: DeliveryNumber,
+            from origin: DeliveryOrigin,
             _ ending: Ending,
             _ rules: BridgeRules
         ) -> OnEnding {
@@ -131,7 +131,9 @@ struct InFlightTracker {
         }
 
         /// - Returns: the end of the connection, where it waited for this alone.
-        mutating func wait(_ flight: FlightNumber, from origin: FlightOrigin, _ rules: BridgeRules) -> ConnectionEnd? {
+        mutating func wait(_ flight: DeliveryNumber, from origin: DeliveryOrigin, _ rules: BridgeRules)
+            -> ConnectionEnd?
+        {
             guard let index = self.index(of: flight, origin, waiting: false) else { return nil }
             let isAwaited = self.isAwaited(self.rows[index])
             self.rows[index].state = .waiting(flight)
@@ -141,7 +143,7 @@ struct InFlightTracker {
             return self.end(of: origin.connection, rules)
         }
 
-        mutating func resume(_ flight: FlightNumber, from origin: FlightOrigin) -> OnResume {
+        mutating func resume(_ flight: DeliveryNumber, from origin: DeliveryOrigin) -> OnResume {
             guard let index = self.index(of: flight, origin, waiting: true) else { return .send }
             if self.told != nil, case .waiting = self.rows[index].state, self.isResendable(self.rows[index]) {
                 return .wait
@@ -174,7 +176,7 @@ struct InFlightTracker {
         }
 
         /// Those that are given up when the provider is told.
-        var abandoned: [FlightNumber] {
+        var abandoned: [DeliveryNumber] {
             self.rows.compactMap { row in
                 guard case .waiting(let flight) = row.state, self.isResendable(row) else { return nil }
                 return flight
@@ -185,7 +187,7 @@ struct InFlightTracker {
     private let rules: BridgeRules
     private var connections: [UInt64: Rows] = [:]
     /// Those that were given up while they waited for another attempt.
-    private var abandoned: Set<FlightNumber> = []
+    private var abandoned: Set<DeliveryNumber> = []
     private var lastFlight: UInt64 = 0
 
     init(rules: BridgeRules = .exact) { self.rules = rules }
@@ -197,16 +199,16 @@ struct InFlightTracker {
     ///   - identifier: what its provider calls it; `nil` for nothing.
     ///   - origin: where its verdict goes.
     /// - Returns: the number of its way to the service.
-    mutating func take(_ content: ResendContent, identifier: UInt32?, from origin: FlightOrigin) -> FlightNumber {
+    mutating func take(_ content: ResendContent, identifier: UInt32?, from origin: DeliveryOrigin) -> DeliveryNumber {
         self.lastFlight += 1
-        let flight = FlightNumber(rawValue: self.lastFlight)
+        let flight = DeliveryNumber(rawValue: self.lastFlight)
         let row = Row(content: content, identifier: identifier, state: .sent(flight))
         self.connections[origin.connection, default: Rows()].append(row)
         return flight
     }
 
     /// Takes it that the way of a notification to the service is over.
-    mutating func end(_ flight: FlightNumber, from origin: FlightOrigin, _ ending: Ending) -> OnEnding {
+    mutating func end(_ flight: DeliveryNumber, from origin: DeliveryOrigin, _ ending: Ending) -> OnEnding {
         self.connections[origin.connection]?.end(flight, from: origin, ending, self.rules) ?? .drop
     }
 
@@ -217,14 +219,14 @@ struct InFlightTracker {
     ///   - origin: where it came from.
     ///   - mayBeTaken: whether the service may have taken it in an attempt that it did not answer.
     /// - Returns: the end of its connection, where that waited for this alone.
-    mutating func wait(_ flight: FlightNumber, from origin: FlightOrigin, mayBeTaken: Bool) -> ConnectionEnd? {
+    mutating func wait(_ flight: DeliveryNumber, from origin: DeliveryOrigin, mayBeTaken: Bool) -> ConnectionEnd? {
         // What the service may have taken cannot be left to a resend, which would be another notification to it.
         guard !mayBeTaken else { return nil }
         return self.connections[origin.connection]?.wait(flight, from: origin, self.rules)
     }
 
     /// Takes it that the pause before another attempt is over.
-    mutating func resume(_ flight: FlightNumber, from origin: FlightOrigin) -> OnResume {
+    mutating func resume(_ flight: DeliveryNumber, from origin: DeliveryOrigin) -> OnResume {
         if !self.abandoned.isEmpty, self.abandoned.remove(flight) != nil { return .drop }
         return self.connections[origin.connection]?.resume(flight, from: origin) ?? .send
     }

@@ -32,8 +32,8 @@ struct PayloadTraits: Hashable {
             scanner.enter()
             var isFirst = true
             while let key = try scanner.nextKey(isFirst: &isFirst) {
-                if Self.spells(scanner.octets(of: key), "mdm") { self.hasDeviceManagement = true }
-                if Self.spells(scanner.octets(of: key), "aps"), try scanner.kind() == .object {
+                if Self.spells(scanner.bytes(of: key), "mdm") { self.hasDeviceManagement = true }
+                if Self.spells(scanner.bytes(of: key), "aps"), try scanner.kind() == .object {
                     try self.readService(&scanner)
                 } else {
                     try scanner.skipValue(enclosedBy: 1)
@@ -48,25 +48,25 @@ struct PayloadTraits: Hashable {
         scanner.enter()
         var isFirst = true
         while let key = try scanner.nextKey(isFirst: &isFirst) {
-            let name = scanner.octets(of: key)
+            let name = scanner.bytes(of: key)
             if Self.spells(name, "alert") || Self.spells(name, "badge") || Self.spells(name, "sound") {
                 self.hasAlertBadgeOrSound = true
             }
             if Self.spells(name, "content-available") {
-                let octet = scanner.next
-                self.hasContentAvailable = octet == UInt8(ascii: "1") || octet == UInt8(ascii: "t")
+                let byte = scanner.next
+                self.hasContentAvailable = byte == UInt8(ascii: "1") || byte == UInt8(ascii: "t")
             }
             try scanner.skipValue(enclosedBy: 2)
         }
     }
 
-    private static func spells(_ octets: UnsafeRawBufferPointer, _ name: StaticString) -> Bool {
-        octets.count == name.utf8CodeUnitCount && name.withUTF8Buffer { octets.elementsEqual($0) }
+    private static func spells(_ bytes: UnsafeRawBufferPointer, _ name: StaticString) -> Bool {
+        bytes.count == name.utf8CodeUnitCount && name.withUTF8Buffer { bytes.elementsEqual($0) }
     }
 
     /// Whether one of the words that matter stands behind a quote.
-    private static func hasTellingWord(_ octets: UnsafeRawBufferPointer) -> Bool {
-        var rest = octets
+    private static func hasTellingWord(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        var rest = bytes
         while let start = rest.baseAddress, let quote = memchr(start, 0x22, rest.count) {
             rest = UnsafeRawBufferPointer(rebasing: rest[(UnsafeRawPointer(quote) - start + 1)...])
             if Self.begins(rest, "content-available\"") || Self.begins(rest, "mdm\"") { return true }
@@ -74,7 +74,7 @@ struct PayloadTraits: Hashable {
         return false
     }
 
-    private static func begins(_ octets: UnsafeRawBufferPointer, _ word: StaticString) -> Bool {
-        octets.count >= word.utf8CodeUnitCount && word.withUTF8Buffer { octets.starts(with: $0) }
+    private static func begins(_ bytes: UnsafeRawBufferPointer, _ word: StaticString) -> Bool {
+        bytes.count >= word.utf8CodeUnitCount && word.withUTF8Buffer { bytes.starts(with: $0) }
     }
 }

@@ -28,7 +28,7 @@ struct ResendContent: Sendable {
     /// The key under which the content is remembered.
     var key: ResendKey {
         var bytes = ByteBuffer()
-        bytes.writeInteger(UInt8(self.token.octetCount))
+        bytes.writeInteger(UInt8(self.token.byteCount))
         self.token.withUnsafeBytes { _ = bytes.writeBytes($0) }
         bytes.writeInteger(self.priority)
         bytes.writeInteger(UInt8(self.expiry == nil ? 0 : 1))
@@ -89,13 +89,13 @@ public struct ResendKey: Hashable, Sendable {
 }
 
 /// Names one notification on its way to the service; never used twice for one provider.
-struct FlightNumber: RawRepresentable, Hashable, Sendable {
+struct DeliveryNumber: RawRepresentable, Hashable, Sendable {
     var rawValue: UInt64
 }
 
 /// Where a verdict goes.
-struct FlightOrigin: Hashable, Sendable {
-    /// The connection at its front.
+struct DeliveryOrigin: Hashable, Sendable {
+    /// The connection at its listener.
     var connection: UInt64
     /// The number of the message on it.
     var number: UInt64

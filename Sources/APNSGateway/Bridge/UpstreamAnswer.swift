@@ -68,7 +68,7 @@ package enum AnswerMeaning: Hashable {
 
 extension AnswerMeaning {
     /// A topic that is longer than this is not only wrong.
-    static let topicOctetCountMax = 255
+    static let topicByteCountMax = 255
 
     /// Times below this are taken for seconds where milliseconds are due, as old imitations of the service have it.
     static let millisecondsMin: UInt64 = 100_000_000_000
@@ -103,7 +103,7 @@ extension AnswerMeaning {
         case "PayloadEmpty": .rejected(4)
         case "PayloadTooLarge": .rejected(7)
         case "MissingTopic", "TopicDisallowed": .misconfigured(3)
-        case "BadTopic": .misconfigured((topic?.utf8.count ?? 0) > Self.topicOctetCountMax ? 6 : 3)
+        case "BadTopic": .misconfigured((topic?.utf8.count ?? 0) > Self.topicByteCountMax ? 6 : 3)
         case "BadPriority": .passing(.header(.priority))
         case "InvalidPushType": .passing(.header(.pushType))
         case "BadExpirationDate", "BadCollapseId", "BadMessageId", "DuplicateHeaders", "BadPath", "MethodNotAllowed":

@@ -130,8 +130,8 @@ public final class SQLiteFeedbackStore: FeedbackRecorder, Sendable {
         var books = Books()
         let rows = try Row.fetchCursor(database, sql: "SELECT topic, environment, token, failed_at FROM feedback")
         while let row = try rows.next() {
-            let octets: Data = row[2]
-            let token = try DeviceToken(octets: octets)
+            let bytes: Data = row[2]
+            let token = try DeviceToken(bytes: bytes)
             books.lists[FeedbackListName(topic: row[0], environment: row[1]), default: FeedbackBuckets()][token] =
                 UInt32(clamping: row[3] as Int64)
             books.count += 1

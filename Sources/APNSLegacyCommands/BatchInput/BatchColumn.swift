@@ -25,10 +25,10 @@ public enum BatchColumn: UInt8, Hashable, Sendable, CaseIterable {
     }
 
     /// Finds the column of a name; upper and lower case differ.
-    init?(_ octets: UnsafeRawBufferPointer) {
+    init?(_ bytes: UnsafeRawBufferPointer) {
         let column: Self
         // No two names are of one length.
-        switch octets.count {
+        switch bytes.count {
         case 2: column = .id
         case 5: column = .token
         case 6: column = .expiry
@@ -37,7 +37,7 @@ public enum BatchColumn: UInt8, Hashable, Sendable, CaseIterable {
         default: return nil
         }
         let name = column.name
-        for index in 0..<octets.count where octets[index] != name.utf8Start[index] { return nil }
+        for index in 0..<bytes.count where bytes[index] != name.utf8Start[index] { return nil }
         self = column
     }
 }

@@ -43,7 +43,7 @@ public enum BatchFormat: String, Hashable, Sendable, CaseIterable {
 }
 
 extension UnsafeRawBufferPointer {
-    /// The octets without the white space at both ends.
+    /// The bytes without the white space at both ends.
     var trimmed: UnsafeRawBufferPointer {
         var first = 0
         var last = self.count

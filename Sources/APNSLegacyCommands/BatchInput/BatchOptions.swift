@@ -4,13 +4,13 @@ public import APNSPayload
 
 /// How batch input is read.
 public struct BatchOptions: Sendable {
-    /// The longest line, in octets without its end; the default is 65,536.
+    /// The longest line, in bytes without its end; the default is 65,536.
     ///
     /// It bounds a row of CSV with all its lines as well. What is longer is reported and passed over unbuffered.
-    public var lineOctetCountMax = 65_536
+    public var lineByteCountMax = 65_536
 
-    /// The octets that are asked for at a time; the default is 262,144.
-    public var blockOctetCount = 262_144
+    /// The bytes that are asked for at a time; the default is 262,144.
+    public var blockByteCount = 262_144
 
     /// The time that spans of expiry count from, in seconds since 1970.
     public var now: UInt32

@@ -9,8 +9,8 @@ public struct BatchProblem: Error, Hashable, Sendable {
     /// What is wrong.
     @nonexhaustive
     public enum Kind: Hashable, Sendable {
-        /// The line is longer than the limit, in octets.
-        case lineTooLong(octetCountMax: Int)
+        /// The line is longer than the limit, in bytes.
+        case lineTooLong(byteCountMax: Int)
         /// The line is no JSON, or its payload is refused.
         case json(PayloadProblem.Kind)
         /// The line is JSON, and no object.
@@ -77,8 +77,8 @@ extension BatchProblem.Kind: CustomStringConvertible {
     /// The reason, without the place.
     public var description: String {
         switch self {
-        case .lineTooLong(let octetCountMax):
-            "it has more than \(octetCountMax) octets"
+        case .lineTooLong(let byteCountMax):
+            "it has more than \(byteCountMax) bytes"
         case .json(let kind):
             kind.description
         case .notAnObject(let found):
@@ -94,7 +94,7 @@ extension BatchProblem.Kind: CustomStringConvertible {
         case .missingToken:
             "it has no token"
         case .invalidToken:
-            "its token is neither hexadecimal digits of 1 to 100 octets nor the base64 of 32 octets"
+            "its token is neither hexadecimal digits of 1 to 100 bytes nor the base64 of 32 bytes"
         case .missingPayload:
             "it has no payload"
         case .invalidExpiry:

@@ -32,16 +32,16 @@ extension BatchReader {
         if self.isSkipping, let cut = self.passLongLine() { return cut }
         let first = self.position
         var index = first + self.searched
-        let limit = first + self.options.lineOctetCountMax + 1
+        let limit = first + self.options.lineByteCountMax + 1
         while index < self.filled {
-            index += self.plainOctetCount(at: index)
+            index += self.plainByteCount(at: index)
             guard index < self.filled else { break }
-            let octet = self.block[index]
-            if octet == 0x0A, !self.isInQuotes { return self.takeRow(first..<index, next: index + 1) }
+            let byte = self.block[index]
+            if byte == 0x0A, !self.isInQuotes { return self.takeRow(first..<index, next: index + 1) }
             guard index <= limit else {
-                return self.giveUpRow(.lineTooLong(octetCountMax: self.options.lineOctetCountMax))
+                return self.giveUpRow(.lineTooLong(byteCountMax: self.options.lineByteCountMax))
             }
-            if octet == UInt8(ascii: "\"") { self.isInQuotes.toggle() }
+            if byte == UInt8(ascii: "\"") { self.isInQuotes.toggle() }
             index += 1
         }
         self.searched = index - first
@@ -50,27 +50,27 @@ extension BatchReader {
         return self.isInQuotes ? self.giveUpRow(.misplacedQuote) : self.takeRow(first..<self.filled, next: self.filled)
     }
 
-    /// How many of the next eight octets come before the first that is a quote or an LF; 0 when fewer than eight came.
+    /// How many of the next eight bytes come before the first that is a quote or an LF; 0 when fewer than eight came.
     @inline(__always)
-    private func plainOctetCount(at index: Int) -> Int {
+    private func plainByteCount(at index: Int) -> Int {
         guard index + 8 <= self.filled else { return 0 }
         let ones: UInt64 = 0x0101_0101_0101_0101
         let word = UInt64(littleEndian: self.block.loadUnaligned(fromByteOffset: index, as: UInt64.self))
         let lineEnds = word ^ (ones &* 0x0A)
         let found = (lineEnds &- ones) & ~lineEnds & (ones &* 0x80)
-        return min(CSVFields.plainOctetCount(word), found.trailingZeroBitCount / 8)
+        return min(CSVFields.plainByteCount(word), found.trailingZeroBitCount / 8)
     }
 
     private mutating func takeRow(_ range: Range<Int>, next: Int) -> Cut {
         var range = range
         if !range.isEmpty, self.block[range.upperBound - 1] == 0x0D { range = range.dropLast() }
-        guard range.count <= self.options.lineOctetCountMax else {
-            return self.giveUpRow(.lineTooLong(octetCountMax: self.options.lineOctetCountMax))
+        guard range.count <= self.options.lineByteCountMax else {
+            return self.giveUpRow(.lineTooLong(byteCountMax: self.options.lineByteCountMax))
         }
         self.position = next
         self.searched = 0
         self.lineNumber += 1
-        return .line(self.octets(range))
+        return .line(self.bytes(range))
     }
 
     /// Passes over the first line of what is no row.
@@ -93,7 +93,7 @@ extension BatchReader {
         var fields = CSVFields(row)
         while let field = fields.next() {
             guard case .success(let field) = field else { return self.refuse(.misplacedQuote) }
-            guard let column = BatchColumn(field.octets.trimmed) else {
+            guard let column = BatchColumn(field.bytes.trimmed) else {
                 return self.refuse(.unknownColumn(columns.count + 1))
             }
             guard !columns.contains(column) else { return self.refuse(.duplicateColumn(column)) }
@@ -115,7 +115,7 @@ extension BatchReader {
         var fault: BatchProblem.Kind?
         while let field = fields.next() {
             guard case .success(let field) = field else { return self.goBack(row: row, .misplacedQuote) }
-            if count < self.csvColumns.count, !field.octets.trimmed.isEmpty {
+            if count < self.csvColumns.count, !field.bytes.trimmed.isEmpty {
                 let column = self.csvColumns[count]
                 if column == .token { hasToken = true }
                 fault = fault ?? self.take(column, field, into: &record)
@@ -159,7 +159,7 @@ extension BatchReader {
         _ field: CSVFields.Field,
         into record: inout BatchRecord
     ) -> BatchProblem.Kind? {
-        let text = field.octets.trimmed
+        let text = field.bytes.trimmed
         switch column {
         case .token:
             return BatchToken.parse(text, into: &record.token) ? nil : .invalidToken
@@ -180,9 +180,9 @@ extension BatchReader {
     }
 
     private func takePayload(_ field: CSVFields.Field, into record: inout BatchRecord) -> BatchProblem.Kind? {
-        let room = self.options.lineOctetCountMax
+        let room = self.options.lineByteCountMax
         let target = UnsafeMutableRawBufferPointer(rebasing: self.scratch[..<room])
-        let payload = field.hasDoubledQuotes ? field.unquoted(into: target) : field.octets
+        let payload = field.hasDoubledQuotes ? field.unquoted(into: target) : field.bytes
         do throws(PayloadProblem) {
             let measure = try Payload.check(payload, rules: self.rules)
             record.payload = self.options.minifiesPayload ? self.minified(payload, measure) ?? payload : payload
@@ -192,25 +192,25 @@ extension BatchReader {
         }
     }
 
-    /// Writes the text of an id as a JSON string, which no octet makes longer than six.
+    /// Writes the text of an id as a JSON string, which no byte makes longer than six.
     private func takeID(_ field: CSVFields.Field, into record: inout BatchRecord) -> BatchProblem.Kind? {
-        let room = self.options.lineOctetCountMax
+        let room = self.options.lineByteCountMax
         let target = UnsafeMutableRawBufferPointer(rebasing: self.scratch[(2 * room)...])
         var text = JSONText(target)
         text.append(UInt8(ascii: "\""))
         var isPreviousQuote = false
-        for octet in field.octets {
-            if field.hasDoubledQuotes, octet == UInt8(ascii: "\""), !isPreviousQuote {
+        for byte in field.bytes {
+            if field.hasDoubledQuotes, byte == UInt8(ascii: "\""), !isPreviousQuote {
                 isPreviousQuote = true
                 continue
             }
             isPreviousQuote = false
-            text.appendEscaped(octet)
+            text.appendEscaped(byte)
         }
         text.append(UInt8(ascii: "\""))
-        var scanner = JSONScanner(text.octets)
+        var scanner = JSONScanner(text.bytes)
         do throws(ScanFailure) { _ = try scanner.string() } catch { return .invalidUTF8(.id) }
-        record.id = text.octets
+        record.id = text.bytes
         return nil
     }
 }

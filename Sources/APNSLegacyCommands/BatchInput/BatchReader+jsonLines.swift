@@ -25,10 +25,10 @@ extension BatchReader {
         var fields = JSONLineFields(line: line, now: self.options.now, rules: self.rules)
         do throws(ScanFailure) {
             if let fault = try fields.scan(into: &record) {
-                return self.bad(fault.kind, at: fault.octetOffset, in: line)
+                return self.bad(fault.kind, at: fault.byteOffset, in: line)
             }
         } catch {
-            return self.bad(.json(error.kind), at: error.octetOffset, in: line)
+            return self.bad(.json(error.kind), at: error.byteOffset, in: line)
         }
         guard fields.has(.token) else { return self.bad(.missingToken) }
         guard let payload = self.payload(fields, in: line) else { return self.bad(.missingPayload) }
@@ -38,10 +38,10 @@ extension BatchReader {
 
     private mutating func bad(
         _ kind: BatchProblem.Kind,
-        at octetOffset: Int,
+        at byteOffset: Int,
         in line: UnsafeRawBufferPointer
     ) -> BatchReadResult {
-        let failure = ScanFailure(kind: .syntax(.empty), octetOffset: octetOffset)
+        let failure = ScanFailure(kind: .syntax(.empty), byteOffset: byteOffset)
         let column = PayloadProblem(failure, in: line).column
         return self.bad(kind, column: column)
     }
@@ -54,15 +54,15 @@ extension BatchReader {
     ) -> UnsafeRawBufferPointer? {
         guard let measure = fields.payloadMeasure else { return self.common.map { UnsafeRawBufferPointer($0) } }
         let first = fields.payloadOffset
-        let payload = UnsafeRawBufferPointer(rebasing: line[first..<(first + measure.octetCount)])
+        let payload = UnsafeRawBufferPointer(rebasing: line[first..<(first + measure.byteCount)])
         return self.options.minifiesPayload ? self.minified(payload, measure) : payload
     }
 
     /// The payload itself when nothing goes, else what is left of it, in the scratch memory.
     @inline(__always)
     func minified(_ payload: UnsafeRawBufferPointer, _ measure: PayloadMeasure) -> UnsafeRawBufferPointer? {
-        guard measure.minifiedOctetCount < measure.octetCount else { return payload }
-        let room = self.options.lineOctetCountMax
+        guard measure.minifiedByteCount < measure.byteCount else { return payload }
+        let room = self.options.lineByteCountMax
         let target = UnsafeMutableRawBufferPointer(rebasing: self.scratch[room..<(2 * room)])
         return Payload.minify(payload, into: target).map { UnsafeRawBufferPointer(rebasing: target[..<$0]) }
     }

@@ -30,9 +30,9 @@ extension BatchReader {
     /// Reads the line that nearly all are like, 64 digits and an end, for which no end need be searched.
     @inline(__always)
     private mutating func usualToken(_ record: inout BatchRecord) -> Bool {
-        let end = self.position + 2 * WireLimits.tokenOctetCountUsual
+        let end = self.position + 2 * WireLimits.tokenByteCountUsual
         guard end < self.filled, self.block[end] == 0x0A, !self.isSkipping else { return false }
-        guard BatchToken.parseUsual(self.octets(self.position..<end), into: &record.token) else { return false }
+        guard BatchToken.parseUsual(self.bytes(self.position..<end), into: &record.token) else { return false }
         self.position = end + 1
         self.searched = 0
         self.lineNumber += 1

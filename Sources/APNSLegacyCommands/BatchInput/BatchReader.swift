@@ -10,8 +10,8 @@ import Glibc
 /// came from elsewhere, and ``finish()`` when there is no more. A byte order mark at the beginning, CR LF and a last
 /// line without an end are all taken. A line that is at fault is told about and passed over.
 ///
-/// Nothing is allocated for a record. Memory is that of ``BatchOptions/blockOctetCount`` and ten times
-/// ``BatchOptions/lineOctetCountMax``, of which the larger part is touched only by CSV and payloads with white space.
+/// Nothing is allocated for a record. Memory is that of ``BatchOptions/blockByteCount`` and ten times
+/// ``BatchOptions/lineByteCountMax``, of which the larger part is touched only by CSV and payloads with white space.
 public struct BatchReader: ~Copyable {
     let options: BatchOptions
     let rules: PayloadRules
@@ -25,7 +25,7 @@ public struct BatchReader: ~Copyable {
 
     var position = 0
     var filled = 0
-    /// The octets from `position` on that are known to hold no end of a line.
+    /// The bytes from `position` on that are known to hold no end of a line.
     var searched = 0
     var lineNumber = 0
     var isSkipping = false
@@ -47,16 +47,16 @@ public struct BatchReader: ~Copyable {
     ///   - options: how to read.
     /// - Throws: `PayloadProblem` when ``BatchOptions/commonPayload`` is refused.
     public init(format: BatchFormat? = nil, options: BatchOptions) throws(PayloadProblem) {
-        precondition(options.lineOctetCountMax > 0, "A line needs room.")
-        precondition(options.blockOctetCount > 0, "A block needs room.")
+        precondition(options.lineByteCountMax > 0, "A line needs room.")
+        precondition(options.blockByteCount > 0, "A block needs room.")
         var rules = options.rules
         rules.measuresMinified = options.minifiesPayload
         var common: UnsafeMutableRawBufferPointer?
         if let payload = options.commonPayload {
             try Payload.check(payload, rules: rules)
-            let octets = options.minifiesPayload ? try Payload.minified(payload, rules: rules) : payload
-            let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: octets.count, alignment: 8)
-            copy.copyBytes(from: octets)
+            let bytes = options.minifiesPayload ? try Payload.minified(payload, rules: rules) : payload
+            let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 8)
+            copy.copyBytes(from: bytes)
             common = copy
         }
         self.options = options
@@ -64,8 +64,8 @@ public struct BatchReader: ~Copyable {
         self.format = format
         self.common = common
         // Somewhat more, since the end of the longest line and the word it is found in may be there already.
-        self.block = .allocate(byteCount: options.blockOctetCount + options.lineOctetCountMax + 64, alignment: 64)
-        self.scratch = .allocate(byteCount: 8 * options.lineOctetCountMax + 16, alignment: 64)
+        self.block = .allocate(byteCount: options.blockByteCount + options.lineByteCountMax + 64, alignment: 64)
+        self.scratch = .allocate(byteCount: 8 * options.lineByteCountMax + 16, alignment: 64)
     }
 
     deinit {
@@ -74,14 +74,14 @@ public struct BatchReader: ~Copyable {
         self.common?.deallocate()
     }
 
-    /// The octets that came and are not read yet.
-    public var octetCountBuffered: Int {
+    /// The bytes that came and are not read yet.
+    public var byteCountBuffered: Int {
         self.filled - self.position
     }
 
     /// Lends free memory to be read into.
     ///
-    /// - Parameter read: is given at least ``BatchOptions/blockOctetCount`` octets when ``next(_:)`` said
+    /// - Parameter read: is given at least ``BatchOptions/blockByteCount`` bytes when ``next(_:)`` said
     ///   ``BatchReadResult/needMore`` before; it returns how many it wrote, and 0 for the end of the input.
     /// - Returns: what `read` returned.
     /// - Throws: what `read` throws; nothing is lost then.
@@ -92,27 +92,27 @@ public struct BatchReader: ~Copyable {
         self.compact()
         let free = UnsafeMutableRawBufferPointer(rebasing: self.block[self.filled...])
         precondition(free.count > 0, "Fill a reader only when it needs more.")
-        let octetCount = try read(free)
-        precondition(0...free.count ~= octetCount, "A read cannot bring more than there is room for.")
-        self.filled += octetCount
-        if octetCount == 0 { self.isFinished = true }
-        return octetCount
+        let byteCount = try read(free)
+        precondition(0...free.count ~= byteCount, "A read cannot bring more than there is room for.")
+        self.filled += byteCount
+        if byteCount == 0 { self.isFinished = true }
+        return byteCount
     }
 
-    /// Takes octets.
+    /// Takes bytes.
     ///
-    /// - Parameter octets: the next octets of the input.
+    /// - Parameter bytes: the next bytes of the input.
     /// - Returns: how many were taken; the rest must come again when ``next(_:)`` says ``BatchReadResult/needMore``.
-    public mutating func append(_ octets: UnsafeRawBufferPointer) -> Int {
+    public mutating func append(_ bytes: UnsafeRawBufferPointer) -> Int {
         self.compact()
-        let octetCount = min(octets.count, self.block.count - self.filled)
-        let target = UnsafeMutableRawBufferPointer(rebasing: self.block[self.filled..<(self.filled + octetCount)])
-        target.copyMemory(from: UnsafeRawBufferPointer(rebasing: octets[..<octetCount]))
-        self.filled += octetCount
-        return octetCount
+        let byteCount = min(bytes.count, self.block.count - self.filled)
+        let target = UnsafeMutableRawBufferPointer(rebasing: self.block[self.filled..<(self.filled + byteCount)])
+        target.copyMemory(from: UnsafeRawBufferPointer(rebasing: bytes[..<byteCount]))
+        self.filled += byteCount
+        return byteCount
     }
 
-    /// Says that no more octets come.
+    /// Says that no more bytes come.
     public mutating func finish() {
         self.isFinished = true
     }
@@ -146,10 +146,10 @@ public struct BatchReader: ~Copyable {
 
     private mutating func passByteOrderMark() -> Bool {
         let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
-        let octets = self.block[self.position..<self.filled].prefix(mark.count)
-        if octets.elementsEqual(mark) {
+        let bytes = self.block[self.position..<self.filled].prefix(mark.count)
+        if bytes.elementsEqual(mark) {
             self.position += mark.count
-        } else if octets.count < mark.count, !self.isFinished, octets.elementsEqual(mark.prefix(octets.count)) {
+        } else if bytes.count < mark.count, !self.isFinished, bytes.elementsEqual(mark.prefix(bytes.count)) {
             return false
         }
         self.isAtStart = false
@@ -160,9 +160,9 @@ public struct BatchReader: ~Copyable {
     private mutating func findFormat() -> Bool {
         var first = self.position
         while first < self.filled {
-            let rest = self.octets(first..<self.filled)
+            let rest = self.bytes(first..<self.filled)
             let end = rest.firstIndex(of: 0x0A)
-            guard end != nil || self.isFinished || rest.count > self.options.lineOctetCountMax else { return false }
+            guard end != nil || self.isFinished || rest.count > self.options.lineByteCountMax else { return false }
             let line = UnsafeRawBufferPointer(rebasing: rest[..<(end ?? rest.count)])
             // A blank line without an end in sight is told about as too long, in whatever format.
             if !line.trimmed.isEmpty || end == nil && !self.isFinished {
@@ -190,7 +190,7 @@ extension BatchReader {
         case end
     }
 
-    func octets(_ range: Range<Int>) -> UnsafeRawBufferPointer {
+    func bytes(_ range: Range<Int>) -> UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(rebasing: self.block[range])
     }
 
@@ -219,8 +219,8 @@ extension BatchReader {
             return self.line(first..<newline)
         }
         self.searched = self.filled - first
-        // One octet more may be the CR of its end.
-        if self.searched > self.options.lineOctetCountMax + 1 {
+        // One byte more may be the CR of its end.
+        if self.searched > self.options.lineByteCountMax + 1 {
             self.lineNumber += 1
             self.skipLine()
             return self.tooLong()
@@ -251,17 +251,17 @@ extension BatchReader {
     }
 
     private mutating func tooLong() -> Cut {
-        _ = self.bad(.lineTooLong(octetCountMax: self.options.lineOctetCountMax))
+        _ = self.bad(.lineTooLong(byteCountMax: self.options.lineByteCountMax))
         return .bad
     }
 
     private mutating func line(_ range: Range<Int>) -> Cut {
         var range = range
         if !range.isEmpty, self.block[range.upperBound - 1] == 0x0D { range = range.dropLast() }
-        guard range.count <= self.options.lineOctetCountMax else {
+        guard range.count <= self.options.lineByteCountMax else {
             return self.tooLong()
         }
-        return .line(self.octets(range))
+        return .line(self.bytes(range))
     }
 
     /// The index of the next LF that came.

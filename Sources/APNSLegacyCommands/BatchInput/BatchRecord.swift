@@ -2,7 +2,7 @@
 
 public import APNSWire
 
-/// One notification of batch input, whose octets lie in the memory of the reader.
+/// One notification of batch input, whose bytes lie in the memory of the reader.
 ///
 /// A caller makes one and has the reader fill it again and again, since to move a record costs more than to read a
 /// token.
@@ -26,8 +26,8 @@ public struct BatchRecord {
     public init() {}
 
     private static let noToken: DeviceToken = {
-        guard let token = try? DeviceToken(octets: CollectionOfOne(0)) else {
-            preconditionFailure("One octet is a token.")
+        guard let token = try? DeviceToken(bytes: CollectionOfOne(0)) else {
+            preconditionFailure("One byte is a token.")
         }
         return token
     }()
@@ -49,7 +49,7 @@ public enum BatchReadResult: Hashable, Sendable {
     case record
     /// A line that is passed over, for the reason in ``BatchReader/problem``; the next call goes on behind it.
     case bad
-    /// Nothing before more octets come: fill the reader, or finish it.
+    /// Nothing before more bytes come: fill the reader, or finish it.
     case needMore
     /// The input as a whole cannot be read, for the reason in ``BatchReader/problem``; each further call returns
     /// ``end``.

@@ -44,14 +44,14 @@ public enum BatchOutcome: UInt8, Hashable, Sendable, CaseIterable {
 /// | `reason`            | a text for people; absent without one                                       |
 public struct BatchResultWriter: ~Copyable {
     private let memory: UnsafeMutableRawBufferPointer
-    private var octetCountStored = 0
+    private var byteCountStored = 0
 
-    /// Room for all of a line but its id and its reason, in octets: names, three numbers, a token of 100 octets.
-    static let fixedOctetCountMax = 512
+    /// Room for all of a line but its id and its reason, in bytes: names, three numbers, a token of 100 bytes.
+    static let fixedByteCountMax = 512
 
     /// Makes a writer.
     ///
-    /// - Parameter capacity: the octets that it holds; the default is 262,144, and the least is 1,024.
+    /// - Parameter capacity: the bytes that it holds; the default is 262,144, and the least is 1,024.
     public init(capacity: Int = 262_144) {
         self.memory = .allocate(byteCount: max(capacity, 1024), alignment: 64)
     }
@@ -61,18 +61,18 @@ public struct BatchResultWriter: ~Copyable {
     }
 
     /// The lines written since the last ``removeAll()``; valid until the next change.
-    public var octets: UnsafeRawBufferPointer {
-        UnsafeRawBufferPointer(rebasing: self.memory[..<self.octetCountStored])
+    public var bytes: UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(rebasing: self.memory[..<self.byteCountStored])
     }
 
-    /// The count of octets written.
-    public var octetCount: Int {
-        self.octetCountStored
+    /// The count of bytes written.
+    public var byteCount: Int {
+        self.byteCountStored
     }
 
     /// Forgets the lines, when they went where they belong.
     public mutating func removeAll() {
-        self.octetCountStored = 0
+        self.byteCountStored = 0
     }
 
     /// Writes one line.
@@ -139,15 +139,15 @@ public struct BatchResultWriter: ~Copyable {
 
     /// What a line has room for; `nil` to wait for more.
     private func room(id: UnsafeRawBufferPointer, reason: String?) -> (hasID: Bool, hasReason: Bool)? {
-        let free = self.memory.count - self.octetCountStored - Self.fixedOctetCountMax
-        let reasonCount = (reason?.utf8.count ?? 0) * JSONText.escapeOctetCountMax
+        let free = self.memory.count - self.byteCountStored - Self.fixedByteCountMax
+        let reasonCount = (reason?.utf8.count ?? 0) * JSONText.escapeByteCountMax
         if id.count + reasonCount <= free { return (!id.isEmpty, reason != nil) }
-        guard self.octetCountStored == 0 else { return nil }
+        guard self.byteCountStored == 0 else { return nil }
         return id.count <= free ? (!id.isEmpty, false) : (false, false)
     }
 
     private func begin(lineNumber: Int) -> JSONText {
-        var text = JSONText(UnsafeMutableRawBufferPointer(rebasing: self.memory[self.octetCountStored...]))
+        var text = JSONText(UnsafeMutableRawBufferPointer(rebasing: self.memory[self.byteCountStored...]))
         text.append("{\"line\":")
         text.append(max(lineNumber, 0))
         return text
@@ -161,6 +161,6 @@ public struct BatchResultWriter: ~Copyable {
             text.append(UInt8(ascii: "\""))
         }
         text.append("}\n")
-        self.octetCountStored += text.octetCount
+        self.byteCountStored += text.byteCount
     }
 }

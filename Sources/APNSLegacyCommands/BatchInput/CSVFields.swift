@@ -6,20 +6,20 @@
 struct CSVFields {
     /// One field.
     struct Field {
-        /// The octets, without the quotes around them.
-        let octets: UnsafeRawBufferPointer
-        /// Whether a quote among the octets stands there twice.
+        /// The bytes, without the quotes around them.
+        let bytes: UnsafeRawBufferPointer
+        /// Whether a quote among the bytes stands there twice.
         let hasDoubledQuotes: Bool
 
-        /// Writes the octets with each doubled quote made one; `target` must have room for all of them.
+        /// Writes the bytes with each doubled quote made one; `target` must have room for all of them.
         func unquoted(into target: UnsafeMutableRawBufferPointer) -> UnsafeRawBufferPointer {
             var count = 0
             var index = 0
             // A word at a time: what is written behind a quote is written again, and never ahead of what was read.
-            while index + 8 <= self.octets.count {
-                let word = self.octets.loadUnaligned(fromByteOffset: index, as: UInt64.self)
+            while index + 8 <= self.bytes.count {
+                let word = self.bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self)
                 target.storeBytes(of: word, toByteOffset: count, as: UInt64.self)
-                let plainCount = CSVFields.plainOctetCount(UInt64(littleEndian: word))
+                let plainCount = CSVFields.plainByteCount(UInt64(littleEndian: word))
                 count += plainCount
                 index += plainCount
                 if plainCount < 8 {
@@ -27,11 +27,11 @@ struct CSVFields {
                     index += 2
                 }
             }
-            while index < self.octets.count {
-                let octet = self.octets[index]
-                target[count] = octet
+            while index < self.bytes.count {
+                let byte = self.bytes[index]
+                target[count] = byte
                 count += 1
-                index += octet == UInt8(ascii: "\"") ? 2 : 1
+                index += byte == UInt8(ascii: "\"") ? 2 : 1
             }
             return UnsafeRawBufferPointer(rebasing: target[..<count])
         }
@@ -65,9 +65,9 @@ struct CSVFields {
         return .success(field)
     }
 
-    /// How many octets of a word come before the first quote, from the lowest octet on.
+    /// How many bytes of a word come before the first quote, from the lowest byte on.
     @inline(__always)
-    static func plainOctetCount(_ word: UInt64) -> Int {
+    static func plainByteCount(_ word: UInt64) -> Int {
         let ones: UInt64 = 0x0101_0101_0101_0101
         let quotes = word ^ (ones &* UInt64(UInt8(ascii: "\"")))
         return ((quotes &- ones) & ~quotes & (ones &* 0x80)).trailingZeroBitCount / 8
@@ -79,7 +79,7 @@ struct CSVFields {
             guard self.row[self.index] != UInt8(ascii: "\"") else { return nil }
             self.index += 1
         }
-        return Field(octets: UnsafeRawBufferPointer(rebasing: self.row[first..<self.index]), hasDoubledQuotes: false)
+        return Field(bytes: UnsafeRawBufferPointer(rebasing: self.row[first..<self.index]), hasDoubledQuotes: false)
     }
 
     private mutating func quoted() -> Field? {
@@ -89,7 +89,7 @@ struct CSVFields {
         while self.index < self.row.count {
             if self.index + 8 <= self.row.count {
                 let word = self.row.loadUnaligned(fromByteOffset: self.index, as: UInt64.self)
-                self.index += Self.plainOctetCount(UInt64(littleEndian: word))
+                self.index += Self.plainByteCount(UInt64(littleEndian: word))
             }
             guard self.index < self.row.count else { break }
             guard self.row[self.index] == UInt8(ascii: "\"") else {
@@ -103,9 +103,9 @@ struct CSVFields {
                 continue
             }
             guard next == self.row.count || self.row[next] == UInt8(ascii: ",") else { return nil }
-            let octets = UnsafeRawBufferPointer(rebasing: self.row[first..<self.index])
+            let bytes = UnsafeRawBufferPointer(rebasing: self.row[first..<self.index])
             self.index = next
-            return Field(octets: octets, hasDoubledQuotes: hasDoubledQuotes)
+            return Field(bytes: bytes, hasDoubledQuotes: hasDoubledQuotes)
         }
         return nil
     }

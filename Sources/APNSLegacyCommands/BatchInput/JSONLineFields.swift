@@ -15,7 +15,7 @@ struct JSONLineFields: ~Copyable {
     /// A fault that JSON does not know of.
     struct Fault {
         let kind: BatchProblem.Kind
-        let octetOffset: Int
+        let byteOffset: Int
     }
 
     init(line: UnsafeRawBufferPointer, now: UInt32, rules: PayloadRules) {
@@ -34,16 +34,16 @@ struct JSONLineFields: ~Copyable {
         var scanner = JSONScanner(self.line)
         try scanner.begin()
         let kind = try scanner.kind()
-        guard kind == .object else { return Fault(kind: .notAnObject(kind), octetOffset: scanner.octetOffset) }
+        guard kind == .object else { return Fault(kind: .notAnObject(kind), byteOffset: scanner.byteOffset) }
         scanner.enter()
         var isFirst = true
         while let name = try scanner.nextKey(isFirst: &isFirst) {
-            let octetOffset = name.octetOffset - 1
+            let byteOffset = name.byteOffset - 1
             guard let column = self.column(name, scanner) else {
-                return Fault(kind: .unknownKey(self.plain(name, scanner)), octetOffset: octetOffset)
+                return Fault(kind: .unknownKey(self.plain(name, scanner)), byteOffset: byteOffset)
             }
             guard !self.has(column) else {
-                return Fault(kind: .duplicateKey(column), octetOffset: octetOffset)
+                return Fault(kind: .duplicateKey(column), byteOffset: byteOffset)
             }
             self.seen |= 1 << column.rawValue
             if let fault = try self.scan(column, &scanner, &record) { return fault }
@@ -58,7 +58,7 @@ struct JSONLineFields: ~Copyable {
         _ scanner: inout JSONScanner,
         _ record: inout BatchRecord
     ) throws(ScanFailure) -> Fault? {
-        let first = scanner.octetOffset
+        let first = scanner.byteOffset
         switch column {
         case .token:
             return try self.scanToken(&scanner, &record)
@@ -74,7 +74,7 @@ struct JSONLineFields: ~Copyable {
             return try self.scanPriority(&scanner, &record)
         case .id:
             try scanner.skipValue(enclosedBy: 1)
-            record.id = UnsafeRawBufferPointer(rebasing: self.line[first..<scanner.octetOffset])
+            record.id = UnsafeRawBufferPointer(rebasing: self.line[first..<scanner.byteOffset])
             return nil
         }
     }
@@ -83,23 +83,23 @@ struct JSONLineFields: ~Copyable {
         _ scanner: inout JSONScanner,
         _ record: inout BatchRecord
     ) throws(ScanFailure) -> Fault? {
-        let first = scanner.octetOffset
+        let first = scanner.byteOffset
         let kind = try scanner.kind()
-        guard kind == .string else { return Fault(kind: .wrongKind(.token, found: kind), octetOffset: first) }
+        guard kind == .string else { return Fault(kind: .wrongKind(.token, found: kind), byteOffset: first) }
         let string = try scanner.string()
         let isToken =
             string.hasEscapes
             ? self.parseEscaped(string, scanner, &record)
-            : BatchToken.parse(scanner.octets(of: string), into: &record.token)
-        return isToken ? nil : Fault(kind: .invalidToken, octetOffset: first)
+            : BatchToken.parse(scanner.bytes(of: string), into: &record.token)
+        return isToken ? nil : Fault(kind: .invalidToken, byteOffset: first)
     }
 
     /// Some libraries write a slash, which base64 has, with a backslash before it.
     @inline(never)
     private func parseEscaped(_ string: JSONString, _ scanner: JSONScanner, _ record: inout BatchRecord) -> Bool {
         withUnsafeTemporaryAllocation(byteCount: 512, alignment: 8) { target in
-            guard let octetCount = scanner.decode(string, into: target) else { return false }
-            return BatchToken.parse(UnsafeRawBufferPointer(rebasing: target[..<octetCount]), into: &record.token)
+            guard let byteCount = scanner.decode(string, into: target) else { return false }
+            return BatchToken.parse(UnsafeRawBufferPointer(rebasing: target[..<byteCount]), into: &record.token)
         }
     }
 
@@ -107,7 +107,7 @@ struct JSONLineFields: ~Copyable {
         _ scanner: inout JSONScanner,
         _ record: inout BatchRecord
     ) throws(ScanFailure) -> Fault? {
-        let first = scanner.octetOffset
+        let first = scanner.byteOffset
         let text: UnsafeRawBufferPointer
         switch try scanner.kind() {
         case .null:
@@ -115,18 +115,18 @@ struct JSONLineFields: ~Copyable {
             return nil
         case .number:
             try scanner.skipNumber()
-            text = UnsafeRawBufferPointer(rebasing: self.line[first..<scanner.octetOffset])
+            text = UnsafeRawBufferPointer(rebasing: self.line[first..<scanner.byteOffset])
         case .string:
-            text = scanner.octets(of: try scanner.string())
+            text = scanner.bytes(of: try scanner.string())
         case let kind:
-            return Fault(kind: .wrongKind(.expiry, found: kind), octetOffset: first)
+            return Fault(kind: .wrongKind(.expiry, found: kind), byteOffset: first)
         }
         switch BatchExpiry.parse(text, now: self.now) {
         case .success(let moment):
             record.expiry = moment
             return nil
         case .failure(let refusal):
-            return Fault(kind: refusal.kind, octetOffset: first)
+            return Fault(kind: refusal.kind, byteOffset: first)
         }
     }
 
@@ -134,40 +134,40 @@ struct JSONLineFields: ~Copyable {
         _ scanner: inout JSONScanner,
         _ record: inout BatchRecord
     ) throws(ScanFailure) -> Fault? {
-        let first = scanner.octetOffset
+        let first = scanner.byteOffset
         switch try scanner.kind() {
         case .null:
             try scanner.skipLiteral()
             return nil
         case .number:
             try scanner.skipNumber()
-            let text = UnsafeRawBufferPointer(rebasing: self.line[first..<scanner.octetOffset])
+            let text = UnsafeRawBufferPointer(rebasing: self.line[first..<scanner.byteOffset])
             record.priority = BatchReader.priority(text)
-            return record.priority == nil ? Fault(kind: .invalidPriority, octetOffset: first) : nil
+            return record.priority == nil ? Fault(kind: .invalidPriority, byteOffset: first) : nil
         case let kind:
-            return Fault(kind: .wrongKind(.priority, found: kind), octetOffset: first)
+            return Fault(kind: .wrongKind(.priority, found: kind), byteOffset: first)
         }
     }
 
     @inline(__always)
     private func column(_ name: JSONString, _ scanner: JSONScanner) -> BatchColumn? {
         guard !name.hasEscapes else { return self.escapedColumn(name, scanner) }
-        return BatchColumn(scanner.octets(of: name))
+        return BatchColumn(scanner.bytes(of: name))
     }
 
     @inline(never)
     private func escapedColumn(_ name: JSONString, _ scanner: JSONScanner) -> BatchColumn? {
         withUnsafeTemporaryAllocation(byteCount: 16, alignment: 8) { target in
-            guard let octetCount = scanner.decode(name, into: target) else { return nil }
-            return BatchColumn(UnsafeRawBufferPointer(rebasing: target[..<octetCount]))
+            guard let byteCount = scanner.decode(name, into: target) else { return nil }
+            return BatchColumn(UnsafeRawBufferPointer(rebasing: target[..<byteCount]))
         }
     }
 
     /// The name of an unknown key, where it cannot be a token, nor break a terminal.
     private func plain(_ name: JSONString, _ scanner: JSONScanner) -> String? {
-        let octets = scanner.octets(of: name)
-        let isPlain = octets.allSatisfy { 0x20...0x7E ~= $0 && $0 != UInt8(ascii: "\\") }
-        return isPlain && 1...32 ~= octets.count ? String(decoding: octets, as: UTF8.self) : nil
+        let bytes = scanner.bytes(of: name)
+        let isPlain = bytes.allSatisfy { 0x20...0x7E ~= $0 && $0 != UInt8(ascii: "\\") }
+        return isPlain && 1...32 ~= bytes.count ? String(decoding: bytes, as: UTF8.self) : nil
     }
 }
 

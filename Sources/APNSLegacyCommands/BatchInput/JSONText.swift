@@ -3,32 +3,32 @@
 /// JSON that is written into memory of the caller's, who knows that there is room.
 struct JSONText {
     private let target: UnsafeMutableRawBufferPointer
-    private(set) var octetCount = 0
+    private(set) var byteCount = 0
 
-    /// The most octets that one octet of a string can take: `\u001f`.
-    static let escapeOctetCountMax = 6
+    /// The most bytes that one byte of a string can take: `\u001f`.
+    static let escapeByteCountMax = 6
 
     init(_ target: UnsafeMutableRawBufferPointer) {
         self.target = target
     }
 
     /// What is written.
-    var octets: UnsafeRawBufferPointer {
-        UnsafeRawBufferPointer(rebasing: self.target[..<self.octetCount])
+    var bytes: UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(rebasing: self.target[..<self.byteCount])
     }
 
     @inline(__always)
-    mutating func append(_ octet: UInt8) {
-        self.target[self.octetCount] = octet
-        self.octetCount += 1
+    mutating func append(_ byte: UInt8) {
+        self.target[self.byteCount] = byte
+        self.byteCount += 1
     }
 
     @inline(__always)
-    mutating func append(_ octets: UnsafeRawBufferPointer) {
-        guard let source = octets.baseAddress, let base = self.target.baseAddress else { return }
-        precondition(octets.count <= self.target.count - self.octetCount, "The caller knows that there is room.")
-        (base + self.octetCount).copyMemory(from: source, byteCount: octets.count)
-        self.octetCount += octets.count
+    mutating func append(_ bytes: UnsafeRawBufferPointer) {
+        guard let source = bytes.baseAddress, let base = self.target.baseAddress else { return }
+        precondition(bytes.count <= self.target.count - self.byteCount, "The caller knows that there is room.")
+        (base + self.byteCount).copyMemory(from: source, byteCount: bytes.count)
+        self.byteCount += bytes.count
     }
 
     @inline(__always)
@@ -36,18 +36,18 @@ struct JSONText {
         self.append(UnsafeRawBufferPointer(start: literal.utf8Start, count: literal.utf8CodeUnitCount))
     }
 
-    /// Writes an octet of a string.
-    mutating func appendEscaped(_ octet: UInt8) {
-        switch octet {
+    /// Writes a byte of a string.
+    mutating func appendEscaped(_ byte: UInt8) {
+        switch byte {
         case UInt8(ascii: "\""), UInt8(ascii: "\\"):
             self.append(UInt8(ascii: "\\"))
-            self.append(octet)
+            self.append(byte)
         case 0x00...0x1F, 0x7F:
             self.append("\\u00")
-            self.append(Self.digit(octet >> 4))
-            self.append(Self.digit(octet & 0xF))
+            self.append(Self.digit(byte >> 4))
+            self.append(Self.digit(byte & 0xF))
         default:
-            self.append(octet)
+            self.append(byte)
         }
     }
 
@@ -61,11 +61,11 @@ struct JSONText {
             digitCount += 1
         }
         rest = number
-        for place in stride(from: self.octetCount + digitCount - 1, through: self.octetCount, by: -1) {
+        for place in stride(from: self.byteCount + digitCount - 1, through: self.byteCount, by: -1) {
             self.target[place] = UInt8(ascii: "0") + UInt8(rest % 10)
             rest /= 10
         }
-        self.octetCount += digitCount
+        self.byteCount += digitCount
     }
 
     @inline(__always)
@@ -73,29 +73,29 @@ struct JSONText {
         value < 10 ? UInt8(ascii: "0") &+ value : UInt8(ascii: "a") &- 10 &+ value
     }
 
-    /// Writes the two lower-case digits of each octet.
-    mutating func appendHexadecimal(_ octets: UnsafeRawBufferPointer) {
-        precondition(2 * octets.count <= self.target.count - self.octetCount, "The caller knows that there is room.")
+    /// Writes the two lower-case digits of each byte.
+    mutating func appendHexadecimal(_ bytes: UnsafeRawBufferPointer) {
+        precondition(2 * bytes.count <= self.target.count - self.byteCount, "The caller knows that there is room.")
         var index = 0
-        while index + 4 <= octets.count {
-            let word = octets.loadUnaligned(fromByteOffset: index, as: UInt32.self)
+        while index + 4 <= bytes.count {
+            let word = bytes.loadUnaligned(fromByteOffset: index, as: UInt32.self)
             let digits = Self.digits(UInt32(littleEndian: word)).littleEndian
-            self.target.storeBytes(of: digits, toByteOffset: self.octetCount, as: UInt64.self)
-            self.octetCount += 8
+            self.target.storeBytes(of: digits, toByteOffset: self.byteCount, as: UInt64.self)
+            self.byteCount += 8
             index += 4
         }
-        while index < octets.count {
-            self.append(Self.digit(octets[index] >> 4))
-            self.append(Self.digit(octets[index] & 0xF))
+        while index < bytes.count {
+            self.append(Self.digit(bytes[index] >> 4))
+            self.append(Self.digit(bytes[index] & 0xF))
             index += 1
         }
     }
 
-    /// The eight digits of four octets, the first octet and the first digit lowest.
+    /// The eight digits of four bytes, the first byte and the first digit lowest.
     @inline(__always)
-    private static func digits(_ octets: UInt32) -> UInt64 {
+    private static func digits(_ bytes: UInt32) -> UInt64 {
         let ones: UInt64 = 0x0101_0101_0101_0101
-        var lanes = UInt64(octets)
+        var lanes = UInt64(bytes)
         lanes = (lanes | lanes << 16) & 0x0000_FFFF_0000_FFFF
         lanes = (lanes | lanes << 8) & 0x00FF_00FF_00FF_00FF
         let values = (lanes >> 4 | lanes << 8) & (ones &* 0x0F)
@@ -105,16 +105,16 @@ struct JSONText {
         return values &+ ones &* UInt64(UInt8(ascii: "0")) &+ areLetters &* lettersAfterDigits
     }
 
-    /// Writes the octets of a string.
-    mutating func appendEscaped(_ octets: UnsafeRawBufferPointer) {
+    /// Writes the bytes of a string.
+    mutating func appendEscaped(_ bytes: UnsafeRawBufferPointer) {
         var first = 0
-        for index in 0..<octets.count {
-            let octet = octets[index]
-            guard octet < 0x20 || octet == 0x22 || octet == 0x5C || octet == 0x7F else { continue }
-            self.append(UnsafeRawBufferPointer(rebasing: octets[first..<index]))
-            self.appendEscaped(octet)
+        for index in 0..<bytes.count {
+            let byte = bytes[index]
+            guard byte < 0x20 || byte == 0x22 || byte == 0x5C || byte == 0x7F else { continue }
+            self.append(UnsafeRawBufferPointer(rebasing: bytes[first..<index]))
+            self.appendEscaped(byte)
             first = index + 1
         }
-        self.append(UnsafeRawBufferPointer(rebasing: octets[first...]))
+        self.append(UnsafeRawBufferPointer(rebasing: bytes[first...]))
     }
 }

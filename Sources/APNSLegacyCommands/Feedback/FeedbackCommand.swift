@@ -112,7 +112,7 @@ public struct FeedbackCommand: AsyncParsableCommand, Sendable {
             throw code
         } catch {
             let failure = CommandFailure(error)
-            Talk.say("apns-legacy feedback: \(failure)")
+            Console.say("apns-legacy feedback: \(failure)")
             throw failure.status.code
         }
     }

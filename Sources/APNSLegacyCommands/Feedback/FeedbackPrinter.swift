@@ -22,8 +22,8 @@ final class FeedbackPrinter: FeedbackSink {
         }
     }
 
-    /// So much is gathered before it is written, in octets.
-    private static let blockOctetCount = 65_536
+    /// So much is gathered before it is written, in bytes.
+    private static let blockByteCount = 65_536
 
     private let export: NIOLockedValueBox<PurgeExport>
 
@@ -32,7 +32,7 @@ final class FeedbackPrinter: FeedbackSink {
     func take(_ entry: PurgeEntry) throws {
         try self.export.withLockedValue { export in
             export.append(entry)
-            if export.octets.count >= FeedbackPrinter.blockOctetCount { try FeedbackPrinter.write(&export) }
+            if export.bytes.count >= FeedbackPrinter.blockByteCount { try FeedbackPrinter.write(&export) }
         }
     }
 
@@ -41,6 +41,6 @@ final class FeedbackPrinter: FeedbackSink {
     private static func write(_ export: inout PurgeExport) throws {
         // What could not be written comes again, from the spool.
         defer { export.removeAll() }
-        try export.octets.withUnsafeBytes { try OutputFile(path: "-").append($0) }
+        try export.bytes.withUnsafeBytes { try OutputFile(path: "-").append($0) }
     }
 }

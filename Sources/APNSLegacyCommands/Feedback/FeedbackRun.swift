@@ -37,7 +37,7 @@ struct FeedbackRun {
                 let failure = CommandFailure(error)
                 // What cannot be read says its name itself.
                 let name = failure.description.contains(certificate) ? "" : "\(certificate): "
-                Talk.say("apns-legacy feedback: \(name)\(failure)")
+                Console.say("apns-legacy feedback: \(name)\(failure)")
                 worst = worst.worse(failure.status)
             }
         }
@@ -91,20 +91,20 @@ struct FeedbackRun {
     /// Whether this may be no feedback service: it said nothing and stayed, and nobody said that it would.
     private func isDoubtful(_ outcome: FeedbackOutcome) -> Bool {
         guard self.command.silence == nil, outcome.failure == nil, let ending = outcome.ending else { return false }
-        return ending.cause == .silence && ending.octetCount == 0
+        return ending.cause == .silence && ending.byteCount == 0
     }
 
     // MARK: Telling
 
     private func report(_ outcome: FeedbackOutcome) {
         let name = "\(outcome.scope.topic) (\(outcome.scope.environment.rawValue))"
-        for leftover in outcome.leftovers { Talk.say("apns-legacy feedback: \(name): \(leftover)") }
+        for leftover in outcome.leftovers { Console.say("apns-legacy feedback: \(name): \(leftover)") }
         if let failure = outcome.failure {
-            Talk.say("apns-legacy feedback: \(name): \(CommandFailure(failure))")
+            Console.say("apns-legacy feedback: \(name): \(CommandFailure(failure))")
         }
         if self.isDoubtful(outcome) {
             let port = self.command.endpoint.port
-            Talk.say(
+            Console.say(
                 "apns-legacy feedback: \(name): What listens on port \(port) said nothing for "
                     + "\(FeedbackCommand.silenceDefault) and did not close. A feedback service closes behind its list, "
                     + "also an empty one: check --host and --port (feedback is usually 2196, and 2195 is for sending). "
@@ -114,7 +114,7 @@ struct FeedbackRun {
         let isWell = outcome.failure == nil && outcome.leftovers.isEmpty
         guard !self.command.quiet || !isWell else { return }
         guard outcome.failure == nil || outcome.tupleCount + outcome.replayedTupleCount > 0 else { return }
-        Talk.say("\(name): \(FeedbackRun.summary(outcome))")
+        Console.say("\(name): \(FeedbackRun.summary(outcome))")
     }
 
     /// What was read and what it changed, in one line.

@@ -52,31 +52,31 @@ public struct GatewayCommand: AsyncParsableCommand {
             throw code
         } catch {
             let failure = CommandFailure(error)
-            Talk.say("apns-legacy gateway: \(failure)")
+            Console.say("apns-legacy gateway: \(failure)")
             throw failure.status.code
         }
         guard isSettled else { throw ExitStatus.tryAgain.code }
     }
 
     /// Says what a check found.
-    private func tell(_ findings: [ConfigurationFinding], of parts: GatewayParts) throws {
+    private func tell(_ findings: [ConfigurationFinding], of parts: ResolvedConfiguration) throws {
         guard findings.isEmpty else {
-            for finding in findings { Talk.say("apns-legacy gateway: \(self.config): \(finding).") }
+            for finding in findings { Console.say("apns-legacy gateway: \(self.config): \(finding).") }
             throw ExitStatus.configuration.code
         }
-        Talk.say("\(self.config) is good: providers \(parts.providers.map(\.file.name).joined(separator: ", "))")
+        Console.say("\(self.config) is good: providers \(parts.providers.map(\.file.name).joined(separator: ", "))")
     }
 
-    static func parts(_ path: String) throws -> GatewayParts {
-        let octets: [UInt8]
-        do { octets = try OctetFile.read(path) } catch { throw CommandFailure(.noInput, "\(error)") }
-        guard let yaml = String(validating: octets, as: UTF8.self) else {
+    static func parts(_ path: String) throws -> ResolvedConfiguration {
+        let bytes: [UInt8]
+        do { bytes = try FileBytes.read(path) } catch { throw CommandFailure(.noInput, "\(error)") }
+        guard let yaml = String(validating: bytes, as: UTF8.self) else {
             throw CommandFailure(.configuration, "\(path): it is not UTF-8")
         }
         do {
             let environment = ProcessInfo.processInfo.environment
             let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? ""
-            return try GatewayParts(try GatewayFile(yaml: yaml, folder: folder, environment: environment))
+            return try ResolvedConfiguration(try GatewayFile(yaml: yaml, folder: folder, environment: environment))
         } catch let fault as ConfigurationFault {
             throw CommandFailure(.configuration, "\(path): \(fault)")
         } catch let failure as CommandFailure {

@@ -67,7 +67,7 @@ struct GatewayFile: Hashable, Sendable {
 
     /// One of the providers that are served.
     struct Provider: Hashable, Sendable {
-        static let payloadLimits = 1...WireLimits.payloadOctetCountMaxVoIP
+        static let payloadLimits = 1...WireLimits.payloadByteCountMaxVoIP
 
         var name: String
         var pins: [AdmissionRule.Pin] = []

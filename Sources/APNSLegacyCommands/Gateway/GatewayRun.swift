@@ -18,17 +18,17 @@ import UnixSignals
 /// The gateway from start to end.
 final class GatewayRun: Sendable {
     private struct Upstreams: Sendable {
-        var parts: GatewayParts
-        var switches: [String: UpstreamSwitch] = [:]
+        var parts: ResolvedConfiguration
+        var switches: [String: ReloadableUpstream] = [:]
         var clients: [PushClient] = []
         var isEnding = false
     }
 
-    private let reread: @Sendable () throws -> GatewayParts
+    private let reread: @Sendable () throws -> ResolvedConfiguration
     /// As it was at the start, which is what holds of addresses and limits.
     private let file: GatewayFile
     private let upstreams: NIOLockedValueBox<Upstreams>
-    private let books: UpstreamBooks
+    private let books: UpstreamHealth
     private let metrics: GatewayMetrics
     private let logger: Logger
     private let logOutput: GatewayLog.Output
@@ -37,14 +37,14 @@ final class GatewayRun: Sendable {
     private let store: SQLiteFeedbackStore
     private let resends: SQLiteResendStore
     private let backend: HTTP2Backend
-    private let front: BinaryFront
-    private let feedbackFront: FeedbackFront
+    private let listener: BinaryListener
+    private let feedbackFront: FeedbackListener
 
     /// - Parameters:
     ///   - parts: what the gateway is made of.
     ///   - reread: reads the configuration anew.
     /// - Throws: where the feedback database cannot be used.
-    init(_ parts: GatewayParts, reread: @escaping @Sendable () throws -> GatewayParts) throws {
+    init(_ parts: ResolvedConfiguration, reread: @escaping @Sendable () throws -> ResolvedConfiguration) throws {
         self.reread = reread
         self.file = parts.file
         let level = Logger.Level(rawValue: parts.file.logLevel.rawValue) ?? .info
@@ -56,65 +56,69 @@ final class GatewayRun: Sendable {
         let metrics = GatewayMetrics()
         MetricsSystem.bootstrap(metrics)
         self.metrics = metrics
-        self.books = UpstreamBooks(logger: logger)
+        self.books = UpstreamHealth(logger: logger)
         let clients = try parts.makeClients(self.books, logger: logger)
         self.upstreams = NIOLockedValueBox(Upstreams(parts: parts, clients: clients))
         self.databaseLock = try Self.lock(parts.file.feedback)
         self.store = try SQLiteFeedbackStore(path: parts.file.feedback, logger: logger)
         self.resends = try SQLiteResendStore(path: parts.file.feedback, logger: logger)
         self.backend = HTTP2Backend([], recorder: self.store, resends: self.resends, logger: logger)
-        self.front = BinaryFront(configuration: Self.front(parts, logger), backend: self.backend, logger: logger)
-        self.feedbackFront = FeedbackFront(
+        self.listener = BinaryListener(
+            configuration: Self.listener(parts, logger),
+            backend: self.backend,
+            logger: logger
+        )
+        self.feedbackFront = FeedbackListener(
             configuration: Self.feedbackFront(parts),
             store: BridgeFeedback(backend: self.backend, store: self.store),
             logger: logger
         )
     }
 
-    private static func front(_ parts: GatewayParts, _ logger: Logger) -> BinaryFrontConfiguration {
-        var front = BinaryFrontConfiguration(identity: parts.identity, clientTrust: parts.clientTrust)
+    private static func listener(_ parts: ResolvedConfiguration, _ logger: Logger) -> BinaryListenerConfiguration {
+        var listener = BinaryListenerConfiguration(identity: parts.identity, clientTrust: parts.clientTrust)
         let (listen, limits) = (parts.file.listen, parts.file.limits)
-        front.host = listen.host
-        front.port = listen.port
-        front.minimumVersion = listen.tlsMinimum
-        front.maximumVersion = listen.tlsMaximum
-        front.cipherList = listen.ciphers
-        front.admitsUnverified = true
-        front.inFlightCountMax = limits.inFlightPerConnection
-        front.connectionCountMax = Self.connectionCount(parts.file, logger)
-        front.unprovedCountMaxPerAddress = limits.unprovedPerAddress.map {
+        listener.host = listen.host
+        listener.port = listen.port
+        listener.minimumVersion = listen.tlsMinimum
+        listener.maximumVersion = listen.tlsMaximum
+        listener.cipherList = listen.ciphers
+        listener.admitsUnverified = true
+        listener.inFlightCountMax = limits.inFlightPerConnection
+        listener.connectionCountMax = Self.connectionCount(parts.file, logger)
+        listener.unprovedCountMaxPerAddress = limits.unprovedPerAddress.map {
             // As in the file, it is less than there may be in all.
-            min($0, max(1, front.connectionCountMax - 1))
+            min($0, max(1, listener.connectionCountMax - 1))
         }
-        front.verdictTimeout = limits.verdict
-        front.handshakeTimeout = limits.handshake
-        front.idleTimeout = limits.idle
-        front.drainDuration = limits.drain
-        front.drainIdleDuration = limits.drainIdle
-        front.shutdownDuration = limits.shutdown
-        // Each provider's own limit holds behind the front, and may be raised while that runs.
-        let payloadOctetCountMax = GatewayFile.Provider.payloadLimits.upperBound
-        front.limits.payloadOctetCountMax = payloadOctetCountMax
-        front.rules.payloadOctetCountMaxEnhanced = payloadOctetCountMax
-        front.rules.payloadOctetCountMaxItems = payloadOctetCountMax
-        return front
+        listener.verdictTimeout = limits.verdict
+        listener.handshakeTimeout = limits.handshake
+        listener.idleTimeout = limits.idle
+        listener.drainDuration = limits.drain
+        listener.drainIdleDuration = limits.drainIdle
+        listener.shutdownDuration = limits.shutdown
+        // Each provider's own limit holds behind the listener, and may be raised while that runs.
+        let payloadByteCountMax = GatewayFile.Provider.payloadLimits.upperBound
+        listener.limits.payloadByteCountMax = payloadByteCountMax
+        listener.rules.payloadByteCountMaxEnhanced = payloadByteCountMax
+        listener.rules.payloadByteCountMaxItems = payloadByteCountMax
+        return listener
     }
 
-    private static func feedbackFront(_ parts: GatewayParts) -> FeedbackFrontConfiguration {
-        var front = FeedbackFrontConfiguration(identity: parts.identity, clientTrust: parts.clientTrust)
+    private static func feedbackFront(_ parts: ResolvedConfiguration) -> FeedbackListenerConfiguration {
+        var listener = FeedbackListenerConfiguration(identity: parts.identity, clientTrust: parts.clientTrust)
         let listen = parts.file.listen
-        front.host = listen.host
-        front.port = listen.feedbackPort
-        front.minimumVersion = listen.tlsMinimum
-        front.maximumVersion = listen.tlsMaximum
-        front.cipherList = listen.ciphers
-        front.admitsUnverified = true
+        listener.host = listen.host
+        listener.port = listen.feedbackPort
+        listener.minimumVersion = listen.tlsMinimum
+        listener.maximumVersion = listen.tlsMaximum
+        listener.cipherList = listen.ciphers
+        listener.admitsUnverified = true
         // It is a share of limits.connections, of which there are fewer here.
-        let shareMax = max(1, front.connectionCountMax / 4)
-        front.unprovedCountMaxPerAddress = parts.file.limits.unprovedPerAddress.map { min($0, shareMax) }
-        front.handshakeTimeout = parts.file.limits.handshake
-        front.shutdownDuration = parts.file.limits.shutdown
-        return front
+        let shareMax = max(1, listener.connectionCountMax / 4)
+        listener.unprovedCountMaxPerAddress = parts.file.limits.unprovedPerAddress.map { min($0, shareMax) }
+        listener.handshakeTimeout = parts.file.limits.handshake
+        listener.shutdownDuration = parts.file.limits.shutdown
+        return listener
     }
 
     /// Keeps other gateways off the database: one that starts while another still settles what it took would not know
@@ -205,16 +209,16 @@ final class GatewayRun: Sendable {
     }
 
     private func serve() async throws {
-        try await withThrowingTaskGroup(of: Void.self) { fronts in
-            fronts.addTask { try await self.front.run() }
-            fronts.addTask { try await self.feedbackFront.run() }
-            while let () = try await fronts.next() {}
+        try await withThrowingTaskGroup(of: Void.self) { listeners in
+            listeners.addTask { try await self.listener.run() }
+            listeners.addTask { try await self.feedbackFront.run() }
+            while let () = try await listeners.next() {}
         }
     }
 
-    private func sayReady(_ admin: AdminFront?) async {
-        // Where there is no address, the front's end says why.
-        guard let gateway = try? await self.front.boundAddress,
+    private func sayReady(_ admin: AdminListener?) async {
+        // Where there is no address, the listener's end says why.
+        guard let gateway = try? await self.listener.boundAddress,
             let feedback = try? await self.feedbackFront.boundAddress
         else { return }
         let operators = admin?.address.map { "\($0)" } ?? "off"
@@ -268,7 +272,7 @@ final class GatewayRun: Sendable {
         self.logger.notice("gateway ending")
         self.upstreams.withLockedValue { $0.isEnding = true }
         self.feedbackFront.stop()
-        self.front.stop()
+        self.listener.stop()
         let shutdown = self.file.limits.shutdown
         group.addTask {
             try? await Task.sleep(for: shutdown * 4 / 5)
@@ -284,7 +288,7 @@ final class GatewayRun: Sendable {
 
     /// Starts the clients of the service, and sends through them from now on.
     private func start(
-        _ parts: GatewayParts,
+        _ parts: ResolvedConfiguration,
         _ clients: [PushClient],
         _ source: AsyncStream<Event>.Continuation,
         _ group: inout TaskGroup<Void>
@@ -305,7 +309,7 @@ final class GatewayRun: Sendable {
             upstreams.clients = clients
             return zip(parts.providers, clients).map { provider, client in
                 let upstream = PushUpstream(client)
-                let present = upstreams.switches[provider.file.name] ?? UpstreamSwitch(upstream)
+                let present = upstreams.switches[provider.file.name] ?? ReloadableUpstream(upstream)
                 present.turn(to: upstream)
                 upstreams.switches[provider.file.name] = present
                 return provider.bridge(present)
@@ -322,7 +326,7 @@ final class GatewayRun: Sendable {
             let parts = try self.reread()
             let old = self.namedClients
             let clients = try parts.makeClients(self.books, logger: self.logger)
-            try self.front.reload(identity: parts.identity, clientTrust: parts.clientTrust)
+            try self.listener.reload(identity: parts.identity, clientTrust: parts.clientTrust)
             try self.feedbackFront.reload(identity: parts.identity, clientTrust: parts.clientTrust)
             self.start(parts, clients, source, &group)
             self.finish(old, behind: parts)
@@ -336,7 +340,7 @@ final class GatewayRun: Sendable {
         }
     }
 
-    private static func logFindings(of parts: GatewayParts, _ logger: Logger) {
+    private static func logFindings(of parts: ResolvedConfiguration, _ logger: Logger) {
         for finding in parts.findings(now: Int64(time(nil))) {
             logger.warning("configuration problem", metadata: ["push.configuration.problem": "\(finding)"])
         }
@@ -358,11 +362,11 @@ final class GatewayRun: Sendable {
 
     /// Ends clients that are out of use: at once where another has taken the place; where the provider is gone, when
     /// its connections take nothing more and what they took is settled.
-    private func finish(_ old: [(name: String, client: PushClient)], behind parts: GatewayParts) {
+    private func finish(_ old: [(name: String, client: PushClient)], behind parts: ResolvedConfiguration) {
         let names = Set(parts.providers.map(\.file.name))
         for (name, client) in old where names.contains(name) { client.finish() }
         let leaving = old.filter { !names.contains($0.name) }
-        self.front.readmit().whenComplete { [backend] _ in
+        self.listener.readmit().whenComplete { [backend] _ in
             backend.whenIdle(Set(leaving.map(\.name))) {
                 for (_, client) in leaving { client.finish() }
             }
@@ -371,9 +375,9 @@ final class GatewayRun: Sendable {
 
     // MARK: What operators see
 
-    private func listenForOperators() async throws -> AdminFront? {
+    private func listenForOperators() async throws -> AdminListener? {
         guard let admin = self.upstreams.withLockedValue(\.parts.file.admin) else { return nil }
-        let answers = AdminFront.Answers(
+        let answers = AdminListener.Answers(
             problem: {
                 if self.upstreams.withLockedValue(\.isEnding) { return "ending" }
                 return self.store.problem.map { "the feedback database cannot be written: \($0)" }
@@ -381,7 +385,7 @@ final class GatewayRun: Sendable {
             metrics: { self.metrics.text(with: self.gauges) }
         )
         do {
-            return try await AdminFront.listen(
+            return try await AdminListener.listen(
                 host: admin.host,
                 port: admin.port,
                 group: MultiThreadedEventLoopGroup.singleton,
@@ -401,7 +405,7 @@ final class GatewayRun: Sendable {
         let now = Date().timeIntervalSince1970
         func days(_ end: Int64) -> Double { ((Double(end) - now) / 86_400 * 100).rounded() / 100 }
         var gauges: [Gauge] = [
-            ("push_gateway_connections", [], Double(self.front.connectionCount)),
+            ("push_gateway_connections", [], Double(self.listener.connectionCount)),
             ("push_feedback_connections", [], Double(self.feedbackFront.connectionCount)),
             ("push_feedback_writable", [], self.store.problem == nil ? 1 : 0),
             (

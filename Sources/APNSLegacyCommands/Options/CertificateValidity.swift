@@ -42,5 +42,5 @@ enum CertificateValidity {
         }
     }
 
-    private static func text(_ seconds: Int64) -> String { PurgeMoment(seconds: seconds).text }
+    private static func text(_ seconds: Int64) -> String { TimeText(seconds: seconds).text }
 }

@@ -120,13 +120,13 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
         switch report.ending {
         case .done, .dryRun:
             guard report.refusedCount > 0 else { return .success }
-            Talk.say("apns-legacy purge apply: \(summary.refusedSentence)")
+            Console.say("apns-legacy purge apply: \(summary.refusedSentence)")
             return .someRefused
         case .brake:
-            Talk.say("apns-legacy purge apply: \(summary.brakeSentence)")
+            Console.say("apns-legacy purge apply: \(summary.brakeSentence)")
             return .brake
         case .grown:
-            Talk.say("apns-legacy purge apply: \(summary.grownSentence)")
+            Console.say("apns-legacy purge apply: \(summary.grownSentence)")
             return .tryAgain
         case .stopped(let error): throw error
         }
@@ -143,7 +143,7 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
             }
         guard !scopes.isEmpty, !isMeant else { return }
         let found = scopes.prefix(5).map { "\($0.topic) (\($0.environment.rawValue))" }.joined(separator: ", ")
-        Talk.say(
+        Console.say(
             "Warning: the purge list has nothing for \(self.entries.topic.first ?? "any topic") "
                 + "(\(rules.environment.rawValue)); it has \(found)\(scopes.count > 5 ? " and more" : ""). "
                 + "Are --topic and --environment right?"
@@ -153,7 +153,7 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
     private func warnOfZones(_ report: TokenTableReport) {
         guard report.zoneDueCount > 0 else { return }
         let count = SendSummary.counted(UInt64(report.zoneDueCount), "due row")
-        Talk.say(
+        Console.say(
             "Warning: \(count) registered less than 14 hours before the failure, at a time without a zone, which is "
                 + "taken as UTC. If the application writes local time, they may have registered after it: use "
                 + "--grace 14h, or write UTC."
@@ -162,19 +162,19 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
 
     private func warn() {
         if case .created(let column) = self.rules.registration {
-            Talk.say(
+            Console.say(
                 "Warning: \(column) says when a row was made. A device that registered again since then looks as if it "
                     + "had not; where the application sets a column whenever it registers, give that."
             )
         }
         if self.elsewhere.sql == .ansi, self.elsewhere.registeredKind == .timestamp {
-            Talk.say(
+            Console.say(
                 "Warning: the statements compare timestamps without a zone, so that the column and the session in "
                     + "which they run must be in UTC."
             )
         }
         if self.rules.registration == .ignored {
-            Talk.say("Warning: devices that registered after their failure go too.")
+            Console.say("Warning: devices that registered after their failure go too.")
         }
     }
 
@@ -215,7 +215,7 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
         if self.change.quiet { return .success }
         let text = self.change.output == .json ? summary.json : summary.text
         // The statements have standard output to themselves.
-        if self.elsewhere.sqlFile == nil, !self.change.dryRun { Talk.say(text) } else { print(text) }
+        if self.elsewhere.sqlFile == nil, !self.change.dryRun { Console.say(text) } else { print(text) }
         return .success
     }
 
@@ -231,7 +231,7 @@ public struct PurgeApplyCommand: ParsableCommand, Sendable {
             try list.deadTokens(self.rules) { try hook.append($0) }
             try hook.finish()
         } catch let failure as PurgeHook.Failure {
-            Talk.say("apns-legacy purge apply: \(failure)")
+            Console.say("apns-legacy purge apply: \(failure)")
             print(self.change.output == .json ? hook.summary.json : hook.summary.text)
             return .tryAgain
         }

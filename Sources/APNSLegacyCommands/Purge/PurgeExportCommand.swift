@@ -46,12 +46,12 @@ struct PurgeExportCommand: ParsableCommand {
             let output = try OutputFile(path: self.output)
             var export = PurgeExport(self.format, table: self.table)
             func flush() throws {
-                try export.octets.withUnsafeBytes { try output.append($0) }
+                try export.bytes.withUnsafeBytes { try output.append($0) }
                 export.removeAll()
             }
             try list.entries(matching: self.selection.query) { entry in
                 export.append(entry)
-                if export.octets.count >= PurgeOutput.blockOctetCount { try flush() }
+                if export.bytes.count >= PurgeOutput.blockByteCount { try flush() }
             }
             export.finish()
             try flush()

@@ -32,7 +32,7 @@ struct PurgeForgetCommand: ParsableCommand {
     var tokens: String?
 
     @Option(help: ArgumentHelp("When the tokens without a time of their own registered.", valueName: "time"))
-    var registeredAt: PurgeMoment?
+    var registeredAt: TimeText?
 
     @Option(help: ArgumentHelp("Only for this topic.", valueName: "bundle-id"))
     var topic: String?
@@ -50,7 +50,7 @@ struct PurgeForgetCommand: ParsableCommand {
     }
 
     /// A registration that lies in the future would keep its token off the list until then, whatever becomes of it.
-    private static func isFuture(_ moment: PurgeMoment) -> Bool {
+    private static func isFuture(_ moment: TimeText) -> Bool {
         moment.seconds > Int64(time(nil)) + PurgeImport.clockSkewSecondsMax
     }
 
@@ -62,7 +62,7 @@ struct PurgeForgetCommand: ParsableCommand {
             let list = try self.file.open()
             var result = PurgeForgetting()
             var portion = self.token.map {
-                PurgeRegistration(token: $0.octets, registeredAt: self.registeredAt?.seconds)
+                PurgeRegistration(token: $0.bytes, registeredAt: self.registeredAt?.seconds)
             }
             func flush() throws {
                 let part = try list.forget(portion, topic: self.topic, environment: self.environment)
@@ -87,7 +87,7 @@ struct PurgeForgetCommand: ParsableCommand {
             try flush()
             if result.unrememberedCount > 0 {
                 let count = SendSummary.counted(UInt64(result.unrememberedCount), "registration")
-                Talk.say(
+                Console.say(
                     "Warning: the list knows no such topic yet, so that \(count) cannot be remembered. Say both "
                         + "--topic and --environment."
                 )
@@ -110,7 +110,7 @@ struct PurgeForgetCommand: ParsableCommand {
         guard parts.count > 1 else {
             return .success(PurgeRegistration(token: token, registeredAt: self.registeredAt?.seconds))
         }
-        guard let moment = PurgeMoment(text: String(parts[1].trimmingPrefix { $0 == " " })) else {
+        guard let moment = TimeText(text: String(parts[1].trimmingPrefix { $0 == " " })) else {
             return .failure(.time("the time of the registration"))
         }
         guard !Self.isFuture(moment) else { return .failure(.future("the time of the registration")) }

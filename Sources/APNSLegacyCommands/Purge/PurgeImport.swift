@@ -116,11 +116,11 @@ struct PurgeImport {
             while let next = reader.next() {
                 guard case .success(let field) = next else { return nil }
                 guard field.hasDoubledQuotes else {
-                    fields.append(String(decoding: field.octets, as: UTF8.self))
+                    fields.append(String(decoding: field.bytes, as: UTF8.self))
                     continue
                 }
                 fields.append(
-                    withUnsafeTemporaryAllocation(byteCount: field.octets.count, alignment: 8) { target in
+                    withUnsafeTemporaryAllocation(byteCount: field.bytes.count, alignment: 8) { target in
                         String(decoding: field.unquoted(into: target), as: UTF8.self)
                     }
                 )
@@ -132,9 +132,9 @@ struct PurgeImport {
     }
 
     private static func fields(json line: String) throws(PurgeProblem) -> [PurgeColumn: String] {
-        let result: Result<[PurgeColumn: String], PurgeProblem> = Array(line.utf8).withUnsafeBytes { octets in
+        let result: Result<[PurgeColumn: String], PurgeProblem> = Array(line.utf8).withUnsafeBytes { bytes in
             do throws(ScanFailure) {
-                return try self.scan(octets)
+                return try self.scan(bytes)
             } catch {
                 return .failure(.json(error.kind))
             }
@@ -143,9 +143,9 @@ struct PurgeImport {
     }
 
     private static func scan(
-        _ octets: UnsafeRawBufferPointer
+        _ bytes: UnsafeRawBufferPointer
     ) throws(ScanFailure) -> Result<[PurgeColumn: String], PurgeProblem> {
-        var scanner = JSONScanner(octets)
+        var scanner = JSONScanner(bytes)
         try scanner.begin()
         let kind = try scanner.kind()
         guard kind == .object else { return .failure(.notAnObject(kind)) }
@@ -160,13 +160,13 @@ struct PurgeImport {
                 try scanner.skipValue(enclosedBy: 1)
                 continue
             }
-            let first = scanner.octetOffset
+            let first = scanner.byteOffset
             switch try scanner.kind() {
             case .string:
                 fields[column] = self.text(try scanner.string(), scanner)
             case .number where [.failedAt, .firstSeen, .timestamp, .status].contains(column):
                 try scanner.skipNumber()
-                fields[column] = String(decoding: octets[first..<scanner.octetOffset], as: UTF8.self)
+                fields[column] = String(decoding: bytes[first..<scanner.byteOffset], as: UTF8.self)
             case .null:
                 try scanner.skipLiteral()
             // Others may use these names for something else.
@@ -181,9 +181,9 @@ struct PurgeImport {
     }
 
     private static func text(_ string: JSONString, _ scanner: JSONScanner) -> String {
-        let octets = scanner.octets(of: string)
-        guard string.hasEscapes else { return String(decoding: octets, as: UTF8.self) }
-        return withUnsafeTemporaryAllocation(byteCount: octets.count, alignment: 8) { target in
+        let bytes = scanner.bytes(of: string)
+        guard string.hasEscapes else { return String(decoding: bytes, as: UTF8.self) }
+        return withUnsafeTemporaryAllocation(byteCount: bytes.count, alignment: 8) { target in
             let count = scanner.decode(string, into: target) ?? 0
             return String(decoding: UnsafeRawBufferPointer(rebasing: target[..<count]), as: UTF8.self)
         }
@@ -242,7 +242,7 @@ struct PurgeImport {
 
     private func time(_ column: PurgeColumn, _ fields: [PurgeColumn: String]) throws(PurgeProblem) -> Int64? {
         guard let text = fields[column] else { return nil }
-        guard let moment = PurgeMoment(text: text) else { throw .time(column.rawValue) }
+        guard let moment = TimeText(text: text) else { throw .time(column.rawValue) }
         return moment.seconds
     }
 

@@ -42,7 +42,7 @@ struct PurgeImportCommand: ParsableCommand {
             valueName: "time"
         )
     )
-    var failedAt: PurgeMoment?
+    var failedAt: TimeText?
 
     @Flag(help: "Take BadDeviceToken for dead too. Tokens of the wrong environment are all bad, and alive.")
     var includeBadDeviceTokens = false

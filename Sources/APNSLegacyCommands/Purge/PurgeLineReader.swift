@@ -5,12 +5,12 @@ import Glibc
 /// Reads lines of a file or stream in memory of a constant size; blank lines and those that begin with `#` count for
 /// nothing.
 struct PurgeLineReader {
-    /// The longest line in octets, without its end.
-    static let lineOctetCountMax = 65_536
-    private static let blockOctetCount = 262_144
+    /// The longest line in bytes, without its end.
+    static let lineByteCountMax = 65_536
+    private static let blockByteCount = 262_144
 
     private let input: SendInput
-    private var block = [UInt8](repeating: 0, count: Self.blockOctetCount)
+    private var block = [UInt8](repeating: 0, count: Self.blockByteCount)
     private var lineNumber: UInt64 = 0
 
     init(_ input: SendInput) { self.input = input }
@@ -41,7 +41,7 @@ struct PurgeLineReader {
                 }
                 return
             }
-            if filled - first > Self.lineOctetCountMax + 1 {
+            if filled - first > Self.lineByteCountMax + 1 {
                 isSkipping = true
                 first = filled
             }
@@ -65,8 +65,8 @@ struct PurgeLineReader {
                 line = UnsafeRawBufferPointer(rebasing: line[3...])
             }
             line = line.trimmed
-            guard !isSkipped, line.count <= Self.lineOctetCountMax else {
-                return .failure(.tooLong(octetCountMax: Self.lineOctetCountMax))
+            guard !isSkipped, line.count <= Self.lineByteCountMax else {
+                return .failure(.tooLong(byteCountMax: Self.lineByteCountMax))
             }
             guard !line.isEmpty, line.first != UInt8(ascii: "#") else { return .success(nil) }
             guard let text = String(validating: line, as: UTF8.self) else { return .failure(.notUTF8) }

@@ -52,7 +52,7 @@ struct PurgeListCommand: ParsableCommand {
 
     private static func line(_ entry: PurgeEntry) -> String {
         let fields = [
-            PurgeMoment(seconds: entry.failedAt).text, entry.environment.rawValue, entry.topic,
+            TimeText(seconds: entry.failedAt).text, entry.environment.rawValue, entry.topic,
             PurgeOutput.hexadecimal(entry.token), entry.source,
         ]
         return fields.joined(separator: "\t") + "\n"
@@ -62,25 +62,25 @@ struct PurgeListCommand: ParsableCommand {
 /// Lines on their way out, a block at a time.
 struct PurgeOutput {
     private let file: OutputFile
-    private var octets: [UInt8] = []
+    private var bytes: [UInt8] = []
 
-    /// So many octets go out at a time.
-    static let blockOctetCount = 65_536
+    /// So many bytes go out at a time.
+    static let blockByteCount = 65_536
 
     init(_ file: OutputFile) { self.file = file }
 
     mutating func append(_ text: String) throws {
-        self.octets.append(contentsOf: text.utf8)
-        if self.octets.count >= Self.blockOctetCount { try self.flush() }
+        self.bytes.append(contentsOf: text.utf8)
+        if self.bytes.count >= Self.blockByteCount { try self.flush() }
     }
 
     mutating func flush() throws {
-        try self.octets.withUnsafeBytes { try self.file.append($0) }
-        self.octets.removeAll(keepingCapacity: true)
+        try self.bytes.withUnsafeBytes { try self.file.append($0) }
+        self.bytes.removeAll(keepingCapacity: true)
     }
 
     /// Lower-case digits.
-    static func hexadecimal(_ octets: [UInt8]) -> String {
-        String(decoding: octets.flatMap { [JSONText.digit($0 >> 4), JSONText.digit($0 & 15)] }, as: UTF8.self)
+    static func hexadecimal(_ bytes: [UInt8]) -> String {
+        String(decoding: bytes.flatMap { [JSONText.digit($0 >> 4), JSONText.digit($0 & 15)] }, as: UTF8.self)
     }
 }

@@ -33,10 +33,10 @@ struct PurgeSelectionOptions: ParsableArguments {
     var token: PurgeToken?
 
     @Option(help: ArgumentHelp("Only what failed then or later.", valueName: "time"))
-    var failedSince: PurgeMoment?
+    var failedSince: TimeText?
 
     @Option(help: ArgumentHelp("Only what failed before then.", valueName: "time"))
-    var failedBefore: PurgeMoment?
+    var failedBefore: TimeText?
 
     @Option(help: ArgumentHelp("Only from this source, such as feedback or http2:Unregistered.", valueName: "name"))
     var source: String?
@@ -45,7 +45,7 @@ struct PurgeSelectionOptions: ParsableArguments {
         var query = PurgeQuery()
         query.topic = self.topic
         query.environment = self.environment
-        query.token = self.token?.octets
+        query.token = self.token?.bytes
         query.failedSince = self.failedSince?.seconds
         query.failedBefore = self.failedBefore?.seconds
         query.source = self.source
@@ -55,18 +55,18 @@ struct PurgeSelectionOptions: ParsableArguments {
 
 /// A token on the command line, in any of its spellings.
 struct PurgeToken: ExpressibleByArgument {
-    var octets: [UInt8]
+    var bytes: [UInt8]
 
     init?(argument: String) {
         guard let token = PurgeToken.parse(argument) else { return nil }
-        self.octets = token
+        self.bytes = token
     }
 
     /// Reads a token; `nil` for what is none.
     static func parse(_ text: String) -> [UInt8]? {
         Array(text.utf8).withUnsafeBytes { text in
             var record = BatchRecord()
-            return BatchToken.parse(text, into: &record.token) ? record.token.octets : nil
+            return BatchToken.parse(text, into: &record.token) ? record.token.bytes : nil
         }
     }
 }
@@ -83,7 +83,7 @@ extension CommandFailure {
             throw code
         } catch {
             let failure = CommandFailure(error)
-            Talk.say("apns-legacy \(name): \(failure)")
+            Console.say("apns-legacy \(name): \(failure)")
             throw failure.status.code
         }
     }
@@ -94,7 +94,7 @@ extension CommandFailure {
             switch error {
             case .missing: .noInput
             case .cannotOpen, .readOnly: .cannotCreate
-            case .notAFile, .empty, .notAPurgeList, .newerVersion, .corrupt, .tokenOctetCount, .nameOctetCount,
+            case .notAFile, .empty, .notAPurgeList, .newerVersion, .corrupt, .tokenByteCount, .nameByteCount,
                 .controlCharacter, .time:
                 .dataError
             case .full, .inputOutput: .ioError

@@ -4,7 +4,7 @@ import APNSPayload
 
 /// Why a line is not taken into a list; never shows what the line says.
 enum PurgeProblem: Error, Equatable, CustomStringConvertible {
-    case tooLong(octetCountMax: Int)
+    case tooLong(byteCountMax: Int)
     case json(PayloadProblem.Kind)
     case notAnObject(JSONKind)
     case wrongKind(PurgeColumn, found: JSONKind)
@@ -23,7 +23,7 @@ enum PurgeProblem: Error, Equatable, CustomStringConvertible {
 
     var description: String {
         switch self {
-        case .tooLong(let octetCountMax): "it has more than \(octetCountMax) octets"
+        case .tooLong(let byteCountMax): "it has more than \(byteCountMax) bytes"
         case .json(let kind): kind.description
         case .notAnObject(let kind): "it is \(kind), not an object"
         case .wrongKind(let column, let found): "\(column.rawValue) is \(found)"
@@ -31,7 +31,7 @@ enum PurgeProblem: Error, Equatable, CustomStringConvertible {
         case .misplacedQuote: "a double quote stands where none may, or lacks its partner"
         case .fieldCount(let found, let expected): "it has \(found) fields, and the header has \(expected)"
         case .noToken: "it has no token"
-        case .token: "its token is neither hexadecimal digits of 1 to 100 octets nor the base64 of 32 octets"
+        case .token: "its token is neither hexadecimal digits of 1 to 100 bytes nor the base64 of 32 bytes"
         case .noTopic: "it has no topic; say which with --topic"
         case .noEnvironment: "it has no environment; say which with --environment"
         case .environment: "its environment is neither production nor sandbox"
@@ -55,7 +55,7 @@ struct PurgeProblems {
 
     mutating func add(_ problem: PurgeProblem, line: UInt64) {
         self.count += 1
-        if self.count <= Self.toldCountMax { Talk.say("\(self.name), line \(line): \(problem)") }
-        if self.count == Self.toldCountMax + 1 { Talk.say("\(self.name): further bad lines are only counted.") }
+        if self.count <= Self.toldCountMax { Console.say("\(self.name), line \(line): \(problem)") }
+        if self.count == Self.toldCountMax + 1 { Console.say("\(self.name): further bad lines are only counted.") }
     }
 }

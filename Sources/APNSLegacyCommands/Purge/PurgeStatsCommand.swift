@@ -40,8 +40,8 @@ struct PurgeStatsCommand: ParsableCommand {
             lines.append(
                 "  \(String(repeating: " ", count: max(0, 11 - count.count)))\(count) \(part.scope.topic), "
                     + "\(part.scope.environment.rawValue), from \(part.source), failed "
-                    + "\(PurgeMoment(seconds: part.oldestFailure).text) to "
-                    + PurgeMoment(seconds: part.newestFailure).text
+                    + "\(TimeText(seconds: part.oldestFailure).text) to "
+                    + TimeText(seconds: part.newestFailure).text
             )
         }
         return lines.joined(separator: "\n") + "\n"
@@ -57,16 +57,16 @@ struct PurgeStatsCommand: ParsableCommand {
     }
 
     private static func quoted(_ text: String) -> String {
-        let octetCount = text.utf8.count
+        let byteCount = text.utf8.count
         return withUnsafeTemporaryAllocation(
-            byteCount: JSONText.escapeOctetCountMax * octetCount + 2,
+            byteCount: JSONText.escapeByteCountMax * byteCount + 2,
             alignment: 1
         ) { memory in
             var json = JSONText(memory)
             json.append(UInt8(ascii: "\""))
-            for octet in text.utf8 { json.appendEscaped(octet) }
+            for byte in text.utf8 { json.appendEscaped(byte) }
             json.append(UInt8(ascii: "\""))
-            return String(decoding: json.octets, as: UTF8.self)
+            return String(decoding: json.bytes, as: UTF8.self)
         }
     }
 }

@@ -85,6 +85,6 @@ struct QuickstartBatch {
     }
 
     private static func token() throws -> DeviceToken {
-        try DeviceToken(octets: (0..<WireLimits.tokenOctetCountUsual).map { _ in UInt8.random(in: 0...255) })
+        try DeviceToken(bytes: (0..<WireLimits.tokenByteCountUsual).map { _ in UInt8.random(in: 0...255) })
     }
 }

@@ -35,7 +35,7 @@ public struct QuickstartCommand: AsyncParsableCommand, Sendable {
             try await QuickstartRun().run()
         } catch {
             let failure = CommandFailure(error)
-            Talk.say("apns-legacy quickstart: \(failure)")
+            Console.say("apns-legacy quickstart: \(failure)")
             throw failure.status.code
         }
     }
@@ -60,7 +60,7 @@ struct QuickstartRun {
         try FileManager.default.createDirectory(at: self.folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: self.folder) }
         let batch = try QuickstartBatch(now: UInt32(clamping: Int(Date().timeIntervalSince1970)))
-        let authority = try ThrowawayAuthority(name: "Quick start authority")
+        let authority = try TestCertificateAuthority(name: "Quick start authority")
         let gateway = try authority.issueServer(names: ["localhost", "127.0.0.1"])
         let provider = try authority.issueClient(topic: QuickstartBatch.topic)
         let trust = TLSTrust.pem(authority.certificatePEM)
@@ -94,7 +94,7 @@ struct QuickstartRun {
         _ batch: QuickstartBatch,
         _ configuration: ProviderConfiguration,
         _ logger: Logger
-    ) async throws -> SendTally {
+    ) async throws -> OutcomeCounts {
         try Data(batch.lines.map { $0 + "\n" }.joined().utf8).write(to: self.folder.appending(path: "batch.jsonl"))
         let input = try SendInput(path: self.path("batch.jsonl"))
         let options = BatchOptions(now: UInt32(clamping: Int(Date().timeIntervalSince1970)))
@@ -104,7 +104,7 @@ struct QuickstartRun {
             journal: nil,
             retriesIndeterminate: true
         )
-        let desk = SendDesk(
+        let desk = BatchSendState(
             input: input,
             reader: try BatchReader(format: .jsonLines, options: options),
             results: results,
@@ -169,7 +169,7 @@ struct QuickstartRun {
         text + String(repeating: " ", count: max(0, width - text.count))
     }
 
-    private func compare(_ tally: SendTally, _ truth: SimulatorStatistics) throws {
+    private func compare(_ tally: OutcomeCounts, _ truth: SimulatorStatistics) throws {
         print("\n\(SendSummary(tally: tally, seconds: 0, isResumed: true).text(place: "in the batch"))")
         print(
             """

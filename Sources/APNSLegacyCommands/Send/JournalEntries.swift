@@ -8,7 +8,7 @@ struct JournalEntries {
         var outcome: BatchOutcome
         var status: UInt16?
         var isDuplicate: Bool
-        var resultOctetCount: UInt64
+        var resultByteCount: UInt64
     }
 
     private var pending = ""
@@ -16,13 +16,13 @@ struct JournalEntries {
     private var spared: Range<UInt64>?
 
     /// The bytes of records from which on they should be appended.
-    private static let pendingOctetCountMax = 32_768
+    private static let pendingByteCountMax = 32_768
 
     /// Whether nothing is to be appended.
     var isEmpty: Bool { self.run == nil && self.spared == nil && self.pending.isEmpty }
 
     /// Whether so much waits that it should be appended.
-    var isFull: Bool { self.pending.utf8.count >= JournalEntries.pendingOctetCountMax }
+    var isFull: Bool { self.pending.utf8.count >= JournalEntries.pendingByteCountMax }
 
     /// Adds a record as it is.
     mutating func append(_ record: String) {
@@ -53,13 +53,13 @@ struct JournalEntries {
         _ outcome: BatchOutcome,
         status: UInt16?,
         isDuplicate: Bool,
-        resultOctetCount: UInt64
+        resultByteCount: UInt64
     ) {
         if let run = self.run, run.lines.upperBound == lines.lowerBound, run.outcome == outcome, run.status == status,
             run.isDuplicate == isDuplicate
         {
             self.run?.lines = run.lines.lowerBound..<lines.upperBound
-            self.run?.resultOctetCount = resultOctetCount
+            self.run?.resultByteCount = resultByteCount
         } else {
             self.putRun()
             self.run = Run(
@@ -67,7 +67,7 @@ struct JournalEntries {
                 outcome: outcome,
                 status: status,
                 isDuplicate: isDuplicate,
-                resultOctetCount: resultOctetCount
+                resultByteCount: resultByteCount
             )
         }
     }
@@ -92,6 +92,6 @@ struct JournalEntries {
         let duplicate = run.isDuplicate ? "dup" : "-"
         let status = run.status.map(String.init) ?? "-"
         self.pending += "\(run.lines.lowerBound) \(run.lines.upperBound - 1) \(run.outcome.name) \(status) "
-        self.pending += "\(duplicate) \(run.resultOctetCount)\n"
+        self.pending += "\(duplicate) \(run.resultByteCount)\n"
     }
 }

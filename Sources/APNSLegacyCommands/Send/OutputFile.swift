@@ -11,8 +11,8 @@ final class OutputFile {
     /// Whether it is a file that can be shortened, not a terminal, a pipe or a device.
     let isCut: Bool
 
-    /// Octets in the file.
-    private(set) var octetCount: UInt64 = 0
+    /// Bytes in the file.
+    private(set) var byteCount: UInt64 = 0
 
     /// Whether something may not be on the disk.
     private var isSynchronizationDue = true
@@ -47,25 +47,25 @@ final class OutputFile {
             )
         }
         if !isKept { try self.truncate(to: 0) }
-        self.octetCount = UInt64(max(0, lseek(self.descriptor, 0, SEEK_END)))
+        self.byteCount = UInt64(max(0, lseek(self.descriptor, 0, SEEK_END)))
         if isKept, self.isCut { try self.synchronizeFolder() }
     }
 
     /// Whether the file begins as databases of SQLite do.
     private var isDatabase: Bool {
         let title = Array("SQLite format 3\0".utf8)
-        var octets = [UInt8](repeating: 0, count: title.count)
-        return pread(self.descriptor, &octets, octets.count, 0) == title.count && octets == title
+        var bytes = [UInt8](repeating: 0, count: title.count)
+        return pread(self.descriptor, &bytes, bytes.count, 0) == title.count && bytes == title
     }
 
     deinit {
         if self.isOwned { close(self.descriptor) }
     }
 
-    /// Appends octets: all of them, or none where a file takes only a part, so that they may be appended again.
-    func append(_ octets: UnsafeRawBufferPointer) throws {
-        let start = self.octetCount
-        var rest = octets
+    /// Appends bytes: all of them, or none where a file takes only a part, so that they may be appended again.
+    func append(_ bytes: UnsafeRawBufferPointer) throws {
+        let start = self.byteCount
+        var rest = bytes
         self.isSynchronizationDue = true
         while !rest.isEmpty {
             let count = self.operations.write(self.file, rest)
@@ -75,18 +75,18 @@ final class OutputFile {
                 if self.isCut { try? self.truncate(to: start) }
                 throw failure
             }
-            self.octetCount += UInt64(count)
+            self.byteCount += UInt64(count)
             rest = UnsafeRawBufferPointer(rebasing: rest[count...])
         }
     }
 
-    /// Forgets all behind so many octets.
-    func truncate(to octetCount: UInt64) throws {
+    /// Forgets all behind so many bytes.
+    func truncate(to byteCount: UInt64) throws {
         guard self.isCut else { return }
-        guard self.operations.truncate(self.file, off_t(clamping: octetCount)) == 0,
+        guard self.operations.truncate(self.file, off_t(clamping: byteCount)) == 0,
             lseek(self.descriptor, 0, SEEK_END) >= 0
         else { throw self.failure("shorten") }
-        self.octetCount = octetCount
+        self.byteCount = byteCount
         self.isSynchronizationDue = true
     }
 

@@ -33,8 +33,8 @@ struct PushTransport: Sendable {
     private struct Parts: Sendable {
         let source: SendSource
         let client: PushClient
-        let judge: PushJudge
-        let shelf = PushShelf()
+        let judge: ResponseClassifier
+        let retryQueue = RetryQueue()
         let waker: AsyncStream<Void>.Continuation
     }
 
@@ -45,7 +45,7 @@ struct PushTransport: Sendable {
     func run(_ source: SendSource) async throws {
         var pauses = RetryRules()
         pauses.backOffFirst = self.configuration.backOffFirst
-        let judge = PushJudge(
+        let judge = ResponseClassifier(
             invalidTokenRunCountMax: self.invalidTokenRunCountMax,
             tryCountMax: self.tryCountMax,
             pauses: pauses
@@ -66,12 +66,12 @@ struct PushTransport: Sendable {
         if judge.isOver { client.abandon() } else { client.finish() }
         let ending: Result<Void, any Error>
         do { ending = .success(try await running) } catch { ending = .failure(error) }
-        for parcel in parts.shelf.takeAll() { source.settle(parcel.item, parcel.unprocessed()) }
+        for sendAttempt in parts.retryQueue.takeAll() { source.settle(sendAttempt.item, sendAttempt.unprocessed()) }
         if let failure = judge.failure { throw failure }
         try ending.get()
     }
 
-    private func client(_ judge: PushJudge, _ waker: AsyncStream<Void>.Continuation) throws -> PushClient {
+    private func client(_ judge: ResponseClassifier, _ waker: AsyncStream<Void>.Continuation) throws -> PushClient {
         var configuration = self.configuration
         let tell = configuration.onConnectFailure
         configuration.onConnectFailure = { text in
@@ -90,27 +90,27 @@ struct PushTransport: Sendable {
     private func pump(_ parts: Parts, _ wakes: AsyncStream<Void>) async -> Scheduled<Void>? {
         var drainTimer: Scheduled<Void>?
         var iterator = wakes.makeAsyncIterator()
-        var parcels: ArraySlice<PushParcel> = []
+        var sendAttempts: ArraySlice<SendAttempt> = []
         var hasEnded = false
         while !Task.isCancelled, !parts.judge.isOver {
-            parcels += parts.shelf.take(at: .now)
-            var supply = !hasEnded && parts.shelf.hasRoom ? ProviderSupply.available : .waiting
-            if parcels.isEmpty, supply == .available {
+            sendAttempts += parts.retryQueue.take(at: .now)
+            var supply = !hasEnded && parts.retryQueue.hasRoom ? ProviderSupply.available : .waiting
+            if sendAttempts.isEmpty, supply == .available {
                 let items: [SendItem]
                 (items, supply) = parts.source.items(countMax: Self.portionCountMax)
-                parcels += items.map { self.parcel($0) }
+                sendAttempts += items.map { self.sendAttempt($0) }
                 hasEnded = supply == .ended
             }
-            while let parcel = parcels.first, self.isTaken(parcel, parts) { parcels.removeFirst() }
-            if parcels.isEmpty {
+            while let sendAttempt = sendAttempts.first, self.isTaken(sendAttempt, parts) { sendAttempts.removeFirst() }
+            if sendAttempts.isEmpty {
                 if supply == .available { continue }
-                if hasEnded, parts.shelf.isIdle { return drainTimer }
+                if hasEnded, parts.retryQueue.isIdle { return drainTimer }
             }
             if parts.source.isStopped, drainTimer == nil { drainTimer = self.limitDrain(parts) }
             // Nobody is there to send the rest to.
             if parts.source.isStopped, parts.judge.isConnectionLost { parts.judge.end() } else { await iterator.next() }
         }
-        for parcel in parcels { parts.source.settle(parcel.item, parcel.unprocessed()) }
+        for sendAttempt in sendAttempts { parts.source.settle(sendAttempt.item, sendAttempt.unprocessed()) }
         return drainTimer
     }
 
@@ -125,36 +125,36 @@ struct PushTransport: Sendable {
     }
 
     /// Hands a line to the client, or sees to it that the pump is woken when there is room.
-    private func isTaken(_ parcel: PushParcel, _ parts: Parts) -> Bool {
-        parts.shelf.goOut()
-        switch parts.client.submit(parcel.request, onReport: { self.take($0, parcel, parts) }) {
+    private func isTaken(_ sendAttempt: SendAttempt, _ parts: Parts) -> Bool {
+        parts.retryQueue.goOut()
+        switch parts.client.submit(sendAttempt.request, onReport: { self.take($0, sendAttempt, parts) }) {
         case .taken: return true
         case .full:
             let waker = parts.waker
             parts.client.whenRoom { waker.yield() }
         case .ended: parts.judge.end()
         }
-        parts.shelf.settled()
+        parts.retryQueue.settled()
         return false
     }
 
     /// Takes what became of an attempt.
-    private func take(_ report: PushReport, _ parcel: PushParcel, _ parts: Parts) {
-        var parcel = parcel
-        switch parts.judge.judge(report, of: &parcel) {
+    private func take(_ report: PushReport, _ sendAttempt: SendAttempt, _ parts: Parts) {
+        var sendAttempt = sendAttempt
+        switch parts.judge.judge(report, of: &sendAttempt) {
         case .settle(let verdict):
-            parts.source.settle(parcel.item, verdict)
-            parts.shelf.settled()
+            parts.source.settle(sendAttempt.item, verdict)
+            parts.retryQueue.settled()
         case .sendAgain(let pause):
-            parts.shelf.put(parcel, until: .now + pause)
+            parts.retryQueue.put(sendAttempt, until: .now + pause)
             let waker = parts.waker
             MultiThreadedEventLoopGroup.singleton.any().scheduleTask(in: TimeAmount(pause)) { waker.yield() }
         }
-        if parts.shelf.isIdle || parts.judge.isOver { parts.waker.yield() }
+        if parts.retryQueue.isIdle || parts.judge.isOver { parts.waker.yield() }
     }
 
-    private func parcel(_ item: SendItem) -> PushParcel {
-        PushParcel(
+    private func sendAttempt(_ item: SendItem) -> SendAttempt {
+        SendAttempt(
             item: item,
             request: self.rules.request(
                 token: item.token,

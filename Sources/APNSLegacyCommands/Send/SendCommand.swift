@@ -65,7 +65,7 @@ public struct SendCommand: AsyncParsableCommand, Sendable {
             throw code
         } catch {
             let failure = CommandFailure(error)
-            Talk.say("apns-legacy send: \(failure)")
+            Console.say("apns-legacy send: \(failure)")
             throw failure.status.code
         }
     }
@@ -132,9 +132,9 @@ struct SendBatchOptions: ParsableArguments, Sendable {
 
     @Option(
         help: ArgumentHelp(
-            "The longest payload in octets; by default 2048, over HTTP/2 4096 and for VoIP 5120; 256 for devices "
+            "The longest payload in bytes; by default 2048, over HTTP/2 4096 and for VoIP 5120; 256 for devices "
                 + "before 2014.",
-            valueName: "octets"
+            valueName: "bytes"
         )
     )
     var payloadMax: Int?
@@ -155,8 +155,8 @@ struct SendBatchOptions: ParsableArguments, Sendable {
         guard Command(rawValue: UInt8(clamping: self.command)) != nil, self.command >= 0 else {
             throw ValidationError("--command is 0, 1 or 2.")
         }
-        guard (1...NotificationBatch.payloadOctetCountMax).contains(self.payloadMax ?? 1) else {
-            throw ValidationError("--payload-max is 1 to \(NotificationBatch.payloadOctetCountMax).")
+        guard (1...NotificationBatch.payloadByteCountMax).contains(self.payloadMax ?? 1) else {
+            throw ValidationError("--payload-max is 1 to \(NotificationBatch.payloadByteCountMax).")
         }
     }
 }

@@ -40,7 +40,7 @@ final class SendFiles: @unchecked Sendable {
         self.rest.records += portion.records
         self.rest.intent = portion.intent ?? self.rest.intent
         while let block = self.rest.results.first {
-            try self.results?.append(block.writer.octets)
+            try self.results?.append(block.writer.bytes)
             block.writer.removeAll()
             self.rest.results.removeFirst()
         }

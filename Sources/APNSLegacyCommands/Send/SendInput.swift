@@ -3,18 +3,18 @@
 import Glibc
 import NIOConcurrencyHelpers
 
-/// The octets of a batch, in a file or a stream.
+/// The bytes of a batch, in a file or a stream.
 ///
 /// Reading waits, as an event loop must not: see ``SendReader``.
 final class SendInput: Sendable {
     let name: String
-    let octetCountTotal: UInt64?
+    let byteCountTotal: UInt64?
     private let descriptor: CInt
     private let isStream: Bool
     private let abandoned = NIOLockedValueBox(false)
 
-    /// So many octets are read at a time to count lines.
-    private static let portionOctetCountMax = 262_144
+    /// So many bytes are read at a time to count lines.
+    private static let portionByteCountMax = 262_144
 
     /// Opens a file, or standard input where the path is `-`.
     init(path: String) throws {
@@ -28,7 +28,7 @@ final class SendInput: Sendable {
             throw CommandFailure(.noInput, "Cannot read \(path): it is a directory.")
         }
         self.isStream = status.st_mode & S_IFMT != S_IFREG
-        self.octetCountTotal = self.isStream ? nil : UInt64(max(0, status.st_size))
+        self.byteCountTotal = self.isStream ? nil : UInt64(max(0, status.st_size))
     }
 
     deinit {
@@ -42,17 +42,17 @@ final class SendInput: Sendable {
         return mine.st_dev == other.st_dev && mine.st_ino == other.st_ino
     }
 
-    /// Reads octets of a file without taking them.
-    func peek(_ octetCount: Int, at offset: Int = 0) -> [UInt8] {
+    /// Reads bytes of a file without taking them.
+    func peek(_ byteCount: Int, at offset: Int = 0) -> [UInt8] {
         guard !self.isStream else { return [] }
-        return [UInt8](unsafeUninitializedCapacity: octetCount) { buffer, count in
-            count = max(0, pread(self.descriptor, buffer.baseAddress, octetCount, offset))
+        return [UInt8](unsafeUninitializedCapacity: byteCount) { buffer, count in
+            count = max(0, pread(self.descriptor, buffer.baseAddress, byteCount, offset))
         }
     }
 
     /// Counts the lines of a file, without taking any.
     func lineCount() throws -> UInt64 {
-        var portion = [UInt8](repeating: 0, count: SendInput.portionOctetCountMax)
+        var portion = [UInt8](repeating: 0, count: SendInput.portionByteCountMax)
         var (count, offset, last): (UInt64, off_t, UInt8) = (0, 0, 0x0A)
         while true {
             let portionCount = pread(self.descriptor, &portion, portion.count, offset)
@@ -60,13 +60,13 @@ final class SendInput: Sendable {
             guard portionCount >= 0 else { throw SendInput.failure(self.name, errno) }
             // The last line may have no end.
             guard portionCount > 0 else { return last == 0x0A ? count : count + 1 }
-            for octet in portion[..<portionCount] where octet == 0x0A { count += 1 }
+            for byte in portion[..<portionCount] where byte == 0x0A { count += 1 }
             last = portion[portionCount - 1]
             offset += off_t(portionCount)
         }
     }
 
-    /// Puts the next octets into memory, and waits for them where they are not there yet.
+    /// Puts the next bytes into memory, and waits for them where they are not there yet.
     func readNow(into memory: UnsafeMutableRawBufferPointer) throws -> Int {
         while true {
             let count = Glibc.read(self.descriptor, memory.baseAddress, memory.count)

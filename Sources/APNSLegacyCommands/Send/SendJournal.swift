@@ -29,10 +29,10 @@ final class SendJournal {
         var settled = LineSet()
         /// The lines that may have been written; those that have an outcome may be among them.
         var doubted = LineSet()
-        /// Octets of the results file that belong to what is settled.
-        var resultOctetCount: UInt64 = 0
+        /// Bytes of the results file that belong to what is settled.
+        var resultByteCount: UInt64 = 0
         /// Counts of the outcomes.
-        var tally = SendTally()
+        var tally = OutcomeCounts()
         /// Whether every line has an outcome.
         var isComplete = false
         /// Lines that were rejected, and whose tokens no run has put on a purge list.
@@ -43,7 +43,7 @@ final class SendJournal {
 
     private let file: OutputFile
     /// Over everything in the file.
-    private var checksum: FowlerNollVo
+    private var checksum: FNV1aHash
 
     /// What the last run left; empty where there was none.
     let past: Past
@@ -77,25 +77,25 @@ final class SendJournal {
         var reader = SendJournalReader(
             path: path,
             input: input,
-            lineCount: file.octetCount == 0 ? 0 : try lineCount()
+            lineCount: file.byteCount == 0 ? 0 : try lineCount()
         )
         try file.read { try reader.take($0) }
         self.past = try reader.finish()
         self.checksum = reader.checksum
         self.file = file
-        if reader.wholeOctetCount < file.octetCount {
-            try file.truncate(to: reader.wholeOctetCount)
+        if reader.wholeByteCount < file.byteCount {
+            try file.truncate(to: reader.wholeByteCount)
             // So that after a power cut nothing of it stands among the records to come.
             try file.synchronize()
         }
         var opening = JournalEntries()
-        if reader.wholeOctetCount > 0, !self.past.isComplete {
+        if reader.wholeByteCount > 0, !self.past.isComplete {
             if !reader.hasChecksums { opening.append(SendJournalReader.upgrade) }
             opening.append("run")
         }
         if !self.past.isComplete { opening.append("began \(time(nil))") }
         self.opening = opening
-        if reader.wholeOctetCount == 0 {
+        if reader.wholeByteCount == 0 {
             try self.append(SendJournalReader.title + input + "\n")
             try self.synchronize()
         }
@@ -113,15 +113,15 @@ final class SendJournal {
     /// - Throws: ``CommandFailure`` where the file cannot be written; it is as it was then.
     func append(_ records: String) throws {
         var checksum = self.checksum
-        var octets: [UInt8] = []
+        var bytes: [UInt8] = []
         for record in records.utf8.split(separator: 0x0A) {
             checksum.add(record)
-            octets.append(contentsOf: record)
-            octets.append(0x20)
-            octets.append(contentsOf: checksum.hexadecimal)
-            octets.append(0x0A)
+            bytes.append(contentsOf: record)
+            bytes.append(0x20)
+            bytes.append(contentsOf: checksum.hexadecimal)
+            bytes.append(0x0A)
         }
-        try octets.withUnsafeBytes { try self.file.append($0) }
+        try bytes.withUnsafeBytes { try self.file.append($0) }
         self.checksum = checksum
     }
 

@@ -25,16 +25,16 @@ struct SendJournalReader {
     private var spared = LineSet()
     private var intendedThrough: UInt64 = 0
     private var lineCount = 0
-    /// The octets behind the last line's end.
+    /// The bytes behind the last line's end.
     private var rest: [UInt8] = []
     /// The zeros in `rest`, of which only the first is kept.
     private var zeros: Range<Int>?
     private var tail: JournalTail?
 
-    /// Octets of whole lines so far; what is behind them was cut off by a crash.
-    private(set) var wholeOctetCount: UInt64 = 0
+    /// Bytes of whole lines so far; what is behind them was cut off by a crash.
+    private(set) var wholeByteCount: UInt64 = 0
     /// Over the whole lines so far.
-    private(set) var checksum = FowlerNollVo()
+    private(set) var checksum = FNV1aHash()
     /// Whether further records are to have checksums.
     private(set) var hasChecksums = false
 
@@ -45,10 +45,10 @@ struct SendJournalReader {
     /// From here on, a journal that began without checksums has them.
     static let upgrade = "format 2"
 
-    private static let lineOctetCountMax = 4096
-    private static let checksumOctetCount = 16
+    private static let lineByteCountMax = 4096
+    private static let checksumByteCount = 16
     /// What a disk writes whole or not at all, in bytes.
-    private static let sectorOctetCount: UInt64 = 512
+    private static let sectorByteCount: UInt64 = 512
     /// The last second of the year 9999.
     private static let secondMax: Int64 = 253_402_300_799
 
@@ -62,24 +62,24 @@ struct SendJournalReader {
         self.lineCountMax = lineCount
     }
 
-    /// Takes the next octets of the file.
-    mutating func take(_ octets: UnsafeRawBufferPointer) throws {
-        for octet in octets {
+    /// Takes the next bytes of the file.
+    mutating func take(_ bytes: UnsafeRawBufferPointer) throws {
+        for byte in bytes {
             if self.tail != nil {
-                guard self.tail?.take(octet) == true else { throw self.refusal(.checksum, self.lineCount + 1) }
-            } else if octet == 0 {
+                guard self.tail?.take(byte) == true else { throw self.refusal(.checksum, self.lineCount + 1) }
+            } else if byte == 0 {
                 self.takeZero()
             } else {
-                try self.passZeros(before: octet)
-                if self.tail == nil { try self.takeText(octet) }
+                try self.passZeros(before: byte)
+                if self.tail == nil { try self.takeText(byte) }
             }
         }
     }
 
-    private mutating func takeText(_ octet: UInt8) throws {
-        guard octet == 0x0A else {
-            guard self.rest.count < Self.lineOctetCountMax else { throw self.refusal(.noRecord, self.lineCount + 1) }
-            return self.rest.append(octet)
+    private mutating func takeText(_ byte: UInt8) throws {
+        guard byte == 0x0A else {
+            guard self.rest.count < Self.lineByteCountMax else { throw self.refusal(.noRecord, self.lineCount + 1) }
+            return self.rest.append(byte)
         }
         self.lineCount += 1
         let line = self.rest
@@ -93,7 +93,7 @@ struct SendJournalReader {
                 throw self.refusal(error, self.lineCount)
             }
         }
-        self.wholeOctetCount += UInt64(line.count) + 1
+        self.wholeByteCount += UInt64(line.count) + 1
     }
 
     // MARK: What a power cut leaves
@@ -104,15 +104,15 @@ struct SendJournalReader {
     }
 
     /// Zeros that end here stand for sectors that did not get to the disk, or are damage.
-    private mutating func passZeros(before octet: UInt8) throws {
+    private mutating func passZeros(before byte: UInt8) throws {
         guard let zeros = self.zeros else { return }
-        let start = self.wholeOctetCount + UInt64(zeros.lowerBound)
-        let end = self.wholeOctetCount + UInt64(zeros.upperBound)
+        let start = self.wholeByteCount + UInt64(zeros.lowerBound)
+        let end = self.wholeByteCount + UInt64(zeros.upperBound)
         // What is appended at a time begins and ends with a record, so zeros begin there or with a sector.
-        guard self.lineCount > 0, zeros.lowerBound == 0 || start.isMultiple(of: Self.sectorOctetCount),
-            end.isMultiple(of: Self.sectorOctetCount)
+        guard self.lineCount > 0, zeros.lowerBound == 0 || start.isMultiple(of: Self.sectorByteCount),
+            end.isMultiple(of: Self.sectorByteCount)
         else { throw self.refusal(.noRecord, self.lineCount + 1) }
-        self.tail = JournalTail(firstOctet: octet)
+        self.tail = JournalTail(firstByte: byte)
     }
 
     /// What the whole file says.
@@ -180,9 +180,9 @@ struct SendJournalReader {
             self.checksum.add(line)
             return String(decoding: line, as: UTF8.self)
         }
-        let digits = line.suffix(Self.checksumOctetCount)
-        let record = line.dropLast(Self.checksumOctetCount + 1)
-        guard line.count > Self.checksumOctetCount, line.dropLast(Self.checksumOctetCount).last == 0x20 else {
+        let digits = line.suffix(Self.checksumByteCount)
+        let record = line.dropLast(Self.checksumByteCount + 1)
+        guard line.count > Self.checksumByteCount, line.dropLast(Self.checksumByteCount).last == 0x20 else {
             throw .checksum
         }
         var checksum = self.checksum
@@ -225,13 +225,13 @@ struct SendJournalReader {
         let lines = try Self.lines(words[0], words[1])
         guard let outcome = BatchOutcome.allCases.first(where: { words[2] == "\($0.name)" }),
             words[3] == "-" || UInt16(words[3]) != nil, words[4] == "-" || words[4] == "dup",
-            let resultOctetCount = UInt64(words[5]), resultOctetCount <= Int64.max
+            let resultByteCount = UInt64(words[5]), resultByteCount <= Int64.max
         else { throw .noRecord }
         guard lines.upperBound - 1 <= self.lineCountMax else { throw .beyondInput }
         guard self.isIntended(lines, outcome) else { throw .unintended }
         guard !self.past.settled.overlaps(lines) else { throw .settled }
         // Those of format 1 began anew where the results went to no file.
-        guard resultOctetCount >= self.past.resultOctetCount || !self.hasChecksums else { throw .order }
+        guard resultByteCount >= self.past.resultByteCount || !self.hasChecksums else { throw .order }
         // No sum overflows: no line counts twice, and the input has them all.
         self.past.settled.insert(lines)
         if outcome == .rejected { self.past.unlistedCount += lines.upperBound - lines.lowerBound }
@@ -241,7 +241,7 @@ struct SendJournalReader {
             isDuplicate: words[4] == "dup",
             count: lines.upperBound - lines.lowerBound
         )
-        self.past.resultOctetCount = max(self.past.resultOctetCount, resultOctetCount)
+        self.past.resultByteCount = max(self.past.resultByteCount, resultByteCount)
     }
 
     /// Whether lines may have this outcome, which for some needs that they were written.
@@ -284,15 +284,15 @@ private struct JournalTail {
     private var mustEnd = false
 
     private static let lastRecords = ["intent ", "complete ", "listed "]
-    private static let wordOctetCountMax = 9
+    private static let wordByteCountMax = 9
 
-    init(firstOctet octet: UInt8) { _ = self.take(octet) }
+    init(firstByte byte: UInt8) { _ = self.take(byte) }
 
     /// - Returns: whether this may stand there.
-    mutating func take(_ octet: UInt8) -> Bool {
+    mutating func take(_ byte: UInt8) -> Bool {
         guard !self.mustEnd else { return false }
-        guard octet == 0x0A else {
-            if self.line.count < Self.wordOctetCountMax { self.line.append(octet) }
+        guard byte == 0x0A else {
+            if self.line.count < Self.wordByteCountMax { self.line.append(byte) }
             return true
         }
         self.mustEnd = Self.lastRecords.contains { self.line.starts(with: $0.utf8) }

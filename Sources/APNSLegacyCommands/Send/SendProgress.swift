@@ -2,8 +2,8 @@
 
 /// How far a batch is.
 struct SendProgress: Sendable {
-    var readOctetCount: UInt64
+    var readByteCount: UInt64
     var sentCount: UInt64
     var hasReadAll: Bool
-    var tally: SendTally
+    var tally: OutcomeCounts
 }

@@ -106,7 +106,7 @@ struct SendPurge {
         return text + "Unless that was done since, put their tokens there:\n"
             + "  apns-legacy purge import '\(results)' --purge-list '\(list)' --include-bad-device-tokens "
             + "--topic \(scope.topic) --environment \(scope.environment.rawValue) "
-            + "--failed-at \(beganAt.map { PurgeMoment(seconds: $0).text } ?? "TIME-OF-THAT-RUN")"
+            + "--failed-at \(beganAt.map { TimeText(seconds: $0).text } ?? "TIME-OF-THAT-RUN")"
     }
 
     /// A place for rejected tokens until the end; `nil` where they go nowhere.

@@ -60,7 +60,7 @@ final class SendReader: @unchecked Sendable {
 
     /// Reads what comes first of a file, so that nobody connects for an input that cannot be used.
     func prepare() {
-        guard self.input.octetCountTotal != nil else { return }
+        guard self.input.byteCountTotal != nil else { return }
         self.state.withLockedValue { self.schedule(&$0) }
         self.queue.sync {}
     }

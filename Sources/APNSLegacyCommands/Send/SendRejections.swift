@@ -7,17 +7,17 @@ import PurgeList
 final class SendRejections {
     private let descriptor: CInt
     private let folder: String
-    private var octets: [UInt8] = []
+    private var bytes: [UInt8] = []
     /// How many tokens were rejected without a word of when their apps were gone.
     private(set) var doubtfulCount: UInt64 = 0
     /// How many tokens there are.
     private(set) var count: UInt64 = 0
     private var error: CInt?
 
-    /// So many octets are written at a time.
-    private static let blockOctetCount = 65_536
-    /// Before each token: the time in 8 octets, and how many octets the token has in one.
-    private static let headOctetCount = 9
+    /// So many bytes are written at a time.
+    private static let blockByteCount = 65_536
+    /// Before each token: the time in 8 bytes, and how many bytes the token has in one.
+    private static let headByteCount = 9
     private static let unknownTime: Int64 = -1
     /// So many tokens are recorded in one transaction.
     private static let portionCount = 65_536
@@ -42,15 +42,15 @@ final class SendRejections {
     /// Takes a token; that the disk is full is told at the end.
     ///
     /// - Parameters:
-    ///   - token: its octets.
+    ///   - token: its bytes.
     ///   - deadSince: when its app was gone, where that is known, in seconds since 1970 (UTC).
     func append(_ token: UnsafeRawBufferPointer, deadSince: Int64? = nil) {
         self.count += 1
         if deadSince == nil { self.doubtfulCount += 1 }
-        withUnsafeBytes(of: (deadSince ?? Self.unknownTime).bigEndian) { self.octets.append(contentsOf: $0) }
-        self.octets.append(UInt8(truncatingIfNeeded: token.count))
-        self.octets.append(contentsOf: token)
-        if self.octets.count >= Self.blockOctetCount { self.flush() }
+        withUnsafeBytes(of: (deadSince ?? Self.unknownTime).bigEndian) { self.bytes.append(contentsOf: $0) }
+        self.bytes.append(UInt8(truncatingIfNeeded: token.count))
+        self.bytes.append(contentsOf: token)
+        if self.bytes.count >= Self.blockByteCount { self.flush() }
     }
 
     /// Puts tokens on a list.
@@ -86,8 +86,8 @@ final class SendRejections {
     }
 
     private func flush() {
-        self.octets.withUnsafeBytes { octets in
-            var rest = octets
+        self.bytes.withUnsafeBytes { bytes in
+            var rest = bytes
             while !rest.isEmpty, self.error == nil {
                 let count = write(self.descriptor, rest.baseAddress, rest.count)
                 if count < 0, errno == EINTR { continue }
@@ -98,12 +98,12 @@ final class SendRejections {
                 rest = UnsafeRawBufferPointer(rebasing: rest[count...])
             }
         }
-        self.octets.removeAll(keepingCapacity: true)
+        self.bytes.removeAll(keepingCapacity: true)
     }
 
     private func forEachToken(_ body: ([UInt8], _ deadSince: Int64?) throws -> Void) throws {
         var offset: off_t = 0
-        var block = [UInt8](repeating: 0, count: Self.blockOctetCount)
+        var block = [UInt8](repeating: 0, count: Self.blockByteCount)
         while true {
             let count = self.error == nil ? pread(self.descriptor, &block, block.count, offset) : -1
             guard count >= 0 else {
@@ -112,8 +112,8 @@ final class SendRejections {
             }
             var first = 0
             // A token that the block cuts off begins the next one.
-            while first + Self.headOctetCount <= count {
-                let tokenStart = first + Self.headOctetCount
+            while first + Self.headByteCount <= count {
+                let tokenStart = first + Self.headByteCount
                 let next = tokenStart + Int(block[tokenStart - 1])
                 guard next <= count else { break }
                 let time = block[first..<(tokenStart - 1)].reduce(Int64(0)) { $0 << 8 | Int64($1) }

@@ -23,9 +23,9 @@ struct SendResults: ~Copyable {
     private var full: [ResultBlock] = []
     private var spare: [ResultBlock] = []
     /// Bytes of results before those in `writer`.
-    private var resultOctetCount: UInt64
+    private var resultByteCount: UInt64
     /// Bytes of results that are being written, or wait for that.
-    private var waitingOctetCount = 0
+    private var waitingByteCount = 0
     private var entries = JournalEntries()
     /// Results of lines that another run with the same journal will send again, which go behind all others, so that
     /// that run can cut them off.
@@ -39,7 +39,7 @@ struct SendResults: ~Copyable {
     private var recordedThrough: UInt64 = 0
 
     /// The counts, those of an earlier run with the same journal included.
-    private(set) var tally: SendTally
+    private(set) var tally: OutcomeCounts
 
     /// What an earlier run with the same journal left.
     let past: SendJournal.Past
@@ -53,7 +53,7 @@ struct SendResults: ~Copyable {
     /// So many bytes of results wait for a slow disk before no more lines are given.
     ///
     /// The results of lines that were given before may come on top, which the window of the connections bounds.
-    private static let waitingOctetCountMax = 2 << 20
+    private static let waitingByteCountMax = 2 << 20
     private static let spareCountMax = 8
 
     /// Opens the results file.
@@ -81,12 +81,12 @@ struct SendResults: ~Copyable {
         if let path {
             if journal != nil { try SendResults.check(path, past) }
             file = try OutputFile(path: path, isKept: journal != nil, operations: operations)
-            if journal != nil { try file?.truncate(to: past.resultOctetCount) }
+            if journal != nil { try file?.truncate(to: past.resultByteCount) }
         }
         self.hasFile = file != nil
         self.isCounted = file?.isCut ?? false
         self.hasJournal = journal != nil
-        self.resultOctetCount = past.resultOctetCount
+        self.resultByteCount = past.resultByteCount
         self.files = SendFiles(results: file, journal: journal)
         if let journal { self.entries = journal.opening }
     }
@@ -95,15 +95,15 @@ struct SendResults: ~Copyable {
     ///
     /// - Throws: ``CommandFailure`` where they are not.
     static func check(_ path: String, _ past: SendJournal.Past) throws {
-        guard past.resultOctetCount > 0, path != "-" else { return }
+        guard past.resultByteCount > 0, path != "-" else { return }
         var status = stat()
         let isThere = stat(path, &status) == 0
         guard !isThere || status.st_mode & S_IFMT == S_IFREG else { return }
-        let octetCount = isThere ? UInt64(max(0, status.st_size)) : 0
-        guard octetCount < past.resultOctetCount else { return }
+        let byteCount = isThere ? UInt64(max(0, status.st_size)) : 0
+        guard byteCount < past.resultByteCount else { return }
         throw CommandFailure(
             .dataError,
-            "\(path) is shorter than the journal says: it has \(octetCount) of \(past.resultOctetCount) bytes, so "
+            "\(path) is shorter than the journal says: it has \(byteCount) of \(past.resultByteCount) bytes, so "
                 + "results are missing. Nothing was sent. Restore it, or remove both to send everything again."
         )
     }
@@ -129,10 +129,10 @@ struct SendResults: ~Copyable {
     // MARK: Writing
 
     /// Whether so much waits for the disk that no more lines should be given.
-    var isFull: Bool { self.waitingOctetCount >= SendResults.waitingOctetCountMax }
+    var isFull: Bool { self.waitingByteCount >= SendResults.waitingByteCountMax }
 
     /// Whether there is something to write.
-    var isPortionDue: Bool { self.writer.octetCount > 0 || !self.full.isEmpty || !self.entries.isEmpty }
+    var isPortionDue: Bool { self.writer.byteCount > 0 || !self.full.isEmpty || !self.entries.isEmpty }
 
     /// Whether it should be written at once: it is much, or a line waits for its intent.
     var isPortionUrgent: Bool {
@@ -151,8 +151,8 @@ struct SendResults: ~Copyable {
 
     /// Takes note that a portion was written, and what was to be on the disk is there.
     mutating func complete(_ portion: SendPortion) {
-        self.waitingOctetCount = 0
-        for block in self.full { self.waitingOctetCount += block.writer.octetCount }
+        self.waitingByteCount = 0
+        for block in self.full { self.waitingByteCount += block.writer.byteCount }
         for block in portion.results.prefix(SendResults.spareCountMax - self.spare.count) { self.spare.append(block) }
         guard let intent = portion.intent else { return }
         self.intendedThrough = intent
@@ -161,10 +161,10 @@ struct SendResults: ~Copyable {
 
     /// Puts the results aside that were written to memory, so that there is room for others.
     private mutating func sealBlock() {
-        guard self.writer.octetCount > 0 else { return }
+        guard self.writer.byteCount > 0 else { return }
         let block = self.spare.popLast() ?? ResultBlock()
-        self.resultOctetCount += UInt64(self.writer.octetCount)
-        self.waitingOctetCount += self.writer.octetCount
+        self.resultByteCount += UInt64(self.writer.byteCount)
+        self.waitingByteCount += self.writer.byteCount
         swap(&self.writer, &block.writer)
         self.full.append(block)
     }
@@ -288,7 +288,7 @@ struct SendResults: ~Copyable {
             isPossibleDuplicate: isDuplicate,
             reason: reason
         )
-        self.provisional.append(contentsOf: writer.octets)
+        self.provisional.append(contentsOf: writer.bytes)
     }
 
     private mutating func record(
@@ -299,13 +299,13 @@ struct SendResults: ~Copyable {
     ) {
         guard self.hasJournal else { return }
         // Of a stream, nothing is counted on.
-        let octetCount = self.resultOctetCount + UInt64(self.writer.octetCount)
+        let byteCount = self.resultByteCount + UInt64(self.writer.byteCount)
         self.entries.settle(
             lines,
             outcome,
             status: status,
             isDuplicate: isDuplicate,
-            resultOctetCount: self.isCounted ? octetCount : self.past.resultOctetCount
+            resultByteCount: self.isCounted ? byteCount : self.past.resultByteCount
         )
     }
 }

@@ -24,7 +24,7 @@ struct SendRun {
     init(_ command: SendCommand) {
         self.command = command
         let isQuiet = command.report.quiet
-        self.say = { if !isQuiet { Talk.say($0) } }
+        self.say = { if !isQuiet { Console.say($0) } }
     }
 
     func run() async throws -> ExitStatus {
@@ -46,7 +46,7 @@ struct SendRun {
         if past.isComplete { return try self.reportComplete(past) }
         let purge = try SendPurge(self.command, identity: tls?.identity)
         defer { purge?.close() }
-        let desk = SendDesk(
+        let desk = BatchSendState(
             input: input,
             reader: try self.reader(payload, tls?.identity),
             results: try self.results(journal),
@@ -81,7 +81,7 @@ struct SendRun {
         summary.isInterrupted = !self.command.delivery.dryRun && !progress.hasReadAll
         let status = try self.report(summary, progress, failure ?? ending)
         guard let purge, let listFailure else { return status }
-        Talk.say("apns-legacy send: \(listFailure)")
+        Console.say("apns-legacy send: \(listFailure)")
         let beganAt = past.beganAt ?? purge.startedAt
         try self.warnOfUnlisted(rejectedCount, progress.tally, since: beganAt, tls?.identity)
         return failure == nil && ending == nil ? listFailure.status : status
@@ -123,33 +123,33 @@ struct SendRun {
         }
         guard let path = self.command.batch.payload else { return nil }
         let file = try SendInput(path: path)
-        var octets: [UInt8] = []
+        var bytes: [UInt8] = []
         var portion = [UInt8](repeating: 0, count: 65_536)
-        while octets.count <= SendRun.payloadFileOctetCountMax {
+        while bytes.count <= SendRun.payloadFileByteCountMax {
             let count = try portion.withUnsafeMutableBytes { try file.readNow(into: $0) }
-            if count == 0 { return octets }
-            octets.append(contentsOf: portion[..<count])
+            if count == 0 { return bytes }
+            bytes.append(contentsOf: portion[..<count])
         }
         throw CommandFailure(.dataError, "\(path) is too long for a payload.")
     }
 
     /// White space does not count to the payload, so its file may be longer than the payload.
-    private static let payloadFileOctetCountMax = 1 << 20
+    private static let payloadFileByteCountMax = 1 << 20
 
     private static func escaped(_ text: String) -> [UInt8] {
-        text.utf8.flatMap { octet -> [UInt8] in
-            switch octet {
-            case 0x22, 0x5C: [0x5C, octet]
+        text.utf8.flatMap { byte -> [UInt8] in
+            switch byte {
+            case 0x22, 0x5C: [0x5C, byte]
             case 0..<0x20:
-                Array("\\u00".utf8) + [octet >> 4, octet & 15].map { $0 < 10 ? 0x30 + $0 : 0x57 + $0 }
-            default: [octet]
+                Array("\\u00".utf8) + [byte >> 4, byte & 15].map { $0 < 10 ? 0x30 + $0 : 0x57 + $0 }
+            default: [byte]
             }
         }
     }
 
     private func reader(_ payload: [UInt8]?, _ identity: TLSIdentity?) throws -> BatchReader {
         var options = BatchOptions(now: UInt32(clamping: time(nil)))
-        options.rules = PayloadRules(octetCountMax: self.payloadOctetCountMax(identity))
+        options.rules = PayloadRules(byteCountMax: self.payloadByteCountMax(identity))
         options.commonPayload = payload
         let named = self.command.batch.input.flatMap { BatchFormat(fileName: $0) }
         let format = self.command.batch.tokens != nil ? .tokens : self.command.batch.format ?? named
@@ -162,18 +162,18 @@ struct SendRun {
 
     private func openJournal(_ input: SendInput, _ payload: [UInt8]?) throws -> SendJournal? {
         guard let path = self.command.delivery.journal, !self.command.delivery.dryRun else { return nil }
-        guard let octetCount = input.octetCountTotal else {
+        guard let byteCount = input.byteCountTotal else {
             throw CommandFailure(
                 .usage,
                 "--journal needs a batch in a file: two streams cannot be told apart. Save it to a file first."
             )
         }
         try self.checkEmptied(path)
-        var hash = FowlerNollVo()
-        hash.add(input.peek(SendRun.peekOctetCount))
-        hash.add(input.peek(SendRun.peekOctetCount, at: max(0, Int(octetCount) - SendRun.peekOctetCount)))
+        var hash = FNV1aHash()
+        hash.add(input.peek(SendRun.peekByteCount))
+        hash.add(input.peek(SendRun.peekByteCount, at: max(0, Int(byteCount) - SendRun.peekByteCount)))
         hash.add(payload ?? [])
-        return try SendJournal(path: path, input: "\(octetCount)-\(String(hash.value, radix: 16))") {
+        return try SendJournal(path: path, input: "\(byteCount)-\(String(hash.value, radix: 16))") {
             try input.lineCount()
         }
     }
@@ -193,15 +193,15 @@ struct SendRun {
     }
 
     /// The most memory for frames that are not proved, in bytes, where each is to have a result.
-    private static let storeOctetCountMaxWithResults = 8 << 20
+    private static let storeByteCountMaxWithResults = 8 << 20
 
     /// Whether what was accepted has results, too.
     private var writesAllResults: Bool {
         self.command.report.results != nil && !self.command.report.resultsOnlyExceptions
     }
 
-    /// So many first and last octets of the input tell it from another one in the journal.
-    private static let peekOctetCount = 65_536
+    /// So many first and last bytes of the input tell it from another one in the journal.
+    private static let peekByteCount = 65_536
 
     private func results(_ journal: SendJournal?) throws -> SendResults {
         let report = self.command.report
@@ -257,9 +257,9 @@ struct SendRun {
                 }
                 return .other
             }
-            if Talk.isTerminal, !self.command.report.quiet {
+            if Console.isTerminal, !self.command.report.quiet {
                 group.addTask {
-                    try await SendBar(total: input.octetCountTotal).show { source.progress }
+                    try await ProgressBar(total: input.byteCountTotal).show { source.progress }
                     return .other
                 }
             }
@@ -279,7 +279,7 @@ struct SendRun {
     private static func endSoon() {
         Thread.detachNewThread {
             sleep(SendRun.endSecondCount)
-            Talk.say("apns-legacy send: what is written is not taken; stopped without a summary.")
+            Console.say("apns-legacy send: what is written is not taken; stopped without a summary.")
             _exit(ExitStatus.tryAgain.rawValue)
         }
     }
@@ -311,8 +311,8 @@ struct SendRun {
         configuration.connectionCount = delivery.connections
         let requestCountMax = UInt64(delivery.connections * PushTransport.requestCountMaxPerConnection)
         configuration.requestCountMax = Int(min(delivery.window, requestCountMax))
-        configuration.payloadOctetCountMax = self.payloadOctetCountMax(tls.identity)
-        configuration.voipPayloadOctetCountMax = configuration.payloadOctetCountMax
+        configuration.payloadByteCountMax = self.payloadByteCountMax(tls.identity)
+        configuration.voipPayloadByteCountMax = configuration.payloadByteCountMax
         configuration.resendsUnknown = delivery.delivery == .atLeastOnce
         configuration.connectFailureCountMax = delivery.giveUpAfter
         configuration.queueDurationMax = nil
@@ -334,12 +334,12 @@ struct SendRun {
         self.command.batch.topic ?? identity.flatMap { ProviderIdentity($0.certificate).topic }
     }
 
-    private func payloadOctetCountMax(_ identity: TLSIdentity?) -> Int {
-        if let octetCount = self.command.batch.payloadMax { return octetCount }
-        guard self.command.http2.transport == .http2 else { return WireLimits.payloadOctetCountMax }
+    private func payloadByteCountMax(_ identity: TLSIdentity?) -> Int {
+        if let byteCount = self.command.batch.payloadMax { return byteCount }
+        guard self.command.http2.transport == .http2 else { return WireLimits.payloadByteCountMax }
         let isVoIP =
             self.command.http2.pushType.map { $0 == .voip } ?? self.topic(identity)?.hasSuffix(".voip") ?? false
-        return isVoIP ? WireLimits.payloadOctetCountMaxVoIP : WireLimits.payloadOctetCountMaxHTTP2
+        return isVoIP ? WireLimits.payloadByteCountMaxVoIP : WireLimits.payloadByteCountMaxHTTP2
     }
 
     /// Tells of connections that fail, of each failure once where it comes again and again.
@@ -362,9 +362,9 @@ struct SendRun {
         configuration.limits.windowCount = self.command.delivery.window
         configuration.limits.invalidTokenRunCountMax = self.command.delivery.stopAfterInvalidTokens
         configuration.limits.fruitlessConnectionCountMax = self.command.delivery.giveUpAfter
-        configuration.payloadOctetCountMax = self.payloadOctetCountMax(tls.identity)
+        configuration.payloadByteCountMax = self.payloadByteCountMax(tls.identity)
         // What is proved at a time has its results in memory at a time, however slow the disk.
-        if self.writesAllResults { configuration.storeOctetCountMax = SendRun.storeOctetCountMaxWithResults }
+        if self.writesAllResults { configuration.storeByteCountMax = SendRun.storeByteCountMaxWithResults }
         configuration.proxy = try self.command.endpoint.proxyValue
         let say = self.connectFailures()
         return try BatchSender(configuration, logger: self.logger) { say("\($0)") }
@@ -389,7 +389,7 @@ struct SendRun {
         _ progress: SendProgress,
         _ failure: CommandFailure?
     ) throws -> ExitStatus {
-        if let failure { Talk.say("apns-legacy send: \(failure)") }
+        if let failure { Console.say("apns-legacy send: \(failure)") }
         if self.command.delivery.dryRun {
             let count = SendSummary.counted(progress.sentCount, "notification")
             let bad = SendSummary.counted(summary.tally[.invalid], "bad line")
@@ -416,7 +416,7 @@ struct SendRun {
     /// Tells what is not on the purge list, also where nothing else is told: devices would stay that are dead.
     private func warnOfUnlisted(
         _ count: UInt64,
-        _ tally: SendTally,
+        _ tally: OutcomeCounts,
         since beganAt: Int64?,
         _ identity: TLSIdentity?
     ) throws {
@@ -427,7 +427,7 @@ struct SendRun {
             acceptedCount: tally[.accepted],
             beganAt: beganAt
         )
-        if let advice { Talk.say(advice) }
+        if let advice { Console.say(advice) }
     }
 
     private func reportComplete(_ past: SendJournal.Past) throws -> ExitStatus {

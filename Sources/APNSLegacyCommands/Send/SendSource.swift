@@ -13,7 +13,7 @@ import PurgeList
 final class SendSource: NotificationSource, @unchecked Sendable {
     // All that changes is in `desk`, which is used under the lock only.
     private let lock = NIOLock()
-    private var desk: SendDesk
+    private var desk: BatchSendState
     /// Whether the thread that writes has something to do, now or soon; under the lock.
     private var (isWriting, isWriteAwaited) = (false, false)
     private let reader: SendReader
@@ -25,7 +25,7 @@ final class SendSource: NotificationSource, @unchecked Sendable {
     /// Results wait no longer than about twice this to be written, where the disk takes them.
     private static let writeDelay = DispatchTimeInterval.milliseconds(20)
 
-    init(input: SendInput, desk: consuming SendDesk) {
+    init(input: SendInput, desk: consuming BatchSendState) {
         self.input = input
         self.reader = desk.reader
         self.files = desk.files

@@ -2,7 +2,7 @@
 
 /// The end of a batch, for people and for programs.
 struct SendSummary {
-    var tally: SendTally
+    var tally: OutcomeCounts
     var seconds: Double
     var isResumed = false
     var isInterrupted = false

@@ -106,7 +106,7 @@ public struct SimulatorCommand: AsyncParsableCommand, Sendable {
             try await self.simulate()
         } catch {
             let failure = CommandFailure(error)
-            Talk.say("apns-legacy simulator: \(failure)")
+            Console.say("apns-legacy simulator: \(failure)")
             throw failure.status.code
         }
     }
@@ -124,7 +124,7 @@ public struct SimulatorCommand: AsyncParsableCommand, Sendable {
                 #"{"gateway_port":\#(simulator.gatewayPort),"feedback_port":\#(simulator.feedbackPort),"#
                 + #""http2_port":\#(simulator.pushPort),"key_id":"\#(self.keyId)","team_id":"\#(self.teamId)"}"#
             try Array((line + "\n").utf8).withUnsafeBytes { try OutputFile(path: "-").append($0) }
-            Talk.say("Certificates and key are in \(self.folder). Stop with SIGTERM or Ctrl-C.")
+            Console.say("Certificates and key are in \(self.folder). Stop with SIGTERM or Ctrl-C.")
             for await _ in signals { break }
         }
     }
@@ -139,8 +139,8 @@ public struct SimulatorCommand: AsyncParsableCommand, Sendable {
             + self.deadDevices.map {
                 try self.device($0, deadSince: now)
             }
-        configuration.front.host = self.host
-        configuration.front.port = self.gatewayPort
+        configuration.listener.host = self.host
+        configuration.listener.port = self.gatewayPort
         configuration.feedback.host = self.host
         configuration.feedback.port = self.feedbackPort
         configuration.push.host = self.host

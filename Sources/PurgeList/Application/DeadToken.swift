@@ -7,7 +7,7 @@ public struct DeadToken: Hashable, Sendable {
     /// Where it is dead; of several topics, the first.
     public let scope: PurgeScope
     /// The token.
-    public let octets: [UInt8]
+    public let bytes: [UInt8]
     /// When it failed, in seconds since 1970; of several topics, when it first did.
     public let failedAt: Int64
 
@@ -24,7 +24,7 @@ public struct DeadToken: Hashable, Sendable {
                 topic.unicodeScalars.append(scalar)
             }
         }
-        return "{\"token\":\"\(TokenLiteral.hexadecimal(self.octets))\",\"topic\":\"\(topic)\","
+        return "{\"token\":\"\(TokenLiteral.hexadecimal(self.bytes))\",\"topic\":\"\(topic)\","
             + "\"environment\":\"\(self.scope.environment.rawValue)\",\"failedAt\":\(self.failedAt)}"
     }
 }
@@ -32,7 +32,7 @@ public struct DeadToken: Hashable, Sendable {
 extension DeadToken: CustomStringConvertible, CustomReflectable {
     /// All but the token, which is private data.
     public var description: String {
-        "\(self.octets.count) octets of token, \(self.scope.topic), \(self.scope.environment.rawValue), failed at "
+        "\(self.bytes.count) bytes of token, \(self.scope.topic), \(self.scope.environment.rawValue), failed at "
             + "\(self.failedAt)"
     }
 
@@ -41,7 +41,7 @@ extension DeadToken: CustomStringConvertible, CustomReflectable {
 }
 
 extension PurgeList {
-    /// Lends each token that is dead by some rules, ordered by topic and octets; all of one moment.
+    /// Lends each token that is dead by some rules, ordered by topic and bytes; all of one moment.
     ///
     /// - Parameters:
     ///   - rules: which tokens; where the topic is that of a row, those of all topics.

@@ -9,8 +9,8 @@ struct DeadTokens {
     private let path: String
     private let rules: TokenTableRules
     private let scopes: [(identifier: Int64, scope: PurgeScope)]
-    /// The scopes by the octets of their topics, in the order of these.
-    private let topics: [(octets: [UInt8], scope: Int64)]
+    /// The scopes by the bytes of their topics, in the order of these.
+    private let topics: [(bytes: [UInt8], scope: Int64)]
     private let filter: PurgeFilter
     private let lookUp: Statement
     private let details: Statement
@@ -21,7 +21,7 @@ struct DeadTokens {
         self.rules = rules
         self.scopes = try Self.scopes(database, rules)
         self.topics = self.scopes.map { (Array($0.scope.topic.utf8), $0.identifier) }
-            .sorted { $0.octets.lexicographicallyPrecedes($1.octets) }
+            .sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
         // A token that is dead in all of them is in each, so one is enough for the filter.
         let filtered = rules.topic.isEveryTopic ? self.scopes.prefix(1) : self.scopes[...]
         let counts = try filtered.map { scope in
@@ -80,14 +80,14 @@ struct DeadTokens {
         var (first, end) = (0, self.topics.count)
         while first < end {
             let middle = (first + end) / 2
-            let order = self.topics[middle].octets.withUnsafeBytes { Self.order($0, topic) }
+            let order = self.topics[middle].bytes.withUnsafeBytes { Self.order($0, topic) }
             if order == 0 { return self.topics[middle].scope }
             if order < 0 { first = middle + 1 } else { end = middle }
         }
         return nil
     }
 
-    /// Below zero, zero or above, as octets come before others, are the same or come behind.
+    /// Below zero, zero or above, as bytes come before others, are the same or come behind.
     private static func order(_ one: UnsafeRawBufferPointer, _ other: UnsafeRawBufferPointer) -> Int {
         guard let start = one.baseAddress, let otherStart = other.baseAddress else { return one.count - other.count }
         let order = memcmp(start, otherStart, min(one.count, other.count))
@@ -120,7 +120,7 @@ struct DeadTokens {
         sqlite3_bind_blob(handle, 2, token.baseAddress, Int32(token.count), nil)
         defer {
             sqlite3_reset(handle)
-            // The octets may be gone by the next look.
+            // The bytes may be gone by the next look.
             sqlite3_clear_bindings(handle)
         }
         let code = sqlite3_step(handle)
@@ -136,7 +136,7 @@ struct DeadTokens {
         }
     }
 
-    /// Lends each token that is dead by the rules, ordered by topic and octets.
+    /// Lends each token that is dead by the rules, ordered by topic and bytes.
     func forEach(_ body: (DeadToken) throws -> Void) throws {
         let isEveryTopic = self.rules.topic.isEveryTopic
         let handle = self.details.sqliteStatement
@@ -146,10 +146,10 @@ struct DeadTokens {
             var code = sqlite3_step(handle)
             while code == SQLITE_ROW {
                 let row = TokenTableRow(statement: handle)
-                let octets = row.octets(0)
-                let failedAt = isEveryTopic ? try self.earliestFailure(of: octets) : try self.time(handle, 1)
+                let bytes = row.bytes(0)
+                let failedAt = isEveryTopic ? try self.earliestFailure(of: bytes) : try self.time(handle, 1)
                 if let failedAt {
-                    try body(DeadToken(scope: scope, octets: Array(octets), failedAt: failedAt))
+                    try body(DeadToken(scope: scope, bytes: Array(bytes), failedAt: failedAt))
                 }
                 code = sqlite3_step(handle)
             }

@@ -165,7 +165,7 @@ public struct PruneScript: Hashable, Sendable {
         }
         let ordered = groups.sorted { ($0.key.topic, $0.key.failedAt) < ($1.key.topic, $1.key.failedAt) }
         return ordered.map { group, tokens in
-            let literals = tokens.map { self.literal.text($0.octets, self.dialect) }
+            let literals = tokens.map { self.literal.text($0.bytes, self.dialect) }
             var terms = [
                 literals.count == 1
                     ? "\(frame.token) = \(literals[0])" : "\(frame.token) IN (\(literals.joined(separator: ", ")))"
@@ -188,9 +188,9 @@ public struct PruneScript: Hashable, Sendable {
 
     /// Whether a topic can stand in a literal of any database: what bundle identifiers are made of.
     private static func isFit(topic: String) -> Bool {
-        topic.utf8.allSatisfy { octet in
-            (0x30...0x39).contains(octet) || (0x41...0x5A).contains(octet) || (0x61...0x7A).contains(octet)
-                || octet == UInt8(ascii: ".") || octet == UInt8(ascii: "-") || octet == UInt8(ascii: "_")
+        topic.utf8.allSatisfy { byte in
+            (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
+                || byte == UInt8(ascii: ".") || byte == UInt8(ascii: "-") || byte == UInt8(ascii: "_")
         }
     }
 }

@@ -11,7 +11,7 @@ public enum SQLDialect: String, Hashable, Sendable, CaseIterable {
 
     func identifier(_ name: String) -> String { SQLName.quoted(name, quote: self == .mysql ? "`" : "\"") }
 
-    /// A literal of octets; in PostgreSQL one in which no setting makes a backslash special.
+    /// A literal of bytes; in PostgreSQL one in which no setting makes a backslash special.
     func blob(_ hexadecimal: String) -> String {
         self == .postgresql ? "decode('\(hexadecimal)', 'hex')" : "X'\(hexadecimal)'"
     }

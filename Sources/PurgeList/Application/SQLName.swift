@@ -2,8 +2,8 @@
 
 /// Names of tables and columns as they stand in SQL.
 enum SQLName {
-    /// The longest name in octets; databases take 63 to 128 characters.
-    static let octetCountMax = 512
+    /// The longest name in bytes; databases take 63 to 128 characters.
+    static let byteCountMax = 512
 
     /// Puts a name in quotes, within which only the quote itself means anything.
     ///
@@ -21,7 +21,7 @@ enum SQLName {
 
     /// Whether a name can stand in quotes: nothing in it ends a line or the text of a statement.
     static func isFit(_ name: String) -> Bool {
-        (1...self.octetCountMax).contains(name.utf8.count)
+        (1...self.byteCountMax).contains(name.utf8.count)
             && !name.unicodeScalars.contains { $0.properties.generalCategory == .control }
     }
 
@@ -31,5 +31,5 @@ enum SQLName {
             ?? others.firstIndex { $0.utf8.map(self.folded) == name.utf8.map(self.folded) }
     }
 
-    private static func folded(_ octet: UInt8) -> UInt8 { (0x41...0x5A).contains(octet) ? octet | 0x20 : octet }
+    private static func folded(_ byte: UInt8) -> UInt8 { (0x41...0x5A).contains(byte) ? byte | 0x20 : byte }
 }

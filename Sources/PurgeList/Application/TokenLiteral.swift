@@ -8,7 +8,7 @@ public enum TokenLiteral: String, Hashable, Sendable, CaseIterable {
     case upperHexadecimal = "HEX"
     /// Text in padded base64.
     case base64
-    /// The octets.
+    /// The bytes.
     case blob
 
     /// A literal of a token, within which only digits, letters and `+/=` occur.
@@ -21,23 +21,23 @@ public enum TokenLiteral: String, Hashable, Sendable, CaseIterable {
         }
     }
 
-    static func hexadecimal(_ octets: [UInt8]) -> String {
+    static func hexadecimal(_ bytes: [UInt8]) -> String {
         let digits = Array("0123456789abcdef".utf8)
-        return String(unsafeUninitializedCapacity: 2 * octets.count) { target in
-            for (index, octet) in octets.enumerated() {
-                target[2 * index] = digits[Int(octet >> 4)]
-                target[2 * index + 1] = digits[Int(octet & 15)]
+        return String(unsafeUninitializedCapacity: 2 * bytes.count) { target in
+            for (index, byte) in bytes.enumerated() {
+                target[2 * index] = digits[Int(byte >> 4)]
+                target[2 * index + 1] = digits[Int(byte & 15)]
             }
-            return 2 * octets.count
+            return 2 * bytes.count
         }
     }
 
-    private static func base64(_ octets: [UInt8]) -> String {
+    private static func base64(_ bytes: [UInt8]) -> String {
         let characters = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
         var text: [UInt8] = []
-        for start in stride(from: 0, to: octets.count, by: 3) {
-            let count = min(3, octets.count - start)
-            let bits = (0..<3).reduce(UInt32(0)) { $0 << 8 | ($1 < count ? UInt32(octets[start + $1]) : 0) }
+        for start in stride(from: 0, to: bytes.count, by: 3) {
+            let count = min(3, bytes.count - start)
+            let bits = (0..<3).reduce(UInt32(0)) { $0 << 8 | ($1 < count ? UInt32(bytes[start + $1]) : 0) }
             for place in 0..<4 {
                 let value = Int(bits >> UInt32(18 - 6 * place) & 63)
                 text.append(place <= count ? characters[value] : UInt8(ascii: "="))

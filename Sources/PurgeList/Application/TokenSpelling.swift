@@ -2,7 +2,7 @@
 
 /// How a token stands in a table.
 public enum TokenSpelling: Int, Hashable, Sendable, CaseIterable {
-    /// Two lower-case hexadecimal digits an octet, or digits without any letter.
+    /// Two lower-case hexadecimal digits a byte, or digits without any letter.
     case hexadecimal
     /// The same in upper case.
     case upperHexadecimal
@@ -14,9 +14,9 @@ public enum TokenSpelling: Int, Hashable, Sendable, CaseIterable {
     case bracketed
     /// Base64 of either alphabet, with or without padding.
     case base64
-    /// The octets themselves.
+    /// The bytes themselves.
     case blob
-    /// A text spelling whose octets are kept as a BLOB.
+    /// A text spelling whose bytes are kept as a BLOB.
     case textBlob
 
     /// The spelling in the words of a report.

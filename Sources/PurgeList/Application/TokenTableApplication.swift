@@ -114,7 +114,7 @@ public struct TokenTableApplication: Hashable, Sendable {
             report.ending = .dryRun
         } else if report.dueCount > 0 {
             if let due, due.isWhole {
-                try self.prune(try TokenTableRevisit(database, table, due), database, table, dead, &report)
+                try self.prune(try DueRowReader(database, table, due), database, table, dead, &report)
                 if report.ending == .done {
                     report.changedCount = report.dueCount - report.prunedCount - report.refusedCount
                 }
@@ -136,7 +136,7 @@ public struct TokenTableApplication: Hashable, Sendable {
         _ table: TokenTable,
         _ dead: DeadTokens
     ) throws -> (TokenTableReport, TokenTableNumbers?) {
-        var judge = TokenTableJudge(table, dead, graceSecondCount: self.rules.graceSecondCount)
+        var judge = PruneDecision(table, dead, graceSecondCount: self.rules.graceSecondCount)
         var reader = try TokenTableReader(database, table)
         var due = table.hasRowNumbers ? TokenTableNumbers() : nil
         while !reader.isAtEnd {
@@ -156,7 +156,7 @@ public struct TokenTableApplication: Hashable, Sendable {
         _ report: inout TokenTableReport
     ) throws {
         var rows = rows
-        var judge = TokenTableJudge(table, dead, graceSecondCount: self.rules.graceSecondCount)
+        var judge = PruneDecision(table, dead, graceSecondCount: self.rules.graceSecondCount)
         var pruner = try TokenTablePruner(
             database,
             table,

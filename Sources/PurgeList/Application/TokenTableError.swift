@@ -37,7 +37,7 @@ public enum TokenTableError: Error, Hashable, Sendable {
     case notAFlag(column: String, table: String)
     /// Columns are named as all names of the row number are.
     case hiddenRowNumber(table: String)
-    /// A name is empty or has an octet of zero.
+    /// A name is empty or has a byte of zero.
     case name(String)
     /// The table has rows, and in no row of them the column holds a token.
     case noTokens(column: String, table: String, rowCount: Int)

@@ -35,8 +35,8 @@ enum TokenTableLimits {
     static let readDurationMax = Duration.milliseconds(25)
     /// How many rows are read from one look at the clock to the next.
     static let clockRowCount = 64
-    /// How many octets the numbers of due rows take at most; beyond that, the whole table is read again.
-    static let numbersOctetCountMax = 16_777_216
+    /// How many bytes the numbers of due rows take at most; beyond that, the whole table is read again.
+    static let numbersByteCountMax = 16_777_216
     /// Rows of the first batch; later ones follow the time that those before them took.
     static let batchRowCountFirst = 100
     /// So many batches tell how large the next one is.

@@ -3,7 +3,7 @@
 import GRDB
 import GRDBSQLite
 
-/// The row that a statement stands at; its octets are gone with the next step.
+/// The row that a statement stands at; its bytes are gone with the next step.
 struct TokenTableRow {
     let statement: SQLiteStatement
 
@@ -12,9 +12,9 @@ struct TokenTableRow {
 
     func type(_ column: Int32) -> Int32 { sqlite3_column_type(self.statement, column) }
 
-    /// The octets of a text or BLOB.
-    func octets(_ column: Int32) -> UnsafeRawBufferPointer {
-        // In this order: asking for text in UTF-8 may change the number of octets, where the database keeps UTF-16.
+    /// The bytes of a text or BLOB.
+    func bytes(_ column: Int32) -> UnsafeRawBufferPointer {
+        // In this order: asking for text in UTF-8 may change the number of bytes, where the database keeps UTF-16.
         let start =
             self.type(column) == SQLITE_TEXT
             ? UnsafeRawPointer(sqlite3_column_text(self.statement, column))
@@ -22,19 +22,19 @@ struct TokenTableRow {
         return UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(self.statement, column)))
     }
 
-    /// The octets of a text in UTF-8; `nil` for any other value.
+    /// The bytes of a text in UTF-8; `nil` for any other value.
     func text(_ column: Int32) -> UnsafeRawBufferPointer? {
-        self.type(column) == SQLITE_TEXT ? self.octets(column) : nil
+        self.type(column) == SQLITE_TEXT ? self.bytes(column) : nil
     }
 
     /// Reads a token into a buffer; `nil` for what is none.
     func token(
         _ column: Int32,
         into target: UnsafeMutableRawBufferPointer
-    ) -> (octetCount: Int, spelling: TokenSpelling)? {
+    ) -> (byteCount: Int, spelling: TokenSpelling)? {
         switch self.type(column) {
-        case SQLITE_TEXT: TokenText.decode(text: self.octets(column), into: target)
-        case SQLITE_BLOB: TokenText.decode(blob: self.octets(column), into: target)
+        case SQLITE_TEXT: TokenText.decode(text: self.bytes(column), into: target)
+        case SQLITE_BLOB: TokenText.decode(blob: self.bytes(column), into: target)
         default: nil
         }
     }
@@ -53,7 +53,7 @@ struct TokenTableRow {
         switch self.type(column) {
         case SQLITE_INTEGER: RegistrationTime(sqlite3_column_int64(self.statement, column))
         case SQLITE_FLOAT: RegistrationTime(sqlite3_column_double(self.statement, column))
-        case SQLITE_TEXT: RegistrationTime(text: self.octets(column))
+        case SQLITE_TEXT: RegistrationTime(text: self.bytes(column))
         default: nil
         }
     }
@@ -62,7 +62,7 @@ struct TokenTableRow {
     func isText(_ column: Int32) -> Bool {
         switch self.type(column) {
         case SQLITE_BLOB: true
-        case SQLITE_TEXT: !self.octets(column).elementsEqual("0".utf8) && !self.octets(column).elementsEqual("1".utf8)
+        case SQLITE_TEXT: !self.bytes(column).elementsEqual("0".utf8) && !self.bytes(column).elementsEqual("1".utf8)
         default: false
         }
     }
@@ -71,7 +71,7 @@ struct TokenTableRow {
     func isZero(_ column: Int32) -> Bool {
         switch self.type(column) {
         case SQLITE_NULL, SQLITE_BLOB: false
-        case SQLITE_TEXT: self.octets(column).elementsEqual("0".utf8)
+        case SQLITE_TEXT: self.bytes(column).elementsEqual("0".utf8)
         default: sqlite3_column_double(self.statement, column) == 0
         }
     }

@@ -4,11 +4,11 @@
 ///
 /// A table may mix spellings, so each value is judged by itself.
 enum TokenText {
-    /// The octets of a usual token; a BLOB of more may be a text.
-    private static var usualOctetCount: Int { 32 }
-    /// The digits of the usual 32 octets.
+    /// The bytes of a usual token; a BLOB of more may be a text.
+    private static var usualByteCount: Int { 32 }
+    /// The digits of the usual 32 bytes.
     private static var usualDigitCount: Int { 64 }
-    /// The length of an unpadded base64 text of the usual 32 octets.
+    /// The length of an unpadded base64 text of the usual 32 bytes.
     private static var unpaddedCharacterCount: Int { 43 }
     /// So many letters that are no hexadecimal digits make a text without padding base64.
     ///
@@ -18,13 +18,13 @@ enum TokenText {
     /// Reads a token from text.
     ///
     /// - Parameters:
-    ///   - text: the octets of the text.
-    ///   - target: room for ``PurgeLimits/tokenOctetCountMax`` octets.
-    /// - Returns: how many octets the token has, and its spelling; `nil` for what is no token.
+    ///   - text: the bytes of the text.
+    ///   - target: room for ``PurgeLimits/tokenByteCountMax`` bytes.
+    /// - Returns: how many bytes the token has, and its spelling; `nil` for what is no token.
     static func decode(
         text: UnsafeRawBufferPointer,
         into target: UnsafeMutableRawBufferPointer
-    ) -> (octetCount: Int, spelling: TokenSpelling)? {
+    ) -> (byteCount: Int, spelling: TokenSpelling)? {
         if text.count == self.usualDigitCount, let spelling = self.decodeUsual(text, into: target) {
             return (self.usualDigitCount / 2, spelling)
         }
@@ -34,16 +34,16 @@ enum TokenText {
         return self.decodeBase64(text, into: target).map { ($0, .base64) }
     }
 
-    /// Reads a token from a BLOB: its octets, unless these are a text.
+    /// Reads a token from a BLOB: its bytes, unless these are a text.
     static func decode(
         blob: UnsafeRawBufferPointer,
         into target: UnsafeMutableRawBufferPointer
-    ) -> (octetCount: Int, spelling: TokenSpelling)? {
-        // That so many random octets are all characters does not happen, so what is a text and no token is none.
-        if blob.count > self.usualOctetCount, blob.allSatisfy({ (0x20...0x7E).contains($0) || self.isSpace($0) }) {
-            return self.decode(text: blob, into: target).map { ($0.octetCount, .textBlob) }
+    ) -> (byteCount: Int, spelling: TokenSpelling)? {
+        // That so many random bytes are all characters does not happen, so what is a text and no token is none.
+        if blob.count > self.usualByteCount, blob.allSatisfy({ (0x20...0x7E).contains($0) || self.isSpace($0) }) {
+            return self.decode(text: blob, into: target).map { ($0.byteCount, .textBlob) }
         }
-        guard (1...PurgeLimits.tokenOctetCountMax).contains(blob.count) else { return nil }
+        guard (1...PurgeLimits.tokenByteCountMax).contains(blob.count) else { return nil }
         target.copyMemory(from: blob)
         return (blob.count, .blob)
     }
@@ -73,8 +73,8 @@ enum TokenText {
             let values = (plain & (ones &* 0x0F)) &+ (areLetters >> 7) &* 9
             var pairs = (values << 4 | values >> 8) & 0x00FF_00FF_00FF_00FF
             pairs = (pairs | pairs >> 8) & 0x0000_FFFF_0000_FFFF
-            let octets = UInt32(truncatingIfNeeded: pairs | pairs >> 16).littleEndian
-            target.storeBytes(of: octets, toByteOffset: 4 * index, as: UInt32.self)
+            let bytes = UInt32(truncatingIfNeeded: pairs | pairs >> 16).littleEndian
+            target.storeBytes(of: bytes, toByteOffset: 4 * index, as: UInt32.self)
         }
         guard areDigits == highBits else { return nil }
         return upper == 0 ? .hexadecimal : lower == 0 ? .upperHexadecimal : .mixedHexadecimal
@@ -86,7 +86,7 @@ enum TokenText {
         into target: UnsafeMutableRawBufferPointer
     ) -> Int? {
         let count = text.count / 2
-        guard text.count.isMultiple(of: 2), (1...PurgeLimits.tokenOctetCountMax).contains(count) else { return nil }
+        guard text.count.isMultiple(of: 2), (1...PurgeLimits.tokenByteCountMax).contains(count) else { return nil }
         var faults: UInt8 = 0
         for index in 0..<count {
             let high = self.digit(text[2 * index])
@@ -118,7 +118,7 @@ enum TokenText {
     private static func decodeSpaced(
         _ text: UnsafeRawBufferPointer,
         into target: UnsafeMutableRawBufferPointer
-    ) -> (octetCount: Int, spelling: TokenSpelling)? {
+    ) -> (byteCount: Int, spelling: TokenSpelling)? {
         var digits = text
         let isBracketed = text.first == UInt8(ascii: "<")
         if isBracketed {
@@ -133,9 +133,9 @@ enum TokenText {
                 continue
             }
             let value = self.digit(character)
-            guard value < 16, digitCount < 2 * PurgeLimits.tokenOctetCountMax else { return nil }
-            let octet = digitCount.isMultiple(of: 2) ? 0 : target[digitCount / 2]
-            target[digitCount / 2] = digitCount.isMultiple(of: 2) ? value << 4 : octet | value
+            guard value < 16, digitCount < 2 * PurgeLimits.tokenByteCountMax else { return nil }
+            let byte = digitCount.isMultiple(of: 2) ? 0 : target[digitCount / 2]
+            target[digitCount / 2] = digitCount.isMultiple(of: 2) ? value << 4 : byte | value
             digitCount += 1
         }
         guard digitCount >= 2, digitCount.isMultiple(of: 2) else { return nil }
@@ -160,8 +160,8 @@ enum TokenText {
         var characters = text[...]
         while characters.last == UInt8(ascii: "="), text.count - characters.count < 2 { characters.removeLast() }
         let isPadded = characters.count < text.count
-        let octetCount = characters.count * 6 / 8
-        guard (1...PurgeLimits.tokenOctetCountMax).contains(octetCount), characters.count % 4 != 1,
+        let byteCount = characters.count * 6 / 8
+        guard (1...PurgeLimits.tokenByteCountMax).contains(byteCount), characters.count % 4 != 1,
             !isPadded || text.count.isMultiple(of: 4)
         else { return nil }
         var bits: UInt32 = 0
@@ -171,15 +171,15 @@ enum TokenText {
             if self.digit(character) == 255 { foreignLetterCount += 1 }
             bits = bits << 6 | value
             let restCount = (index + 1) * 6 % 8
-            // Each character but every fourth completes an octet.
+            // Each character but every fourth completes a byte.
             if restCount != 6 { target[(index + 1) * 6 / 8 - 1] = UInt8(truncatingIfNeeded: bits >> UInt32(restCount)) }
         }
-        // The last bits belong to no octet; others than zero are another spelling of the same token.
+        // The last bits belong to no byte; others than zero are another spelling of the same token.
         let spareBits: UInt32 = [0, 0, 0b1111, 0b11][characters.count % 4]
         guard bits & spareBits == 0 else { return nil }
         let isPlain = characters.count == self.unpaddedCharacterCount || characters.count.isMultiple(of: 4)
         guard isPadded || isPlain && foreignLetterCount >= self.foreignLetterCountMin else { return nil }
-        return octetCount
+        return byteCount
     }
 
     private static func base64Value(_ character: UInt8) -> UInt32? {

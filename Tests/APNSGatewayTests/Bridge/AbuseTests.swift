@@ -11,12 +11,12 @@ import Testing
 
 /// Goal: whatever a peer does, it ends in a bounded refusal, and those beside it are served.
 @Suite(.timeLimit(.minutes(2))) struct AbuseTests {
-    typealias Fixture = FrontFixture
+    typealias Fixture = ListenerFixture
 
     private static func withGateway(
         _ upstream: ScriptedUpstream = ScriptedUpstream(),
-        change: (inout BinaryFrontConfiguration) -> Void = { _ in },
-        _ body: @escaping @Sendable (BinaryFront, Int) async throws -> Void
+        change: (inout BinaryListenerConfiguration) -> Void = { _ in },
+        _ body: @escaping @Sendable (BinaryListener, Int) async throws -> Void
     ) async throws {
         let verifier = try CertificateVerifier(authorities: try Fixture.authority.get().certificatePEM)
         let bridge = BridgeConfiguration(
@@ -36,7 +36,7 @@ import Testing
         try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) {
             try await $0.send(try Fixture.frames(1...3))
             try await $0.send(try Fixture.probe(4))
-            #expect(try await $0.end().octets == Fixture.response(.missingDeviceToken, 4))
+            #expect(try await $0.end().bytes == Fixture.response(.missingDeviceToken, 4))
         }
     }
 
@@ -60,11 +60,11 @@ import Testing
                 [2, 0xFF, 0xFF, 0xFF, 0xFF, 1, 0, 32], [1, 0, 0, 0, 9, 0, 0, 0, 0, 0xFF, 0xFF, 1, 2],
                 [0, 0xFF, 0xFF], [0x47, 0x45, 0x54, 0x20, 0x2F],
             ]
-            for octets in lengths {
+            for bytes in lengths {
                 try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) {
-                    $0.push(ByteBuffer(bytes: octets))
-                    let octets = try await $0.end().octets
-                    #expect(octets.count <= 6)
+                    $0.push(ByteBuffer(bytes: bytes))
+                    let bytes = try await $0.end().bytes
+                    #expect(bytes.count <= 6)
                 }
             }
             try await Self.isServed(port)
@@ -88,11 +88,11 @@ import Testing
         try await Self.withGateway(change: {
             $0.connectionCountMax = 40
             $0.handshakeTimeout = .milliseconds(500)
-        }) { front, port in
+        }) { listener, port in
             let bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             var channels: [any Channel] = []
             for _ in 0..<200 { channels.append(try await bootstrap.connect(host: "127.0.0.1", port: port).get()) }
-            #expect(front.connectionCount <= 40)
+            #expect(listener.connectionCount <= 40)
             for channel in channels { try? await channel.closeFuture.get() }
             try await Self.isServed(port)
         }

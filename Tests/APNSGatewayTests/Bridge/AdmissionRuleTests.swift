@@ -11,7 +11,7 @@ import Testing
     private static let topic = "com.example.app"
 
     private static func connection(
-        _ client: ThrowawayIdentity,
+        _ client: TestIdentity,
         intermediates: [TLSCertificate] = []
     ) -> ProviderConnection {
         let certificate = client.identity.certificate
@@ -26,26 +26,26 @@ import Testing
 
     private static var now: Int64 { Int64(Date().timeIntervalSince1970) }
 
-    private static func verifier(_ authority: ThrowawayAuthority) throws -> CertificateVerifier {
+    private static func verifier(_ authority: TestCertificateAuthority) throws -> CertificateVerifier {
         try CertificateVerifier(authorities: authority.certificatePEM)
     }
 
     @Test func `a certificate of the authority is for the topic that it names`() throws {
-        let authority = try ThrowawayAuthority()
+        let authority = try TestCertificateAuthority()
         let rule = AdmissionRule(verifier: try Self.verifier(authority))
         let client = try authority.issueClient(topic: Self.topic)
         #expect(rule.judge(Self.connection(client), now: Self.now) == .admitted(topic: Self.topic))
     }
 
     @Test func `a certificate of another authority has nothing to do with the provider`() throws {
-        let rule = AdmissionRule(verifier: try Self.verifier(try ThrowawayAuthority()))
-        let client = try ThrowawayAuthority().issueClient(topic: Self.topic)
+        let rule = AdmissionRule(verifier: try Self.verifier(try TestCertificateAuthority()))
+        let client = try TestCertificateAuthority().issueClient(topic: Self.topic)
         #expect(rule.judge(Self.connection(client), now: Self.now) == .refused(nil))
         #expect(AdmissionRule().judge(Self.connection(client), now: Self.now) == .refused(nil))
     }
 
     @Test func `the authority in between may be sent along`() throws {
-        let root = try ThrowawayAuthority()
+        let root = try TestCertificateAuthority()
         let middle = try root.issueAuthority(name: "Middle")
         let client = try middle.issueClient(topic: Self.topic)
         let rule = AdmissionRule(verifier: try Self.verifier(root))
@@ -57,7 +57,7 @@ import Testing
     }
 
     @Test func `a certificate for another topic than the configured one is refused with the reason`() throws {
-        let authority = try ThrowawayAuthority()
+        let authority = try TestCertificateAuthority()
         let rule = AdmissionRule(verifier: try Self.verifier(authority), topic: "com.example.other")
         let client = try authority.issueClient(topic: Self.topic)
         guard case .refused(let reason?) = rule.judge(Self.connection(client), now: Self.now) else {
@@ -68,7 +68,7 @@ import Testing
     }
 
     @Test func `an expired certificate is let in only where it is pinned and that is allowed`() throws {
-        let authority = try ThrowawayAuthority()
+        let authority = try TestCertificateAuthority()
         let client = try authority.issueClient(topic: Self.topic, validity: .expired)
         let connection = Self.connection(client)
         let byAuthority = AdmissionRule(verifier: try Self.verifier(authority))
@@ -87,7 +87,7 @@ import Testing
     }
 
     @Test func `a certificate that its authority took back is refused with the reason`() throws {
-        let authority = try ThrowawayAuthority()
+        let authority = try TestCertificateAuthority()
         let (good, bad) = (
             try authority.issueClient(topic: Self.topic), try authority.issueClient(topic: Self.topic)
         )
@@ -107,13 +107,13 @@ import Testing
         }
         let foreign = try CertificateVerifier(
             authorities: authority.certificatePEM,
-            revocations: try ThrowawayAuthority(name: "Other").revocationList(of: [])
+            revocations: try TestCertificateAuthority(name: "Other").revocationList(of: [])
         )
         #expect(foreign.problem(of: good.identity.certificate) != nil)
     }
 
     @Test func `a verifier needs certificates, and lists where lists are named`() throws {
-        let authority = try ThrowawayAuthority()
+        let authority = try TestCertificateAuthority()
         #expect(throws: TLSError.self) { try CertificateVerifier(authorities: []) }
         #expect(throws: TLSError.self) {
             try CertificateVerifier(authorities: authority.certificatePEM, revocations: Array("none".utf8))

@@ -20,7 +20,7 @@ final class BridgeWalk {
     private let loop = EmbeddedEventLoop()
     private let mutant: BridgeMutant?
     private let certificate: TLSCertificate
-    private let front: BinaryFrontConfiguration
+    private let listener: BinaryListenerConfiguration
     private let recorder = MemoryRecorder()
     private let disk = WalkDisk()
     private var process: WalkProcess?
@@ -54,8 +54,8 @@ final class BridgeWalk {
 
     init(seed: UInt64, mutant: BridgeMutant? = nil) throws {
         self.mutant = mutant
-        self.certificate = try FrontFixture.provider.get().identity.certificate
-        self.token = try DeviceToken(octets: [1, 2, 3])
+        self.certificate = try ListenerFixture.provider.get().identity.certificate
+        self.token = try DeviceToken(bytes: [1, 2, 3])
         self.random = SplitMix64(seed: seed)
         self.jitter = NIOLockedValueBox(SplitMix64(seed: seed ^ 0x5555))
         var limits = ProviderLimits()
@@ -79,10 +79,10 @@ final class BridgeWalk {
         self.upstream = UpstreamModel(faults: faults, random: SplitMix64(seed: ~seed))
         let inFlightCountMax = [1, 2, 5, 20, 1000][self.random.below(5)]
         let verdictTimeout: Duration = self.random.chance(20) ? .seconds(3) : .seconds(300)
-        self.front = try FrontFixture.configuration { front in
-            front.inFlightCountMax = inFlightCountMax
-            front.verdictTimeout = verdictTimeout
-            front.shutdownDuration = .seconds(5)
+        self.listener = try ListenerFixture.configuration { listener in
+            listener.inFlightCountMax = inFlightCountMax
+            listener.verdictTimeout = verdictTimeout
+            listener.shutdownDuration = .seconds(5)
         }
         self.startProcess()
     }
@@ -221,19 +221,19 @@ extension BridgeWalk {
         let observer = GatewayObserver()
         let logger = Logger(label: "walk") { _ in SwiftLogNoOpLogHandler() }
         let connection = try WalkConnection(number.rawValue, certificate: self.certificate, loop: self.loop) { tls in
-            BinaryFrontHandler(
+            BinaryConnectionHandler(
                 number: self.lastConnection,
-                configuration: self.front,
+                configuration: self.listener,
                 backend: process.backend,
                 observer: observer,
-                door: FrontDoor(
-                    ConnectionRegistry(countMax: 1000, strangerCountMax: 1000),
+                door: ConnectionAdmission(
+                    ConnectionRegistry(countMax: 1000, unauthenticatedCountMax: 1000),
                     countMax: 1000,
-                    strangerCountMax: 1000,
+                    unauthenticatedCountMax: 1000,
                     observer: observer,
                     refusals: RefusalLog(logger)
                 ),
-                pacer: ReadingPacer(),
+                pacer: ReadThrottleHandler(),
                 tls: tls,
                 eventLoop: self.loop,
                 logger: logger
@@ -279,7 +279,7 @@ extension BridgeWalk {
             self.terminationCount += 1
             self.endsAt = self.now + .seconds(6)
             for connection in self.open.sorted(by: { $0.number < $1.number }) {
-                let event = BinaryFrontHandler.Shutdown(isAnnounced: true)
+                let event = BinaryConnectionHandler.Shutdown(isAnnounced: true)
                 connection.channel.pipeline.triggerUserOutboundEvent(event, promise: nil)
             }
         default:

@@ -11,9 +11,9 @@ import Testing
 
 @testable import APNSGateway
 
-/// The binary front with the backend, over TLS, before a service that a test plays.
+/// The binary listener with the backend, over TLS, before a service that a test plays.
 @Suite(.timeLimit(.minutes(2))) struct HTTP2BackendTests {
-    typealias Fixture = FrontFixture
+    typealias Fixture = ListenerFixture
 
     private static let list = FeedbackListName(topic: Fixture.topic, environment: "sandbox")
 
@@ -34,8 +34,8 @@ import Testing
         bridge.retries.backOffFirst = .milliseconds(10)
         try change(&bridge)
         let backend = HTTP2Backend([bridge], recorder: recorder, logger: logger)
-        let front = try Fixture.configuration { $0.admitsUnverified = true }
-        return try await Fixture.withFront(backend, front) { try await body($1) }
+        let listener = try Fixture.configuration { $0.admitsUnverified = true }
+        return try await Fixture.withFront(backend, listener) { try await body($1) }
     }
 
     private static func connect<Value: Sendable>(
@@ -53,7 +53,7 @@ import Testing
             try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(1...50))
                 try await $0.send(try Fixture.probe(51))
-                #expect(try await $0.end().octets == Fixture.response(.missingDeviceToken, 51))
+                #expect(try await $0.end().bytes == Fixture.response(.missingDeviceToken, 51))
             }
         }
         #expect(upstream.tokens == Array(1...50))
@@ -76,14 +76,14 @@ import Testing
                 upstream.answer(2, ScriptedUpstream.badToken)
                 // The provider is not told while the service may still take the third.
                 upstream.answer(3, ScriptedUpstream.accepted)
-                #expect(try await $0.end().octets == Fixture.response(.invalidToken, 2))
+                #expect(try await $0.end().bytes == Fixture.response(.invalidToken, 2))
             }
             try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(3...6))
                 await upstream.wait(count: 6)
                 upstream.answer(6, ScriptedUpstream.accepted)
                 try await $0.send(try Fixture.probe(7))
-                #expect(try await $0.end().octets == Fixture.response(.missingDeviceToken, 7))
+                #expect(try await $0.end().bytes == Fixture.response(.missingDeviceToken, 7))
             }
         }
         #expect(upstream.tokens.sorted() == Array(1...6))
@@ -105,14 +105,14 @@ import Testing
                 upstream.asked[3].onAnswer(ScriptedUpstream.accepted)
                 // It only waits for another attempt, which its resend is.
                 upstream.answer(3, .answered(status: 503, reason: "ServiceUnavailable", timestamp: nil))
-                #expect(try await $0.end().octets == Fixture.response(.invalidToken, 1))
+                #expect(try await $0.end().bytes == Fixture.response(.invalidToken, 1))
             }
             try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(2...3))
                 await upstream.wait(count: 5)
                 upstream.asked[4].onAnswer(ScriptedUpstream.accepted)
                 try await $0.send(try Fixture.probe(4))
-                #expect(try await $0.end().octets == Fixture.response(.missingDeviceToken, 4))
+                #expect(try await $0.end().bytes == Fixture.response(.missingDeviceToken, 4))
             }
         }
         #expect(upstream.tokens == [1, 2, 3, 2, 3])
@@ -133,7 +133,7 @@ import Testing
         try await Self.withGateway(upstream, logger: lines.logger(.info), change: change) { port in
             try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(1...3))
-                #expect(try await $0.end().octets == [])
+                #expect(try await $0.end().bytes == [])
             }
         }
         #expect(lines.of("not delivered").contains { "\($0.metadata["push.settled.cause"] ?? "")" == "unknown" })
@@ -148,7 +148,7 @@ import Testing
                 await upstream.wait(count: 3)
                 for number in [2, 3] { upstream.answer(number, ScriptedUpstream.accepted) }
                 upstream.answer(1, ScriptedUpstream.badToken)
-                #expect(try await $0.end().octets == [])
+                #expect(try await $0.end().bytes == [])
             }
         }
         let line = "connection closed without an error response"
@@ -164,12 +164,12 @@ import Testing
         let change: @Sendable (inout BridgeConfiguration) -> Void = {
             $0.rejections = .ignore
             $0.listsRejectedTokens = true
-            $0.payloadOctetCountMax = 60
+            $0.payloadByteCountMax = 60
         }
         try await Self.withGateway(upstream, recorder, change: change) { port in
             try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(1...3))
-                // Too long for the front, in two writes; too long for the provider; without a token.
+                // Too long for the listener, in two writes; too long for the provider; without a token.
                 var frames = ByteBuffer(bytes: [1, 0, 0, 0, 9, 0, 0, 0, 0, 0, 32] + [UInt8](repeating: 1, count: 32))
                 frames.writeInteger(UInt16(3000))
                 try await $0.send(frames)
@@ -186,7 +186,7 @@ import Testing
                 try await $0.send(others)
                 try await $0.send(try Fixture.frames(4...6))
                 try await $0.send(try Fixture.probe(7))
-                #expect(try await $0.end().octets == Fixture.response(.missingDeviceToken, 7))
+                #expect(try await $0.end().bytes == Fixture.response(.missingDeviceToken, 7))
             }
         }
         #expect(upstream.tokens == Array(1...6))
@@ -204,7 +204,7 @@ import Testing
                         let isBad = ScriptedUpstream.number(asked.request.token) == 2
                         asked.onAnswer(isBad ? ScriptedUpstream.badToken : ScriptedUpstream.accepted)
                     }
-                    #expect(try await $0.end().octets == [])
+                    #expect(try await $0.end().bytes == [])
                 }
             }
         }
@@ -223,7 +223,7 @@ import Testing
             try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(1...3))
                 try await $0.send(try Fixture.probe(4))
-                #expect(try await $0.end().octets == Fixture.response(.missingDeviceToken, 4))
+                #expect(try await $0.end().bytes == Fixture.response(.missingDeviceToken, 4))
             }
         }
         let tuple = FeedbackTuple(failedAt: 1_700_000_000, token: try Fixture.token(2))
@@ -240,7 +240,7 @@ import Testing
             try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(1...3))
                 try await $0.send(try Fixture.probe(4))
-                #expect(try await $0.end().octets == Fixture.response(.missingDeviceToken, 4))
+                #expect(try await $0.end().bytes == Fixture.response(.missingDeviceToken, 4))
             }
         }
         let delivered = lines.of("delivered")
@@ -269,7 +269,7 @@ import Testing
                 await upstream.wait(count: 3)
                 upstream.asked[2].onAnswer(ScriptedUpstream.accepted)
                 try await $0.send(try Fixture.probe(2))
-                #expect(try await $0.end().octets == Fixture.response(.missingDeviceToken, 2))
+                #expect(try await $0.end().bytes == Fixture.response(.missingDeviceToken, 2))
             }
         }
         #expect(Set(upstream.asked.map(\.request.identifier)).count == 1)
@@ -287,12 +287,12 @@ import Testing
         try await Self.withGateway(upstream, logger: lines.logger(.info), change: change) { port in
             try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(1...2))
-                #expect(try await $0.end().octets == Fixture.response(.shutdown, 1))
+                #expect(try await $0.end().bytes == Fixture.response(.shutdown, 1))
             }
             try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(1...1))
                 try await $0.send(try Fixture.probe(2))
-                #expect(try await $0.end().octets == Fixture.response(.missingDeviceToken, 2))
+                #expect(try await $0.end().bytes == Fixture.response(.missingDeviceToken, 2))
             }
         }
         #expect(upstream.tokens.filter { $0 == 1 } == [1, 1])
@@ -308,7 +308,7 @@ import Testing
         try await Self.withGateway(upstream, change: { $0.retries.budget = .milliseconds(40) }) { port in
             try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(1...5))
-                #expect(try await $0.end().octets == Fixture.response(.shutdown, 2))
+                #expect(try await $0.end().bytes == Fixture.response(.shutdown, 2))
             }
         }
     }
@@ -324,17 +324,17 @@ import Testing
         try await Self.withGateway(upstream, logger: lines.logger(.info)) { port in
             try await Self.connect(port, other.identity) {
                 try await $0.send(try Fixture.frames(1...1))
-                #expect(try await $0.end().octets == Fixture.response(.missingTopic, 1))
+                #expect(try await $0.end().bytes == Fixture.response(.missingTopic, 1))
             }
             try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(2...2))
                 try await $0.send(try Fixture.probe(3))
-                #expect(try await $0.end().octets == Fixture.response(.missingDeviceToken, 3))
+                #expect(try await $0.end().bytes == Fixture.response(.missingDeviceToken, 3))
             }
             #expect(lines.of("provider has to wait").isEmpty)
             try await Self.connect(port, other.identity) {
                 try await $0.send(try Fixture.frames(1...1))
-                #expect(try await $0.end().octets == Fixture.response(.missingTopic, 1))
+                #expect(try await $0.end().bytes == Fixture.response(.missingTopic, 1))
             }
             #expect(lines.of("provider has to wait").count == 1)
         }
@@ -353,15 +353,15 @@ import Testing
             try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(1...5))
                 let ending = try await $0.end()
-                #expect(ending.octets == (takenCount > 0 ? Fixture.response(.shutdown, UInt32(takenCount)) : []))
+                #expect(ending.bytes == (takenCount > 0 ? Fixture.response(.shutdown, UInt32(takenCount)) : []))
                 #expect(ending.hasCloseNotify)
             }
             // Whoever comes back at once has to wait, and is told the same.
-            let octets = try await Self.connect(port) {
+            let bytes = try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(5...5))
-                return try await $0.end().octets
+                return try await $0.end().bytes
             }
-            #expect(octets == [])
+            #expect(bytes == [])
         }
     }
 
@@ -377,7 +377,7 @@ import Testing
                     upstream.asked[number - 1].onAnswer(ScriptedUpstream.accepted)
                 }
                 try await $0.send(try Fixture.probe(21))
-                #expect(try await $0.end().octets == Fixture.response(.missingDeviceToken, 21))
+                #expect(try await $0.end().bytes == Fixture.response(.missingDeviceToken, 21))
             }
         }
         #expect(upstream.tokens == Array(1...20))
@@ -385,10 +385,10 @@ import Testing
 
     @Test func `a payload over the provider's limit is refused here`() async throws {
         let upstream = ScriptedUpstream()
-        try await Self.withGateway(upstream, change: { $0.payloadOctetCountMax = 10 }) { port in
+        try await Self.withGateway(upstream, change: { $0.payloadByteCountMax = 10 }) { port in
             try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(1...2))
-                #expect(try await $0.end().octets == Fixture.response(.invalidPayloadSize, 1))
+                #expect(try await $0.end().bytes == Fixture.response(.invalidPayloadSize, 1))
             }
         }
         #expect(upstream.asked.isEmpty)
@@ -396,11 +396,11 @@ import Testing
 
     @Test func `nobody is let in who is not configured`() async throws {
         let upstream = ScriptedUpstream()
-        let foreign = try ThrowawayAuthority(name: "Foreign").issueClient(topic: Fixture.topic)
+        let foreign = try TestCertificateAuthority(name: "Foreign").issueClient(topic: Fixture.topic)
         try await Self.withGateway(upstream) { port in
             try await Self.connect(port, foreign.identity) {
                 $0.push(try Fixture.frames(1...1))
-                #expect(try await $0.end().octets == [])
+                #expect(try await $0.end().bytes == [])
             }
         }
         #expect(upstream.asked.isEmpty)
@@ -408,13 +408,13 @@ import Testing
 
     @Test func `a pinned certificate is let in, whoever issued it`() async throws {
         let upstream = ScriptedUpstream()
-        let foreign = try ThrowawayAuthority(name: "Foreign").issueClient(topic: "com.example.other")
+        let foreign = try TestCertificateAuthority(name: "Foreign").issueClient(topic: "com.example.other")
         let pin = AdmissionRule.Pin(fingerprint: foreign.identity.certificate.fingerprint)
         try await Self.withGateway(upstream, change: { $0.admission = AdmissionRule(pins: [pin]) }) { port in
             try await Self.connect(port, foreign.identity) {
                 try await $0.send(try Fixture.frames(1...1))
                 try await $0.send(try Fixture.probe(2))
-                #expect(try await $0.end().octets == Fixture.response(.missingDeviceToken, 2))
+                #expect(try await $0.end().bytes == Fixture.response(.missingDeviceToken, 2))
             }
         }
         #expect(upstream.asked.map(\.request.topic) == ["com.example.other"])

@@ -22,7 +22,7 @@ import Testing
         var rules = RequestRules(topic: topic)
         change(&rules)
         return rules.request(
-            token: try DeviceToken(octets: [0xAB, 0xCD]),
+            token: try DeviceToken(bytes: [0xAB, 0xCD]),
             payload: ByteBuffer(string: payload),
             expiry: expiry,
             priority: priority,
@@ -77,7 +77,7 @@ import Testing
 
     @Test func `a late clock overflows nothing`() throws {
         let request = RequestRules(topic: nil).request(
-            token: try DeviceToken(octets: [1]),
+            token: try DeviceToken(bytes: [1]),
             payload: ByteBuffer(),
             expiry: .max,
             priority: nil,

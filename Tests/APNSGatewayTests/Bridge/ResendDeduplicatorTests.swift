@@ -10,7 +10,7 @@ import Testing
 @Suite struct ResendDeduplicatorTests {
     private static func key(_ payload: String = "{}", expiry: UInt32? = 0, priority: UInt8? = nil) throws -> ResendKey {
         ResendContent(
-            token: try DeviceToken(octets: [1, 2, 3]),
+            token: try DeviceToken(bytes: [1, 2, 3]),
             payload: ByteBuffer(string: payload),
             expiry: expiry,
             priority: priority
@@ -26,7 +26,7 @@ import Testing
         let others = [
             try Self.key("{ }"), try Self.key(expiry: nil), try Self.key(expiry: 1), try Self.key(priority: 5),
             ResendContent(
-                token: try DeviceToken(octets: [1, 2]),
+                token: try DeviceToken(bytes: [1, 2]),
                 payload: ByteBuffer(string: "\u{3}{}"),
                 expiry: 0,
                 priority: nil

@@ -32,7 +32,7 @@ final class ScriptedUpstream: Upstream {
 
     var asked: [Asked] { self.books.withLockedValue { $0 } }
 
-    /// The last octet of each token that was asked for, in order.
+    /// The last byte of each token that was asked for, in order.
     var tokens: [Int] { self.asked.map { ScriptedUpstream.number($0.request.token) } }
 
     static func number(_ token: DeviceToken) -> Int { Int(token.hexadecimal.suffix(4), radix: 16) ?? -1 }

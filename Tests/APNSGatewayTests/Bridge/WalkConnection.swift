@@ -9,14 +9,14 @@ import OpenSSLTLS
 
 @testable import APNSGateway
 
-/// The socket of a walk's connection: notes what the front does to it, and lets the walk decide what it reads.
+/// The socket of a walk's connection: notes what the listener does to it, and lets the walk decide what it reads.
 final class WalkSocket: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = ByteBuffer
 
     private(set) var isReadWanted = false
     private(set) var isOutputClosed = false
-    /// What the front wrote.
+    /// What the listener wrote.
     private(set) var output = ByteBuffer()
 
     func read(context: ChannelHandlerContext) { self.isReadWanted = true }
@@ -38,7 +38,7 @@ final class WalkSocket: ChannelDuplexHandler {
     }
 
     func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
-        guard event is ConnectionFloor.Cut else {
+        guard event is RawCloseHandler.Cut else {
             return context.triggerUserOutboundEvent(event, promise: promise)
         }
         self.isOutputClosed = true
@@ -46,7 +46,7 @@ final class WalkSocket: ChannelDuplexHandler {
     }
 }
 
-/// What the front asks TLS for, without TLS.
+/// What the listener asks TLS for, without TLS.
 final class WalkTLS: TLSFacts {
     let peerCertificate: TLSCertificate?
     let peerIntermediates: [TLSCertificate] = []
@@ -72,7 +72,7 @@ final class WalkConnection {
         _ number: UInt64,
         certificate: TLSCertificate,
         loop: EmbeddedEventLoop,
-        makeHandler: (WalkTLS) -> BinaryFrontHandler
+        makeHandler: (WalkTLS) -> BinaryConnectionHandler
     ) throws {
         self.number = number
         self.tls = WalkTLS(certificate)

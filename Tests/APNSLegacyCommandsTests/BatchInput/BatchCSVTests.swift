@@ -53,7 +53,7 @@ import Testing
         ("{},,,", "line 2: it has no token"),
         (
             "{},SECRET,,",
-            "line 2: its token is neither hexadecimal digits of 1 to 100 octets nor the base64 of 32 octets"
+            "line 2: its token is neither hexadecimal digits of 1 to 100 bytes nor the base64 of 32 bytes"
         ),
         ("{},00,,,", "line 2: it has 5 fields, and the header has 4"),
         ("{},00", "line 2: it has 2 fields, and the header has 4"),
@@ -99,8 +99,8 @@ import Testing
         for chunk in [1, 50, .max] {
             #expect(
                 try read(input, chunk: chunk).map(\.description) == [
-                    "bad: line 2: it has more than 256 octets", "3 01 {} - - ",
-                    "bad: line 4: it has more than 256 octets", "5 02 {} - - ",
+                    "bad: line 2: it has more than 256 bytes", "3 01 {} - - ",
+                    "bad: line 4: it has more than 256 bytes", "5 02 {} - - ",
                 ]
             )
         }

@@ -47,13 +47,13 @@ import Testing
     @Test func `white space in a payload stays when the options say so, and counts then`() throws {
         var options = smallOptions()
         options.minifiesPayload = false
-        options.rules = PayloadRules(octetCountMax: 9)
+        options.rules = PayloadRules(byteCountMax: 9)
         let line = "{\"token\":\"\(Self.token)\",\"payload\":{ \"a\": 1}}"
         #expect(try read(line, options: options).map(\.description) == ["1 \(Self.token) { \"a\": 1} - - "])
-        options.rules.octetCountMax = 8
+        options.rules.byteCountMax = 8
         #expect(
             try read(line, options: options).map(\.description) == [
-                "bad: line 1, column 95: the payload has 9 octets, and 8 are allowed"
+                "bad: line 1, column 95: the payload has 9 bytes, and 8 are allowed"
             ]
         )
         options.minifiesPayload = true
@@ -113,7 +113,7 @@ import Testing
     }
 
     static let notAToken =
-        "line 1, column 10: its token is neither hexadecimal digits of 1 to 100 octets nor the base64 of 32 octets"
+        "line 1, column 10: its token is neither hexadecimal digits of 1 to 100 bytes nor the base64 of 32 bytes"
     static let tooLate = "line 1, column 11: expiry is later than the year 2106; it counts seconds, not milliseconds"
     static func tooEarly(_ seconds: String) -> String {
         "line 1, column 11: expiry \(seconds) is a moment in 1970 to 2001; "

@@ -75,26 +75,26 @@ import Testing
     }
 
     @Test(arguments: 0..<200 as Range<UInt64>)
-    func `octets at random never trap, and are read alike however they are cut`(seed: UInt64) throws {
+    func `bytes at random never trap, and are read alike however they are cut`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
-        var octets: [UInt8] = []
+        var bytes: [UInt8] = []
         for number in 1...8 {
             let sample = Self.sample(number, &random)
-            octets += Array("\(Self.quoted(sample.payload)),\(sample.token)\n".utf8)
-            octets += Array("{\"payload\":\(sample.payload),\"token\":\"\(sample.token)\"}\n\(sample.token)\n".utf8)
+            bytes += Array("\(Self.quoted(sample.payload)),\(sample.token)\n".utf8)
+            bytes += Array("{\"payload\":\(sample.payload),\"token\":\"\(sample.token)\"}\n\(sample.token)\n".utf8)
         }
         let alphabet = Array("\"\"\",,\n\r{}\\x0 \0".utf8) + [0xEF, 0xBB, 0xBF, 0xFF]
         for _ in 0..<Int.random(in: 1...30, using: &random) {
-            let index = Int.random(in: 0..<octets.count, using: &random)
-            let octet = alphabet.randomElement(using: &random) ?? 0
-            if Bool.random(using: &random) { octets[index] = octet } else { octets.insert(octet, at: index) }
+            let index = Int.random(in: 0..<bytes.count, using: &random)
+            let byte = alphabet.randomElement(using: &random) ?? 0
+            if Bool.random(using: &random) { bytes[index] = byte } else { bytes.insert(byte, at: index) }
         }
-        octets = Array("token,payload\n".utf8) + octets
+        bytes = Array("token,payload\n".utf8) + bytes
         for format in [BatchFormat.jsonLines, .csv, .tokens] {
             let options = smallOptions(line: 160, block: 64, common: "{}")
-            let whole = try read(octets, format: format, options: smallOptions(line: 160, block: 100_000, common: "{}"))
+            let whole = try read(bytes, format: format, options: smallOptions(line: 160, block: 100_000, common: "{}"))
             for chunk in [1, 13, Int.random(in: 1...500, using: &random)] {
-                let events = try read(octets, format: format, options: options, chunk: chunk)
+                let events = try read(bytes, format: format, options: options, chunk: chunk)
                 #expect(events == whole, "seed \(seed), \(format), chunks of \(chunk)")
             }
         }

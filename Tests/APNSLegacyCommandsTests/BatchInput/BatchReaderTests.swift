@@ -27,7 +27,7 @@ import Testing
             ["2 \(one) {} - - ", "bad: line 5: \(noToken)", "6 \(two) {} - - "]
         ),
     ]
-    static let noToken = "its token is neither hexadecimal digits of 1 to 100 octets nor the base64 of 32 octets"
+    static let noToken = "its token is neither hexadecimal digits of 1 to 100 bytes nor the base64 of 32 bytes"
 
     @Test(arguments: inputs.indices)
     func `a good line behind a bad one is read, with its own number`(_ index: Int) throws {
@@ -41,7 +41,7 @@ import Testing
         for chunk in 1...input.utf8.count {
             for told in [format, nil] {
                 let events = try read(input, format: told, options: smallOptions(common: "{}"), chunk: chunk)
-                #expect(events.map(\.description) == expected, "chunks of \(chunk) octets")
+                #expect(events.map(\.description) == expected, "chunks of \(chunk) bytes")
             }
         }
     }
@@ -59,7 +59,7 @@ import Testing
     }
 
     @Test(arguments: inputs.indices)
-    func `octets that are appended are read like those that are filled in`(_ index: Int) throws {
+    func `bytes that are appended are read like those that are filled in`(_ index: Int) throws {
         let (_, input, expected) = Self.inputs[index]
         var reader = try BatchReader(options: smallOptions(common: "{}"))
         var record = BatchRecord()
@@ -119,17 +119,17 @@ import Testing
             let events = try read(input, options: smallOptions(line: 200, block: 50), chunk: chunk)
             #expect(
                 events.map(\.description) == [
-                    "1 \(Self.one) {} - - ", "bad: line 2: it has more than 200 octets", "3 \(Self.one) {} - - ",
-                    "bad: line 4: it has more than 200 octets", "5 \(Self.one) {} - - ",
+                    "1 \(Self.one) {} - - ", "bad: line 2: it has more than 200 bytes", "3 \(Self.one) {} - - ",
+                    "bad: line 4: it has more than 200 bytes", "5 \(Self.one) {} - - ",
                 ]
             )
         }
     }
 
     @Test(arguments: ["\"", "\\", "{", " ", "\"\n", "[", ",", "<"], [1, 64])
-    func `no octet that is repeated without end takes more memory`(_ octets: String, _ block: Int) throws {
+    func `no byte that is repeated without end takes more memory`(_ bytes: String, _ block: Int) throws {
         for format in [BatchFormat.jsonLines, .csv, .tokens] {
-            let input = "token\n" + String(repeating: octets, count: 1000)
+            let input = "token\n" + String(repeating: bytes, count: 1000)
             let options = smallOptions(line: 32, block: block, common: "{}")
             for event in try read(input, format: format, options: options) {
                 if case .record = event { Issue.record("there is no token: \(event)") }
@@ -143,7 +143,7 @@ import Testing
             let number = format == .csv ? 2 : 1
             let input = header + String(repeating: "0", count: 100_000)
             let events = try read(input, format: format, options: smallOptions(common: "{}"), chunk: 100)
-            #expect(events == [.bad("line \(number): it has more than 256 octets")])
+            #expect(events == [.bad("line \(number): it has more than 256 bytes")])
         }
     }
 
@@ -153,7 +153,7 @@ import Testing
         let spaces = String(repeating: " ", count: 100_000) + "\n" + Self.line(Self.one)
         #expect(
             try read(spaces, format: .jsonLines).map(\.description) == [
-                "bad: line 1: it has more than 256 octets", "2 \(Self.one) {} - - ",
+                "bad: line 1: it has more than 256 bytes", "2 \(Self.one) {} - - ",
             ]
         )
     }

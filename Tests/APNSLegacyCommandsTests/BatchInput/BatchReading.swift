@@ -24,13 +24,13 @@ enum BatchEvent: Equatable, CustomStringConvertible {
 /// Options with small memory, so that tests reach its ends.
 func smallOptions(line: Int = 256, block: Int = 64, common: String? = nil) -> BatchOptions {
     var options = BatchOptions(now: 1_700_000_000)
-    options.lineOctetCountMax = line
-    options.blockOctetCount = block
+    options.lineByteCountMax = line
+    options.blockByteCount = block
     options.commonPayload = common.map { Array($0.utf8) }
     return options
 }
 
-/// Reads all of an input, so many octets at a time.
+/// Reads all of an input, so many bytes at a time.
 func read(
     _ input: [UInt8],
     format: BatchFormat? = nil,
@@ -68,7 +68,7 @@ func read(
                 return count
             }
         case .end:
-            #expect(reader.octetCountBuffered == 0)
+            #expect(reader.byteCountBuffered == 0)
             #expect(reader.next(&record) == .end)
             return events
         }

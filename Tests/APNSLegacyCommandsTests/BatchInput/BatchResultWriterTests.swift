@@ -17,7 +17,7 @@ import Testing
         isPossibleDuplicate: Bool = false,
         reason: String? = nil
     ) throws -> Bool {
-        let token = try DeviceToken(octets: token)
+        let token = try DeviceToken(bytes: token)
         return Array(id.utf8).withUnsafeBytes { id in
             writer.append(
                 lineNumber: line,
@@ -47,7 +47,7 @@ import Testing
             )
         )
         #expect(
-            String(decoding: writer.octets, as: UTF8.self) == #"""
+            String(decoding: writer.bytes, as: UTF8.self) == #"""
                 {"line":1234567890,"id":{"a":[1, 2]},"token":"0aff","outcome":"accepted","attempts":1}
                 {"line":1,"id":0,"token":"0aff","outcome":"rejected","status":255,"attempts":100,\#
                 "possibleDuplicate":true,"reason":"a \"b\" \\ \u0001\u007fé"}
@@ -58,7 +58,7 @@ import Testing
 
     @Test(arguments: BatchOutcome.allCases)
     func `a line is JSON that says what was put in`(_ outcome: BatchOutcome) throws {
-        for count in 1...WireLimits.tokenOctetCountMax {
+        for count in 1...WireLimits.tokenByteCountMax {
             var writer = BatchResultWriter()
             let token = (0..<count).map { UInt8(truncatingIfNeeded: ($0 + count) &* 0x9D) }
             let reason = "a\"\\\u{0}\n" + String(repeating: "é😀", count: count)
@@ -74,7 +74,7 @@ import Testing
                 )
             )
             let object = try #require(
-                try JSONSerialization.jsonObject(with: Data(writer.octets)) as? [String: NSObject]
+                try JSONSerialization.jsonObject(with: Data(writer.bytes)) as? [String: NSObject]
             )
             #expect(object["line"] as? Int == count)
             #expect(object["token"] as? String == token.map { String(format: "%02x", $0) }.joined())
@@ -90,7 +90,7 @@ import Testing
         var writer = BatchResultWriter()
         #expect(try Self.append(&writer, line: number, attempts: number))
         let expected = "{\"line\":\(number),\"token\":\"0aff\",\"outcome\":\"accepted\",\"attempts\":\(number)}\n"
-        #expect(String(decoding: writer.octets, as: UTF8.self) == expected)
+        #expect(String(decoding: writer.bytes, as: UTF8.self) == expected)
     }
 
     @Test func `a full writer writes nothing, and all again once it is emptied`() throws {
@@ -98,15 +98,15 @@ import Testing
         var count = 0
         while try Self.append(&writer, line: count, id: "\"x\"", reason: "why") {
             count += 1
-            #expect(writer.octetCount <= 2048)
+            #expect(writer.byteCount <= 2048)
         }
-        let octetCount = writer.octetCount
+        let byteCount = writer.byteCount
         #expect(count > 5)
         #expect(try !Self.append(&writer, reason: "why"))
-        #expect(writer.octetCount == octetCount)
-        #expect(writer.octets.count { $0 == 0x0A } == count)
+        #expect(writer.byteCount == byteCount)
+        #expect(writer.bytes.count { $0 == 0x0A } == count)
         writer.removeAll()
-        #expect(writer.octets.isEmpty)
+        #expect(writer.bytes.isEmpty)
         #expect(try Self.append(&writer, reason: "why"))
     }
 
@@ -116,13 +116,13 @@ import Testing
         let bare = "{\"line\":1,\"token\":\"0aff\",\"outcome\":\"accepted\",\"attempts\":1}\n"
         #expect(try Self.append(&writer, id: long, reason: long))
         #expect(
-            String(decoding: writer.octets, as: UTF8.self)
+            String(decoding: writer.bytes, as: UTF8.self)
                 == bare.replacing(",\"token", with: ",\"id\":\(long),\"token")
         )
         #expect(try !Self.append(&writer, id: long, reason: long))
         writer.removeAll()
         #expect(try Self.append(&writer, id: long + long, reason: long))
-        #expect(String(decoding: writer.octets, as: UTF8.self) == bare)
+        #expect(String(decoding: writer.bytes, as: UTF8.self) == bare)
     }
 
     @Test func `the longest line stays within its room`() throws {
@@ -142,8 +142,8 @@ import Testing
                 reason: reason
             )
         )
-        #expect(String(decoding: writer.octets, as: UTF8.self).contains("\\u0001\"}\n"))
-        #expect(writer.octetCount <= 1024)
+        #expect(String(decoding: writer.bytes, as: UTF8.self).contains("\\u0001\"}\n"))
+        #expect(writer.byteCount <= 1024)
     }
 
     @Test func `a bad line of the input becomes a result`() throws {
@@ -161,6 +161,6 @@ import Testing
         }
         let expected =
             #"{"line":2,"outcome":"invalid","attempts":0,"reason":"column 2: it has the unknown key \"x\""}"# + "\n"
-        #expect(String(decoding: writer.octets, as: UTF8.self) == expected)
+        #expect(String(decoding: writer.bytes, as: UTF8.self) == expected)
     }
 }

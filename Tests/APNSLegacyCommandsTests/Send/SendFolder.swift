@@ -39,7 +39,7 @@ final class SendFolder: Sendable {
 
     /// A journal with these records behind its title, each with its checksum.
     static func journal(_ records: [String], input: String = "batch") -> String {
-        var checksum = FowlerNollVo()
+        var checksum = FNV1aHash()
         return ([SendJournalReader.title + input] + records).map { record in
             checksum.add(record.utf8)
             return record + " " + String(decoding: checksum.hexadecimal, as: UTF8.self) + "\n"
@@ -68,7 +68,7 @@ extension SendResults {
     /// Writes a line for a token that is the same for all.
     mutating func put(_ line: UInt64, _ outcome: BatchOutcome, status: UInt16? = nil, isDuplicate: Bool = false) throws
     {
-        let token = try DeviceToken(octets: [UInt8](repeating: 1, count: 32))
+        let token = try DeviceToken(bytes: [UInt8](repeating: 1, count: 32))
         self.write(
             line: line,
             id: UnsafeRawBufferPointer(start: nil, count: 0),

@@ -20,13 +20,13 @@ import Testing
             var entries = journal.opening
             let first = UInt64(run) * 100 + 1
             entries.intend(through: first + 99)
-            entries.settle(first..<(first + 50), .accepted, status: nil, isDuplicate: false, resultOctetCount: first)
+            entries.settle(first..<(first + 50), .accepted, status: nil, isDuplicate: false, resultByteCount: first)
             entries.settle(
                 (first + 50)..<(first + 51),
                 .rejected,
                 status: 8,
                 isDuplicate: false,
-                resultOctetCount: first + 9
+                resultByteCount: first + 9
             )
             try journal.append(entries.take())
             entries.intend(through: first + 120)
@@ -35,7 +35,7 @@ import Testing
                 .accepted,
                 status: nil,
                 isDuplicate: true,
-                resultOctetCount: first + 90
+                resultByteCount: first + 90
             )
             entries.spare((first + 80)..<(first + 120))
             if run == 1 { entries.append("complete") }
@@ -115,7 +115,7 @@ import Testing
                 line % 2 == 0 ? .accepted : .rejected,
                 status: nil,
                 isDuplicate: false,
-                resultOctetCount: line
+                resultByteCount: line
             )
         }
         try journal.append(entries.take())

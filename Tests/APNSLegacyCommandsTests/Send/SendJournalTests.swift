@@ -30,13 +30,13 @@ import Testing
         #expect(try self.folder.journal().past == SendJournal.Past())
         try self.write { entries in
             entries.intend(through: 64)
-            entries.settle(1..<11, .accepted, status: nil, isDuplicate: false, resultOctetCount: 10)
-            entries.settle(11..<12, .rejected, status: 8, isDuplicate: false, resultOctetCount: 20)
-            entries.settle(12..<15, .accepted, status: nil, isDuplicate: true, resultOctetCount: 30)
+            entries.settle(1..<11, .accepted, status: nil, isDuplicate: false, resultByteCount: 10)
+            entries.settle(11..<12, .rejected, status: 8, isDuplicate: false, resultByteCount: 20)
+            entries.settle(12..<15, .accepted, status: nil, isDuplicate: true, resultByteCount: 30)
         }
         let past = try self.folder.journal().past
         #expect(past.settled.ranges == [1..<15] && past.doubted.ranges == [1..<65])
-        #expect(past.resultOctetCount == 30 && !past.isComplete)
+        #expect(past.resultByteCount == 30 && !past.isComplete)
         #expect(past.tally[.accepted] == 13 && past.tally.statuses == [8: 1] && past.tally.possibleDuplicateCount == 3)
     }
 
@@ -48,7 +48,7 @@ import Testing
                     .accepted,
                     status: nil,
                     isDuplicate: false,
-                    resultOctetCount: line
+                    resultByteCount: line
                 )
             }
         }
@@ -148,11 +148,11 @@ import Testing
         #expect(past.settled.ranges == [1..<3, 65..<67] && past.doubted.ranges == [1..<65])
         try self.write { entries in
             entries.intend(through: 70)
-            entries.settle(3..<5, .accepted, status: nil, isDuplicate: true, resultOctetCount: 20)
+            entries.settle(3..<5, .accepted, status: nil, isDuplicate: true, resultByteCount: 20)
         }
         let whole = self.folder.bytes("journal")
         let expected = try self.folder.journal().past
-        #expect(expected.settled.ranges == [1..<5, 65..<67] && expected.resultOctetCount == 20)
+        #expect(expected.settled.ranges == [1..<5, 65..<67] && expected.resultByteCount == 20)
         // What the old records say can no longer change unnoticed either, but for their title.
         for index in "apns-legacy journal 1 batch\n".utf8.count..<whole.count {
             var bytes = whole

@@ -21,20 +21,20 @@ import Testing
     private struct Batch {
         let lineCount: UInt64
         var processedCounts: [UInt64: Int] = [:]
-        var lastTally = SendTally()
+        var lastTally = OutcomeCounts()
 
         static func isBad(_ line: UInt64) -> Bool { line % 31 == 3 }
 
         func text() throws -> String {
             try (1...self.lineCount).map { line in
                 guard !Self.isBad(line) else { return "no JSON\n" }
-                let token = try DeviceToken(octets: Array(repeating: UInt8(line % 251), count: 24) + Self.octets(line))
+                let token = try DeviceToken(bytes: Array(repeating: UInt8(line % 251), count: 24) + Self.bytes(line))
                 let id = String(repeating: "x", count: Int(line * 7 % 90))
                 return "{\"token\":\"\(token.hexadecimal)\",\"id\":\"\(id)\",\"payload\":{}}\n"
             }.joined()
         }
 
-        private static func octets(_ line: UInt64) -> [UInt8] { withUnsafeBytes(of: line.bigEndian) { Array($0) } }
+        private static func bytes(_ line: UInt64) -> [UInt8] { withUnsafeBytes(of: line.bigEndian) { Array($0) } }
     }
 
     /// What the gateway does with a line; each time the same.
@@ -58,7 +58,7 @@ import Testing
             retriesIndeterminate: policy == .atLeastOnce,
             operations: disk.operations
         )
-        let desk = SendDesk(
+        let desk = BatchSendState(
             input: input,
             reader: try BatchReader(format: .jsonLines, options: BatchOptions(now: 1_700_000_000)),
             results: results,
@@ -139,7 +139,7 @@ import Testing
 
     private func check(_ batch: Batch, _ policy: DeliveryPolicy, _ seed: UInt64) throws {
         var lines: [UInt64] = []
-        var tally = SendTally()
+        var tally = OutcomeCounts()
         for text in self.folder.read("results").split(separator: "\n") {
             let object = (try? JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any]) ?? [:]
             guard let line = (object["line"] as? Int).map(UInt64.init), let name = object["outcome"] as? String,

@@ -72,7 +72,7 @@ import Testing
             ) : nil
         var options = BatchOptions(now: 1_700_000_000)
         options.commonPayload = Array("{\"aps\":{}}".utf8)
-        let desk = SendDesk(
+        let desk = BatchSendState(
             input: input,
             reader: try BatchReader(format: .tokens, options: options),
             results: try SendResults(

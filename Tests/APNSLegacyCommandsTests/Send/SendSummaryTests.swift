@@ -8,8 +8,8 @@ import Testing
 @testable import APNSLegacyCommands
 
 @Suite struct SendSummaryTests {
-    static func tally(_ counts: [BatchOutcome: UInt64]) -> SendTally {
-        var tally = SendTally()
+    static func tally(_ counts: [BatchOutcome: UInt64]) -> OutcomeCounts {
+        var tally = OutcomeCounts()
         for (outcome, count) in counts { tally.add(outcome, status: outcome == .rejected ? 8 : nil, count: count) }
         return tally
     }
@@ -65,26 +65,26 @@ import Testing
 
     @Test func `the bar says how far it is`() {
         let progress = SendProgress(
-            readOctetCount: 50,
+            readByteCount: 50,
             sentCount: 1500,
             hasReadAll: false,
             tally: Self.tally([.accepted: 990, .rejected: 10])
         )
         #expect(
-            SendBar(total: 100).text(progress, .seconds(2))
+            ProgressBar(total: 100).text(progress, .seconds(2))
                 == "[############............] 50% read  1,500 taken, 1,000 settled, 10 not accepted, 500/s"
         )
-        #expect(SendBar(total: nil).text(progress, .seconds(2)).hasPrefix("1,500 taken"))
+        #expect(ProgressBar(total: nil).text(progress, .seconds(2)).hasPrefix("1,500 taken"))
     }
 
     @Test func `the hash is FNV-1a with a boundary behind each part`() {
-        var (parts, joined, empty) = (FowlerNollVo(), FowlerNollVo(), FowlerNollVo())
+        var (parts, joined, empty) = (FNV1aHash(), FNV1aHash(), FNV1aHash())
         parts.add([1])
         parts.add([2])
         joined.add([1, 2])
         empty.add([])
         #expect(parts.value != joined.value)
-        // The published value of FNV-1a 64 for the single octet 0xFF.
+        // The published value of FNV-1a 64 for the single byte 0xFF.
         #expect(empty.value == 0xAF64_724C_8602_EB6E)
     }
 }

@@ -15,15 +15,15 @@ import Testing
         try self.scene.makeTable(1...10)
     }
 
-    private var octets: Data { get throws { try Data(contentsOf: URL(filePath: self.scene.database)) } }
+    private var bytes: Data { get throws { try Data(contentsOf: URL(filePath: self.scene.database)) } }
 
     /// Runs with options behind the usual ones, of which the last of a kind counts.
     private func refuse(_ arguments: [String], _ code: Int32, _ texts: [String]) async throws {
-        let before = try self.octets
+        let before = try self.bytes
         let run = try await self.scene.apply(arguments)
         #expect(run.code == code, "\(run)")
         for text in texts { #expect(run.error.contains(text), "\(run.error)") }
-        #expect(try self.octets == before)
+        #expect(try self.bytes == before)
     }
 
     @Test func `a missing table, column or file is named, with what there is`() async throws {
@@ -136,7 +136,7 @@ import Testing
         let arguments = ["purge", "apply", "--purge-list", self.scene.list.path] + self.scene.usual
         let isRoot = geteuid() == 0
         let words = ["--reuid=65534", "--regid=65534", "--clear-groups", program]
-        let before = try self.octets
+        let before = try self.bytes
         let streams = Child.Streams(error: self.scene.path("error"))
         let ending = try await Child(
             (isRoot ? words : []) + arguments + ["--registered-column", "updated_at"],
@@ -145,13 +145,13 @@ import Testing
         ).end()
         let error = self.scene.read("error")
         #expect(ending.code == 74 && error.contains("read-only"), "\(ending) \(error)")
-        #expect(try self.octets == before)
+        #expect(try self.bytes == before)
     }
 
     @Test func `a locked table is waited for, then left for the next run`() async throws {
         let queue = try self.scene.secondConnection()
         let scene = self.scene
-        // The octets of the file are not looked at meanwhile: closing it would let go of the locks of this process.
+        // The bytes of the file are not looked at meanwhile: closing it would let go of the locks of this process.
         try await queue.writeWithoutTransaction { try $0.execute(sql: "BEGIN EXCLUSIVE") }
         for wait in ["0s", "1s"] {
             let run = try await scene.apply(["--lock-wait", wait])

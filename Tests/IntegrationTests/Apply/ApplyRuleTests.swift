@@ -42,7 +42,7 @@ import Testing
     @Test func `all spellings of tokens in one table work, and nonsense stays and is named`() async throws {
         try self.scene.record(1...20)
         try self.scene.makeTable([])
-        func data(_ number: Int) -> Data { Data(ApplyScene.octets(number)) }
+        func data(_ number: Int) -> Data { Data(ApplyScene.bytes(number)) }
         let before = ApplyScene.failedAt - 100
         let spaced = stride(from: 0, to: 64, by: 8).map { ApplyScene.token(4).dropFirst($0).prefix(8) }
         try self.insert(1, token: ApplyScene.token(1), at: before)
@@ -154,7 +154,7 @@ import Testing
         #expect(alone.code == 64 && alone.error.contains("takes two topics"), "\(alone)")
         try self.scene.record([1], topic: "com.ent")
         try self.scene.list.forget(
-            [PurgeRegistration(token: ApplyScene.octets(1), registeredAt: ApplyScene.failedAt + 1)],
+            [PurgeRegistration(token: ApplyScene.bytes(1), registeredAt: ApplyScene.failedAt + 1)],
             topic: "com.ent"
         )
         let forgotten = try await self.scene.apply(["--require-all-topics"])
@@ -221,7 +221,7 @@ import Testing
         #expect(try self.scene.left("active = 1") == Array(1...10))
     }
 
-    @Test func `a dry run counts the same and changes no octet`() async throws {
+    @Test func `a dry run counts the same and changes no byte`() async throws {
         try self.scene.record(1...3)
         try self.scene.makeTable(1...10)
         let before = try Data(contentsOf: URL(filePath: self.scene.database))

@@ -50,12 +50,12 @@ final class ApplyScene: Sendable {
         String(decoding: FileManager.default.contents(atPath: self.path(name)) ?? Data(), as: UTF8.self)
     }
 
-    static func octets(_ number: Int) -> [UInt8] {
+    static func bytes(_ number: Int) -> [UInt8] {
         (0..<32).map { UInt8(truncatingIfNeeded: $0 < 8 ? number >> (8 * $0) : number &* 31 &+ $0 &* 77) }
     }
 
     static func token(_ number: Int) -> String {
-        self.octets(number).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        self.bytes(number).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
     }
 
     /// Puts tokens on the list.
@@ -70,7 +70,7 @@ final class ApplyScene: Sendable {
                 PurgeEntry(
                     topic: topic,
                     environment: environment,
-                    token: ApplyScene.octets($0),
+                    token: ApplyScene.bytes($0),
                     failedAt: failedAt,
                     firstSeen: failedAt,
                     source: "feedback"

@@ -22,7 +22,7 @@ import Testing
     private func dead(in topics: [String] = []) throws -> [UInt8] {
         let rules = TokenTableRules(registration: .ignored, topic: .everyTopic(of: topics))
         var tokens: [UInt8] = []
-        try self.list.deadTokens(rules) { tokens += $0.octets }
+        try self.list.deadTokens(rules) { tokens += $0.bytes }
         return tokens
     }
 

@@ -16,8 +16,8 @@ import Testing
     }
 
     private func record(_ token: UInt8, failedAt: Int64, topic: String = "com.example.app") throws {
-        let octets = [UInt8](repeating: token, count: 4)
-        _ = try self.list.record([PurgeListTests.entry(octets, failedAt: failedAt, topic: topic)])
+        let bytes = [UInt8](repeating: token, count: 4)
+        _ = try self.list.record([PurgeListTests.entry(bytes, failedAt: failedAt, topic: topic)])
     }
 
     private func script(_ dialect: SQLDialect, table: String = "devices") -> PruneScript {

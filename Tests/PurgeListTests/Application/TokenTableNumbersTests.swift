@@ -30,7 +30,7 @@ struct TokenTableNumbersTests {
     }
 
     @Test func `beyond its bound there are none, rather than some`() {
-        var packed = TokenTableNumbers(octetCountMax: 100)
+        var packed = TokenTableNumbers(byteCountMax: 100)
         for number in 1...100 as ClosedRange<Int64> { packed.append(number) }
         #expect(packed.isWhole && Array(packed) == Array(1...100))
         for number in 101...300 as ClosedRange<Int64> { packed.append(number) }

@@ -10,17 +10,17 @@ struct TokenTextTests {
     static let token: [UInt8] = (0..<32).map { UInt8($0 * 7 + 3) }
     static let hexadecimal = TokenLiteral.hexadecimal(token)
 
-    private func decode(_ text: String) -> (octets: [UInt8], spelling: TokenSpelling)? {
+    private func decode(_ text: String) -> (bytes: [UInt8], spelling: TokenSpelling)? {
         self.decode(Array(text.utf8)) { TokenText.decode(text: $0, into: $1) }
     }
 
     private func decode(
-        _ octets: [UInt8],
-        _ decode: (UnsafeRawBufferPointer, UnsafeMutableRawBufferPointer) -> (octetCount: Int, spelling: TokenSpelling)?
-    ) -> (octets: [UInt8], spelling: TokenSpelling)? {
-        var target = [UInt8](repeating: 0xEE, count: PurgeLimits.tokenOctetCountMax)
-        let found = octets.withUnsafeBytes { octets in target.withUnsafeMutableBytes { decode(octets, $0) } }
-        return found.map { (Array(target[..<$0.octetCount]), $0.spelling) }
+        _ bytes: [UInt8],
+        _ decode: (UnsafeRawBufferPointer, UnsafeMutableRawBufferPointer) -> (byteCount: Int, spelling: TokenSpelling)?
+    ) -> (bytes: [UInt8], spelling: TokenSpelling)? {
+        var target = [UInt8](repeating: 0xEE, count: PurgeLimits.tokenByteCountMax)
+        let found = bytes.withUnsafeBytes { bytes in target.withUnsafeMutableBytes { decode(bytes, $0) } }
+        return found.map { (Array(target[..<$0.byteCount]), $0.spelling) }
     }
 
     @Test func `each spelling is read, and named`() {
@@ -37,17 +37,17 @@ struct TokenTextTests {
         ]
         for (text, spelling) in spellings {
             let found = self.decode(text)
-            #expect(found?.octets == Self.token && found?.spelling == spelling, "\(spelling) \(text.count)")
+            #expect(found?.bytes == Self.token && found?.spelling == spelling, "\(spelling) \(text.count)")
         }
     }
 
-    @Test func `tokens of 1 to 100 octets are read in hexadecimal digits and in padded base64`() {
+    @Test func `tokens of 1 to 100 bytes are read in hexadecimal digits and in padded base64`() {
         for count in 1...100 {
             let token = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 91 &+ 17) }
-            #expect(self.decode(TokenLiteral.hexadecimal(token))?.octets == token)
+            #expect(self.decode(TokenLiteral.hexadecimal(token))?.bytes == token)
             let base64 = Data(token).base64EncodedString()
             #expect(TokenLiteral.base64.text(token, .ansi) == "'\(base64)'")
-            if base64.hasSuffix("=") { #expect(self.decode(base64)?.octets == token, "\(count)") }
+            if base64.hasSuffix("=") { #expect(self.decode(base64)?.bytes == token, "\(count)") }
         }
     }
 
@@ -67,28 +67,28 @@ struct TokenTextTests {
         #expect(self.decode(String(Self.hexadecimal.dropLast())) == nil)
     }
 
-    @Test func `base64 with bits that belong to no octet is another spelling, and none`() {
+    @Test func `base64 with bits that belong to no byte is another spelling, and none`() {
         let base64 = Data(Self.token).base64EncodedString()
         let last = base64.dropLast().last.map { $0 == "A" ? "B" : "B" } ?? ""
         #expect(self.decode(base64.dropLast(2) + last + "=") == nil)
     }
 
-    @Test func `a BLOB is the octets, or a text in any spelling`() {
+    @Test func `a BLOB is the bytes, or a text in any spelling`() {
         let blob = self.decode(Self.token) { TokenText.decode(blob: $0, into: $1) }
-        #expect(blob?.octets == Self.token && blob?.spelling == .blob)
+        #expect(blob?.bytes == Self.token && blob?.spelling == .blob)
         let pairs = stride(from: 0, to: 64, by: 8).map { Self.hexadecimal.dropFirst($0).prefix(8) }
         for spelling in [
             Self.hexadecimal, Self.hexadecimal.uppercased(), "<\(pairs.joined(separator: " "))>",
             pairs.joined(separator: " "), Data(Self.token).base64EncodedString(), Self.hexadecimal + "\n",
         ] {
             let text = self.decode(Array(spelling.utf8)) { TokenText.decode(blob: $0, into: $1) }
-            #expect(text?.octets == Self.token && text?.spelling == .textBlob, "\(spelling.count)")
+            #expect(text?.bytes == Self.token && text?.spelling == .textBlob, "\(spelling.count)")
         }
         let nonsense = Array(String(repeating: "no token ", count: 5).utf8)
         #expect(self.decode(nonsense) { TokenText.decode(blob: $0, into: $1) } == nil)
-        // As octets: short ones may be anything, and one octet that is no character tells long ones from a text.
-        for octets in [Array("0123456789abcdef0123456789abcdef".utf8), Array(Self.hexadecimal.utf8) + [0x80]] {
-            #expect(self.decode(octets) { TokenText.decode(blob: $0, into: $1) }?.octets == octets)
+        // As bytes: short ones may be anything, and one byte that is no character tells long ones from a text.
+        for bytes in [Array("0123456789abcdef0123456789abcdef".utf8), Array(Self.hexadecimal.utf8) + [0x80]] {
+            #expect(self.decode(bytes) { TokenText.decode(blob: $0, into: $1) }?.bytes == bytes)
         }
         #expect(self.decode([]) { TokenText.decode(blob: $0, into: $1) } == nil)
         #expect(self.decode([UInt8](repeating: 1, count: 101)) { TokenText.decode(blob: $0, into: $1) } == nil)

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSession
+import APNSWire
+import NIOCore
+import NIOTLS
+import OpenSSLTLS
+
+/// One connection of a worker: the last handler of its channel.
+final class BinaryConnection: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    let number: ConnectionNumber
+    private weak var worker: ConnectionWorker?
+    private var context: ChannelHandlerContext?
+    /// Every channel that was opened for this connection and has not closed, also before this is in its pipeline.
+    private var channels: [ObjectIdentifier: any Channel] = [:]
+    private var received = ByteBuffer()
+    private var failure: (any Error)?
+    private var isConnected = false
+    private var isOver = false
+    private var hasAnswer = false
+    private var isClosing = false
+
+    /// Since when the channel takes nothing, and how much it had taken by then.
+    var stall: (byteCountLeft: Int, since: Duration)?
+
+    /// The TLS below, once the channel has it.
+    var tls: TLSHandler?
+
+    init(number: ConnectionNumber, worker: ConnectionWorker) {
+        self.number = number
+        self.worker = worker
+    }
+
+    /// Whether the channel takes more bytes now.
+    var isWritable: Bool { self.context?.channel.isWritable ?? false }
+
+    /// How many bytes of what was written lie in records that the kernel has taken whole.
+    var byteCountLeft: Int { self.tls?.byteCountLeft ?? 0 }
+
+    /// Whether something was written and not flushed.
+    private(set) var isFlushDue = false
+
+    func write(_ frames: ByteBuffer) {
+        guard let context = self.context else { return }
+        self.isFlushDue = true
+        context.write(self.wrapOutboundOut(frames), promise: nil)
+    }
+
+    func flush() {
+        guard self.isFlushDue, let context = self.context else { return }
+        self.isFlushDue = false
+        context.flush()
+    }
+
+    /// Closes; nothing is reported any more but that it has closed.
+    ///
+    /// - Returns: whether there is a channel, which will report that.
+    func close() -> Bool {
+        self.isOver = true
+        guard !self.channels.isEmpty else { return false }
+        self.isClosing = true
+        for channel in self.channels.values { channel.close(promise: nil) }
+        return true
+    }
+
+    /// Takes a channel that is about to be connected.
+    ///
+    /// - Throws: where the connection is no longer wanted; the channel is then closed.
+    func adopt(_ channel: any Channel) throws {
+        guard !self.isOver else { throw ChannelError.ioOnClosedChannel }
+        self.channels[ObjectIdentifier(channel)] = channel
+        channel.closeFuture.assumeIsolated().whenComplete { _ in self.forget(channel) }
+    }
+
+    private func forget(_ channel: any Channel) {
+        self.channels[ObjectIdentifier(channel)] = nil
+        guard self.isClosing, self.channels.isEmpty else { return }
+        self.isClosing = false
+        self.worker?.hasClosed(self)
+    }
+
+    /// The channel could not be opened.
+    func fail(_ error: any Error) {
+        self.failure = self.failure ?? error
+        self.end()
+    }
+
+    private func end() {
+        guard !self.isOver else { return }
+        self.isOver = true
+        self.worker?.ended(self, wasConnected: self.isConnected, failure: self.failure)
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        if self.isOver { context.close(promise: nil) }
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        self.context = nil
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case .handshakeCompleted = event as? TLSUserEvent, !self.isOver {
+            self.isConnected = true
+            self.worker?.connected(self)
+        }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard !self.isOver, !self.hasAnswer else { return }
+        var bytes = self.unwrapInboundIn(data)
+        self.received.writeBuffer(&bytes)
+        do {
+            guard let response = try ErrorResponse(parsing: &self.received) else { return }
+            self.hasAnswer = true
+            self.worker?.received(response, on: self)
+        } catch {
+            self.hasAnswer = true
+            self.failure = ProviderError.notAGateway
+            context.close(promise: nil)
+        }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        self.failure = self.failure ?? error
+        // TLS closes the channel after its errors; others may leave it open.
+        context.close(promise: nil)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        self.end()
+        context.fireChannelInactive()
+    }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        if context.channel.isWritable, !self.isOver { self.worker?.becameWritable() }
+        context.fireChannelWritabilityChanged()
+    }
+}

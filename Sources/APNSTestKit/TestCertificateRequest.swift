@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import COpenSSL
+
+/// What a certificate for tests is to say.
+struct TestCertificateRequest {
+    /// The fields of the subject by short name, in order.
+    var subject: [(String, String)]
+    /// Extensions in OpenSSL's notation by number.
+    var extensions: [(Int32, String)]
+    /// Extensions that OpenSSL does not know: dotted object identifier and content.
+    var rawExtensions: [(String, [UInt8])] = []
+    var validity = TestCertificateAuthority.Validity.current
+
+    /// Makes the certificate; without an `issuer` it signs itself.
+    func sign(
+        key: TestKey,
+        issuer: TestCertificate?,
+        issuerKey: TestKey
+    ) throws(TestCertificateError) -> TestCertificate {
+        ERR_clear_error()
+        guard let pointer = X509_new() else { throw TestCertificateError.current("certificate") }
+        let certificate = TestCertificate(pointer)
+        X509_set_version(pointer, 2)
+        ASN1_INTEGER_set_uint64(X509_get_serialNumber(pointer), UInt64.random(in: 1...(UInt64.max >> 1)))
+        X509_gmtime_adj(X509_getm_notBefore(pointer), self.validity.seconds.start)
+        X509_gmtime_adj(X509_getm_notAfter(pointer), self.validity.seconds.end)
+        for (name, value) in self.subject {
+            let bytes = Array(value.utf8)
+            X509_NAME_add_entry_by_txt(
+                X509_get_subject_name(pointer),
+                name,
+                MBSTRING_UTF8,
+                bytes,
+                Int32(bytes.count),
+                -1,
+                0
+            )
+        }
+        X509_set_issuer_name(pointer, X509_get_subject_name((issuer ?? certificate).pointer))
+        X509_set_pubkey(pointer, key.pointer)
+        try self.addExtensions(to: pointer, issuer: (issuer ?? certificate).pointer)
+        guard X509_sign(pointer, issuerKey.pointer, EVP_sha256()) > 0 else {
+            throw TestCertificateError.current("signature")
+        }
+        return certificate
+    }
+
+    private func addExtensions(to certificate: OpaquePointer, issuer: OpaquePointer) throws(TestCertificateError) {
+        var context = X509V3_CTX()
+        X509V3_set_ctx(&context, issuer, certificate, nil, nil, 0)
+        for (number, value) in self.extensions {
+            guard let item = X509V3_EXT_conf_nid(nil, &context, number, value) else {
+                throw TestCertificateError.current("extension \(value)")
+            }
+            X509_add_ext(certificate, item, -1)
+            X509_EXTENSION_free(item)
+        }
+        for (identifier, content) in self.rawExtensions {
+            guard let object = OBJ_txt2obj(identifier, 1), let bytes = ASN1_OCTET_STRING_new() else {
+                throw TestCertificateError.current("extension \(identifier)")
+            }
+            ASN1_OCTET_STRING_set(bytes, content, Int32(content.count))
+            let item = X509_EXTENSION_create_by_OBJ(nil, object, 0, bytes)
+            X509_add_ext(certificate, item, -1)
+            X509_EXTENSION_free(item)
+            ASN1_OCTET_STRING_free(bytes)
+            ASN1_OBJECT_free(object)
+        }
+    }
+}

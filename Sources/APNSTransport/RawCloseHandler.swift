@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package import NIOCore
+import NIOPosix
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#elseif canImport(Darwin)
+import Darwin
+#endif
+
+/// Lies below TLS, where it can cut a connection without the courtesy of TLS.
+package final class RawCloseHandler: ChannelOutboundHandler {
+    package typealias OutboundIn = ByteBuffer
+
+    /// Asks for the socket to be closed now.
+    package struct Cut: Sendable {
+        /// Whether by a reset (RST) instead of an end of stream (FIN).
+        let isReset: Bool
+
+        package init(isReset: Bool = false) { self.isReset = isReset }
+    }
+
+    package init() {}
+
+    package func triggerUserOutboundEvent(
+        context: ChannelHandlerContext,
+        event: Any,
+        promise: EventLoopPromise<Void>?
+    ) {
+        guard let cut = event as? Cut else {
+            context.triggerUserOutboundEvent(event, promise: promise)
+            return
+        }
+        if cut.isReset {
+            let abort = linger(l_onoff: 1, l_linger: 0)
+            _ = (context.channel as? any SocketOptionProvider)?.setSoLinger(abort)
+        }
+        context.close(promise: promise)
+    }
+}

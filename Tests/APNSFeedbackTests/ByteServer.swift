@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import NIOCore
+import NIOPosix
+import NIOTLS
+import OpenSSLTLS
+
+/// A TLS server that says some bytes and closes.
+enum ByteServer {
+    private final class Speaker: ChannelInboundHandler {
+        typealias InboundIn = ByteBuffer
+        typealias OutboundOut = ByteBuffer
+
+        private let bytes: [UInt8]
+
+        init(_ bytes: [UInt8]) { self.bytes = bytes }
+
+        func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+            guard case .handshakeCompleted = event as? TLSUserEvent else { return }
+            context.writeAndFlush(self.wrapOutboundOut(ByteBuffer(bytes: self.bytes)), promise: nil)
+            context.close(promise: nil)
+        }
+    }
+
+    static func withRunning(
+        identity: TLSIdentity,
+        _ bytes: [UInt8],
+        _ body: (_ port: Int) async throws -> Void
+    ) async throws {
+        let context = try TLSContext(.server(identity: identity))
+        let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    let sync = channel.pipeline.syncOperations
+                    try sync.addHandlers(TLSHandler(serverContext: context), Speaker(bytes))
+                }
+            }
+            .bind(host: "127.0.0.1", port: 0).get()
+        let result: Result<Void, any Error>
+        do { result = .success(try await body(listener.localAddress?.port ?? 0)) } catch { result = .failure(error) }
+        try await listener.close()
+        try result.get()
+    }
+}
+
+extension FeedbackTuple {
+    /// The tuple on the wire.
+    var bytes: [UInt8] {
+        var buffer = ByteBuffer()
+        self.write(into: &buffer)
+        return Array(buffer.readableBytesView)
+    }
+}

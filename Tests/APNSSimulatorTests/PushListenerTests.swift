@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSHTTP2
+import APNSSimulator
+import APNSTestKit
+import APNSWire
+import NIOCore
+import OpenSSLTLS
+import Testing
+
+@Suite(.timeLimit(.minutes(1)))
+struct PushListenerTests {
+    typealias Fixture = SimulatorFixture
+
+    /// Sends to devices one after the other over HTTP/2.
+    private func outcomes(
+        _ devices: [Int],
+        topic: String? = nil,
+        faults: [PushFault] = [],
+        _ check: @escaping @Sendable (Simulator) throws -> Void = { _ in }
+    ) async throws -> [PushOutcome] {
+        let configuration = try Fixture.configuration { $0.pushFaults = faults }
+        return try await Simulator.withRunning(configuration) { simulator in
+            var client = PushConfiguration(
+                endpoint: PushEndpoint(host: "127.0.0.1", port: simulator.pushPort),
+                identity: try Fixture.provider.get().identity,
+                trust: .pem(try Fixture.authority.get().certificatePEM)
+            )
+            client.backOffFirst = .milliseconds(5)
+            let outcomes = try await PushClient.withClient(client) { client in
+                var outcomes: [PushOutcome] = []
+                for device in devices {
+                    let token = try Fixture.token(device)
+                    let payload = ByteBuffer(string: "{\"aps\":{}}")
+                    outcomes.append(await client.send(PushRequest(token: token, payload: payload, topic: topic)))
+                }
+                return outcomes
+            }
+            try check(simulator)
+            return outcomes
+        }
+    }
+
+    private func rejected(_ reason: PushReason, timestamp: UInt64? = nil) -> PushOutcome {
+        .rejected(PushRejection(status: reason.status ?? 0, reason: reason, timestamp: timestamp))
+    }
+
+    @Test func `each kind of device has its answer, and what was taken is in the books`() async throws {
+        let outcomes = try await self.outcomes([1, 2, 101, 102, 103, 104]) { simulator in
+            #expect(simulator.statistics.processedCount == 2)
+            #expect(simulator.statistics.rejectedCount == 4)
+            let count = simulator.deliveryCount(of: try Fixture.token(1))
+            #expect(count == 1)
+            let last = try #require(simulator.lastDeliveries.last)
+            #expect(last.topic == Fixture.topic && last.requestIdentifier != nil && last.pushType == .alert)
+        }
+        #expect(
+            outcomes == [
+                .accepted, .accepted, self.rejected(.unregistered, timestamp: UInt64(Fixture.deadSince) * 1000),
+                self.rejected(.deviceTokenNotForTopic), self.rejected(.badDeviceToken), self.rejected(.badDeviceToken),
+            ]
+        )
+    }
+
+    @Test func `a topic that the certificate is not for is refused`() async throws {
+        let outcomes = try await self.outcomes([102], topic: "com.example.other")
+        #expect(outcomes == [self.rejected(.topicDisallowed)])
+    }
+
+    @Test func `a storm ends after as many answers as were planned`() async throws {
+        let storm = PushFault(
+            at: .always,
+            .rejected(PushRejection(status: 503, reason: .serviceUnavailable)),
+            occurrenceCountMax: 2
+        )
+        let outcomes = try await self.outcomes([1, 2, 3], faults: [storm])
+        #expect(outcomes == [self.rejected(.serviceUnavailable), self.rejected(.serviceUnavailable), .accepted])
+    }
+
+    @Test func `faults at tokens and numbers happen there`() async throws {
+        let faults = [
+            PushFault(at: .token(try Fixture.token(2)), .reset(code: 2)),
+            PushFault(at: .requestOverall(3), .refused, occurrenceCountMax: 1),
+            PushFault(at: .requestOverall(5), .lastAccepted(.shutdown)),
+        ]
+        let outcomes = try await self.outcomes([1, 2, 3, 4, 5], faults: faults) { simulator in
+            let counts = try [1, 3, 4, 5].map { simulator.deliveryCount(of: try Fixture.token($0)) }
+            #expect(counts == [1, 1, 1, 1])
+        }
+        #expect(
+            outcomes == [.accepted, .indeterminate(.streamReset(code: 2)), .accepted, .accepted, .accepted]
+        )
+    }
+}
