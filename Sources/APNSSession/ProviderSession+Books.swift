@@ -103,7 +103,7 @@ extension [UInt64] {
         self.insert(number, at: index)
     }
 
-    /// Removes from the listener as long as the condition holds.
+    /// Removes from the head as long as the condition holds.
     mutating func removeFirst(while condition: (UInt64) -> Bool) {
         let count = self.prefix(while: condition).count
         if count > 0 { self.removeFirst(count) }

@@ -5,8 +5,8 @@ package import NIOCore
 
 /// The open connections of a server.
 ///
-/// Connections are unauthenticated peers until they are admitted. Of one address there may be fewer unauthenticated peers than connections, so
-/// that nobody can keep all others out by connecting and proving nothing.
+/// A connection is unauthenticated until it is admitted. One address may have fewer unauthenticated connections than
+/// there may be connections in all, so that nobody keeps all others out by connecting and proving nothing.
 package final class ConnectionRegistry: Sendable {
     /// What becomes of a connection that was accepted.
     package enum Entry: Hashable, Sendable {

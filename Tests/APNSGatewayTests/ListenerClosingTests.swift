@@ -12,8 +12,8 @@ import Testing
 
 /// Goal: whenever a provider closes, and however, all that it wrote before is handed on, once and in order.
 ///
-/// Method: through the real listener over TLS, with few in flight; a seed says how many, how the bytes are cut, in which
-/// order verdicts come, and between which of them the provider closes.
+/// Method: through the real listener over TLS, with few in flight; a seed says how many, how the bytes are cut, in
+/// which order verdicts come, and between which of them the provider closes.
 @Suite(.timeLimit(.minutes(5))) struct ListenerClosingTests {
     typealias Fixture = ListenerFixture
 

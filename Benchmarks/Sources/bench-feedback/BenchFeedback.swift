@@ -7,8 +7,8 @@ import Glibc
 import NIOCore
 import OpenSSLTLS
 
-/// A feedback listener whose list is so many random tokens of 32 bytes, the same in each run: prints its port, and serves
-/// until it is killed.
+/// A feedback listener whose list is so many random tokens of 32 bytes, the same in each run: prints its port, and
+/// serves until it is killed.
 @main
 struct BenchFeedback: AsyncParsableCommand {
     @Option var certificate: String

@@ -12,7 +12,7 @@ import OpenSSLTLS
 /// The gateway's listener with a backend that takes everything at once: prints its port, and in the end what the C sink
 /// prints, so that both can stand in each other's place.
 @main
-struct BenchFront: AsyncParsableCommand {
+struct BenchListener: AsyncParsableCommand {
     @Option var certificate: String
     @Option var key: String
     @Option var trust: String
@@ -35,7 +35,7 @@ struct BenchFront: AsyncParsableCommand {
         }
         let (frames, connections) = backend.totals
         guard frames == self.expect else { throw ValidationError("\(frames) of \(self.expect) came") }
-        print("{\"frames\": \(frames), \"connections\": \(connections), \"cpu_seconds\": \(BenchFront.cpuSeconds())}")
+        print("{\"frames\": \(frames), \"connections\": \(connections), \"cpu_seconds\": \(BenchListener.cpuSeconds())}")
     }
 
     private static func cpuSeconds() -> Double {
