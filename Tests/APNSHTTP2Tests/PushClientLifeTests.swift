@@ -228,7 +228,9 @@ struct PushClientLifeTests {
     }
 
     @Test func `a peer that is silent after the handshake is given up`() async throws {
-        let context = try TLSContext(.server(identity: try PushFixture.server.get().identity))
+        var tls = TLSConfiguration.server(identity: try PushFixture.server.get().identity)
+        tls.applicationProtocols = ["h2"]
+        let context = try TLSContext(tls)
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {

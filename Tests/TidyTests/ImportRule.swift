@@ -34,7 +34,7 @@ enum ImportRule {
         "PurgeList": Allowance(ours: [], others: .anyBut(prefix: "NIO")),
         "APNSProvider": Allowance(ours: foundations.union(["APNSSession"]), others: .any),
         "APNSFeedback": Allowance(ours: foundations.union(["APNSSession", "CFallocate"]), others: .any),
-        "APNSHTTP2": Allowance(ours: foundations, others: .any),
+        "APNSHTTP2": Allowance(ours: foundations.union(["CNGHTTP2"]), others: .any),
         "APNSServer": Allowance(ours: servers.subtracting(["APNSServer"]), others: .anyBut(prefix: "GRDB")),
         "APNSGateway": Allowance(ours: servers, others: .any),
         "GatewayService": Allowance(ours: servers.union(["APNSGateway", "PurgeList"]), others: .any),
@@ -46,7 +46,7 @@ enum ImportRule {
     ]
 
     /// Modules of this package that are C headers and import nothing.
-    static let headers: Set<String> = ["CFallocate", "COpenSSL", "CPrefetch"]
+    static let headers: Set<String> = ["CFallocate", "CNGHTTP2", "COpenSSL", "CPrefetch"]
 
     /// There is one TLS stack.
     static let neverInSources: Set<String> = ["NIOSSL", "XCTest"]

@@ -5,7 +5,7 @@ import FoundationEssentials
 public import OpenSSLTLS
 
 /// Where a server of the HTTP/2 provider API listens, whom it lets in, and how it behaves.
-public struct PushServerConfiguration: Sendable {
+@safe public struct PushServerConfiguration: Sendable {
     /// The address to listen on; by default loopback.
     public var host = "127.0.0.1"
 

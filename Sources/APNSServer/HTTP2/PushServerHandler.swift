@@ -44,6 +44,9 @@ final class PushServerHandler: ChannelDuplexHandler {
     private var unreportedByteCount = 0
     private var drainTimer: Scheduled<Void>?
 
+    /// What a client may send on all streams together before it is told that it was read, in bytes.
+    private static let windowByteCount = 1 << 20
+
     private static let drainDuration = TimeAmount.seconds(2)
 
     /// What a client may send on all streams together before it is told that it was read, in bytes.
@@ -148,7 +151,7 @@ final class PushServerHandler: ChannelDuplexHandler {
         if stream.byteCount > self.configuration.payloadByteCountMax(of: head.pushType) {
             return .rejected(.payloadTooLarge)
         }
-        if let check = self.configuration.payloadCheck, !stream.payload.withUnsafeReadableBytes(check) {
+        if let check = unsafe self.configuration.payloadCheck, unsafe !stream.payload.withUnsafeReadableBytes(check) {
             return .rejected(.payloadEmpty)
         }
         self.requestCount += 1
