@@ -49,8 +49,8 @@ struct HTTP2HeaderFields {
     ///
     /// - SeeAlso: "Sending notification requests to APNs", on HPACK.
     mutating func set(_ request: PushRequest, authorization: String?) {
-        self.fields.removeSubrange(self.commonFieldCount...)
-        self.values.removeSubrange(self.commonByteCount...)
+        self.fields.removeLast(self.fields.count - self.commonFieldCount)
+        self.values.removeLast(self.values.count - self.commonByteCount)
         self.append(":path", isIndexed: false) { values in
             values += Self.pathPrefix
             values.appendHexadecimal(request.token)

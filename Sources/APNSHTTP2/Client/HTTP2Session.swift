@@ -103,7 +103,7 @@ import NIOCore
         unsafe nghttp2_session_client_new2(&session, callbacks, nil, option)
         unsafe nghttp2_option_del(option)
         unsafe nghttp2_session_callbacks_del(callbacks)
-        guard let session = unsafe session else { fatalError("out of memory") }
+        guard let session = unsafe session else { preconditionFailure("There is no memory for a session.") }
         unsafe self.session = session
         unsafe nghttp2_session_set_user_data(session, Unmanaged.passUnretained(self).toOpaque())
         self.greet()
@@ -418,7 +418,7 @@ extension HTTP2Session {
     }
 
     private static func of(_ user: UnsafeMutableRawPointer?) -> HTTP2Session {
-        guard let user = unsafe user else { fatalError("a callback without its session") }
+        guard let user = unsafe user else { preconditionFailure("A callback came without its session.") }
         return unsafe Unmanaged<HTTP2Session>.fromOpaque(user).takeUnretainedValue()
     }
 

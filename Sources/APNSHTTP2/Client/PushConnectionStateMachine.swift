@@ -166,6 +166,10 @@ struct PushConnectionStateMachine<Element> {
     }
 
     private mutating func received(_ number: UInt32, _ status: Int?, isEnd: Bool) -> Action? {
+        // Most answers are this one frame.
+        if isEnd, let status, (200...599).contains(status), self.answers.isEmpty {
+            return self.finished(number, PushAnswer(status: status))
+        }
         guard self.streams.waiting[number] != nil else { return nil }
         guard var answer = self.answers[number] else {
             guard let status, (100...599).contains(status) else { return self.refuse(number) }
@@ -190,9 +194,14 @@ struct PushConnectionStateMachine<Element> {
             return nil
         }
         self.answers[number] = nil
+        return self.finished(number, answer)
+    }
+
+    private mutating func finished(_ number: UInt32, _ answer: PushAnswer) -> Action? {
+        guard let element = self.streams.answered(number, isSuccess: answer.status == 200) else { return nil }
         self.answerCount &+= 1
         self.session.stopSending(number)
-        return self.streams.answered(number, isSuccess: answer.status == 200).map { .answered($0, answer) }
+        return .answered(element, answer)
     }
 
     /// Takes no answer that breaks the rules.
