@@ -42,7 +42,7 @@ import Testing
         let limits = "{shutdown: 20s, inFlightPerConnection: 10}"
         let ending = try await upstream.withGateway(limits: limits) { gateway in
             try await gateway.connect { provider in
-                try await provider.send(try GatewayProgram.frames(1...500))
+                try await provider.send(try GatewayProgram.frames(1...200))
                 try await upstream.wait(count: 10, on: provider.channel.eventLoop)
                 if hasCloseNotify { try await provider.closeOutput() } else { provider.cut() }
             }
@@ -53,7 +53,7 @@ import Testing
             _ = try await gateway.child.end()
         }
         #expect(ending.code == 0, "\(ending)")
-        #expect(upstream.counts == Dictionary(uniqueKeysWithValues: (1...500).map { ($0, 1) }))
+        #expect(upstream.counts == Dictionary(uniqueKeysWithValues: (1...200).map { ($0, 1) }))
     }
 
     @Test func `what is not taken of a connection that is reset is counted in the log`() async throws {
