@@ -167,11 +167,11 @@ struct ListenerAdmissionTests {
             try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { provider in
                 try await provider.send(try Fixture.frames(1...4))
                 try await backend.wait("four messages") { $0.taken.count == 4 }
-                let clock = ContinuousClock()
                 // All together take longer than one may.
+                let eventLoop = provider.channel.eventLoop
                 for identifier in 1...4 as ClosedRange<UInt32> {
-                    try await clock.sleep(for: .milliseconds(300))
-                    backend.settle(identifier, .accepted)
+                    try await eventLoop.scheduleTask(in: .milliseconds(300)) { backend.settle(identifier, .accepted) }
+                        .futureResult.get()
                 }
                 try await provider.send(try Fixture.probe(5))
                 #expect(try await provider.end().bytes == Fixture.response(.missingDeviceToken, 5))

@@ -6,6 +6,7 @@ import APNSTestKit
 import APNSWire
 import Foundation
 import NIOCore
+import TestSupport
 import Testing
 
 /// `apns-legacy feedback` as cron and people see it.
@@ -110,7 +111,7 @@ import Testing
         let (scene, store) = (self.scene, try self.store(1200) { $0.dripByteCount = 400 * 38 })
         try await SendScene.withFeedback(store, { $0.closesBehindList = false }) { port in
             let child = try Child(scene.feedback(port, ["--silence", "60s"]), Child.Streams(error: scene.path("err")))
-            while scene.spooled().count < 1200 { try await Task.sleep(for: .milliseconds(1)) }
+            try await eventually("all is in the spool") { scene.spooled().count == 1200 }
             child.send(SIGKILL)
             _ = try await child.end()
             let name = try #require(scene.spoolNames.first)

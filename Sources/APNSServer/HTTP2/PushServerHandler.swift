@@ -49,9 +49,6 @@ final class PushServerHandler: ChannelDuplexHandler {
 
     private static let drainDuration = TimeAmount.seconds(2)
 
-    /// What a client may send on all streams together before it is told that it was read, in bytes.
-    private static let windowByteCount = 1 << 20
-
     /// What is kept of a body; longer ones are counted, and refused.
     private let bodyByteCountMax: Int
 

@@ -4,6 +4,7 @@ import Foundation
 import GRDB
 import NIOConcurrencyHelpers
 import PurgeList
+import TestSupport
 import Testing
 
 /// Goal: the application goes on while its table is pruned, and what it registers meanwhile stays.
@@ -128,7 +129,7 @@ import Testing
 
     @Test(arguments: ["delete", "wal"])
     func `nobody waits for the lock for longer than 200 ms`(_ journal: String) async throws {
-        let count = 60_000
+        let count = TestEffort.count(10_000, long: 60_000)
         try self.scene.record(1...count / 2)
         try self.scene.makeTable(1...count)
         try self.scene.withDatabase { database in
@@ -168,8 +169,9 @@ import Testing
     }
 
     @Test func `one who wakes late has its turn after nearly each batch`() async throws {
-        try self.scene.record(1...400)
-        try self.scene.makeTable(1...500)
+        let count = TestEffort.count(100, long: 400)
+        try self.scene.record(1...count)
+        try self.scene.makeTable(1...count + 100)
         try self.scene.withDatabase { database in
             // Each row takes some milliseconds, as on a slow disk, so that a batch is as long as it may be.
             try database.execute(
@@ -193,7 +195,7 @@ import Testing
             while !writing.withLockedValue(\.isOver) {
                 let rowCount = try await queue.write { database in
                     // Only what changes something is seen by others.
-                    try database.execute(sql: "UPDATE devices SET active = active + 1 WHERE id = 500")
+                    try database.execute(sql: "UPDATE devices SET active = active + 1 WHERE id = \(count + 1)")
                     return try Int.fetchOne(database, sql: "SELECT count(*) FROM devices") ?? 0
                 }
                 writing.withLockedValue { _ = $0.rowCounts.insert(rowCount) }
@@ -205,8 +207,8 @@ import Testing
         writing.withLockedValue { $0.isOver = true }
         try await writer.value
         let batchCount = try #require(try run.count("batches"))
-        #expect(try run.code == 0 && run.count("pruned") == 400, "\(run)")
-        let turnCount = writing.withLockedValue { $0.rowCounts.count { (101..<500).contains($0) } }
+        #expect(try run.code == 0 && run.count("pruned") == count, "\(run)")
+        let turnCount = writing.withLockedValue { $0.rowCounts.count { (101..<count + 100).contains($0) } }
         #expect(batchCount > 5 && turnCount >= batchCount * 3 / 4, "\(turnCount) turns, \(batchCount) batches")
     }
 
