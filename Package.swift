@@ -20,20 +20,18 @@ let strict: [SwiftSetting] = settings + [.strictMemorySafety()]
 
 let package = Package(
     name: "apns-legacy",
+    // A product has the modules whose types stand in its interface; the other targets are for this package alone.
     products: [
-        .library(name: "APNSWire", targets: ["APNSWire"]),
-        .library(name: "APNSSession", targets: ["APNSSession"]),
-        .library(name: "APNSTransport", targets: ["APNSTransport"]),
-        .library(name: "APNSProvider", targets: ["APNSProvider"]),
+        .library(
+            name: "APNSProvider",
+            targets: ["APNSProvider", "APNSPayload", "APNSSession", "APNSTransport", "APNSWire"]
+        ),
         .library(name: "APNSHTTP2", targets: ["APNSHTTP2"]),
         .library(name: "APNSFeedback", targets: ["APNSFeedback"]),
+        .library(name: "APNSGateway", targets: ["APNSGateway", "APNSServer"]),
+        .library(name: "APNSTestKit", targets: ["APNSTestKit", "APNSSimulator", "TestCertificates"]),
         .library(name: "OpenSSLTLS", targets: ["OpenSSLTLS"]),
-        .library(name: "APNSTestKit", targets: ["APNSTestKit"]),
-        .library(name: "APNSGateway", targets: ["APNSGateway"]),
-        .library(name: "APNSSimulator", targets: ["APNSSimulator"]),
-        .library(name: "APNSPayload", targets: ["APNSPayload"]),
         .library(name: "TokenStore", targets: ["TokenStore"]),
-        .library(name: "APNSLegacyCommands", targets: ["APNSLegacyCommands"]),
         .executable(name: "apns-legacy", targets: ["apns-legacy"]),
     ],
     dependencies: [
@@ -55,6 +53,7 @@ let package = Package(
         .systemLibrary(name: "CPrefetch"),
         .systemLibrary(name: "CFallocate"),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
         .target(
             name: "OpenSSLTLS",
             dependencies: [
@@ -66,9 +65,17 @@ let package = Package(
             swiftSettings: settings
         ),
         .target(
+            name: "TestCertificates",
+            dependencies: [
+                "COpenSSL", "OpenSSLTLS",
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
             name: "APNSTestKit",
             dependencies: [
-                "APNSWire", "COpenSSL", "OpenSSLTLS",
+                "APNSWire", "OpenSSLTLS", "TestCertificates",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -157,8 +164,8 @@ let package = Package(
         .testTarget(
             name: "APNSFeedbackTests",
             dependencies: [
-                "APNSFeedback", "APNSGateway", "APNSSession", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS",
-                "TokenStore",
+                "APNSFeedback", "APNSServer", "APNSSession", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS",
+                "TestSupport", "TokenStore",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -197,8 +204,39 @@ let package = Package(
         .target(
             name: "APNSHTTP2",
             dependencies: [
-                "APNSTransport", "APNSWire", "COpenSSL", "OpenSSLTLS",
+                "APNSTransport", "APNSWire", "CNGHTTP2", "COpenSSL", "OpenSSLTLS",
                 .product(name: "DequeModule", package: "swift-collections"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHPACK", package: "swift-nio-http2"),
+                .product(name: "NIOHTTP2", package: "swift-nio-http2"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOTLS", package: "swift-nio"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "APNSHTTP2Tests",
+            dependencies: [
+                "APNSHTTP2", "APNSServer", "APNSTestKit", "APNSWire", "OpenSSLTLS", "TestSupport",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHPACK", package: "swift-nio-http2"),
+                .product(name: "NIOHTTP2", package: "swift-nio-http2"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOTLS", package: "swift-nio"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
+            name: "APNSServer",
+            dependencies: [
+                "APNSHTTP2", "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -211,40 +249,48 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
-        .testTarget(
-            name: "APNSHTTP2Tests",
+        .target(
+            name: "ListenerFixtures",
             dependencies: [
-                "APNSHTTP2", "APNSTestKit", "APNSWire", "OpenSSLTLS", "TestSupport",
+                "APNSServer", "APNSWire", "OpenSSLTLS", "TestCertificates",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
+            path: "Tests/ListenerFixtures",
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "APNSServerTests",
+            dependencies: [
+                "APNSHTTP2", "APNSServer", "APNSSession", "APNSTestKit", "APNSTransport", "APNSWire",
+                "ListenerFixtures", "OpenSSLTLS", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHPACK", package: "swift-nio-http2"),
-                .product(name: "NIOHTTP2", package: "swift-nio-http2"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOTLS", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
             swiftSettings: settings
         ),
         .target(
             name: "APNSGateway",
             dependencies: [
-                "APNSHTTP2", "APNSPayload", "APNSSession", "APNSTransport", "APNSWire", "COpenSSL", "OpenSSLTLS",
+                "APNSHTTP2", "APNSPayload", "APNSServer", "APNSSession", "APNSWire", "OpenSSLTLS",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "NIOTLS", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
             swiftSettings: settings
         ),
         .target(
             name: "APNSSimulator",
             dependencies: [
-                "APNSGateway", "APNSHTTP2", "APNSPayload", "APNSSession", "APNSWire", "OpenSSLTLS",
+                "APNSHTTP2", "APNSPayload", "APNSServer", "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -254,8 +300,8 @@ let package = Package(
         .testTarget(
             name: "APNSGatewayTests",
             dependencies: [
-                "APNSGateway", "APNSHTTP2", "APNSSession", "APNSTestKit", "APNSTransport", "APNSWire", "OpenSSLTLS",
-                "TestSupport",
+                "APNSGateway", "APNSHTTP2", "APNSServer", "APNSSession", "APNSTestKit", "APNSTransport", "APNSWire",
+                "ListenerFixtures", "OpenSSLTLS", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -269,7 +315,7 @@ let package = Package(
         .testTarget(
             name: "APNSSimulatorTests",
             dependencies: [
-                "APNSGateway", "APNSHTTP2", "APNSSession", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS",
+                "APNSHTTP2", "APNSServer", "APNSSession", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS",
                 "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -296,7 +342,7 @@ let package = Package(
         .testTarget(
             name: "TokenStoreTests",
             dependencies: [
-                "APNSGateway", "APNSSession", "APNSWire", "TestSupport", "TokenStore",
+                "APNSGateway", "APNSSession", "APNSWire", "ListenerFixtures", "TestSupport", "TokenStore",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -304,29 +350,54 @@ let package = Package(
             swiftSettings: settings
         ),
         .target(
-            name: "APNSLegacyCommands",
+            name: "GatewayService",
             dependencies: [
-                "APNSFeedback", "APNSGateway", "APNSHTTP2", "APNSPayload", "APNSProvider", "APNSSession",
-                "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS", "TokenStore",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                "APNSGateway", "APNSHTTP2", "APNSServer", "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS",
+                "TokenStore",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "Yams", package: "Yams"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "GatewayServiceTests",
+            dependencies: [
+                "APNSGateway", "APNSHTTP2", "APNSSession", "GatewayService", "OpenSSLTLS",
+                .product(name: "CoreMetrics", package: "swift-metrics"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
+            name: "APNSLegacyCommands",
+            dependencies: [
+                "APNSFeedback", "APNSGateway", "APNSHTTP2", "APNSPayload", "APNSProvider", "APNSServer", "APNSSession",
+                "APNSSimulator", "APNSTransport", "APNSWire", "OpenSSLTLS", "GatewayService", "TestCertificates",
+                "TokenStore",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "Subprocess", package: "swift-subprocess"),
                 .product(name: "SystemPackage", package: "swift-system"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
-                .product(name: "Yams", package: "Yams"),
             ],
             swiftSettings: settings
         ),
         .executableTarget(
             name: "apns-legacy",
             dependencies: [
-                "APNSLegacyCommands",
+                "APNSLegacyCommands", "GatewayService",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "CoreMetrics", package: "swift-metrics"),
             ],
             swiftSettings: settings
         ),
@@ -346,9 +417,9 @@ let package = Package(
         .testTarget(
             name: "IntegrationTests",
             dependencies: [
-                "APNSGateway", "APNSHTTP2", "APNSLegacyCommands", "APNSSimulator", "APNSTestKit", "APNSWire",
-                "OpenSSLTLS",
-                "TestSupport", "TokenStore", "apns-legacy",
+                "APNSGateway", "APNSHTTP2", "APNSLegacyCommands", "APNSServer", "APNSSimulator", "APNSTestKit",
+                "APNSWire",
+                "OpenSSLTLS", "TestSupport", "TokenStore", "apns-legacy",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
@@ -361,3 +432,8 @@ let package = Package(
         ),
     ]
 )
+
+// A sanitizer needs everything built anew: `Scripts/test --sanitize` builds the tests of some targets and no others.
+if let names = Context.environment["TEST_TARGETS"]?.split(separator: " ") {
+    package.targets.removeAll { target in target.isTest && !names.contains { $0 == target.name } }
+}

@@ -30,8 +30,6 @@ let package = Package(
             name: "bench-send",
             dependencies: [
                 .product(name: "APNSProvider", package: "apns-legacy"),
-                .product(name: "APNSSession", package: "apns-legacy"),
-                .product(name: "APNSWire", package: "apns-legacy"),
                 .product(name: "OpenSSLTLS", package: "apns-legacy"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -43,8 +41,7 @@ let package = Package(
             name: "bench-listener",
             dependencies: [
                 .product(name: "APNSGateway", package: "apns-legacy"),
-                .product(name: "APNSSession", package: "apns-legacy"),
-                .product(name: "APNSWire", package: "apns-legacy"),
+                .product(name: "APNSProvider", package: "apns-legacy"),
                 .product(name: "OpenSSLTLS", package: "apns-legacy"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -56,7 +53,7 @@ let package = Package(
             name: "bench-feedback",
             dependencies: [
                 .product(name: "APNSGateway", package: "apns-legacy"),
-                .product(name: "APNSWire", package: "apns-legacy"),
+                .product(name: "APNSProvider", package: "apns-legacy"),
                 .product(name: "OpenSSLTLS", package: "apns-legacy"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -67,7 +64,7 @@ let package = Package(
             name: "bench-push",
             dependencies: [
                 .product(name: "APNSHTTP2", package: "apns-legacy"),
-                .product(name: "APNSWire", package: "apns-legacy"),
+                .product(name: "APNSProvider", package: "apns-legacy"),
                 .product(name: "OpenSSLTLS", package: "apns-legacy"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),

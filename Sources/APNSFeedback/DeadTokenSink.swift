@@ -4,8 +4,8 @@ public import APNSWire
 
 /// Where a drain hands the dead tokens that it reads: a database, or another service.
 ///
-/// A drain hands over one page after the other. A page leaves the spool when ``take(_:)`` returns; from then on the sink
-/// alone has it. Where ``take(_:)`` throws, the drain ends with that error, and the page stays in the spool.
+/// A drain hands over one page after the other. A page leaves the spool when ``take(_:)`` returns; from then on the
+/// sink alone has it. Where ``take(_:)`` throws, the drain ends with that error, and the page stays in the spool.
 ///
 /// What was not taken is handed over again: by the next drain of the same topic and environment, also where the process
 /// ended inside ``take(_:)`` or before the spool had noted that it returned. So a sink is given each token at least

@@ -52,8 +52,8 @@ public struct FeedbackDrain: Sendable {
     /// The app and environment.
     public var scope: TokenScope { self.configuration.scope }
 
-    /// Hands over what earlier drains left, then reads the service's list, unless another process on this machine does so
-    /// with the same certificate.
+    /// Hands over what earlier drains left, then reads the service's list, unless another process on this machine does
+    /// so with the same certificate.
     ///
     /// When the task is cancelled, no more is read, and what was read is handed over.
     ///

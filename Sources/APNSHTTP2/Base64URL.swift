@@ -5,7 +5,7 @@ import FoundationEssentials
 /// Base64 with the letters that may stand in addresses, and no padding.
 ///
 /// - SeeAlso: RFC 4648, 5.
-enum Base64URL {
+package enum Base64URL {
     static func encode(_ bytes: some Sequence<UInt8>) -> String {
         let plain = Data(bytes).base64EncodedString()
         return String(
@@ -21,7 +21,7 @@ enum Base64URL {
     }
 
     /// - Returns: `nil` for what is no base64url, also where it is padded.
-    static func decode(_ text: some StringProtocol) -> [UInt8]? {
+    package static func decode(_ text: some StringProtocol) -> [UInt8]? {
         guard !text.utf8.contains(where: { "+/=".utf8.contains($0) }) else { return nil }
         let plain = text.map { $0 == "-" ? "+" : $0 == "_" ? "/" : $0 }
         let padding = String(repeating: "=", count: (4 - plain.count % 4) % 4)

@@ -6,8 +6,8 @@ import APNSWire
 enum HexadecimalText {
     /// Writes the two digits of a byte.
     static func write(_ byte: UInt8, to target: UnsafeMutableRawBufferPointer, at position: Int) {
-        target[position] = self.digit(byte >> 4)
-        target[position + 1] = self.digit(byte & 15)
+        unsafe target[position] = self.digit(byte >> 4)
+        unsafe target[position + 1] = self.digit(byte & 15)
     }
 
     private static func digit(_ value: UInt8) -> UInt8 {
@@ -17,20 +17,22 @@ enum HexadecimalText {
 
 extension [UInt8] {
     mutating func appendHexadecimal(_ token: DeviceToken) {
-        self.append(byteCount: 2 * token.byteCount) { target in
-            token.withUnsafeBytes { bytes in
-                for (index, byte) in bytes.enumerated() { HexadecimalText.write(byte, to: target, at: 2 * index) }
+        unsafe self.append(byteCount: 2 * token.byteCount) { target in
+            unsafe token.withUnsafeBytes { bytes in
+                for unsafe(index, byte) in unsafe bytes.enumerated() {
+                    unsafe HexadecimalText.write(byte, to: target, at: 2 * index)
+                }
             }
         }
     }
 
     mutating func appendText(of identifier: PushIdentifier) {
-        self.append(byteCount: PushIdentifier.characterCount) { identifier.writeText(to: $0) }
+        unsafe self.append(byteCount: PushIdentifier.characterCount) { unsafe identifier.writeText(to: $0) }
     }
 
     private mutating func append(byteCount: Int, _ fill: (UnsafeMutableRawBufferPointer) -> Void) {
         let start = self.count
         self.append(contentsOf: repeatElement(0, count: byteCount))
-        self.withUnsafeMutableBytes { fill(UnsafeMutableRawBufferPointer(rebasing: $0[start...])) }
+        unsafe self.withUnsafeMutableBytes { unsafe fill(UnsafeMutableRawBufferPointer(rebasing: $0[start...])) }
     }
 }

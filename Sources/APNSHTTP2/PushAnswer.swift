@@ -7,11 +7,25 @@ import NIOCore
 struct PushAnswer {
     var status: Int
     var body = ByteBuffer()
+    private var byteCount = 0
 
     /// The most bytes of a body that are kept; documented ones have less than 100.
     static let bodyByteCountMax = 4096
 
+    /// The most bytes of an answer behind its first header fields; one with more is given up.
+    static let byteCountMax = 32_768
+    /// What a frame counts beside its payload, so that empty ones do not go on forever.
+    private static let frameOverhead = 9
+
     init(status: Int) { self.status = status }
+
+    /// Counts a frame of the answer.
+    ///
+    /// - Returns: whether it is still as long as an answer may be.
+    mutating func count(_ payloadByteCount: Int) -> Bool {
+        self.byteCount += payloadByteCount + Self.frameOverhead
+        return self.byteCount <= Self.byteCountMax
+    }
 
     mutating func append(_ bytes: ByteBuffer) {
         var bytes = bytes

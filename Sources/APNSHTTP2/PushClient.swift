@@ -242,7 +242,7 @@ extension PushError {
         case .tls(let error): .notPermitted("\(error)")
         case .notPermitted(let text): .notPermitted(text)
         case .unavailable(let text): .unavailable(text)
-        case .configuration, .alreadyRan, .listen, .notListening: .stopped
+        case .configuration, .alreadyRan: .stopped
         }
     }
 }

@@ -123,6 +123,9 @@ public struct PushConfiguration: Sendable {
     /// The greatest ``connectionCount``.
     public static let connectionCountMax = 64
 
+    /// What the longest payload may be set to: what one frame holds where the service does not ask for longer ones.
+    private static let payloadLimit = 16_384
+
     /// The name of HTTP/2 in ALPN.
     static let applicationProtocol = "h2"
 
@@ -136,8 +139,8 @@ public struct PushConfiguration: Sendable {
             ("connectionCount", self.connectionCount, 1...Self.connectionCountMax),
             ("streamCountMax", self.streamCountMax, 1...100_000),
             ("requestCountMax", self.requestCountMax, 1...10_000_000),
-            ("payloadByteCountMax", self.payloadByteCountMax, 1...HTTP2Bytes.frameCountMax),
-            ("voipPayloadByteCountMax", self.voipPayloadByteCountMax, 1...HTTP2Bytes.frameCountMax),
+            ("payloadByteCountMax", self.payloadByteCountMax, 1...Self.payloadLimit),
+            ("voipPayloadByteCountMax", self.voipPayloadByteCountMax, 1...Self.payloadLimit),
             ("attemptCountMax", self.attemptCountMax, 1...1000),
             ("endpoint.port", self.endpoint.port, 1...65535),
         ]

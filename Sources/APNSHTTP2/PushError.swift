@@ -2,7 +2,7 @@
 
 public import OpenSSLTLS
 
-/// Why a client or server as a whole does not go on.
+/// Why a client as a whole does not go on.
 ///
 /// What became of each request is an outcome, not an error.
 @nonexhaustive
@@ -17,10 +17,6 @@ public enum PushError: Error, Hashable, Sendable {
     case unavailable(String)
     /// `run` was called a second time.
     case alreadyRan
-    /// The address cannot be listened on.
-    case listen(host: String, port: Int, detail: String)
-    /// The server ended before it listened.
-    case notListening
 }
 
 extension PushError: CustomStringConvertible {
@@ -32,8 +28,6 @@ extension PushError: CustomStringConvertible {
         case .notPermitted(let text): "The push service does not permit it: \(text)"
         case .unavailable(let text): "The push service cannot be reached. The last failure: \(text)"
         case .alreadyRan: "It runs once; make a new one."
-        case .listen(let host, let port, let detail): "Cannot listen on \(host) port \(port): \(detail)"
-        case .notListening: "The server ended before it listened."
         }
     }
 }

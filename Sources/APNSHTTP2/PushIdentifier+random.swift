@@ -13,8 +13,8 @@ extension PushIdentifier {
         mutating func next() -> UInt64 {
             if let number = self.numbers.popLast() { return number }
             var numbers = [UInt64](repeating: 0, count: Self.numberCount)
-            let result = numbers.withUnsafeMutableBytes { bytes in
-                RAND_bytes(bytes.baseAddress?.assumingMemoryBound(to: UInt8.self), Int32(bytes.count))
+            let result = unsafe numbers.withUnsafeMutableBytes { bytes in
+                unsafe RAND_bytes(bytes.baseAddress?.assumingMemoryBound(to: UInt8.self), Int32(bytes.count))
             }
             guard result == 1 else { return .random(in: 0 ... .max) }
             self.numbers = numbers

@@ -60,8 +60,8 @@ public struct PushIdentifier: Hashable, Sendable {
 extension PushIdentifier: CustomStringConvertible {
     /// The canonical text.
     public var description: String {
-        String(unsafeUninitializedCapacity: Self.characterCount) { target in
-            self.writeText(to: UnsafeMutableRawBufferPointer(target))
+        unsafe String(unsafeUninitializedCapacity: Self.characterCount) { target in
+            unsafe self.writeText(to: UnsafeMutableRawBufferPointer(target))
             return Self.characterCount
         }
     }
@@ -71,10 +71,11 @@ extension PushIdentifier: CustomStringConvertible {
         var position = 0
         for index in 0..<16 {
             let word = index < 8 ? self.high : self.low
-            HexadecimalText.write(UInt8(truncatingIfNeeded: word >> (56 - 8 * (index & 7))), to: target, at: position)
+            let byte = UInt8(truncatingIfNeeded: word >> (56 - 8 * (index & 7)))
+            unsafe HexadecimalText.write(byte, to: target, at: position)
             position += 2
             if index == 3 || index == 5 || index == 7 || index == 9 {
-                target[position] = UInt8(ascii: "-")
+                unsafe target[position] = UInt8(ascii: "-")
                 position += 1
             }
         }

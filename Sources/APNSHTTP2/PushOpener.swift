@@ -8,9 +8,6 @@ import OpenSSLTLS
 struct PushOpener: Sendable {
     private let opener: ConnectionOpener
 
-    /// What the service may send on all streams together before it is told that it was read, in bytes.
-    static let windowByteCount = 1 << 20
-
     /// After how long without traffic TCP asks whether the service is there; HTTP/2 asks by itself, as configured.
     private static let keepaliveDelay = Duration.seconds(7200)
 

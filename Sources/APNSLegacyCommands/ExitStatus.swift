@@ -4,8 +4,10 @@ import APNSFeedback
 import APNSGateway
 import APNSHTTP2
 import APNSProvider
+import APNSServer
 import APNSSession
 import ArgumentParser
+import GatewayService
 import OpenSSLTLS
 import TokenStore
 
@@ -62,7 +64,8 @@ struct CommandFailure: Error, CustomStringConvertible {
         case let error as SpoolError: self.init(error)
         case let error as PurgeListError: self.init(error)
         case let error as TokenTableError: self.init(error)
-        case let error as GatewayError: self.init(error)
+        case let error as ServerError: self.init(error)
+        case let error as GatewayFailure: self.init(error)
         case let error as GatewayStoreError: self.init(.ioError, "\(error)")
         case let error as PushError: self.init(error)
         case let error as TLSError: self.init(.configuration, "\(error)" + (error.remedy ?? ""))
@@ -70,7 +73,18 @@ struct CommandFailure: Error, CustomStringConvertible {
         }
     }
 
-    private init(_ error: GatewayError) {
+    private init(_ error: GatewayFailure) {
+        let status: ExitStatus =
+            switch error {
+            case .unreadable: .noInput
+            case .configuration: .configuration
+            case .unavailable: .unavailable
+            case .databaseInUse: .tryAgain
+            }
+        self.init(status, "\(error)")
+    }
+
+    private init(_ error: ServerError) {
         let status: ExitStatus =
             switch error {
             case .tls: .configuration
@@ -85,8 +99,8 @@ struct CommandFailure: Error, CustomStringConvertible {
             switch error {
             case .configuration, .tls: .configuration
             case .notPermitted: .notPermitted
-            case .unavailable, .listen: .unavailable
-            case .alreadyRan, .notListening: .software
+            case .unavailable: .unavailable
+            case .alreadyRan: .software
             @unknown default: .software
             }
         self.init(status, "\(error)")

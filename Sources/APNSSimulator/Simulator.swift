@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import APNSGateway
-public import APNSHTTP2
+public import APNSServer
 public import APNSWire
 public import Logging
 import NIOCore
 
 /// A gateway without a service behind it: its devices are in memory, and what goes wrong is decided beforehand.
 ///
-/// It knows the truth: what is in its books was processed, and nothing behind the first failing message of a
-/// connection ever is. Providers' accounts can be held against it.
+/// Each notification that it counts was processed, and nothing behind the first failing message of a connection ever
+/// is, so a test can compare what a provider claims with its counters.
 public struct Simulator: Sendable {
     /// The port of the binary listener.
     public let gatewayPort: Int
@@ -26,7 +25,7 @@ public struct Simulator: Sendable {
     /// The HTTP/2 listener.
     public let push: PushServer
 
-    private let ledger: DeviceRegistry
+    private let devices: DeviceRegistry
     private let environment: DeviceEnvironment
 
     /// Runs a simulator while `body` runs, and ends it on every way out.
@@ -36,27 +35,29 @@ public struct Simulator: Sendable {
     ///   - logger: is told of connections, at debug level.
     ///   - body: is called when the simulator listens.
     /// - Returns: what `body` returns.
-    /// - Throws: what `body` throws, `GatewayError` or `PushError` where a listener cannot listen, or `WireError` for a
+    /// - Throws: what `body` throws, `ServerError` where a listener cannot listen, or `WireError` for a
     ///   fault at a token that is none.
     public static func withRunning<Value: Sendable>(
         _ configuration: SimulatorConfiguration,
         logger: Logger = .current,
         _ body: @escaping @Sendable (Simulator) async throws -> Value
     ) async throws -> Value {
-        let ledger = DeviceRegistry(configuration)
+        let devices = DeviceRegistry(configuration)
+        let faults = ConnectionFaults()
         let backend = SimulatorBackend(
-            ledger: ledger,
+            devices: devices,
             schedule: try FaultSchedule(configuration.faults),
+            faults: faults,
             environment: configuration.environment,
             onDelivery: configuration.onDelivery
         )
         let store = SimulatorFeedbackStore(
-            ledger: ledger,
+            devices: devices,
             environment: configuration.environment,
-            manner: configuration.feedbackManner
+            fault: configuration.feedbackFault
         )
         let service = SimulatorPushService(
-            ledger: ledger,
+            devices: devices,
             schedule: PushFaultSchedule(configuration.pushFaults),
             environment: configuration.environment,
             onDelivery: configuration.onDelivery
@@ -64,9 +65,12 @@ public struct Simulator: Sendable {
         var pushConfiguration = configuration.push
         pushConfiguration.isSandbox = configuration.environment == .sandbox
         let push = pushConfiguration
-        return try await BinaryListener.withRunning(configuration.listener, backend: backend, logger: logger) {
-            listener in
-            try await FeedbackListener.withRunning(configuration.feedback, store: store, logger: logger) { feedback in
+        var listener = configuration.listener
+        listener.configurePipeline = { try faults.add(to: $0, number: $1) }
+        var feedback = configuration.feedback
+        configuration.feedbackFault.apply(to: &feedback)
+        return try await BinaryListener.withRunning(listener, backend: backend, logger: logger) { [feedback] listener in
+            try await FeedbackListener.withRunning(feedback, store: store, logger: logger) { feedback in
                 try await PushServer.withRunning(push, service: service, logger: logger) { server in
                     let simulator = Simulator(
                         gatewayPort: try await listener.boundAddress.port ?? 0,
@@ -74,7 +78,7 @@ public struct Simulator: Sendable {
                         pushPort: try await server.boundAddress.port ?? 0,
                         listener: listener,
                         push: server,
-                        ledger: ledger,
+                        devices: devices,
                         environment: configuration.environment
                     )
                     return try await body(simulator)
@@ -84,16 +88,16 @@ public struct Simulator: Sendable {
     }
 
     /// What it has seen so far.
-    public var statistics: SimulatorStatistics { self.ledger.statistics }
+    public var statistics: SimulatorStatistics { self.devices.statistics }
 
     /// How many notifications were taken for a token.
     ///
     /// - Parameter token: the token.
     /// - Returns: the number; 0 for tokens beyond ``SimulatorConfiguration/countedTokenCountMax``.
-    public func deliveryCount(of token: DeviceToken) -> Int { self.ledger.deliveryCount(of: token) }
+    public func deliveryCount(of token: DeviceToken) -> Int { self.devices.deliveryCount(of: token) }
 
     /// The last notifications that were taken, the newest last.
-    public var lastDeliveries: [DeliveredNotification] { self.ledger.lastDeliveries }
+    public var lastDeliveries: [DeliveredNotification] { self.devices.lastDeliveries }
 
     /// The dead devices that were sent something since they died, the one that died first first.
     ///
@@ -102,13 +106,13 @@ public struct Simulator: Sendable {
     ///   - environment: the service.
     /// - Returns: their tokens, with the time since when each is dead.
     public func feedback(topic: String, environment: DeviceEnvironment) -> [FeedbackTuple] {
-        self.ledger.feedback(topic: topic, environment: environment)
+        self.devices.feedback(topic: topic, environment: environment)
     }
 
     /// Registers a device, or changes one that is registered: dead ones come back to life, or the other way round.
     ///
     /// - Parameter device: the device.
-    public func register(_ device: SimulatedDevice) { self.ledger.register(device) }
+    public func register(_ device: SimulatedDevice) { self.devices.register(device) }
 
     /// Removes an app from its device; the next notification for it makes a tuple of feedback.
     ///
@@ -118,6 +122,6 @@ public struct Simulator: Sendable {
     /// - Returns: whether it was there.
     @discardableResult
     public func uninstall(_ token: DeviceToken, at time: UInt32) -> Bool {
-        self.ledger.uninstall(token, environment: self.environment, at: time)
+        self.devices.uninstall(token, environment: self.environment, at: time)
     }
 }

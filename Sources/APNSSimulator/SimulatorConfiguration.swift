@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import APNSGateway
-public import APNSHTTP2
 import APNSPayload
+public import APNSServer
 public import OpenSSLTLS
 
 /// What a simulator is made of.
@@ -25,7 +24,7 @@ public struct SimulatorConfiguration: Sendable {
     public var feedback: FeedbackListenerConfiguration
 
     /// How feedback is delivered; by default as the service did.
-    public var feedbackManner = FeedbackCloseStrategy()
+    public var feedbackFault = FeedbackFault()
 
     /// The HTTP/2 listener; its port is 0 by default, for any that is free.
     public var push: PushServerConfiguration
@@ -75,7 +74,7 @@ public struct SimulatorConfiguration: Sendable {
         self.devices = devices
     }
 
-    /// Whether a payload is one JSON object; what is in it is not the service's to judge.
+    /// Whether a payload is one JSON object; the service does not look at what is in it.
     private static func isObject(_ payload: UnsafeRawBufferPointer) -> Bool {
         (try? Payload.check(payload, rules: PayloadRules(byteCountMax: .max, checksKnownKeys: false))) != nil
     }

@@ -12,7 +12,7 @@ final class GatewayPeer: ChannelInboundHandler {
 
     private let number: Int
     private let script: GatewayScript
-    private let book: ScriptedGateway.Book
+    private let recorder: ScriptedGateway.Recorder
     private var bytes = ByteBuffer()
     private var index = 0
     private var hasSpoken = false
@@ -20,15 +20,15 @@ final class GatewayPeer: ChannelInboundHandler {
     /// How long an ended connection is read on for the provider's sake.
     private static let drainDuration = TimeAmount.seconds(5)
 
-    init(number: Int, script: GatewayScript, book: ScriptedGateway.Book) {
+    init(number: Int, script: GatewayScript, recorder: ScriptedGateway.Recorder) {
         self.number = number
         self.script = script
-        self.book = book
+        self.recorder = recorder
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         if case .handshakeCompleted = event as? TLSUserEvent {
-            self.book.change(self.number) { $0.isShaken = true }
+            self.recorder.change(self.number) { $0.isShaken = true }
             switch self.script.opening {
             case .closeAfterHandshake: self.end(context)
             case .neverRead: context.channel.setOption(.autoRead, value: false).whenFailure { _ in }
@@ -49,7 +49,7 @@ final class GatewayPeer: ChannelInboundHandler {
         } catch {
             self.bytes.clear()
             guard !self.hasSpoken else { return }
-            self.book.change(self.number) { $0.isMalformed = true }
+            self.recorder.change(self.number) { $0.isMalformed = true }
             self.speak(nil, context)
         }
         self.bytes.discardReadBytes()
@@ -60,19 +60,19 @@ final class GatewayPeer: ChannelInboundHandler {
     }
 
     func channelInactive(context: ChannelHandlerContext) {
-        self.book.change(self.number) { $0.isClosed = true }
+        self.recorder.change(self.number) { $0.isClosed = true }
         context.fireChannelInactive()
     }
 
     private func take(_ frame: NotificationFrame, _ context: ChannelHandlerContext) {
         guard !self.hasSpoken else {
-            self.book.change(self.number) { $0.discardedCount += 1 }
+            self.recorder.change(self.number) { $0.discardedCount += 1 }
             return
         }
         guard frame.token != nil else { return self.answerProbe(frame, context) }
-        let verdict = self.script.judge(frame, self.index)
+        let verdict = self.script.verdict(frame, self.index)
         self.index += 1
-        self.book.change(self.number) {
+        self.recorder.change(self.number) {
             if verdict == .take { $0.taken.append(frame) } else { $0.refused = frame }
         }
         switch verdict {
@@ -87,7 +87,7 @@ final class GatewayPeer: ChannelInboundHandler {
 
     private func answerProbe(_ probe: NotificationFrame, _ context: ChannelHandlerContext) {
         let identifier = probe.identifier ?? 0
-        self.book.change(self.number) { $0.probes.append(identifier) }
+        self.recorder.change(self.number) { $0.probes.append(identifier) }
         switch self.script.probeReply {
         case .identifier:
             self.speak(ErrorResponse(status: .missingDeviceToken, identifier: identifier).bytes, context)

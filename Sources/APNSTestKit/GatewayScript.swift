@@ -63,7 +63,7 @@ public struct GatewayScript: Sendable {
     /// What to do about the notification with an index from 0 on this connection; by default it is taken.
     ///
     /// After the first that is not taken everything is thrown away. Called on the connection's event loop.
-    public var judge: @Sendable (_ frame: NotificationFrame, _ index: Int) -> Verdict = { _, _ in .take }
+    public var verdict: @Sendable (_ frame: NotificationFrame, _ index: Int) -> Verdict = { _, _ in .take }
 
     /// How probes are answered; ``ProbeReply/identifier`` by default.
     public var probeReply = ProbeReply.identifier

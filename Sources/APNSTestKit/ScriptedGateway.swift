@@ -7,12 +7,12 @@ public import OpenSSLTLS
 
 /// A push gateway on loopback that does what a script says, connection by connection, and records what it saw.
 ///
-/// It shows how a provider bears faults. It judges nothing by itself: a script says which notification is refused.
+/// It shows how a provider bears faults. It refuses nothing by itself: a script says which notification is refused.
 ///
 /// ```swift
 /// let gateway = try await ScriptedGateway.start(tls: server) { connection in
 ///     GatewayScript {
-///         $0.judge = { _, index in connection == 1 && index == 3 ? .refuse(.invalidToken) : .take }
+///         $0.verdict = { _, index in connection == 1 && index == 3 ? .refuse(.invalidToken) : .take }
 ///         $0.answerDelay = .milliseconds(200)
 ///         $0.cut = .reset
 ///     }
@@ -32,12 +32,12 @@ public final class ScriptedGateway: Sendable {
     public let port: Int
 
     private let listener: any Channel
-    private let book: Book
+    private let recorder: Recorder
 
-    private init(listener: any Channel, port: Int, book: Book) {
+    private init(listener: any Channel, port: Int, recorder: Recorder) {
         self.listener = listener
         self.port = port
-        self.book = book
+        self.recorder = recorder
     }
 
     /// Starts a gateway.
@@ -59,28 +59,28 @@ public final class ScriptedGateway: Sendable {
         script: @escaping @Sendable (_ connection: Int) -> GatewayScript = { _ in GatewayScript() }
     ) async throws -> ScriptedGateway {
         let context = try TLSContext(tls)
-        let book = Book()
+        let recorder = Recorder()
         let listener = try await ServerBootstrap(group: eventLoopGroup)
             .serverChannelOption(.backlog, value: 64)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelOption(.allowRemoteHalfClosure, value: true)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    let number = book.enter(channel)
+                    let number = recorder.enter(channel)
                     let script = script(number)
                     if script.opening == .closeBeforeHandshake { throw ChannelError.eof }
                     let sync = channel.pipeline.syncOperations
                     try sync.addHandler(LowCloser())
                     if script.opening != .neverShakeHands { try sync.addHandler(TLSHandler(serverContext: context)) }
-                    try sync.addHandler(GatewayPeer(number: number, script: script, book: book))
+                    try sync.addHandler(GatewayPeer(number: number, script: script, recorder: recorder))
                 }
             }
             .bind(host: host, port: port).get()
-        return ScriptedGateway(listener: listener, port: listener.localAddress?.port ?? 0, book: book)
+        return ScriptedGateway(listener: listener, port: listener.localAddress?.port ?? 0, recorder: recorder)
     }
 
     /// What happened on each connection so far, in the order of accepting.
-    public var records: [GatewayRecord] { self.book.state.withLockedValue(\.records) }
+    public var records: [GatewayRecord] { self.recorder.state.withLockedValue(\.records) }
 
     /// Waits until the records meet a condition.
     ///
@@ -93,7 +93,7 @@ public final class ScriptedGateway: Sendable {
         until isMet: @escaping @Sendable ([GatewayRecord]) -> Bool
     ) async throws {
         let promise = self.listener.eventLoop.makePromise(of: Void.self)
-        self.book.add(Book.Waiter(isMet: isMet, promise: promise))
+        self.recorder.add(Recorder.Waiter(isMet: isMet, promise: promise))
         let timer = self.listener.eventLoop.scheduleTask(in: limit) {
             promise.fail(DeadlineExceeded(records: self.records))
         }
@@ -106,7 +106,7 @@ public final class ScriptedGateway: Sendable {
     /// - Throws: errors of the socket.
     public func stop() async throws {
         try await self.listener.close()
-        for channel in self.book.state.withLockedValue(\.channels) {
+        for channel in self.recorder.state.withLockedValue(\.channels) {
             channel.triggerUserOutboundEvent(LowCloser.Order.close, promise: nil)
             try? await channel.closeFuture.get()
         }
@@ -115,7 +115,7 @@ public final class ScriptedGateway: Sendable {
 
 extension ScriptedGateway {
     /// The records, and those who wait for them.
-    final class Book: Sendable {
+    final class Recorder: Sendable {
         struct Waiter: Sendable {
             var isMet: @Sendable ([GatewayRecord]) -> Bool
             var promise: EventLoopPromise<Void>

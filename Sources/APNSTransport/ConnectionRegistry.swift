@@ -22,8 +22,8 @@ package final class ConnectionRegistry: Sendable {
 
     private struct Open {
         var channel: any Channel
-        /// `nil` when it is no stranger any more.
-        var stranger: AddressPrefix?
+        /// `nil` when it is admitted.
+        var unauthenticated: AddressPrefix?
     }
 
     private struct Connections {
@@ -33,9 +33,9 @@ package final class ConnectionRegistry: Sendable {
         var isClosed = false
         var emptied: EventLoopPromise<Void>?
 
-        mutating func forget(_ stranger: AddressPrefix?) {
-            guard let stranger, let count = self.unauthenticatedCounts[stranger] else { return }
-            self.unauthenticatedCounts[stranger] = count > 1 ? count - 1 : nil
+        mutating func forget(_ address: AddressPrefix?) {
+            guard let address, let count = self.unauthenticatedCounts[address] else { return }
+            self.unauthenticatedCounts[address] = count > 1 ? count - 1 : nil
         }
     }
 
@@ -53,20 +53,20 @@ package final class ConnectionRegistry: Sendable {
 
     package var count: Int { self.connections.withLockedValue(\.open.count) }
 
-    /// Takes a connection in until it closes, as a stranger.
+    /// Takes a connection in until it closes, unauthenticated at first.
     ///
     /// - Returns: what becomes of it; the caller closes it where it is not taken.
     package func add(_ channel: any Channel) -> Entry {
-        let stranger = AddressPrefix(channel.remoteAddress)
+        let address = AddressPrefix(channel.remoteAddress)
         let entry = self.connections.withLockedValue { connections -> Entry in
             guard !connections.isClosed else { return .closed }
             guard connections.open.count < self.countMax else { return .full }
-            guard connections.unauthenticatedCounts[stranger, default: 0] < self.unauthenticatedCountMax else {
+            guard connections.unauthenticatedCounts[address, default: 0] < self.unauthenticatedCountMax else {
                 return .addressFull
             }
             connections.lastNumber += 1
-            connections.open[connections.lastNumber] = Open(channel: channel, stranger: stranger)
-            connections.unauthenticatedCounts[stranger, default: 0] += 1
+            connections.open[connections.lastNumber] = Open(channel: channel, unauthenticated: address)
+            connections.unauthenticatedCounts[address, default: 0] += 1
             return .taken(connections.lastNumber)
         }
         guard case .taken(let number) = entry else { return entry }
@@ -74,17 +74,17 @@ package final class ConnectionRegistry: Sendable {
         return entry
     }
 
-    /// Notes that a connection is no stranger any more.
+    /// Notes that a connection is admitted.
     package func admit(_ number: UInt64) {
         self.connections.withLockedValue { connections in
-            connections.forget(connections.open[number]?.stranger)
-            connections.open[number]?.stranger = nil
+            connections.forget(connections.open[number]?.unauthenticated)
+            connections.open[number]?.unauthenticated = nil
         }
     }
 
     private func remove(_ number: UInt64) {
         let emptied = self.connections.withLockedValue { connections -> EventLoopPromise<Void>? in
-            connections.forget(connections.open.removeValue(forKey: number)?.stranger)
+            connections.forget(connections.open.removeValue(forKey: number)?.unauthenticated)
             guard connections.open.isEmpty else { return nil }
             defer { connections.emptied = nil }
             return connections.emptied

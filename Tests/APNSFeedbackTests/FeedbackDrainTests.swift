@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSGateway
+import APNSSimulator
+import APNSServer
 import APNSTestKit
 import APNSWire
 import Foundation
@@ -106,8 +107,8 @@ import TokenStore
         #expect("\(leftover)".contains(leftover.path))
     }
 
-    @Test(arguments: [FeedbackCloseStrategy.Cut.abrupt, .reset])
-    func `a connection that breaks is a failure that keeps what came`(_ cut: FeedbackCloseStrategy.Cut) async throws {
+    @Test(arguments: [FeedbackFault.Cut.abrupt, .reset])
+    func `a connection that breaks is a failure that keeps what came`(_ cut: FeedbackFault.Cut) async throws {
         let tuples = try Fixture.tuples(50)
         let store = MemoryStore(tuples) {
             $0.cutByteCount = 1000
@@ -122,9 +123,9 @@ import TokenStore
         try self.expectList(tuples.prefix(Int(outcome.tupleCount)))
     }
 
-    @Test(arguments: [FeedbackCloseStrategy.Cut.abrupt, .reset])
+    @Test(arguments: [FeedbackFault.Cut.abrupt, .reset])
     func `where close_notify is not required, an end inside a tuple and a reset are failures all the same`(
-        _ cut: FeedbackCloseStrategy.Cut
+        _ cut: FeedbackFault.Cut
     ) async throws {
         let store = MemoryStore(try Fixture.tuples(50)) {
             $0.cutByteCount = 1000

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSGateway
+import APNSServer
+import APNSSimulator
 import APNSTestKit
 import APNSWire
 import Foundation
@@ -61,20 +62,20 @@ final class MemoryStore: FeedbackStore {
     }
 
     private let state: NIOLockedValueBox<State>
-    let manner: FeedbackCloseStrategy
+    let fault: FeedbackFault
     /// Whether it forgets its list when it begins to write it, as Apple's may have done.
     private let isForgetful: Bool
 
     init(
         _ tuples: [FeedbackTuple],
         isForgetful: Bool = false,
-        _ change: (inout FeedbackCloseStrategy) -> Void = { _ in }
+        _ change: (inout FeedbackFault) -> Void = { _ in }
     ) {
         self.state = NIOLockedValueBox(State(tuples: tuples))
         self.isForgetful = isForgetful
-        var manner = FeedbackCloseStrategy()
-        change(&manner)
-        self.manner = manner
+        var fault = FeedbackFault()
+        change(&fault)
+        self.fault = fault
     }
 
     var count: Int { self.state.withLockedValue(\.tuples.count) }
@@ -100,8 +101,6 @@ final class MemoryStore: FeedbackStore {
             self.store = store
             self.tuples = tuples
         }
-
-        var manner: FeedbackCloseStrategy { self.store.manner }
 
         func next(_ countMax: Int) -> [FeedbackTuple] {
             let portion = self.tuples[self.index...].prefix(countMax)
@@ -243,7 +242,9 @@ final class FeedbackFolder: Sendable {
         listener: FeedbackListenerConfiguration? = nil,
         _ change: @escaping @Sendable (inout FeedbackConfiguration) -> Void = { _ in }
     ) async throws -> FeedbackOutcome {
-        try await FeedbackListener.withRunning(try listener ?? FeedbackFixture.listener(), store: store) { listener in
+        var configuration = try listener ?? FeedbackFixture.listener()
+        (store as? MemoryStore)?.fault.apply(to: &configuration)
+        return try await FeedbackListener.withRunning(configuration, store: store) { listener in
             try await self.drain(port: try await listener.boundAddress.port ?? 0, change)
         }
     }

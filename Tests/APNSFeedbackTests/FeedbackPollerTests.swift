@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSGateway
 import APNSWire
 import Foundation
 import Logging

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSGateway
 import APNSWire
 import Foundation
 import Glibc
+import TestSupport
 import Testing
 
 @testable import APNSFeedback
@@ -56,11 +56,11 @@ import Testing
     @Test(.enabled(if: canMount, "mounting a small file system needs root"))
     func `a list that is longer than the spool's disk goes to the purge list`() async throws {
         let folder = try FeedbackFolder()
-        let tuples = try Fixture.tuples(200_000)
+        let tuples = try Fixture.tuples(145_000)
         try Self.mountDisk(folder.spool.folder, "5m")
         defer { Self.unmountDisk(folder.spool.folder) }
         let outcome = try await folder.drain(MemoryStore(tuples, isForgetful: true))
-        #expect(outcome.failure == nil && outcome.tupleCount == 200_000 && folder.files.isEmpty)
+        #expect(outcome.failure == nil && outcome.tupleCount == 145_000 && folder.files.isEmpty)
         try Self.expect(folder, has: tuples)
     }
 
@@ -68,7 +68,10 @@ import Testing
     /// room again.
     ///
     /// Method: one small disk for both. What was still in sockets is gone with such a service: so a prefix is kept.
-    @Test(.enabled(if: canMount, "mounting a small file system needs root"))
+    @Test(
+        .enabled(if: canMount, "mounting a small file system needs root"),
+        .enabled(if: TestEffort.isLong, "a part of Scripts/test --long")
+    )
     func `with a full disk under both, what was read is kept`() async throws {
         let disk = FileManager.default.temporaryDirectory.appending(path: "disk-\(UUID().uuidString)").path
         try FileManager.default.createDirectory(atPath: disk, withIntermediateDirectories: true)

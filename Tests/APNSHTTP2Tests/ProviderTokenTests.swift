@@ -7,6 +7,7 @@ import OpenSSLTLS
 import Testing
 
 @testable import APNSHTTP2
+@testable import APNSServer
 
 @Suite("Provider tokens", .timeLimit(.minutes(1)))
 struct ProviderTokenTests {
@@ -78,7 +79,9 @@ struct ProviderTokenTests {
 
     private func key() throws -> ProviderTokenKey { try PushFixture.key() }
 
-    private func judge(_ change: (inout PushServerConfiguration) -> Void = { _ in }) throws -> ProviderTokenValidator {
+    private func validator(_ change: (inout PushServerConfiguration) -> Void = { _ in }) throws
+        -> ProviderTokenValidator
+    {
         var configuration = try PushFixture.serverConfiguration()
         change(&configuration)
         return ProviderTokenValidator(configuration)
@@ -93,31 +96,32 @@ struct ProviderTokenTests {
         #expect(parts[2]?.count == 64)
     }
 
-    @Test func `the judge takes good tokens and says what is wrong with others`() throws {
-        let judge = try self.judge()
+    @Test func `the validator takes good tokens and says what is wrong with others`() throws {
+        let validator = try self.validator()
         let good = "bearer " + (try self.key().token(issuedAt: Self.noon))
         var memory = ProviderTokenValidator.Memory()
-        #expect(judge.problem(nil, &memory, now: Self.noon) == .missingProviderToken)
-        #expect(judge.problem("basic abc", &memory, now: Self.noon) == .missingProviderToken)
-        #expect(judge.problem("bearer abc", &memory, now: Self.noon) == .invalidProviderToken)
-        #expect(judge.problem(good + "A", &memory, now: Self.noon) == .invalidProviderToken)
-        #expect(judge.problem(good, &memory, now: Self.noon - 61) == .invalidProviderToken)
-        #expect(judge.problem(good, &memory, now: Self.noon + 3601) == .expiredProviderToken)
+        #expect(validator.problem(nil, &memory, now: Self.noon) == .missingProviderToken)
+        #expect(validator.problem("basic abc", &memory, now: Self.noon) == .missingProviderToken)
+        #expect(validator.problem("bearer abc", &memory, now: Self.noon) == .invalidProviderToken)
+        #expect(validator.problem(good + "A", &memory, now: Self.noon) == .invalidProviderToken)
+        #expect(validator.problem(good, &memory, now: Self.noon - 61) == .invalidProviderToken)
+        #expect(validator.problem(good, &memory, now: Self.noon + 3601) == .expiredProviderToken)
         #expect(memory == ProviderTokenValidator.Memory())
-        #expect(judge.problem(good, &memory, now: Self.noon) == nil)
-        #expect(judge.problem(good, &memory, now: Self.noon + 3600) == nil)
-        #expect(judge.problem(good, &memory, now: Self.noon + 3601) == .expiredProviderToken)
+        #expect(validator.problem(good, &memory, now: Self.noon) == nil)
+        #expect(validator.problem(good, &memory, now: Self.noon + 3600) == nil)
+        #expect(validator.problem(good, &memory, now: Self.noon + 3601) == .expiredProviderToken)
     }
 
     @Test(arguments: [
         (Int64.min, PushReason.expiredProviderToken), (.min + 3600, .expiredProviderToken),
         (0, .expiredProviderToken), (.max, .invalidProviderToken), (.max - 60, .invalidProviderToken),
     ])
-    func `a time at the end of the range of integers is judged as others`(_ time: Int64, _ reason: PushReason) throws {
-        let judge = try self.judge { $0.tokenRenewalIntervalMin = .seconds(1200) }
+    func `a time at the end of the range of integers is validated as others`(_ time: Int64, _ reason: PushReason) throws
+    {
+        let validator = try self.validator { $0.tokenRenewalIntervalMin = .seconds(1200) }
         var memory = ProviderTokenValidator.Memory()
         let token = "bearer " + (try self.key().token(issuedAt: time))
-        #expect(judge.problem(token, &memory, now: Self.noon) == reason)
+        #expect(validator.problem(token, &memory, now: Self.noon) == reason)
         #expect(memory == ProviderTokenValidator.Memory())
     }
 
@@ -145,12 +149,12 @@ struct ProviderTokenTests {
         #expect(outcomes == [.rejected(PushRejection(status: 403, reason: .expiredProviderToken)), .accepted])
     }
 
-    @Test func `the judge refuses signatures of other keys, other teams and unknown keys`() throws {
-        let judge = try self.judge()
+    @Test func `the validator refuses signatures of other keys, other teams and unknown keys`() throws {
+        let validator = try self.validator()
         func problem(_ signer: ES256PrivateKey, key: String, team: String) throws -> PushReason? {
             var memory = ProviderTokenValidator.Memory()
             let made = try ProviderTokenKey(key: signer, keyIdentifier: key, teamIdentifier: team)
-            return judge.problem("bearer " + (try made.token(issuedAt: Self.noon)), &memory, now: Self.noon)
+            return validator.problem("bearer " + (try made.token(issuedAt: Self.noon)), &memory, now: Self.noon)
         }
         let (signer, other) = (try PushFixture.signer.get(), try PushFixture.otherSigner.get())
         let (key, team) = (PushFixture.keyIdentifier, PushFixture.teamIdentifier)
@@ -162,13 +166,15 @@ struct ProviderTokenTests {
 
     @Test func `a connection keeps to one key and one team`() throws {
         let other = try PushFixture.otherSigner.get()
-        let judge = try self.judge { configuration in
+        let validator = try self.validator { configuration in
             guard let key = try? other.publicKey else { return }
             configuration.tokenKeys["SECONDKEY1"] = .init(key: key, teamIdentifier: PushFixture.teamIdentifier)
             configuration.tokenKeys["THIRDKEY12"] = .init(key: key, teamIdentifier: "OTHER12345")
         }
         var memory = ProviderTokenValidator.Memory()
-        #expect(judge.problem("bearer " + (try self.key().token(issuedAt: Self.noon)), &memory, now: Self.noon) == nil)
+        #expect(
+            validator.problem("bearer " + (try self.key().token(issuedAt: Self.noon)), &memory, now: Self.noon) == nil
+        )
         let second = try ProviderTokenKey(
             key: other,
             keyIdentifier: "SECONDKEY1",
@@ -176,8 +182,8 @@ struct ProviderTokenTests {
         )
         let third = try ProviderTokenKey(key: other, keyIdentifier: "THIRDKEY12", teamIdentifier: "OTHER12345")
         let tokens = try [second, third].map { "bearer " + (try $0.token(issuedAt: Self.noon)) }
-        #expect(judge.problem(tokens[0], &memory, now: Self.noon) == .unrelatedKeyIdInToken)
-        #expect(judge.problem(tokens[1], &memory, now: Self.noon) == .invalidProviderToken)
+        #expect(validator.problem(tokens[0], &memory, now: Self.noon) == .unrelatedKeyIdInToken)
+        #expect(validator.problem(tokens[1], &memory, now: Self.noon) == .invalidProviderToken)
     }
 
     @Test func `identifiers of another form are refused`() throws {
@@ -293,7 +299,7 @@ struct ProviderTokenTests {
     }
 
     @Test func `a token of another key is rejected`() async throws {
-        let stranger = try ProviderTokenKey(
+        let other = try ProviderTokenKey(
             key: try PushFixture.otherSigner.get(),
             keyIdentifier: PushFixture.keyIdentifier,
             teamIdentifier: PushFixture.teamIdentifier
@@ -302,7 +308,7 @@ struct ProviderTokenTests {
         let outcome = try await PushFixture.withPair(
             ScriptedService(),
             usesToken: true,
-            client: { $0.providerToken = ProviderTokenSource(key: stranger) },
+            client: { $0.providerToken = ProviderTokenSource(key: other) },
             { await $0.send(request) }
         )
         #expect(outcome == .rejected(PushRejection(status: 403, reason: .invalidProviderToken)))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSHTTP2
+import APNSServer
 import APNSTestKit
 import NIOConcurrencyHelpers
 import NIOCore
@@ -227,7 +228,9 @@ struct PushClientLifeTests {
     }
 
     @Test func `a peer that is silent after the handshake is given up`() async throws {
-        let context = try TLSContext(.server(identity: try PushFixture.server.get().identity))
+        var tls = TLSConfiguration.server(identity: try PushFixture.server.get().identity)
+        tls.applicationProtocols = ["h2"]
+        let context = try TLSContext(tls)
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {

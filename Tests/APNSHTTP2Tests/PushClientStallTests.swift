@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSHTTP2
+import APNSServer
 import APNSTestKit
 import APNSWire
 import NIOConcurrencyHelpers
@@ -127,8 +128,6 @@ struct PushClientStallTests {
 
     /// Accepts each request after a while.
     private struct SlowService: PushService {
-        func problem(token: DeviceToken, topic: String) -> PushRejection? { nil }
-
         func take(_ request: borrowing InboundPush) -> PushReply? {
             let ticket = request.ticket
             MultiThreadedEventLoopGroup.singleton.any()

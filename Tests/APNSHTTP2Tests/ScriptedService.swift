@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSHTTP2
+import APNSServer
 import APNSWire
 import NIOConcurrencyHelpers
 
@@ -42,23 +43,20 @@ final class ScriptedService: PushService {
         self.requests.reduce(into: [:]) { $0[$1.identifier, default: 0] += 1 }
     }
 
-    func intercept(_ request: borrowing InboundPush) -> PushReply? {
+    func take(_ request: borrowing InboundPush) -> PushReply? {
         let request = copy request
         let count = self.record.withLockedValue { record in
             record.requests.append(request)
             return record.requests.count
         }
-        return self.script(request, count)
-    }
-
-    func problem(token: DeviceToken, topic: String) -> PushRejection? {
-        if let timestamp = self.dead[token] {
-            return PushRejection(status: 410, reason: .unregistered, timestamp: timestamp)
+        if let reply = self.script(request, count) { return reply }
+        if let timestamp = self.dead[request.token] {
+            return .rejected(PushRejection(status: 410, reason: .unregistered, timestamp: timestamp))
         }
-        return nil
+        return self.hold(request)
     }
 
-    func take(_ request: borrowing InboundPush) -> PushReply? {
+    private func hold(_ request: InboundPush) -> PushReply? {
         guard self.holds > 0 else { return .accepted }
         let ticket = request.ticket
         let released = self.record.withLockedValue { record -> [PushTicket] in

@@ -183,13 +183,11 @@ final class PythonProxy {
         process.standardError = FileHandle.nullDevice
         try process.run()
         // Nothing tells when it listens, so connecting is tried until it does.
-        for _ in 0..<1000 {
+        try await eventually("the proxy listens") {
             let bootstrap = ClientBootstrap(group: group)
-            if let channel = try? await bootstrap.connect(host: "127.0.0.1", port: port).get() {
-                try await channel.close()
-                break
-            }
-            try await group.next().scheduleTask(in: .milliseconds(10)) {}.futureResult.get()
+            guard let channel = try? await bootstrap.connect(host: "127.0.0.1", port: port).get() else { return false }
+            try await channel.close()
+            return true
         }
         return PythonProxy(port: port, process: process)
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
+import TestSupport
 import Testing
 
 @testable import APNSSession
@@ -9,9 +10,11 @@ import Testing
 ///
 /// Method: the session walks beside a model of the gateway from a seed that a failure names.
 @Suite(.timeLimit(.minutes(10))) struct ProviderWalkTests {
+    private static let seedCount: UInt64 = TestEffort.count(15, long: 120)
+
     @Test(arguments: 0..<100 as Range<UInt64>)
-    func `every notification is accounted for, and truly`(hundred: UInt64) {
-        for seed in (hundred * 120)..<(hundred * 120 + 120) {
+    func `every notification is accounted for, and truly`(part: UInt64) {
+        for seed in (part * Self.seedCount)..<((part + 1) * Self.seedCount) {
             var walk = ProviderWalk(seed: seed)
             let violation = walk.run()
             #expect(violation == nil, "seed \(seed)")
@@ -20,13 +23,13 @@ import Testing
 
     @Test func `the walks come by everything that can happen, not only once`() {
         var counts: [WalkMark: Int] = [:]
-        for seed in 0..<3000 as Range<UInt64> {
+        for seed in 0..<TestEffort.count(1000, long: 3000) as Range<UInt64> {
             var walk = ProviderWalk(seed: seed)
             _ = walk.run()
             for mark in walk.reached { counts[mark, default: 0] += 1 }
         }
         for mark in WalkMark.allCases {
-            #expect(counts[mark, default: 0] >= 5, "\(mark): \(counts[mark, default: 0])")
+            #expect(counts[mark, default: 0] >= TestEffort.count(2, long: 5), "\(mark): \(counts[mark, default: 0])")
         }
     }
 

@@ -5,10 +5,14 @@ import NIOCore
 import Testing
 
 @Suite struct GoldenVectorTests {
-    @Test func `there are vectors of every kind, and each has the length it says`() {
+    @Test func `there are vectors of every kind, each is there once and has the length it says`() {
         for prefix in ["C0", "C1", "C2", "N", "E", "F", "X"] { #expect(!GoldenVector.named(prefix).isEmpty) }
         #expect(GoldenVector.all.count == 24)
-        for vector in GoldenVector.all { #expect(vector.buffer.readableBytes == vector.length, "\(vector.id)") }
+        #expect(Set(GoldenVector.all.map(\.id)).count == 24)
+        for vector in GoldenVector.all {
+            #expect(vector.hex.utf8.count == 2 * vector.length, "\(vector.id)")
+            #expect(vector.buffer.readableBytes == vector.length, "\(vector.id)")
+        }
     }
 
     @Test(arguments: GoldenVector.named("C"))

@@ -5,16 +5,8 @@ import TestSupport
 import Testing
 
 /// Goal: whatever the service answers, and whenever the gateway ends, what the provider reports is what was done.
-///
-/// `CHAIN_SEEDS=200` runs as many seeds, `CHAIN_SEED=17` that one alone.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct ChainRandomTests {
-    private static let seedCountDefault: UInt64 = 10
-
-    static var seeds: [UInt64] {
-        func number(_ name: String) -> UInt64? { ProcessInfo.processInfo.environment[name].flatMap { UInt64($0) } }
-        if let seed = number("CHAIN_SEED") { return [seed] }
-        return Array(1...max(1, number("CHAIN_SEEDS") ?? self.seedCountDefault))
-    }
+    static let seeds: ClosedRange<UInt64> = 1...TestEffort.count(3, long: 50)
 
     /// What happens in one chain, found by its seed.
     struct Plan: CustomStringConvertible {
@@ -107,7 +99,7 @@ import Testing
         #expect(codes.contains(code), "\(plan)\n\(outcome.report)")
         let isInOrder = outcome.gateways.allSatisfy { $0.code == 0 || $0.signal == SIGKILL }
         #expect(isInOrder, "\(plan)\n\(outcome.report)")
-        if ProcessInfo.processInfo.environment["CHAIN_SEEDS"] != nil {
+        if TestEffort.isLong {
             print("\(plan): \(outcome.counts), \(outcome.flagged.count) flagged, \(outcome.seconds) s")
         }
     }

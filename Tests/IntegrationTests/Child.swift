@@ -74,6 +74,11 @@ final class Child: Sendable {
         self.state.withLockedValue { if !$0.isReaped { kill(self.pid, signal) } }
     }
 
+    /// Sends a signal after a time, unless it has ended by then.
+    func send(_ signal: CInt, after delay: Duration) {
+        MultiThreadedEventLoopGroup.singleton.any().scheduleTask(in: TimeAmount(delay)) { self.send(signal) }
+    }
+
     /// Waits for its end.
     func end() async throws -> Ending { try await self.ended.get() }
 

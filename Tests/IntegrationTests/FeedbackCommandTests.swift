@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSGateway
+import APNSServer
 import APNSSimulator
 import APNSTestKit
 import APNSWire
 import Foundation
 import NIOCore
+import TestSupport
 import Testing
 
 /// `apns-legacy feedback` as cron and people see it.
@@ -14,7 +15,7 @@ import Testing
 
     init() throws { self.scene = try SendScene() }
 
-    func store(_ count: Int, _ change: (inout FeedbackCloseStrategy) -> Void = { _ in }) throws -> ForgetfulStore {
+    func store(_ count: Int, _ change: (inout FeedbackFault) -> Void = { _ in }) throws -> ForgetfulStore {
         let store = ForgetfulStore(change)
         store.add(try (0..<count).map { try SendScene.tuple($0) })
         return store
@@ -110,7 +111,7 @@ import Testing
         let (scene, store) = (self.scene, try self.store(1200) { $0.dripByteCount = 400 * 38 })
         try await SendScene.withFeedback(store, { $0.closesBehindList = false }) { port in
             let child = try Child(scene.feedback(port, ["--silence", "60s"]), Child.Streams(error: scene.path("err")))
-            while scene.spooled().count < 1200 { try await Task.sleep(for: .milliseconds(1)) }
+            try await eventually("all is in the spool") { scene.spooled().count == 1200 }
             child.send(SIGKILL)
             _ = try await child.end()
             let name = try #require(scene.spoolNames.first)

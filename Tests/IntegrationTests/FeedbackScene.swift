@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSGateway
+import APNSSimulator
+import APNSServer
 import APNSTestKit
 import APNSWire
 import Foundation
@@ -20,15 +21,15 @@ final class ForgetfulStore: FeedbackStore {
     }
 
     private let state = NIOLockedValueBox(State())
-    private let manner: FeedbackCloseStrategy
+    let fault: FeedbackFault
     /// The connections, as they come.
     let opened: AsyncStream<Void>
     private let openedContinuation: AsyncStream<Void>.Continuation
 
-    init(_ change: (inout FeedbackCloseStrategy) -> Void = { _ in }) {
-        var manner = FeedbackCloseStrategy()
-        change(&manner)
-        self.manner = manner
+    init(_ change: (inout FeedbackFault) -> Void = { _ in }) {
+        var fault = FeedbackFault()
+        change(&fault)
+        self.fault = fault
         (self.opened, self.openedContinuation) = AsyncStream.makeStream()
     }
 
@@ -53,8 +54,6 @@ final class ForgetfulStore: FeedbackStore {
             self.store = store
             self.index = index
         }
-
-        var manner: FeedbackCloseStrategy { self.store.manner }
 
         func next(_ countMax: Int) -> [FeedbackTuple] {
             self.store.state.withLockedValue { state in
@@ -136,6 +135,7 @@ extension SendScene {
         configuration.closingPause = .milliseconds(1)
         configuration.shutdownDuration = .zero
         change(&configuration)
+        (store as? ForgetfulStore)?.fault.apply(to: &configuration)
         let logger = Logger(label: "tests", factory: { _ in SwiftLogNoOpLogHandler() })
         return try await FeedbackListener.withRunning(configuration, store: store, logger: logger) { listener in
             try await body(try await listener.boundAddress.port ?? 0)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import TestSupport
 
 /// A provider that reads nothing unless it is told to: plain frames over the TLS of Python's standard library, in a
 /// process of its own.
@@ -115,13 +116,12 @@ extension GatewayProgram {
     /// are expected, 5 seconds at most.
     func discardedInLog(_ expected: Int) async throws -> Int {
         var count = 0
-        for _ in 0..<500 {
+        try await eventually("\(expected) are discarded", within: .seconds(5)) {
             count = try self.entries("notifications discarded").reduce(0) { sum, entry in
                 let names = ["discarded", "dropped"].map { "push.notifications.\($0)" }
                 return sum + (names.compactMap { entry[$0].flatMap { Int($0) } }.first ?? 0)
             }
-            if count >= expected { break }
-            try await Task.sleep(for: .milliseconds(10))
+            return count >= expected
         }
         return count
     }

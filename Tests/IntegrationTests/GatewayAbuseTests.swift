@@ -6,6 +6,7 @@ import Foundation
 import NIOCore
 import NIOPosix
 import OpenSSLTLS
+import TestSupport
 import Testing
 
 /// Goal: whatever comes to the ports of a running gateway ends in a refusal that is bounded and logged with its reason,
@@ -148,7 +149,9 @@ import Testing
         try await Self.withGateway { gateway in
             let stranger = try TestCertificateAuthority(name: "Foreign")
                 .issueClient(topic: GatewayProgram.topic, description: String(repeating: "é", count: 11_000))
-            for _ in 0..<250 { _ = try? await gateway.connect(stranger.identity) { try await $0.end() } }
+            for _ in 0..<TestEffort.count(60, long: 250) {
+                _ = try? await gateway.connect(stranger.identity) { try await $0.end() }
+            }
             let lines = try await gateway.lines("provider refused", "\"push.provider.admitted\":\"false\"")
             let longest = gateway.log.split(separator: "\n").map(\.utf8.count).max() ?? 0
             #expect(longest < 4096, "\(longest) bytes")
@@ -191,7 +194,7 @@ import Testing
     @Test func `thousands of half-open connections leave nothing behind`() async throws {
         try await Self.withGateway(limits: "{connections: 200, unprovedPerAddress: 100, handshake: 200ms}") { gateway in
             try await withThrowingTaskGroup(of: Void.self) { group in
-                for number in 0..<4000 {
+                for number in 0..<TestEffort.count(600, long: 4000) {
                     if number >= 150 { try await group.next() }
                     group.addTask { try await Self.connectSilently(gateway.port, saying: [22, 3, 1, 0]) }
                 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSHTTP2
+import APNSServer
 import APNSTestKit
 import APNSWire
 import Foundation
@@ -59,7 +60,7 @@ import Testing
                 #expect(line.contains("full"), "\(line)")
                 #expect(provider.bytes == [], "The answer is not given before the token is kept.")
                 try FileManager.default.removeItem(at: ballast)
-                let bytes = try await provider.end().bytes
+                let bytes = try await provider.end(within: .seconds(60)).bytes
                 #expect(bytes == GatewayProgram.response(.missingDeviceToken, 2001))
             }
             try await gateway.lines("feedback is written again")

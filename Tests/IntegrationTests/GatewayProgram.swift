@@ -5,6 +5,7 @@ import APNSWire
 import Foundation
 import NIOCore
 import OpenSSLTLS
+import TestSupport
 
 /// A gateway as a process of its own, with a folder of all files that it needs.
 final class GatewayProgram: Sendable {
@@ -121,12 +122,16 @@ final class GatewayProgram: Sendable {
     /// Waits until so many lines of the log contain all of these texts, 20 seconds at most.
     @discardableResult
     func lines(_ texts: String..., countMin: Int = 1) async throws -> [Substring] {
-        for _ in 0..<2000 {
-            let lines = self.lines(texts)
-            if lines.count >= countMin { return lines }
-            try await Task.sleep(for: .milliseconds(10))
+        var lines: [Substring] = []
+        do {
+            try await eventually("\(texts), \(countMin) times") {
+                lines = self.lines(texts)
+                return lines.count >= countMin
+            }
+        } catch let overdue as Overdue {
+            throw Child.Failure(description: "\(overdue): \(self.log.suffix(4000))")
         }
-        throw Child.Failure(description: "\(texts) is not in the log \(countMin) times: \(self.log.suffix(4000))")
+        return lines
     }
 
     // MARK: Its peers

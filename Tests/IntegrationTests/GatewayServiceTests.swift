@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSHTTP2
+import APNSServer
 import APNSTestKit
 import APNSWire
 import Foundation
 import NIOCore
 import OpenSSLTLS
+import TestSupport
 import Testing
 
 /// Goal: what is wrong between a gateway and the service for a while is over when it is over, and nothing that the
@@ -60,7 +62,7 @@ import Testing
             #expect(try await Self.delivers(1, gateway))
             // A token carries its time in seconds, so that one of the same second would be the same.
             let time = Int(Date().timeIntervalSince1970)
-            while Int(Date().timeIntervalSince1970) == time { try await Task.sleep(for: .milliseconds(10)) }
+            try await eventually("the next second") { Int(Date().timeIntervalSince1970) > time }
             try await gateway.connect(second.identity) { provider in
                 try await provider.send(try GatewayProgram.frames(11...11))
                 try await provider.send(try GatewayProgram.probe(12))
@@ -94,11 +96,10 @@ import Testing
             $0.port = port
         } _: { _ in
             // Faults keep a provider out for a while, and the gateway pauses before it connects again.
-            let end = ContinuousClock.now + .seconds(60)
-            var number: UInt32 = 11
-            while try await !Self.delivers(number, gateway), ContinuousClock.now < end {
+            var number: UInt32 = 1
+            try await eventually("it is delivered", within: .seconds(60)) {
                 number += 10
-                try await Task.sleep(for: .milliseconds(100))
+                return try await Self.delivers(number, gateway)
             }
             try await gateway.lines("service answers again", "shop")
             #expect(upstream.counts == [number: 1])

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSHTTP2
+import APNSServer
 import APNSTestKit
 import APNSWire
 import Foundation
 import NIOConcurrencyHelpers
 import NIOCore
 import NIOPosix
+import TestSupport
 import Testing
 
 /// Goal: at the end of a gateway under load its clients know of each notification whether the service took it.
 @Suite(.timeLimit(.minutes(5))) struct GatewayShutdownTests {
     private static let connectionCount: UInt32 = 6
     /// More than the gateway takes before it is told to end.
-    private static let countEach: UInt32 = 8000
+    private static let countEach: UInt32 = TestEffort.count(2000, long: 8000)
+    private static let inFlightCountMax = TestEffort.count(100, long: 1000)
 
     /// A service that answers each request after up to 30 ms, so that answers overtake each other.
     private static func slowUpstream(silent: UInt32? = nil) -> GatewayUpstream {
@@ -44,7 +47,9 @@ import Testing
         let upstream = Self.slowUpstream()
         let known = NIOLockedValueBox<Set<UInt32>>([])
         // With all else on its cores, a debug build has been seen to take 16 seconds for what is under way.
-        let ending = try await upstream.withGateway(limits: "{shutdown: 60s}") { gateway in
+        let ending = try await upstream.withGateway(
+            limits: "{shutdown: 60s, inFlightPerConnection: \(Self.inFlightCountMax)}"
+        ) { gateway in
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for index in 0..<Self.connectionCount {
                     group.addTask {
@@ -58,7 +63,10 @@ import Testing
                         }
                     }
                 }
-                try await upstream.wait(count: 2000, on: MultiThreadedEventLoopGroup.singleton.any())
+                try await upstream.wait(
+                    count: 2 * Self.inFlightCountMax,
+                    on: MultiThreadedEventLoopGroup.singleton.any()
+                )
                 gateway.child.send(SIGTERM)
                 try await group.waitForAll()
             }
@@ -66,7 +74,7 @@ import Testing
         #expect(ending.code == 0, "\(ending)")
         #expect(ending.seconds < 60, "\(ending)")
         let taken = known.withLockedValue { $0 }
-        #expect(taken.count >= 1000 && taken.count < Int(Self.connectionCount * Self.countEach))
+        #expect(taken.count >= Self.inFlightCountMax && taken.count < Int(Self.connectionCount * Self.countEach))
         #expect(taken == upstream.accepted)
         #expect(upstream.counts.allSatisfy { $0.value == 1 })
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSHTTP2
+import APNSServer
 import APNSTestKit
 import APNSWire
 import Logging
@@ -40,8 +41,6 @@ final class GatewayUpstream: PushService {
 
     /// The certificates of its clients, in the order in which they came, each once.
     var fingerprints: [String] { self.books.withLockedValue(\.fingerprints) }
-
-    func problem(token: DeviceToken, topic: String) -> PushRejection? { nil }
 
     func take(_ request: borrowing InboundPush) -> PushReply? {
         let number = GatewayProgram.number(of: request.token)

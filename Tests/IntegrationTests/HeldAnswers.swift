@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSHTTP2
+import APNSServer
 import NIOConcurrencyHelpers
 
 /// Answers of the service that a test keeps back until it gives them all.

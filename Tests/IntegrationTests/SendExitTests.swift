@@ -6,6 +6,7 @@ import Foundation
 import NIOCore
 import NIOPosix
 import OpenSSLTLS
+import TestSupport
 import Testing
 
 /// Each exit code, and what is said with it.
@@ -54,16 +55,16 @@ import Testing
         }
     }
 
-    @Test(
-        arguments: [
-            ([], "INPUT"), (["-", "--tokens", "a"], "INPUT"), (["a", "--command", "3"], "--command"),
-            (["a", "--connections", "0"], "--connections"), (["a", "--window", "0"], "--window"),
-            (["a", "--payload", "b", "--alert", "c"], "--payload"), (["a", "--tls-min", "2"], "--tls-min"),
-            (["a", "--proxy", "ftp://a:1"], "--proxy"), (["a", "--environment", "sandbox"], "--environment"),
-            (["a", "--delivery", "maybe"], "--delivery"), (["--tokens", "a"], "--tokens"),
-            (["a", "--give-up-after", "0"], "--give-up-after"), (["a", "--unknown"], "--unknown"),
-        ]
-    )
+    private static let wrongCommandLines: [([String], String)] = [
+        ([], "INPUT"), (["-", "--tokens", "a"], "INPUT"), (["a", "--command", "3"], "--command"),
+        (["a", "--connections", "0"], "--connections"), (["a", "--window", "0"], "--window"),
+        (["a", "--payload", "b", "--alert", "c"], "--payload"), (["a", "--tls-min", "2"], "--tls-min"),
+        (["a", "--proxy", "ftp://a:1"], "--proxy"), (["a", "--environment", "sandbox"], "--environment"),
+        (["a", "--delivery", "maybe"], "--delivery"), (["--tokens", "a"], "--tokens"),
+        (["a", "--give-up-after", "0"], "--give-up-after"), (["a", "--unknown"], "--unknown"),
+    ]
+
+    @Test(arguments: TestEffort.cases(wrongCommandLines, each: 3))
     func `64 says that the command line is wrong`(_ arguments: [String], _ text: String) async throws {
         let run = try await self.scene.send(arguments, port: 1)
         #expect(run.ending.code == 64 && run.error.contains(text), "\(run.ending) \(run.error)")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSHTTP2
+import APNSServer
 import APNSSimulator
 import Foundation
 import TestSupport
@@ -8,7 +9,7 @@ import Testing
 
 /// `send --transport http2` killed again and again, with the batch and the checks of the binary protocol.
 @Suite(.timeLimit(.minutes(4))) struct SendHTTP2JournalTests {
-    private static let killCountMin = 8
+    private static let killCountMin = TestEffort.count(3, long: 8)
 
     @Test(arguments: ["at-least-once", "at-most-once"])
     func `killed at random instants, nothing is lost and nothing doubled without a flag`(_ policy: String) async throws

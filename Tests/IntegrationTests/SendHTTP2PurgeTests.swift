@@ -3,6 +3,7 @@
 import APNSSimulator
 import APNSWire
 import Foundation
+import TestSupport
 import TokenStore
 import Testing
 
@@ -102,9 +103,7 @@ import Testing
             for text in [SendScene.line(50), SendScene.line(50) + SendScene.line(1)] {
                 let bytes = Array(text.utf8)
                 #expect(bytes.withUnsafeBytes { write(ends.writing, $0.baseAddress, $0.count) } == bytes.count)
-                while !scene.read("out").contains("Unregistered"), !child.hasEnded {
-                    try await Task.sleep(for: .milliseconds(10))
-                }
+                try await eventually("the rejection") { scene.read("out").contains("Unregistered") || child.hasEnded }
             }
             close(ends.writing)
             let ending = try await child.end()

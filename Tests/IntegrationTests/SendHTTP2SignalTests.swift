@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSHTTP2
+import APNSServer
 import APNSSimulator
 import APNSWire
 import Foundation
+import TestSupport
 import Testing
 
 /// What signals do to `send --transport http2`, and its progress bar.
@@ -59,9 +61,7 @@ import Testing
                 var arrived = arrivals.stream.makeAsyncIterator()
                 for _ in 0..<99 { _ = await arrived.next() }
                 child.send(SIGINT)
-                for _ in 0..<500 where !self.scene.read("err").contains("Stopping") {
-                    try await Task.sleep(for: .milliseconds(10))
-                }
+                try await eventually("the signal is told") { self.scene.read("err").contains("Stopping") }
                 #expect(!child.hasEnded, "One answer is still to come.")
                 let start = ContinuousClock.now
                 child.send(SIGINT)
@@ -81,9 +81,7 @@ import Testing
         let path = try self.scene.write("a.jsonl", (1...5000).map { SendScene.line($0) }.joined())
         // No port 1 on any machine of ours.
         let child = try self.child(path, 1, ["--give-up-after", "1000"], self.streams)
-        for _ in 0..<1000 where !self.scene.read("err").contains("A connection failed") {
-            try await Task.sleep(for: .milliseconds(10))
-        }
+        try await eventually("the failure is told") { self.scene.read("err").contains("A connection failed") }
         child.send(SIGINT)
         let ending = try await child.end()
         #expect(ending.code == 75 && !ending.isOverdue, "\(ending) \(self.scene.read("err"))")

@@ -5,6 +5,7 @@ import APNSWire
 import Foundation
 import NIOConcurrencyHelpers
 import NIOCore
+import TestSupport
 import Testing
 
 /// Every kind of input and report.
@@ -82,9 +83,7 @@ import Testing
             let child = try Child(["send", "-", "--results", "-"] + scene.endpoint(simulator.gatewayPort), streams)
             close(ends.reading)
             #expect(write(ends.writing, "{}\n", 3) == 3)
-            while !scene.read("out").contains("invalid"), !child.hasEnded {
-                try await Task.sleep(for: .milliseconds(10))
-            }
+            try await eventually("the bad line is told") { scene.read("out").contains("invalid") || child.hasEnded }
             #expect(!child.hasEnded)
             close(ends.writing)
             #expect(try await child.end().code == 1)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSGateway
 import APNSSimulator
 import Foundation
 import NIOConcurrencyHelpers
+import TestSupport
 import Testing
 
 /// What signals do, and the progress bar on a terminal.
@@ -75,9 +75,7 @@ import Testing
         ) { child in
             start.withLockedValue { $0 = .now }
             child.send(SIGINT)
-            for _ in 0..<500 where !scene.read("err").contains("Stopping") {
-                try await Task.sleep(for: .milliseconds(10))
-            }
+            try await eventually("the signal is told") { scene.read("err").contains("Stopping") }
             #expect(!child.hasEnded)
             child.send(SIGINT)
         }
@@ -135,9 +133,7 @@ import Testing
         // No port 1 on any machine of ours.
         let arguments = ["send", path] + self.scene.endpoint(1) + ["--give-up-after", "1000"]
         let child = try Child(arguments, streams, deadline: 30)
-        for _ in 0..<1000 where !self.scene.read("err").contains("A connection failed") {
-            try await Task.sleep(for: .milliseconds(10))
-        }
+        try await eventually("the failure is told") { self.scene.read("err").contains("A connection failed") }
         child.send(SIGINT)
         let ending = try await child.end()
         #expect(ending.code == 75 && !ending.isOverdue, "\(ending) \(self.scene.read("err"))")

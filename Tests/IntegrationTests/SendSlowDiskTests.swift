@@ -2,6 +2,7 @@
 
 import APNSSimulator
 import Foundation
+import TestSupport
 import Testing
 
 /// Results that nobody takes, as on a disk that does not answer, and the connections meanwhile.
@@ -24,11 +25,10 @@ import Testing
             let streams = Child.Streams(output: scene.path("out"), error: scene.path("err"))
             let child = try Child(["send"] + scene.endpoint(simulator.gatewayPort) + arguments, streams, deadline: 100)
             // A pipe takes 64 KiB, which are the results of some 500 lines.
-            let deadline = ContinuousClock.now + .seconds(60)
-            while simulator.statistics.processedCount < count - bad.count, ContinuousClock.now < deadline {
-                try await Task.sleep(for: .milliseconds(10))
+            try await eventually("all is sent while the results wait", within: .seconds(60)) {
+                simulator.statistics.processedCount >= count - bad.count
             }
-            #expect(simulator.statistics.processedCount == count - bad.count, "Nothing is sent while the results wait.")
+            #expect(simulator.statistics.processedCount == count - bad.count)
             #expect(!child.hasEnded)
             let reading = open(scene.path("fifo"), O_RDONLY)
             let text = await TerminalReader(reading).text()

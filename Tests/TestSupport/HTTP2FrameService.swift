@@ -17,10 +17,28 @@ public final class HTTP2FrameService: Sendable {
         /// Whether it answers whole requests with 200; else it never answers any.
         public var answers: Bool
 
+        /// What it says to a whole request on a stream.
+        public var reply: @Sendable (_ stream: UInt32) -> [UInt8] = { HTTP2Wire.headers($0, HTTP2Wire.status200) }
+        /// What it says after that, again and again, as fast as the client reads.
+        public var flood: [UInt8] = []
+        /// What it offers by ALPN.
+        public var applicationProtocols = ["h2"]
+
         /// Makes a script.
         public init(settings: [(UInt16, UInt32)] = [], answers: Bool = true) {
             self.settings = settings
             self.answers = answers
+        }
+
+        /// One that says these bytes to a whole request on a stream, and then others again and again.
+        public static func saying(
+            _ reply: @escaping @Sendable (_ stream: UInt32) -> [UInt8],
+            then flood: [UInt8] = []
+        ) -> Self {
+            var script = Self()
+            script.reply = reply
+            script.flood = flood
+            return script
         }
 
         /// No streams at all.
@@ -41,6 +59,8 @@ public final class HTTP2FrameService: Sendable {
         public var headersCount = 0
         /// The bodies of whole requests, in the order of their ends.
         public var bodies: [String] = []
+        /// The codes of the client's GOAWAY frames.
+        public var goAwayCodes: [UInt32] = []
     }
 
     /// A condition was not met in time.
@@ -73,7 +93,7 @@ public final class HTTP2FrameService: Sendable {
     ) async throws -> Value {
         var tls = TLSConfiguration.server(identity: identity)
         tls.maximumVersion = .tls1_3
-        tls.applicationProtocols = ["h2"]
+        tls.applicationProtocols = script.applicationProtocols
         let context = try TLSContext(tls)
         let state = NIOLockedValueBox(State())
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
@@ -133,6 +153,7 @@ private final class FrameHandler: ChannelInboundHandler {
     private var bytes = ByteBuffer()
     private var hasPreface = false
     private var bodies: [UInt32: ByteBuffer] = [:]
+    private var isFlooding = false
 
     init(
         _ script: HTTP2FrameService.Script,
@@ -182,13 +203,30 @@ private final class FrameHandler: ChannelInboundHandler {
             self.bodies[stream, default: ByteBuffer()].writeBuffer(&body)
             guard flags & 1 != 0, let whole = self.bodies.removeValue(forKey: stream) else { return }
             self.note { $0.bodies.append(String(buffer: whole)) }
-            // `:status: 200` by its number in the static table (RFC 7541, appendix A).
-            if self.script.answers { self.write(context, kind: 1, flags: 5, stream: stream, ByteBuffer(bytes: [0x88])) }
+            guard self.script.answers else { return }
+            context.writeAndFlush(self.wrapOutboundOut(ByteBuffer(bytes: self.script.reply(stream))), promise: nil)
+            if !self.script.flood.isEmpty, !self.isFlooding { self.flood(context) }
         case 1: self.note { $0.headersCount += 1 }
         case 4 where flags & 1 == 0: self.write(context, kind: 4, flags: 1, ByteBuffer())
         case 6 where flags & 1 == 0: self.write(context, kind: 6, flags: 1, body)
+        case 7:
+            guard let code = body.getInteger(at: body.readerIndex + 4, as: UInt32.self) else { return }
+            self.note { $0.goAwayCodes.append(code) }
         default: break
         }
+    }
+
+    private func flood(_ context: ChannelHandlerContext) {
+        self.isFlooding = true
+        let count = max(1, 16_384 / self.script.flood.count)
+        let bytes = ByteBuffer(bytes: Array(repeating: self.script.flood, count: count).joined())
+        let promise = context.eventLoop.makePromise(of: Void.self)
+        let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+        promise.futureResult.whenSuccess {
+            let (handler, context) = bound.value
+            handler.flood(context)
+        }
+        context.writeAndFlush(self.wrapOutboundOut(bytes), promise: promise)
     }
 
     private func write(

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 package import Foundation
+import NIOCore
+import NIOPosix
 
 /// Programs that tests run beside this one, each with a deadline.
 package enum Program {
@@ -48,10 +50,8 @@ package enum Program {
         process.terminationHandler = { _ in continuation.finish() }
         try process.run()
         let identifier = process.processIdentifier
-        let overdue = Task {
-            try await Task.sleep(for: .seconds(seconds))
-            kill(identifier, SIGKILL)
-        }
+        let overdue = MultiThreadedEventLoopGroup.singleton.any()
+            .scheduleTask(in: .seconds(Int64(seconds))) { _ = kill(identifier, SIGKILL) }
         defer { overdue.cancel() }
         try feed()
         for await _ in ended {}

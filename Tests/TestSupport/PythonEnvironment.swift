@@ -2,7 +2,7 @@
 
 import Foundation
 
-/// A virtual environment with one package of PyPI, made once and kept for later runs.
+/// A virtual environment with one package of PyPI, made once in the build folder and kept for later runs.
 package struct PythonEnvironment {
     private static let installSecondsMax = 240
 
@@ -11,7 +11,8 @@ package struct PythonEnvironment {
 
     /// Makes or finds the environment of a package with its version, such as `pushjack==1.6.0`.
     package init(_ package: String) async throws {
-        let cache = FileManager.default.temporaryDirectory.appending(path: "apns-legacy-python-\(getuid())")
+        let tests = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+        let cache = URL(filePath: tests).deletingLastPathComponent().appending(path: "python")
         let folder = cache.appending(path: package.replacing("==", with: "-"))
         let done = folder.appending(path: "done")
         self.python = folder.appending(path: "bin/python").path

@@ -2,13 +2,26 @@
 
 import Testing
 
+/// One place that breaks a rule.
+struct Finding: Hashable, CustomStringConvertible {
+    let path: String
+    /// Counted from 1; `nil` when the rule is about the whole file or its path.
+    var line: Int?
+    let sentence: String
+
+    var description: String { "\(self.path)\(self.line.map { ":\($0)" } ?? ""): \(self.sentence)" }
+}
+
 /// What every file is held to, one at a time.
+///
+/// Each rule looks at lines. What needs a parser is left to `swift format` and to the compiler, which also checks that
+/// a target imports what its manifest declares and nothing else (`Scripts/test`).
 enum Rule: String, CaseIterable, CustomTestStringConvertible {
     case fileLength
     case functionLength
     case lineLength
     case license
-    case imports
+    case bannedImports
     case bannedWords
     case bannedNames
     case spaces
@@ -16,6 +29,20 @@ enum Rule: String, CaseIterable, CustomTestStringConvertible {
     static let fileLineCountMax = 700
     static let functionLineCountMax = 70
     static let lineColumnCountMax = 120
+
+    /// Modules that no file imports: there is one TLS implementation and one test library.
+    static let bannedModules: Set<Substring> = ["NIOSSL", "XCTest"]
+
+    /// Targets that import Foundation; the others do without, since it is large where nothing else brings it.
+    static let targetsWithFoundation: Set<Substring> = [
+        "APNSGateway", "APNSHTTP2", "APNSLegacyCommands", "APNSTransport", "PurgeList",
+    ]
+
+    /// What types and units had for names before they got plain ones; no name begins or ends with them.
+    static let formerNames = [
+        "Airborne", "Desk", "Lane", "Ledger", "Mailbox", "Octet", "Pacer", "Parcel", "Seat", "Shelf", "Swallow",
+        "Walker", "octet",
+    ]
 
     var testDescription: String { self.rawValue }
 
@@ -25,7 +52,7 @@ enum Rule: String, CaseIterable, CustomTestStringConvertible {
         case .functionLength: self.functionLength(file)
         case .lineLength: self.lineLength(file)
         case .license: self.license(file)
-        case .imports: ImportRule.findings(in: file)
+        case .bannedImports: self.bannedImports(file)
         case .bannedWords: self.bannedWords(file)
         case .bannedNames: self.bannedNames(file)
         case .spaces: self.spaces(file)
@@ -34,14 +61,27 @@ enum Rule: String, CaseIterable, CustomTestStringConvertible {
 
     private func fileLength(_ file: SourceFile) -> [Finding] {
         guard file.isCode, file.lines.count > Self.fileLineCountMax else { return [] }
-        let sentence = "\(file.lines.count) lines, at most \(Self.fileLineCountMax)"
-        return [Finding(path: file.path, line: nil, sentence: sentence)]
+        return [Finding(path: file.path, sentence: "\(file.lines.count) lines, at most \(Self.fileLineCountMax)")]
     }
 
+    /// A function ends at the first line that is indented no deeper than its first and begins with a brace, since
+    /// `swift format` has laid out every file.
     private func functionLength(_ file: SourceFile) -> [Finding] {
-        FunctionScan(file).functions.filter { $0.lineCount > Self.functionLineCountMax }.map {
-            let sentence = "a function of \($0.lineCount) lines, at most \(Self.functionLineCountMax)"
-            return Finding(path: file.path, line: $0.line, sentence: sentence)
+        guard file.language == .swift else { return [] }
+        let head = #/ *(?:@?\w+(?:\(\w+\))? )*(?:func |init[?(<]|deinit \{|subscript[(<]).*/#
+        return file.lines.indices.compactMap { start in
+            let line = file.lines[start]
+            guard line.wholeMatch(of: head) != nil, !line.hasSuffix("}") else { return nil }
+            let indentation = line.prefix { $0 == " " }.count
+            let end = file.lines[(start + 1)...].firstIndex {
+                guard let first = $0.first(where: { $0 != " " }), !")-{#".contains(first) else { return false }
+                return $0.prefix { $0 == " " }.count <= indentation
+            }
+            guard let end, file.lines[end].drop(while: { $0 == " " }).hasPrefix("}") else { return nil }
+            let count = end - start + 1
+            guard count > Self.functionLineCountMax else { return nil }
+            let sentence = "a function of \(count) lines, at most \(Self.functionLineCountMax)"
+            return Finding(path: file.path, line: start + 1, sentence: sentence)
         }
     }
 
@@ -53,7 +93,7 @@ enum Rule: String, CaseIterable, CustomTestStringConvertible {
         }
     }
 
-    /// The licence stands first, behind only what a tool wants to be first.
+    /// The license stands first, behind only what a tool wants to be first.
     private func license(_ file: SourceFile) -> [Finding] {
         guard file.isCode else { return [] }
         let first = file.lines.first { !$0.hasPrefix("#!") && !$0.hasPrefix("// swift-tools-version:") }
@@ -63,14 +103,39 @@ enum Rule: String, CaseIterable, CustomTestStringConvertible {
         return [Finding(path: file.path, line: 1, sentence: "does not begin with the SPDX line")]
     }
 
+    private func bannedImports(_ file: SourceFile) -> [Finding] {
+        guard file.language == .swift else { return [] }
+        let isInSources = file.components.first == "Sources" && file.components.count > 2
+        let isWithout = isInSources && !Self.targetsWithFoundation.contains(file.components[1])
+        let statement = #/(?:@?\w+ )*import (?:[a-z]+ )?(\w+)(?:\..*)?/#
+        return file.lines.enumerated().compactMap { number, line in
+            guard let first = line.first, "@fip".contains(first), let found = line.wholeMatch(of: statement) else {
+                return nil
+            }
+            let module = found.1
+            guard Self.bannedModules.contains(module) || isWithout && module.hasPrefix("Foundation") else { return nil }
+            return Finding(path: file.path, line: number + 1, sentence: "\(module) may not be imported here")
+        }
+    }
+
+    /// Words and calls that have no place in a folder.
     private func bannedWords(_ file: SourceFile) -> [Finding] {
-        guard file.components.first == "Sources" else { return [] }
-        return file.lines.enumerated().flatMap { number, line in
-            let words = Set(line.split { !$0.isLetter && !$0.isNumber && $0 != "_" })
-            let marks = ["TODO", "FIXME", "XXX"].filter { words.contains($0[...]) }
-            let traps = ["fatalError(", "try!"].filter { line.contains($0) }
-            return (marks + traps).map {
-                Finding(path: file.path, line: number + 1, sentence: "\($0) has no place in Sources")
+        let banned: [String]
+        switch file.components.first {
+        case "Sources": banned = ["TODO", "FIXME", "XXX", "fatalError("]
+        // A test waits for an event, or with `eventually`. The samples of this rule are no pauses.
+        case "Tests" where file.language == .swift && file.components[1] != "TidyTests":
+            banned = [".sleep(", "usleep(", ".asyncAfter("]
+        default: return []
+        }
+        let words = Set(file.text.split { !$0.isLetter && !$0.isNumber && $0 != "_" })
+        let former = words.filter { word in
+            Self.formerNames.contains { word.hasPrefix($0) || word.hasSuffix($0) }
+        }
+        let found = banned.filter { $0.allSatisfy(\.isLetter) ? words.contains($0[...]) : file.text.contains($0) }
+        return (found + former.map(String.init)).flatMap { text in
+            file.lines.indices.filter { file.lines[$0].contains(text) }.map {
+                Finding(path: file.path, line: $0 + 1, sentence: "\(text) has no place in \(file.components[0])")
             }
         }
     }
@@ -80,11 +145,11 @@ enum Rule: String, CaseIterable, CustomTestStringConvertible {
             let stem = component.prefix { $0 != "." }
             return ["Util", "Utils", "Helper", "Helpers"].contains { stem.hasSuffix($0) }
                 || ["Common", "New", "Misc"].contains(stem)
-        }.map { Finding(path: file.path, line: nil, sentence: "\($0) names nothing of the project's") }
+        }.map { Finding(path: file.path, sentence: "\($0) names nothing of the project's") }
     }
 
     private func spaces(_ file: SourceFile) -> [Finding] {
         guard file.path.contains(where: \.isWhitespace) else { return [] }
-        return [Finding(path: file.path, line: nil, sentence: "a space in the path")]
+        return [Finding(path: file.path, sentence: "a space in the path")]
     }
 }

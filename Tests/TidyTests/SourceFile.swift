@@ -37,11 +37,4 @@ struct SourceFile: Sendable {
     var isCode: Bool {
         self.language != .other
     }
-
-    /// The name of the module whose file this is, when it is one of `folder`.
-    func module(in folder: Substring) -> String? {
-        let components = self.components
-        guard components.count >= 3, components[0] == folder else { return nil }
-        return String(components[1])
-    }
 }

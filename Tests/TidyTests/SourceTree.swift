@@ -55,19 +55,4 @@ struct SourceTree: Sendable {
         }
         return found.sorted()
     }
-
-    /// What git tracks, or `nil` where this is no git checkout.
-    func trackedPaths() throws -> [String]? {
-        guard FileManager.default.fileExists(atPath: self.root.appendingPathComponent(".git").path) else { return nil }
-        let git = Process()
-        git.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        git.arguments = ["git", "-c", "safe.directory=*", "-C", self.root.path, "ls-files", "-z"]
-        let output = Pipe()
-        git.standardOutput = output
-        try git.run()
-        let bytes = try output.fileHandleForReading.readToEnd() ?? Data()
-        git.waitUntilExit()
-        guard git.terminationStatus == 0 else { throw CocoaError(.fileReadUnknown) }
-        return String(decoding: bytes, as: UTF8.self).split(separator: "\0").map(String.init)
-    }
 }

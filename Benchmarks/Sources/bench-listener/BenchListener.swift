@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSGateway
+import APNSServer
 import APNSSession
 import APNSWire
 import ArgumentParser
@@ -35,7 +35,8 @@ struct BenchListener: AsyncParsableCommand {
         }
         let (frames, connections) = backend.totals
         guard frames == self.expect else { throw ValidationError("\(frames) of \(self.expect) came") }
-        print("{\"frames\": \(frames), \"connections\": \(connections), \"cpu_seconds\": \(BenchListener.cpuSeconds())}")
+        let seconds = Self.cpuSeconds()
+        print("{\"frames\": \(frames), \"connections\": \(connections), \"cpu_seconds\": \(seconds)}")
     }
 
     private static func cpuSeconds() -> Double {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSServer
 public import OpenSSLTLS
 
 /// Which certificates belong to one of the providers that a bridge serves.
@@ -53,13 +54,13 @@ public struct AdmissionRule: Sendable {
         case refused(String?)
     }
 
-    /// Judges a provider's certificate.
+    /// Checks a provider's certificate.
     ///
     /// - Parameters:
     ///   - provider: who is connected.
     ///   - now: the time in seconds since 1970 (UTC).
     /// - Returns: whether it belongs to this provider.
-    func judge(_ provider: ProviderConnection, now: Int64) -> Finding {
+    func check(_ provider: ProviderConnection, now: Int64) -> Finding {
         guard let certificate = provider.certificate else { return .refused(nil) }
         if let pin = self.pins.first(where: { $0.fingerprint == certificate.fingerprint }) {
             if certificate.isExpired(at: now), !pin.allowsExpired {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSHTTP2
+import APNSServer
 import APNSSession
 import APNSWire
 import Logging
@@ -71,9 +72,9 @@ final class Bridge: Sendable {
             priority: message.priority
         )
         let origin = DeliveryOrigin(connection: sender.connection, number: message.number)
-        let (inbox, identifier) = (message.ticket.inbox, message.identifier)
+        let (verdicts, identifier) = (message.ticket.verdicts, message.identifier)
         let (action, inFlightCount) = self.state.withLockedValue { state in
-            let action = state.take(content, identifier: identifier, from: origin, inbox, now: self.clock.now())
+            let action = state.take(content, identifier: identifier, from: origin, verdicts, now: self.clock.now())
             return (action, state.inFlightCount)
         }
         let number: DeliveryNumber
@@ -276,7 +277,7 @@ final class Bridge: Sendable {
     private func carryOut(_ action: BridgeState.OnEnding, _ verdict: Verdict, _ after: After) {
         self.observer.inFlight(after.inFlightCount)
         switch action {
-        case .settle(let inbox, let number): inbox.put(number, verdict)
+        case .settle(let verdicts, let number): verdicts.put(number, verdict)
         case .drop: break
         case .finish(let end): self.remember(end)
         }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSServer
 import APNSSession
 import APNSWire
 import Logging
@@ -49,7 +50,7 @@ final class BridgeConnection: DeliveryConnection {
         return isAdmitted
     }
 
-    func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (CloseStrategy) -> Void) {
+    func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (ErrorResponse?) -> Void) {
         guard let response = ending.response else {
             // Who is told nothing sends nothing again.
             self.bridge.state.withLockedValue { $0.close(self.sender.connection) }
@@ -59,10 +60,10 @@ final class BridgeConnection: DeliveryConnection {
                     metadata: [LogKey.status: "\(status.rawValue)", LogKey.message: "\(ending.number)"]
                 )
             }
-            return carryOut(.orderly(nil))
+            return carryOut(nil)
         }
         self.bridge.end(self.sender.connection, ending, response) { isRemembered in
-            carryOut(.orderly(isRemembered ? response : nil))
+            carryOut(isRemembered ? response : nil)
         }
     }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSServer
 import APNSSession
 
 /// What outlives the connections of one provider, and reloads of its configuration.
@@ -40,7 +41,7 @@ struct BridgeState {
     private var rememberedDuration: Duration
     /// How many notifications are under way.
     private(set) var inFlightCount = 0
-    private var inboxes: [UInt64: VerdictQueue] = [:]
+    private var verdictQueues: [UInt64: VerdictQueue] = [:]
     /// Connections whose end waits for notifications.
     private var endCompletions: [UInt64: EndCompletion] = [:]
     private var idleWaiters: [@Sendable () -> Void] = []
@@ -68,10 +69,10 @@ struct BridgeState {
         _ content: ResendContent,
         identifier: UInt32?,
         from origin: DeliveryOrigin,
-        _ inbox: VerdictQueue,
+        _ verdicts: VerdictQueue,
         now: Duration
     ) -> OnTake {
-        if origin.number == 1 { self.inboxes[origin.connection] = inbox }
+        if origin.number == 1 { self.verdictQueues[origin.connection] = verdicts }
         let flight = self.tracker.take(content, identifier: identifier, from: origin)
         self.inFlightCount += 1
         // The digest is made only while there is something to compare it with.
@@ -82,7 +83,7 @@ struct BridgeState {
         return .send(flight)
     }
 
-    /// Takes it that the way of a notification to the service is over.
+    /// Records that the way of a notification to the service is over.
     mutating func end(
         _ flight: DeliveryNumber,
         from origin: DeliveryOrigin,
@@ -100,13 +101,13 @@ struct BridgeState {
         case .rejected, .throttled, .unknown, .gatewayFault, .ignored, .resent, .leftToResend: break
         }
         switch self.tracker.end(flight, from: origin, self.rules.tracked(ending.verdict)) {
-        case .settle: return self.inboxes[origin.connection].map { .settle($0, origin.number) } ?? .drop
+        case .settle: return self.verdictQueues[origin.connection].map { .settle($0, origin.number) } ?? .drop
         case .drop: return .drop
         case .finish(let end): return .finish(end)
         }
     }
 
-    /// Takes it that a notification waits for another attempt.
+    /// Records that a notification waits for another attempt.
     ///
     /// - Returns: the end of its connection, where that waited for this alone.
     mutating func wait(
@@ -117,12 +118,12 @@ struct BridgeState {
         self.tracker.wait(flight, from: origin, mayBeTaken: mayBeTaken)
     }
 
-    /// Takes it that the pause before another attempt is over.
+    /// Records that the pause before another attempt is over.
     mutating func resume(_ flight: DeliveryNumber, from origin: DeliveryOrigin) -> InFlightTracker.OnResume {
         self.tracker.resume(flight, from: origin)
     }
 
-    /// Takes it that a connection ends, and what its provider is to be told.
+    /// Records that a connection ends, and what its provider is to be told.
     ///
     /// - Parameters:
     ///   - connection: which one.
@@ -136,7 +137,7 @@ struct BridgeState {
         told identifier: UInt32,
         then body: @escaping EndCompletion
     ) -> InFlightTracker.ConnectionEnd? {
-        self.inboxes[connection] = nil
+        self.verdictQueues[connection] = nil
         self.endCompletions[connection] = body
         return self.tracker.end(connection, at: number, told: identifier)
     }
@@ -144,7 +145,7 @@ struct BridgeState {
     /// Whether there is room to remember so many more.
     mutating func hasRoom(for count: Int, now: Duration) -> Bool { self.deduplicator.hasRoom(for: count, now: now) }
 
-    /// Takes it that what a provider will send again is on the disk.
+    /// Records that what a provider will send again is on the disk.
     ///
     /// It is remembered from now on, not from when it was handed to the disk, since the provider learns of it now.
     mutating func remembered(_ keys: [ResendKey], of connection: UInt64, now: Duration) -> OnRemembered {
@@ -158,7 +159,7 @@ struct BridgeState {
         return .tell(body, abandonedCount: abandonedCount)
     }
 
-    /// Takes it that a connection whose provider was to be told is closed without a word.
+    /// Records that a connection whose provider was to be told is closed without a word.
     ///
     /// - Returns: what carries that out; `nil` where it is gone.
     mutating func refuse(_ connection: UInt64) -> EndCompletion? {
@@ -171,13 +172,14 @@ struct BridgeState {
 
     mutating func close(_ connection: UInt64) {
         self.tracker.close(connection)
-        self.inboxes[connection] = nil
+        self.verdictQueues[connection] = nil
         self.endCompletions[connection] = nil
     }
 
     /// Whether anything is under way, may come of a connection that has sent something, or is expected again.
     var isBusy: Bool {
-        self.inFlightCount > 0 || !self.inboxes.isEmpty || !self.endCompletions.isEmpty || !self.deduplicator.isEmpty
+        self.inFlightCount > 0 || !self.verdictQueues.isEmpty || !self.endCompletions.isEmpty
+            || !self.deduplicator.isEmpty
     }
 
     /// Notes who waits until nothing is under way.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import APNSServer
 public import APNSSession
 public import Logging
 import NIOConcurrencyHelpers
@@ -174,7 +175,7 @@ public final class HTTP2Backend: DeliveryBackend {
         let bridges = self.providers.withLockedValue(\.bridges)
         var reasons: [String] = []
         for bridge in bridges {
-            switch bridge.configuration.admission.judge(provider, now: Int64(self.clock.date())) {
+            switch bridge.configuration.admission.check(provider, now: Int64(self.clock.date())) {
             case .admitted(let topic): return (bridge, topic)
             case .refused(let reason?): reasons.append("\(bridge.configuration.name): \(reason)")
             case .refused(nil): break
@@ -198,7 +199,7 @@ public final class HTTP2Backend: DeliveryBackend {
     /// - Parameter provider: who it is.
     /// - Returns: what to do.
     public func admit(_ provider: ProviderConnection) -> Admission {
-        guard let (bridge, topic) = self.find(provider) else { return .refused(.orderly(nil)) }
+        guard let (bridge, topic) = self.find(provider) else { return .refused }
         var logger = self.logger
         logger[metadataKey: LogKey.provider] = "\(bridge.configuration.name)"
         logger[metadataKey: LogKey.connection] = "\(provider.number)"

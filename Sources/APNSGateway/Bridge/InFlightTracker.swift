@@ -207,12 +207,12 @@ struct InFlightTracker {
         return flight
     }
 
-    /// Takes it that the way of a notification to the service is over.
+    /// Records that the way of a notification to the service is over.
     mutating func end(_ flight: DeliveryNumber, from origin: DeliveryOrigin, _ ending: Ending) -> OnEnding {
         self.connections[origin.connection]?.end(flight, from: origin, ending, self.rules) ?? .drop
     }
 
-    /// Takes it that a notification waits for another attempt.
+    /// Records that a notification waits for another attempt.
     ///
     /// - Parameters:
     ///   - flight: which one.
@@ -225,13 +225,13 @@ struct InFlightTracker {
         return self.connections[origin.connection]?.wait(flight, from: origin, self.rules)
     }
 
-    /// Takes it that the pause before another attempt is over.
+    /// Records that the pause before another attempt is over.
     mutating func resume(_ flight: DeliveryNumber, from origin: DeliveryOrigin) -> OnResume {
         if !self.abandoned.isEmpty, self.abandoned.remove(flight) != nil { return .drop }
         return self.connections[origin.connection]?.resume(flight, from: origin) ?? .send
     }
 
-    /// Takes it that a connection ends, and that its provider is to be told which message was the first not taken.
+    /// Records that a connection ends, and that its provider is to be told which message was the first not taken.
     ///
     /// - Parameters:
     ///   - connection: which one.
@@ -249,7 +249,7 @@ struct InFlightTracker {
         return end
     }
 
-    /// Takes it that the provider is told: what it will send again is not tried any more.
+    /// Records that the provider is told: what it will send again is not tried any more.
     ///
     /// - Returns: how many notifications were given up.
     mutating func tell(_ connection: UInt64) -> Int {
@@ -259,7 +259,7 @@ struct InFlightTracker {
         return abandoned.count
     }
 
-    /// Takes it that a connection is gone, and that its provider was told nothing; what it had under way goes on, and
+    /// Records that a connection is gone, and that its provider was told nothing; what it had under way goes on, and
     /// nobody waits for it.
     mutating func close(_ connection: UInt64) { self.connections[connection] = nil }
 }

@@ -40,7 +40,7 @@ struct PayloadTraits: Hashable {
                 }
             }
         } catch {
-            // The service judges what is no JSON; here it only has no traits beyond those found before.
+            // The service refuses what is no JSON; here it only has no traits beyond those found before.
         }
     }
 

@@ -58,7 +58,7 @@ struct ProviderCooldown: Sendable {
         self.faults[key] = Faults(count: count + 1, until: until)
     }
 
-    /// Takes it that a notification was answered as it should be.
+    /// Records that a notification was answered as it should be.
     mutating func success(of key: Key) {
         guard !self.faults.isEmpty else { return }
         self.faults[key] = nil

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import APNSServer
 public import APNSSession
 import APNSWire
 
@@ -36,8 +37,8 @@ final class BridgeFeedbackList: FeedbackList {
     private var page: [(key: DeviceToken, value: UInt32)] = []
     private var index = 0
     /// Pages of which all was taken; the store shares their memory as long as it does not change them.
-    private var taken: [[DeviceToken: UInt32]] = []
-    private var pageBuckets: [[DeviceToken: UInt32]] = []
+    private var taken: [FeedbackPage.Bucket] = []
+    private var pageBuckets: [FeedbackPage.Bucket] = []
 
     init(_ store: any FeedbackListStore, _ list: FeedbackListName) {
         self.store = store

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSFeedback
-import APNSGateway
 import APNSProvider
+import APNSServer
 import APNSWire
 import ArgumentParser
 import Glibc

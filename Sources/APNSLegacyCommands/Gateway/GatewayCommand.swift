@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSGateway
 public import ArgumentParser
 import FoundationEssentials
+package import GatewayService
 import Glibc
-import OpenSSLTLS
+import Logging
+import NIOCore
+import UnixSignals
 
 /// `apns-legacy gateway`: takes notifications of the binary protocol and delivers them over HTTP/2.
 public struct GatewayCommand: AsyncParsableCommand {
@@ -38,16 +40,20 @@ public struct GatewayCommand: AsyncParsableCommand {
     /// Makes a command to be parsed.
     public init() {}
 
+    /// What the metrics of the process go to where this command runs; installed by `@main`.
+    package static let metrics = GatewayMetrics()
+
     /// Runs the gateway until it is told to end.
     public func run() async throws {
-        let isSettled: Bool
+        let unsettledCount: Int
         do {
             try ProcessResources.require()
-            let parts = try Self.parts(self.config)
-            guard !self.check else { return try self.tell(parts.findings(now: Int64(time(nil))), of: parts) }
-            try ProcessResources.require(connectionCount: parts.file.upstreamConnectionCount)
-            let path = self.config
-            isSettled = try await GatewayRun(parts) { try Self.parts(path) }.run()
+            let configuration = try Self.configuration(self.config)
+            guard !self.check else {
+                return try self.report(configuration.findings(now: Int64(time(nil))), configuration)
+            }
+            try ProcessResources.require(connectionCount: configuration.file.upstreamConnectionCount)
+            unsettledCount = try await self.serve(configuration)
         } catch let code as ExitCode {
             throw code
         } catch {
@@ -55,32 +61,52 @@ public struct GatewayCommand: AsyncParsableCommand {
             Console.say("apns-legacy gateway: \(failure)")
             throw failure.status.code
         }
-        guard isSettled else { throw ExitStatus.tryAgain.code }
+        guard unsettledCount == 0 else { throw ExitStatus.tryAgain.code }
+    }
+
+    private func serve(_ configuration: ResolvedConfiguration) async throws -> Int {
+        let output = GatewayLog.Output()
+        let level = Logger.Level(rawValue: configuration.file.logLevel.rawValue) ?? .info
+        let logger = Logger(label: "apns-legacy.gateway") { _ in GatewayLog(level: level, output: output) }
+        let path = self.config
+        let gateway = try Gateway(
+            configuration,
+            openFileCountMax: ProcessResources.raiseFileLimit(),
+            metrics: Self.metrics,
+            logger: logger
+        ) { try Self.configuration(path) }
+        let signals = await UnixSignalsSequence(trapping: [.sigterm, .sigint, .sighup])
+        let requests = signals.map { $0 == .sighup ? Gateway.Request.reload : .end }
+        let result: Result<Int, any Error>
+        do {
+            result = .success(try await gateway.run(requests: requests, ready: Self.printPorts))
+        } catch {
+            result = .failure(error)
+        }
+        output.logOmissions()
+        let unsettledCount = try result.get()
+        logger.notice("gateway ended", metadata: ["push.notifications.unsettled": "\(unsettledCount)"])
+        return unsettledCount
+    }
+
+    /// Prints the ports, for scripts that let the gateway choose them.
+    @Sendable private static func printPorts(_ addresses: Gateway.Addresses) {
+        let (gateway, feedback) = (addresses.gateway.port ?? 0, addresses.feedback.port ?? 0)
+        print("gateway \(gateway) feedback \(feedback) admin \(addresses.admin?.port ?? 0)")
+        fflush(nil)
     }
 
     /// Says what a check found.
-    private func tell(_ findings: [ConfigurationFinding], of parts: ResolvedConfiguration) throws {
+    private func report(_ findings: [ConfigurationFinding], _ configuration: ResolvedConfiguration) throws {
         guard findings.isEmpty else {
             for finding in findings { Console.say("apns-legacy gateway: \(self.config): \(finding).") }
             throw ExitStatus.configuration.code
         }
-        Console.say("\(self.config) is good: providers \(parts.providers.map(\.file.name).joined(separator: ", "))")
+        let names = configuration.providers.map(\.file.name).joined(separator: ", ")
+        Console.say("\(self.config) is good: providers \(names)")
     }
 
-    static func parts(_ path: String) throws -> ResolvedConfiguration {
-        let bytes: [UInt8]
-        do { bytes = try FileBytes.read(path) } catch { throw CommandFailure(.noInput, "\(error)") }
-        guard let yaml = String(validating: bytes, as: UTF8.self) else {
-            throw CommandFailure(.configuration, "\(path): it is not UTF-8")
-        }
-        do {
-            let environment = ProcessInfo.processInfo.environment
-            let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? ""
-            return try ResolvedConfiguration(try GatewayFile(yaml: yaml, folder: folder, environment: environment))
-        } catch let fault as ConfigurationFault {
-            throw CommandFailure(.configuration, "\(path): \(fault)")
-        } catch let failure as CommandFailure {
-            throw CommandFailure(failure.status, "\(path): \(failure)")
-        }
+    private static func configuration(_ path: String) throws -> ResolvedConfiguration {
+        try ResolvedConfiguration(contentsOf: path, environment: ProcessInfo.processInfo.environment)
     }
 }

@@ -4,12 +4,12 @@ import APNSFeedback
 import APNSProvider
 import APNSSession
 import APNSSimulator
-import APNSTestKit
 import APNSWire
 public import ArgumentParser
 import Foundation
 import Logging
 import OpenSSLTLS
+import TestCertificates
 import TokenStore
 
 /// `apns-legacy quickstart`: a batch through a gateway of its own, without configuration and network.

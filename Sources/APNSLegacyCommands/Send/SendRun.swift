@@ -4,6 +4,7 @@ import APNSGateway
 import APNSHTTP2
 import APNSPayload
 import APNSProvider
+import APNSServer
 import APNSSession
 import APNSWire
 import Foundation

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSTestKit
 import Glibc
 import OpenSSLTLS
+import TestCertificates
 
 /// The certificates and the key of one run of the simulator.
 struct SimulatorCertificates {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSGateway
 import APNSHTTP2
+import APNSServer
 import APNSSimulator
-import APNSTestKit
 import APNSWire
 public import ArgumentParser
 import Glibc
 import Logging
 import OpenSSLTLS
+import TestCertificates
 import UnixSignals
 
 /// `apns-legacy simulator`: a local APNs until it is stopped.

@@ -39,37 +39,3 @@ public struct FeedbackListName: Hashable, Sendable {
         self.environment = environment
     }
 }
-
-/// Keeps the lists of dead tokens, and hands them to the feedback service page by page.
-public protocol FeedbackListStore: FeedbackRecorder {
-    /// Reads on in a list: the tokens with the time since when each is dead.
-    ///
-    /// What is recorded or taken off between two pages may be missing or be there.
-    ///
-    /// - Parameters:
-    ///   - list: whose list.
-    ///   - index: where the last page ended; 0 at first.
-    ///   - countMin: at how many tokens the page ends.
-    /// - Returns: so many tokens or a few more, fewer only at the end; none at the end of the list.
-    func page(of list: FeedbackListName, from index: Int, countMin: Int) -> FeedbackListPage
-
-    /// Takes tokens that were delivered off a list, where their time is still the one that was delivered.
-    ///
-    /// - Parameters:
-    ///   - tokens: the tokens with their times, as they were read.
-    ///   - list: whose list.
-    func acknowledge(_ tokens: [[DeviceToken: UInt32]], in list: FeedbackListName)
-}
-
-/// Tokens of a list that were read together, with the time since when each is dead.
-public struct FeedbackListPage: Sendable {
-    /// The tokens, in parts that share their memory with the list as long as it does not change them.
-    public var buckets: [[DeviceToken: UInt32]] = []
-    /// Where the next page begins.
-    public var nextIndex: Int
-
-    /// Makes a page without tokens.
-    ///
-    /// - Parameter nextIndex: where the next page begins.
-    public init(nextIndex: Int) { self.nextIndex = nextIndex }
-}

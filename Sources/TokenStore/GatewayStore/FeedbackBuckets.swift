@@ -9,7 +9,7 @@ import APNSWire
 /// part by part without a copy, whatever is recorded meanwhile.
 struct FeedbackBuckets: Sendable {
     /// A part of a list.
-    typealias Bucket = [DeviceToken: UInt32]
+    typealias Bucket = FeedbackPage.Bucket
 
     /// How many parts there are; a list of a million tokens has about 250 in each.
     static let bucketCount = 4096
@@ -39,8 +39,8 @@ struct FeedbackBuckets: Sendable {
     ///   - index: where the last page ended; 0 at first.
     ///   - countMin: at how many tokens the page ends.
     /// - Returns: the page; without tokens at the end of the list.
-    func page(from index: Int, countMin: Int) -> FeedbackListPage {
-        var page = FeedbackListPage(nextIndex: index)
+    func page(from index: Int, countMin: Int) -> FeedbackPage {
+        var page = FeedbackPage(nextIndex: index)
         var count = 0
         while page.nextIndex < Self.bucketCount, count < countMin {
             let bucket = self.buckets[page.nextIndex]

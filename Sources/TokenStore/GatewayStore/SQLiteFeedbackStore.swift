@@ -152,9 +152,9 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
     public var problem: String? { self.state.withLockedValue(\.problem) }
 
     /// Reads on in a list.
-    public func page(of list: FeedbackListName, from index: Int, countMin: Int) -> FeedbackListPage {
+    public func page(of list: FeedbackListName, from index: Int, countMin: Int) -> FeedbackPage {
         self.state.withLockedValue { state in
-            state.lists[list]?.page(from: index, countMin: countMin) ?? FeedbackListPage(nextIndex: index)
+            state.lists[list]?.page(from: index, countMin: countMin) ?? FeedbackPage(nextIndex: index)
         }
     }
 
@@ -213,7 +213,7 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
     ///
     /// Of a long list most are taken off later, on the thread of the store and a portion at a time, so that neither the
     /// caller nor one that records is held up by it. A list that is opened meanwhile may have some of them again.
-    public func acknowledge(_ tokens: [[DeviceToken: UInt32]], in list: FeedbackListName) {
+    public func acknowledge(_ tokens: [FeedbackPage.Bucket], in list: FeedbackListName) {
         var count = 0
         var portionCount = 0
         for bucket in tokens {

@@ -7,7 +7,8 @@ import Glibc
 /// Prunes a token table of an SQLite database from a purge list.
 ///
 /// The table is read through and counted first, and nothing changes where too much would go. Then it is read again, and
-/// what is due goes in short transactions, each of which looks again whether its rows are still as they were read. A run that is killed leaves whole transactions only, and the next one does the rest.
+/// what is due goes in short transactions, each of which looks again whether its rows are still as they were read. A
+/// run that is killed leaves whole transactions only, and the next one does the rest.
 public struct TokenTableApplication: Hashable, Sendable {
     /// The database of the application.
     public var path: String

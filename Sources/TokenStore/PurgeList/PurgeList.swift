@@ -211,7 +211,8 @@ public final class PurgeList: Sendable {
 
     /// Lends entries one by one, ordered by topic, environment (production first) and token bytes.
     ///
-    /// All are as they were when it began, whatever is recorded meanwhile. Little memory is used for any number of entries.
+    /// All are as they were when it began, whatever is recorded meanwhile. Little memory is used for any number of
+    /// entries.
     ///
     /// - Parameters:
     ///   - query: which entries.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSServer
 import APNSTestKit
 import APNSWire
+import ListenerFixtures
 import NIOCore
 import NIOPosix
 import OpenSSLTLS
@@ -28,7 +30,7 @@ import Testing
         let backend = HTTP2Backend([bridge], recorder: MemoryRecorder())
         var configuration = try Fixture.configuration { $0.admitsUnverified = true }
         change(&configuration)
-        try await Fixture.withFront(backend, configuration, body)
+        try await Fixture.withListener(backend, configuration, body)
     }
 
     /// A provider that behaves gets through.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSServer
 import APNSTestKit
 import Foundation
 import OpenSSLTLS
@@ -34,14 +35,14 @@ import Testing
         let authority = try TestCertificateAuthority()
         let rule = AdmissionRule(verifier: try Self.verifier(authority))
         let client = try authority.issueClient(topic: Self.topic)
-        #expect(rule.judge(Self.connection(client), now: Self.now) == .admitted(topic: Self.topic))
+        #expect(rule.check(Self.connection(client), now: Self.now) == .admitted(topic: Self.topic))
     }
 
     @Test func `a certificate of another authority has nothing to do with the provider`() throws {
         let rule = AdmissionRule(verifier: try Self.verifier(try TestCertificateAuthority()))
         let client = try TestCertificateAuthority().issueClient(topic: Self.topic)
-        #expect(rule.judge(Self.connection(client), now: Self.now) == .refused(nil))
-        #expect(AdmissionRule().judge(Self.connection(client), now: Self.now) == .refused(nil))
+        #expect(rule.check(Self.connection(client), now: Self.now) == .refused(nil))
+        #expect(AdmissionRule().check(Self.connection(client), now: Self.now) == .refused(nil))
     }
 
     @Test func `the authority in between may be sent along`() throws {
@@ -50,17 +51,17 @@ import Testing
         let client = try middle.issueClient(topic: Self.topic)
         let rule = AdmissionRule(verifier: try Self.verifier(root))
         let whole = Self.connection(client, intermediates: [middle.certificate])
-        #expect(rule.judge(whole, now: Self.now) == .admitted(topic: Self.topic))
-        #expect(rule.judge(Self.connection(client), now: Self.now) == .refused(nil))
+        #expect(rule.check(whole, now: Self.now) == .admitted(topic: Self.topic))
+        #expect(rule.check(Self.connection(client), now: Self.now) == .refused(nil))
         let direct = AdmissionRule(verifier: try Self.verifier(middle))
-        #expect(direct.judge(Self.connection(client), now: Self.now) == .admitted(topic: Self.topic))
+        #expect(direct.check(Self.connection(client), now: Self.now) == .admitted(topic: Self.topic))
     }
 
     @Test func `a certificate for another topic than the configured one is refused with the reason`() throws {
         let authority = try TestCertificateAuthority()
         let rule = AdmissionRule(verifier: try Self.verifier(authority), topic: "com.example.other")
         let client = try authority.issueClient(topic: Self.topic)
-        guard case .refused(let reason?) = rule.judge(Self.connection(client), now: Self.now) else {
+        guard case .refused(let reason?) = rule.check(Self.connection(client), now: Self.now) else {
             Issue.record("admitted")
             return
         }
@@ -72,18 +73,18 @@ import Testing
         let client = try authority.issueClient(topic: Self.topic, validity: .expired)
         let connection = Self.connection(client)
         let byAuthority = AdmissionRule(verifier: try Self.verifier(authority))
-        guard case .refused(.some) = byAuthority.judge(connection, now: Self.now) else {
+        guard case .refused(.some) = byAuthority.check(connection, now: Self.now) else {
             Issue.record("admitted by its authority")
             return
         }
         var pin = AdmissionRule.Pin(fingerprint: client.identity.certificate.fingerprint)
-        guard case .refused(let reason?) = AdmissionRule(pins: [pin]).judge(connection, now: Self.now) else {
+        guard case .refused(let reason?) = AdmissionRule(pins: [pin]).check(connection, now: Self.now) else {
             Issue.record("admitted by its pin")
             return
         }
         #expect(reason.contains("allowExpired"))
         pin.allowsExpired = true
-        #expect(AdmissionRule(pins: [pin]).judge(connection, now: Self.now) == .admitted(topic: Self.topic))
+        #expect(AdmissionRule(pins: [pin]).check(connection, now: Self.now) == .admitted(topic: Self.topic))
     }
 
     @Test func `a certificate that its authority took back is refused with the reason`() throws {
@@ -101,7 +102,7 @@ import Testing
             return
         }
         let rule = AdmissionRule(verifier: verifier)
-        guard case .refused(.some) = rule.judge(Self.connection(bad), now: Self.now) else {
+        guard case .refused(.some) = rule.check(Self.connection(bad), now: Self.now) else {
             Issue.record("admitted")
             return
         }

@@ -4,6 +4,7 @@ import APNSHTTP2
 import APNSSession
 import APNSTestKit
 import APNSWire
+import ListenerFixtures
 import Logging
 import NIOConcurrencyHelpers
 import NIOCore
@@ -12,6 +13,7 @@ import OpenSSLTLS
 import TestSupport
 
 @testable import APNSGateway
+@testable import APNSServer
 @testable import APNSTransport
 
 /// A walk of a provider's machine and of the gateway's own code, from its socket to its requests, beside a model of the
@@ -218,22 +220,21 @@ extension BridgeWalk {
             return
         }
         self.lastConnection += 1
-        let observer = GatewayObserver()
+        let metrics = ListenerMetrics()
         let logger = Logger(label: "walk") { _ in SwiftLogNoOpLogHandler() }
         let connection = try WalkConnection(number.rawValue, certificate: self.certificate, loop: self.loop) { tls in
             BinaryConnectionHandler(
                 number: self.lastConnection,
                 configuration: self.listener,
                 backend: process.backend,
-                observer: observer,
-                door: ConnectionAdmission(
+                metrics: metrics,
+                admission: ConnectionAdmission(
                     ConnectionRegistry(countMax: 1000, unauthenticatedCountMax: 1000),
                     countMax: 1000,
                     unauthenticatedCountMax: 1000,
-                    observer: observer,
+                    metrics: metrics,
                     refusals: RefusalLog(logger)
                 ),
-                pacer: ReadThrottleHandler(),
                 tls: tls,
                 eventLoop: self.loop,
                 logger: logger

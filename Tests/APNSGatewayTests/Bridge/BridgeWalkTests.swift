@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import TestSupport
 import Testing
 
 @testable import APNSGateway
@@ -20,11 +21,12 @@ import Testing
         }
     }
 
-    private static let seedCount: UInt64 = 100
+    private static let seedCount: UInt64 = TestEffort.count(5, long: 100)
 
     @Test func `the walks come by resends, ends, deaths and reloads`() throws {
         var (resendCount, terminationCount, killCount, reloadCount) = (0, 0, 0, 0)
-        for seed in 0..<300 as Range<UInt64> {
+        let seedCount = TestEffort.count(100, long: 300)
+        for seed in 0..<UInt64(seedCount) {
             let walk = try BridgeWalk(seed: seed)
             _ = try walk.run()
             resendCount += walk.resendCount
@@ -32,8 +34,9 @@ import Testing
             killCount += walk.killCount
             reloadCount += walk.reloadCount
         }
-        #expect(resendCount > 300)
-        #expect(terminationCount > 50 && killCount > 50 && reloadCount > 50)
+        #expect(resendCount > seedCount)
+        let countMin = seedCount / 6
+        #expect(terminationCount > countMin && killCount > countMin && reloadCount > countMin)
     }
 
     @Test(arguments: BridgeMutant.allCases) func `a rule that looks right and is wrong is found out`(

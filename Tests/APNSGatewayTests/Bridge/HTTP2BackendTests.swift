@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSHTTP2
+import APNSServer
 import APNSSession
 import APNSTestKit
 import APNSWire
+import ListenerFixtures
 import Logging
 import NIOCore
 import OpenSSLTLS
@@ -35,7 +37,7 @@ import Testing
         try change(&bridge)
         let backend = HTTP2Backend([bridge], recorder: recorder, logger: logger)
         let listener = try Fixture.configuration { $0.admitsUnverified = true }
-        return try await Fixture.withFront(backend, listener) { try await body($1) }
+        return try await Fixture.withListener(backend, listener) { try await body($1) }
     }
 
     private static func connect<Value: Sendable>(

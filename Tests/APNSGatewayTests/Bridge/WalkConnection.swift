@@ -8,6 +8,7 @@ import NIOTLS
 import OpenSSLTLS
 
 @testable import APNSGateway
+@testable import APNSServer
 
 /// The socket of a walk's connection: notes what the listener does to it, and lets the walk decide what it reads.
 final class WalkSocket: ChannelDuplexHandler {

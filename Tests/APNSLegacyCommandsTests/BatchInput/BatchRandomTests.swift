@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    @Test(arguments: 0..<200 as Range<UInt64>)
+    @Test(arguments: 0..<TestEffort.count(25, long: 200) as Range<UInt64>)
     func `bytes at random never trap, and are read alike however they are cut`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         var bytes: [UInt8] = []

@@ -6,7 +6,8 @@ import Testing
 
 @testable import APNSLegacyCommands
 
-/// A real journal with every single damage that a disk, a copy or an editor may do to it.
+/// A real journal with every single damage that a disk, a copy or an editor may do to it; outside the long run, with a
+/// part of them.
 @Suite(.timeLimit(.minutes(1))) struct SendJournalDamageTests {
     let folder: SendFolder
     /// A journal of two runs, with all its kinds of records.
@@ -60,12 +61,10 @@ import Testing
     }
 
     @Test func `no single flipped bit goes unnoticed`() throws {
-        for index in self.whole.indices {
-            for bit in 0..<8 {
-                var bytes = self.whole
-                bytes[index] ^= 1 << UInt8(bit)
-                #expect(try self.read(bytes) == nil, "byte \(index), bit \(bit)")
-            }
+        for bit in stride(from: 0, to: self.whole.count * 8, by: TestEffort.isLong ? 1 : 9) {
+            var bytes = self.whole
+            bytes[bit / 8] ^= 1 << UInt8(bit % 8)
+            #expect(try self.read(bytes) == nil, "byte \(bit / 8), bit \(bit % 8)")
         }
     }
 
@@ -94,6 +93,8 @@ import Testing
     @Test func `cut off anywhere, it says what its whole records say`() throws {
         var known = SendJournal.Past()
         for length in self.whole.indices {
+            let isAtLineStart = self.whole[..<length].last == 0x0A
+            guard TestEffort.isLong || isAtLineStart || length % 7 == 0 else { continue }
             let past = try #require(try self.read(Array(self.whole.prefix(length))), "cut at \(length)")
             if length > 0, self.whole[length - 1] == 0x0A { known = past }
             #expect(past == known, "cut at \(length)")
@@ -144,7 +145,9 @@ import Testing
         #expect(try self.read(zeroed(longer, synchronized..<512)) == nil)
         #expect(try self.read(zeroed(whole, (synchronized + 3)..<512)) == nil)
         #expect(try self.read(zeroed(whole, synchronized..<500)) == nil)
-        for index in synchronized..<(whole.count - 1) where index % 512 != 511 || whole[index - 1] != 0x0A {
+        let step = TestEffort.isLong ? 1 : 9
+        for index in stride(from: synchronized, to: whole.count - 1, by: step)
+        where index % 512 != 511 || whole[index - 1] != 0x0A {
             #expect(try self.read(zeroed(whole, index..<(index + 1))) == nil, "byte \(index)")
         }
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import TestSupport
 import TokenStore
 import Testing
 
@@ -25,9 +26,7 @@ import Testing
         let streams = Child.Streams(output: self.scene.path("out"), error: self.scene.path("err"))
         let options = ["--purge-list", self.scene.list.path, "--exec", hook, "--batch", "10"]
         let child = try Child(["purge", "apply"] + options, streams)
-        for _ in 0..<1000 where !self.scene.read("pid").hasSuffix("\n") && !child.hasEnded {
-            try await Task.sleep(for: .milliseconds(10))
-        }
+        try await eventually("the second batch") { self.scene.read("pid").hasSuffix("\n") || child.hasEnded }
         return (child, try #require(pid_t(self.scene.read("pid").dropLast()), "\(self.scene.read("err"))"))
     }
 

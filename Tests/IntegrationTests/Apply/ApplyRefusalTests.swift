@@ -3,6 +3,7 @@
 import APNSWire
 import Foundation
 import GRDB
+import TestSupport
 import TokenStore
 import Testing
 
@@ -170,35 +171,35 @@ import Testing
         #expect(try scene.left() == Array(4...10))
     }
 
-    @Test(
-        arguments: [
-            ([], "--database"), (["--sql", "ansi"], "--registered-column"), (["--sql", "oracle"], "--sql"),
-            (["--database", "x", "--sql", "ansi"], "--database"),
-            (["--sql-file", "x", "--database", "y"], "--sql-file"),
-            (["--database", "x", "--registered-column", "a", "--created-column", "b"], "--created-column"),
-            (["--database", "x", "--ignore-registration", "--grace", "1d"], "--grace"),
-            (["--database", "x", "--registered-column", "a", "--max-fraction", "1.5"], "--max-fraction"),
-            (["--database", "x", "--registered-column", "a", "--max-fraction", "nan"], "--max-fraction"),
-            (["--database", "x", "--registered-column", "a", "--batch", "0"], "--batch"),
-            (["--database", "x", "--registered-column", "a", "--grace", "soon"], "--grace"),
-            (["--database", "x", "--registered-column", "a", "--grace", "1"], "s, m, h, d or w"),
-            (["--database", "x", "--registered-column", "a", "--action", "deactivate"], "--active-column"),
-            (["--database", "x", "--registered-column", "a", "--active-column", "b"], "--active-column"),
-            (["--database", "x", "--registered-column", "a", "--topic", "a", "--topic-column", "b"], "--topic"),
-            (["--database", "x", "--registered-column", "a", "--topic", "a", "--topic", "b"], "--require-all-topics"),
-            (["--database", "x", "--registered-column", "a", "--topic", "a", "--require-all-topics"], "two or more"),
-            (["--database", "x", "--require-all-topics", "--topic-column", "b"], "--topic-column"),
-            (["--sql", "ansi", "--ignore-registration", "--batch", "501"], "--batch"),
-            (["--sql", "ansi", "--registered-column", "a"], "--registered-kind"),
-            (["--exec", "true", "--registered-column", "a"], "--exec"),
-            (["--exec", "true", "--grace", "1d"], "--grace"),
-            (["--exec", "true", "--max-fraction", "0.1"], "--max-fraction"),
-            (["--sql", "ansi", "--registered-column", "a", "--max-fraction", "0.1"], "--max-fraction"),
-            (["--sql", "ansi", "--registered-column", "a", "--lock-wait", "1s"], "--lock-wait"),
-            (["--database", "x", "--registered-column", "a", "--token-spelling", "hex"], "--token-spelling"),
-            (["--database", "x", "--registered-column", "a", "--exec-deadline", "1m"], "--exec-deadline"),
-        ] as [([String], String)]
-    )
+    private static let wrongCommandLines: [([String], String)] = [
+        ([], "--database"), (["--sql", "ansi"], "--registered-column"), (["--sql", "oracle"], "--sql"),
+        (["--database", "x", "--sql", "ansi"], "--database"),
+        (["--sql-file", "x", "--database", "y"], "--sql-file"),
+        (["--database", "x", "--registered-column", "a", "--created-column", "b"], "--created-column"),
+        (["--database", "x", "--ignore-registration", "--grace", "1d"], "--grace"),
+        (["--database", "x", "--registered-column", "a", "--max-fraction", "1.5"], "--max-fraction"),
+        (["--database", "x", "--registered-column", "a", "--max-fraction", "nan"], "--max-fraction"),
+        (["--database", "x", "--registered-column", "a", "--batch", "0"], "--batch"),
+        (["--database", "x", "--registered-column", "a", "--grace", "soon"], "--grace"),
+        (["--database", "x", "--registered-column", "a", "--grace", "1"], "s, m, h, d or w"),
+        (["--database", "x", "--registered-column", "a", "--action", "deactivate"], "--active-column"),
+        (["--database", "x", "--registered-column", "a", "--active-column", "b"], "--active-column"),
+        (["--database", "x", "--registered-column", "a", "--topic", "a", "--topic-column", "b"], "--topic"),
+        (["--database", "x", "--registered-column", "a", "--topic", "a", "--topic", "b"], "--require-all-topics"),
+        (["--database", "x", "--registered-column", "a", "--topic", "a", "--require-all-topics"], "two or more"),
+        (["--database", "x", "--require-all-topics", "--topic-column", "b"], "--topic-column"),
+        (["--sql", "ansi", "--ignore-registration", "--batch", "501"], "--batch"),
+        (["--sql", "ansi", "--registered-column", "a"], "--registered-kind"),
+        (["--exec", "true", "--registered-column", "a"], "--exec"),
+        (["--exec", "true", "--grace", "1d"], "--grace"),
+        (["--exec", "true", "--max-fraction", "0.1"], "--max-fraction"),
+        (["--sql", "ansi", "--registered-column", "a", "--max-fraction", "0.1"], "--max-fraction"),
+        (["--sql", "ansi", "--registered-column", "a", "--lock-wait", "1s"], "--lock-wait"),
+        (["--database", "x", "--registered-column", "a", "--token-spelling", "hex"], "--token-spelling"),
+        (["--database", "x", "--registered-column", "a", "--exec-deadline", "1m"], "--exec-deadline"),
+    ]
+
+    @Test(arguments: TestEffort.cases(wrongCommandLines, each: 3))
     func `64 says that the command line is wrong`(_ arguments: [String], _ text: String) async throws {
         let isHook = arguments.contains("--exec")
         let table = isHook ? [] : ["--table", "devices", "--token-column", "token"]

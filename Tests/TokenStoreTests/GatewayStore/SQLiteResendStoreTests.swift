@@ -3,6 +3,7 @@
 import APNSSession
 import Foundation
 import GRDB
+import ListenerFixtures
 import Logging
 import NIOConcurrencyHelpers
 import TestSupport

@@ -69,11 +69,13 @@ import Testing
 
     /// Goal: no flipped bit in the schema or in the head of the file is called a fault of this program.
     ///
-    /// Method: flip one bit of each byte of the first page, and use the list in each way.
+    /// Method: flip one bit of each byte of the first page, of each fifth outside the long run, and use the list in
+    /// each way.
     @Test func `no flipped bit of the first page is an error without a name`() throws {
         try self.makeList()
         let whole = try Data(contentsOf: URL(filePath: self.path))
-        for index in 0..<4096 where index < 100 || whole[index] != 0 {
+        let bytes = (0..<4096).filter { $0 < 100 || whole[$0] != 0 }
+        for index in stride(from: 0, to: bytes.count, by: TestEffort.isLong ? 1 : 5).map({ bytes[$0] }) {
             var changed = whole
             changed[index] ^= 1 << UInt8(index % 8)
             for ending in ["-wal", "-shm", "-journal"] {

@@ -163,7 +163,10 @@ struct PurgeWalkTests {
         return query
     }
 
-    @Test("A list and a dictionary agree after every step", arguments: 0..<20 as Range<UInt64>)
+    @Test(
+        "A list and a dictionary agree after every step",
+        arguments: 0..<TestEffort.count(3, long: 20) as Range<UInt64>
+    )
     func agrees(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         let folder = try TemporaryFolder()

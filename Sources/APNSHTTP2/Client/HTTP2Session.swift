@@ -1,0 +1,569 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import CNGHTTP2
+import DequeModule
+import NIOCore
+
+/// The client's end of one HTTP/2 connection, over libnghttp2.
+///
+/// It does no input or output, and knows no clock: bytes of the service go in, and what they say comes out as
+/// ``Event``s; requests go in, and bytes for the service come out. The library calls back only while it is given bytes
+/// or asked for some, and each callback does no more than to note an event, so that nothing re-enters.
+///
+/// All unsafe code of the client is in this file.
+///
+/// - SeeAlso: RFC 9113; the manual of libnghttp2, "Programmers' Guide".
+@safe final class HTTP2Session {
+    /// What the service said.
+    enum Event: Equatable {
+        /// The service's settings; `streamCountMax` where they name it.
+        case settings(streamCountMax: UInt32?)
+        /// A whole block of header fields; `status` is `nil` in trailers.
+        case headers(stream: UInt32, status: Int?, isEnd: Bool)
+        /// Bytes of a body; a frame may come in several of these.
+        case body(stream: UInt32, ByteBuffer)
+        /// The end of a DATA frame, of so many bytes with its padding.
+        case data(stream: UInt32, byteCount: Int, isEnd: Bool)
+        /// The end of a stream without a whole answer: a RST_STREAM frame of either end, or a request that the library
+        /// did not send, with code 7 (REFUSED_STREAM).
+        case closed(stream: UInt32, code: UInt32)
+        /// The service is going away, with what it said about that.
+        case goAway(last: UInt32, ByteBuffer)
+    }
+
+    /// A body of which not all has left.
+    private struct Body {
+        var stream: UInt32 = 0
+        var bytes = ByteBuffer()
+    }
+
+    /// The `nghttp2_session`.
+    private let session: OpaquePointer
+    private let eventCountMax: Int
+    private var events = Deque<Event>()
+    /// Why no more is read and no more requests are written; a GOAWAY frame says so to the service.
+    private(set) var failure: HTTP2Failure?
+
+    /// What the library was asked for, until it is taken.
+    private var outgoing = ByteBuffer()
+    /// How many bytes of ``outgoing`` make the library wait.
+    private var outgoingByteCountMax = 0
+    private var hasSentGoAway = false
+
+    /// The bodies of which not all has left, each in the slot of which the library knows the number.
+    private var bodies: [Body] = []
+    private var freeSlots: [Int] = []
+    private var unsentByteCount = 0
+    private var isBlocked = false
+    /// How many requests have left whole.
+    private(set) var wholeRequestCount = 0
+
+    // The header block that is being read.
+    private var status: Int?
+    private var headerByteCount = 0
+    // What came since an answer was complete, a body moved on, or time passed.
+    private var frameCount = 0
+    private var inputByteCount = 0
+    private var endedStream: UInt32 = 0
+    private var goAwayLast: UInt32?
+
+    /// The most bytes of a block of header fields, counted as RFC 9113 does (6.5.2); those of an answer have some 200.
+    static let headerByteCountMax = 16_384
+    /// So many frames that move nothing on may come until ``resetInputCounts()``.
+    static let idleFrameCountMax = 10_000
+    /// So many bytes may; the library does not tell of frames that it passes over.
+    static let idleByteCountMax = 4 << 20
+    /// So many acknowledgements may wait for a service that does not read.
+    static let acknowledgementCountMax = 1000
+    /// The most parameters of a SETTINGS frame.
+    static let settingCountMax = 32
+    /// What the service may send on all streams together beyond the usual window, in bytes.
+    static let windowByteCount = 1 << 20
+    private static let usualWindowByteCount = 65_535
+    /// The most bytes that are given to the library at a time, so that the number of events has a bound.
+    static let inputByteCountMax = 16_384
+    /// What a header field counts beside its bytes.
+    private static let fieldOverhead = 32
+    /// More events than frames that fit the input, two for each.
+    private static let inputEventCountMax = 4096
+
+    /// - Parameter streamCountMax: how many requests there may be at a time.
+    init(streamCountMax: Int) {
+        self.eventCountMax = Self.inputEventCountMax + 2 * streamCountMax
+        var session: OpaquePointer?
+        var callbacks: OpaquePointer?
+        var option: OpaquePointer?
+        unsafe nghttp2_session_callbacks_new(&callbacks)
+        unsafe nghttp2_option_new(&option)
+        unsafe Self.setCallbacks(callbacks)
+        unsafe nghttp2_option_set_max_outbound_ack(option, Self.acknowledgementCountMax)
+        unsafe nghttp2_option_set_max_settings(option, Self.settingCountMax)
+        unsafe nghttp2_option_set_max_reserved_remote_streams(option, 0)
+        // The callbacks find this object when a call is under way, which sets it.
+        unsafe nghttp2_session_client_new2(&session, callbacks, nil, option)
+        unsafe nghttp2_option_del(option)
+        unsafe nghttp2_session_callbacks_del(callbacks)
+        guard let session = unsafe session else { preconditionFailure("There is no memory for a session.") }
+        unsafe self.session = session
+        unsafe nghttp2_session_set_user_data(session, Unmanaged.passUnretained(self).toOpaque())
+        self.greet()
+    }
+
+    deinit { unsafe nghttp2_session_del(self.session) }
+
+    private func greet() {
+        let settings = [
+            nghttp2_settings_entry(settings_id: Int32(NGHTTP2_SETTINGS_ENABLE_PUSH.rawValue), value: 0),
+            nghttp2_settings_entry(
+                settings_id: Int32(NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE.rawValue),
+                value: UInt32(Self.headerByteCountMax)
+            ),
+        ]
+        self.check(
+            unsafe nghttp2_submit_settings(self.session, UInt8(NGHTTP2_FLAG_NONE.rawValue), settings, settings.count)
+        )
+        let window = Int32(Self.usualWindowByteCount + Self.windowByteCount)
+        self.check(unsafe nghttp2_session_set_local_window_size(self.session, 0, 0, window))
+    }
+
+    /// Calls that fail for want of memory, or because they should not have been made, end the connection.
+    private func check(_ result: Int32) {
+        if result < 0 { self.fail(HTTP2Failure(code: HTTP2Failure.internalError)) }
+    }
+
+    // MARK: Reading
+
+    /// Takes bytes of the service.
+    ///
+    /// - Parameter bytes: at most ``inputByteCountMax``.
+    func receive(_ bytes: ByteBuffer) {
+        guard self.failure == nil else { return }
+        self.inputByteCount += bytes.readableBytes
+        guard self.inputByteCount <= Self.idleByteCountMax else {
+            return self.fail(HTTP2Failure(code: HTTP2Failure.enhanceYourCalm))
+        }
+        let result = unsafe bytes.withUnsafeReadableBytes { raw in
+            unsafe nghttp2_session_mem_recv(
+                self.session,
+                raw.baseAddress?.assumingMemoryBound(to: UInt8.self),
+                raw.count
+            )
+        }
+        if result < 0 {
+            let isFlood = result == Int(NGHTTP2_ERR_FLOODED.rawValue) || result == Self.tooManyContinuations
+            self.fail(HTTP2Failure(code: isFlood ? HTTP2Failure.enhanceYourCalm : HTTP2Failure.internalError))
+        } else if self.failure != nil {
+            self.terminate()
+        } else if !self.hasSentGoAway, self.goAwayLast == nil,
+            unsafe nghttp2_session_check_request_allowed(self.session) == 0, self.failure == nil
+        {
+            // The library ends the connection; its GOAWAY frame says why.
+            _ = self.serialize(atMost: .max)
+        }
+    }
+
+    /// `NGHTTP2_ERR_TOO_MANY_CONTINUATIONS`, which the headers of older versions do not have.
+    private static let tooManyContinuations = -905
+
+    /// The next event, in the order in which they came.
+    func nextEvent() -> Event? { self.events.popFirst() }
+
+    /// Time has passed, or something has moved on: input is counted anew.
+    func resetInputCounts() {
+        self.frameCount = 0
+        self.inputByteCount = 0
+    }
+
+    private func note(_ event: Event) {
+        guard self.events.count < self.eventCountMax else {
+            self.failure = self.failure ?? HTTP2Failure(code: HTTP2Failure.enhanceYourCalm)
+            return
+        }
+        self.events.append(event)
+    }
+
+    /// Reads no more, and tells the service why.
+    func fail(_ failure: HTTP2Failure) {
+        self.failure = self.failure ?? failure
+        self.terminate()
+    }
+
+    private func terminate() {
+        guard let failure = self.failure else { return }
+        unsafe nghttp2_session_terminate_session(self.session, failure.code)
+    }
+
+    // MARK: Writing
+
+    /// Whether a body waits for the service to take more, so that no more requests should be begun.
+    var isExhausted: Bool { self.isBlocked && self.bodies.count > self.freeSlots.count }
+
+    /// Submits a request.
+    ///
+    /// - Returns: the number of its stream; `nil` where there is none any more.
+    func submit(_ headers: HTTP2HeaderFields, body: ByteBuffer) -> UInt32? {
+        guard self.failure == nil, !self.hasSentGoAway else { return nil }
+        let slot = self.takeSlot()
+        var provider = unsafe nghttp2_data_provider()
+        unsafe provider.source.fd = Int32(truncatingIfNeeded: slot)
+        unsafe provider.read_callback = Self.readBody
+        let stream = unsafe headers.values.withUnsafeBufferPointer { values in
+            unsafe withUnsafeTemporaryAllocation(of: nghttp2_nv.self, capacity: headers.fields.count) { fields in
+                for (index, field) in headers.fields.enumerated() {
+                    unsafe fields.initializeElement(at: index, to: Self.field(field, values))
+                }
+                return unsafe nghttp2_submit_request(
+                    self.session,
+                    nil,
+                    fields.baseAddress,
+                    headers.fields.count,
+                    &provider,
+                    nil
+                )
+            }
+        }
+        guard stream > 0 else {
+            self.freeSlots.append(slot)
+            return nil
+        }
+        let number = UInt32(stream)
+        if !self.isBlocked { self.isBlocked = !self.fits(body) }
+        self.bodies[slot] = Body(stream: number, bytes: body)
+        self.unsentByteCount += body.readableBytes
+        return number
+    }
+
+    /// Names are never copied, and values always: their memory is used again for the next request.
+    private static func field(
+        _ field: HTTP2HeaderFields.Field,
+        _ values: UnsafeBufferPointer<UInt8>
+    ) -> nghttp2_nv {
+        var flags = UInt8(NGHTTP2_NV_FLAG_NO_COPY_NAME.rawValue)
+        if !field.isIndexed { flags |= UInt8(NGHTTP2_NV_FLAG_NO_INDEX.rawValue) }
+        let value = unsafe UnsafeBufferPointer(rebasing: values[field.value])
+        return unsafe nghttp2_nv(
+            name: UnsafeMutablePointer(mutating: field.name.utf8Start),
+            value: UnsafeMutablePointer(mutating: value.baseAddress),
+            namelen: field.name.utf8CodeUnitCount,
+            valuelen: value.count,
+            flags: flags
+        )
+    }
+
+    /// Whether the service takes the whole of a body now, behind those that wait.
+    private func fits(_ body: ByteBuffer) -> Bool {
+        let initial = unsafe nghttp2_session_get_remote_settings(
+            self.session,
+            NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE
+        )
+        guard body.readableBytes <= Int(initial) else { return false }
+        let window = unsafe nghttp2_session_get_remote_window_size(self.session)
+        return self.unsentByteCount + body.readableBytes <= Int(window)
+    }
+
+    private func takeSlot() -> Int {
+        if let slot = self.freeSlots.popLast() { return slot }
+        self.bodies.append(Body())
+        return self.bodies.count - 1
+    }
+
+    private func release(_ slot: Int) {
+        self.unsentByteCount -= self.bodies[slot].bytes.readableBytes
+        self.bodies[slot] = Body()
+        self.freeSlots.append(slot)
+        if self.freeSlots.count == self.bodies.count { self.isBlocked = false }
+    }
+
+    /// The streams of which not the whole request has left.
+    var unfinishedStreams: [UInt32] { self.bodies.map(\.stream).filter { $0 != 0 }.sorted() }
+
+    private func isUnfinished(_ stream: UInt32) -> Bool {
+        self.bodies.count > self.freeSlots.count && self.bodies.contains { $0.stream == stream }
+    }
+
+    /// Ends a stream for good; of its body no more is sent.
+    func reset(_ stream: UInt32, code: UInt32) {
+        self.forgetBody(stream)
+        self.check(
+            unsafe nghttp2_submit_rst_stream(
+                self.session,
+                UInt8(NGHTTP2_FLAG_NONE.rawValue),
+                Int32(bitPattern: stream),
+                code
+            )
+        )
+    }
+
+    /// Sends no more of a body whose request was answered before all of it has left.
+    func stopSending(_ stream: UInt32) {
+        if self.isUnfinished(stream) { self.reset(stream, code: HTTP2Failure.cancel) }
+    }
+
+    private func forgetBody(_ stream: UInt32) {
+        guard self.bodies.count > self.freeSlots.count,
+            let slot = self.bodies.firstIndex(where: { $0.stream == stream })
+        else { return }
+        self.release(slot)
+    }
+
+    /// Asks whether the service is there.
+    func ping() {
+        self.check(unsafe nghttp2_submit_ping(self.session, UInt8(NGHTTP2_FLAG_NONE.rawValue), nil))
+    }
+
+    /// Says good-bye; what comes until the connection is closed is still read.
+    func goAway() {
+        guard self.failure == nil, !self.hasSentGoAway else { return }
+        self.check(
+            unsafe nghttp2_submit_goaway(
+                self.session,
+                UInt8(NGHTTP2_FLAG_NONE.rawValue),
+                0,
+                UInt32(NGHTTP2_NO_ERROR.rawValue),
+                nil,
+                0
+            )
+        )
+    }
+
+    /// What is to be sent.
+    ///
+    /// Behind a GOAWAY frame there is nothing.
+    ///
+    /// - Parameter limit: so many bytes are enough for now; the last frame may go beyond.
+    /// - Returns: `nil` where there is nothing.
+    func nextBytes(atMost limit: Int) -> ByteBuffer? {
+        guard self.serialize(atMost: limit) else { return nil }
+        let bytes = self.outgoing
+        self.outgoing = ByteBufferAllocator().buffer(capacity: min(bytes.readableBytes, 65_536))
+        return bytes
+    }
+
+    /// - Returns: whether there is anything to be sent.
+    private func serialize(atMost limit: Int) -> Bool {
+        self.outgoingByteCountMax = limit
+        while !self.hasSentGoAway, self.outgoing.readableBytes < limit {
+            var bytes: UnsafePointer<UInt8>?
+            let count = unsafe nghttp2_session_mem_send(self.session, &bytes)
+            if count < 0 {
+                self.failure = self.failure ?? HTTP2Failure(code: HTTP2Failure.internalError)
+                self.hasSentGoAway = true
+            }
+            guard count > 0 else { break }
+            unsafe self.outgoing.writeBytes(UnsafeRawBufferPointer(start: bytes, count: count))
+        }
+        return self.outgoing.readableBytes > 0
+    }
+}
+
+// MARK: What the library calls
+
+extension HTTP2Session {
+    private static func setCallbacks(_ callbacks: OpaquePointer?) {
+        unsafe nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks) { _, _, user in
+            unsafe HTTP2Session.of(user).beginsFrame()
+            return 0
+        }
+        unsafe nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks) { _, _, user in
+            unsafe HTTP2Session.of(user).beginsHeaders()
+            return 0
+        }
+        unsafe nghttp2_session_callbacks_set_on_header_callback(callbacks) {
+            _,
+            _,
+            name,
+            nameCount,
+            value,
+            count,
+            _,
+            user in
+            let name = unsafe UnsafeBufferPointer(start: name, count: nameCount)
+            let value = unsafe UnsafeBufferPointer(start: value, count: count)
+            return unsafe HTTP2Session.of(user).received(name, value)
+        }
+        // What the library would pass over, as being harmless on the web, is no clean answer.
+        unsafe nghttp2_session_callbacks_set_on_invalid_header_callback(callbacks) { _, _, _, _, _, _, _, _ in
+            NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
+        }
+        unsafe nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks) {
+            _,
+            _,
+            stream,
+            bytes,
+            count,
+            user in
+            let bytes = unsafe UnsafeRawBufferPointer(start: bytes, count: count)
+            unsafe HTTP2Session.of(user).note(.body(stream: UInt32(bitPattern: stream), ByteBuffer(bytes: bytes)))
+            return 0
+        }
+        unsafe nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks) { _, frame, user in
+            if let frame = unsafe frame { unsafe HTTP2Session.of(user).received(frame) }
+            return 0
+        }
+        unsafe nghttp2_session_callbacks_set_on_stream_close_callback(callbacks) { _, stream, code, user in
+            unsafe HTTP2Session.of(user).closed(UInt32(bitPattern: stream), code)
+            return 0
+        }
+        unsafe nghttp2_session_callbacks_set_before_frame_send_callback(callbacks) { _, frame, user in
+            if let frame = unsafe frame { unsafe HTTP2Session.of(user).sends(frame) }
+            return 0
+        }
+        unsafe nghttp2_session_callbacks_set_send_data_callback(callbacks) { _, frame, header, count, source, user in
+            guard let frame = unsafe frame, let source = unsafe source, let header = unsafe header else {
+                return NGHTTP2_ERR_CALLBACK_FAILURE.rawValue
+            }
+            let session = unsafe HTTP2Session.of(user)
+            return unsafe session.sends(frame, header, byteCount: count, slot: Int(source.pointee.fd))
+        }
+    }
+
+    private static func of(_ user: UnsafeMutableRawPointer?) -> HTTP2Session {
+        guard let user = unsafe user else { preconditionFailure("A callback came without its session.") }
+        return unsafe Unmanaged<HTTP2Session>.fromOpaque(user).takeUnretainedValue()
+    }
+
+    private func beginsFrame() {
+        self.frameCount += 1
+        if self.frameCount > Self.idleFrameCountMax {
+            self.failure = self.failure ?? HTTP2Failure(code: HTTP2Failure.enhanceYourCalm)
+        }
+    }
+
+    private func beginsHeaders() {
+        self.status = nil
+        self.headerByteCount = 0
+    }
+
+    private func received(_ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>) -> Int32 {
+        self.headerByteCount += name.count + value.count + Self.fieldOverhead
+        guard self.headerByteCount <= Self.headerByteCountMax else {
+            self.failure = self.failure ?? HTTP2Failure(code: HTTP2Failure.enhanceYourCalm)
+            return NGHTTP2_ERR_PAUSE.rawValue
+        }
+        // The library lets no other pseudo-header field through in an answer, and this one once, of three digits.
+        if unsafe name.first == UInt8(ascii: ":") {
+            self.status = unsafe value.reduce(0) { 10 * $0 + Int($1) - Int(UInt8(ascii: "0")) }
+        }
+        return 0
+    }
+
+    private func received(_ frame: UnsafePointer<nghttp2_frame>) {
+        let header = unsafe frame.pointee.hd
+        let stream = UInt32(bitPattern: header.stream_id)
+        let isEnd = header.flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0
+        switch UInt32(header.type) {
+        case NGHTTP2_HEADERS.rawValue:
+            self.note(.headers(stream: stream, status: self.status, isEnd: isEnd))
+            if isEnd { self.ended(stream) }
+        case NGHTTP2_DATA.rawValue:
+            self.note(.data(stream: stream, byteCount: header.length, isEnd: isEnd))
+            if isEnd { self.ended(stream) }
+        case NGHTTP2_SETTINGS.rawValue where header.flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) == 0:
+            let settings = unsafe frame.pointee.settings
+            let entries = unsafe UnsafeBufferPointer(start: settings.iv, count: settings.niv)
+            let streamCountMax = unsafe entries.last {
+                $0.settings_id == Int32(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue)
+            }
+            self.note(.settings(streamCountMax: streamCountMax?.value))
+        case NGHTTP2_GOAWAY.rawValue:
+            let goAway = unsafe frame.pointee.goaway
+            let last = UInt32(bitPattern: unsafe goAway.last_stream_id)
+            let bytes = unsafe UnsafeRawBufferPointer(start: goAway.opaque_data, count: goAway.opaque_data_len)
+            self.goAwayLast = last
+            self.note(.goAway(last: last, unsafe ByteBuffer(bytes: bytes)))
+        default: break
+        }
+    }
+
+    private func ended(_ stream: UInt32) {
+        self.endedStream = stream
+        self.resetInputCounts()
+    }
+
+    private func closed(_ stream: UInt32, _ code: UInt32) {
+        self.forgetBody(stream)
+        // Of these the event before has told all.
+        if stream == self.endedStream && code == 0 { return }
+        if let last = self.goAwayLast, stream > last { return }
+        self.note(.closed(stream: stream, code: code))
+    }
+
+    private func sends(_ frame: UnsafePointer<nghttp2_frame>) {
+        guard unsafe UInt32(frame.pointee.hd.type) == NGHTTP2_GOAWAY.rawValue else { return }
+        let goAway = unsafe frame.pointee.goaway
+        self.hasSentGoAway = true
+        guard unsafe goAway.error_code != UInt32(NGHTTP2_NO_ERROR.rawValue) else { return }
+        // The library's own words.
+        let text = unsafe UnsafeRawBufferPointer(start: goAway.opaque_data, count: goAway.opaque_data_len)
+        self.failure =
+            unsafe self.failure
+            ?? HTTP2Failure(code: goAway.error_code, detail: String(decoding: text, as: UTF8.self))
+    }
+
+    /// Tells how much of a body may leave, which ``sends(_:_:byteCount:slot:)`` then writes.
+    private static let readBody: nghttp2_data_source_read_callback = { _, stream, _, limit, flags, source, user in
+        guard let source = unsafe source, let flags = unsafe flags else {
+            return Int(NGHTTP2_ERR_CALLBACK_FAILURE.rawValue)
+        }
+        let session = unsafe HTTP2Session.of(user)
+        let slot = unsafe Int(source.pointee.fd)
+        // That of a stream that was reset.
+        guard session.bodies[slot].stream == UInt32(bitPattern: stream) else {
+            return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
+        }
+        let byteCount = session.bodies[slot].bytes.readableBytes
+        let count = min(limit, byteCount)
+        unsafe flags.pointee |= UInt32(NGHTTP2_DATA_FLAG_NO_COPY.rawValue)
+        if count == byteCount { unsafe flags.pointee |= UInt32(NGHTTP2_DATA_FLAG_EOF.rawValue) }
+        return count
+    }
+
+    private func sends(
+        _ frame: UnsafePointer<nghttp2_frame>,
+        _ header: UnsafePointer<UInt8>,
+        byteCount: Int,
+        slot: Int
+    ) -> Int32 {
+        guard self.outgoing.readableBytes < self.outgoingByteCountMax else {
+            return NGHTTP2_ERR_WOULDBLOCK.rawValue
+        }
+        let left = self.bodies[slot].bytes.readableBytes
+        guard unsafe self.bodies[slot].stream == UInt32(bitPattern: frame.pointee.hd.stream_id), byteCount <= left
+        else { return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue }
+        unsafe self.outgoing.writeBytes(UnsafeRawBufferPointer(start: header, count: Self.frameHeaderByteCount))
+        self.resetInputCounts()
+        if byteCount == left {
+            self.outgoing.writeImmutableBuffer(self.bodies[slot].bytes)
+            self.wholeRequestCount += 1
+            self.release(slot)
+        } else if let bytes = self.bodies[slot].bytes.readSlice(length: byteCount) {
+            self.outgoing.writeImmutableBuffer(bytes)
+            self.unsentByteCount -= byteCount
+        }
+        return 0
+    }
+
+    private static let frameHeaderByteCount = 9
+}
+
+/// The connection cannot be used any longer; the code of HTTP/2 says why.
+///
+/// - SeeAlso: RFC 9113, 7.
+struct HTTP2Failure: Error, Equatable, CustomStringConvertible {
+    var code: UInt32
+    /// What libnghttp2 says about it.
+    var detail = ""
+
+    static let protocolError: UInt32 = 1
+    static let internalError: UInt32 = 2
+    static let refusedStream: UInt32 = 7
+    static let cancel: UInt32 = 8
+    static let enhanceYourCalm: UInt32 = 11
+
+    var description: String {
+        let detail = self.detail.isEmpty ? "" : ": \(self.detail)"
+        let fault =
+            self.code == Self.internalError ? "HTTP/2 failed at this end" : "the service broke the rules of HTTP/2"
+        return "\(fault) (code \(self.code)\(detail))"
+    }
+}

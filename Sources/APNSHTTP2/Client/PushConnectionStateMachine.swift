@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import NIOCore
+
+/// One connection to the service without its channel: what became of each request, by what the service said.
+///
+/// It does no input or output, and knows no clock. ``StreamTable`` says which requests wait; each leaves it once.
+struct PushConnectionStateMachine<Element> {
+    /// What the connection's owner is to do.
+    enum Action {
+        /// Requests may be written.
+        case opened
+        /// A request has its answer.
+        case answered(Element, PushAnswer)
+        /// These were proved not to be processed.
+        case unprocessed([Element])
+        /// The fate of a request is unknown.
+        case unknown(Element, PushTrouble)
+        /// The service goes away. It did not process the first; to the others it began to answer, and says no more.
+        case goingAway(unprocessed: [Element], begun: [Element])
+        /// Send what there is, and close.
+        case failed(HTTP2Failure)
+    }
+
+    /// Requests without an answer.
+    struct Unanswered {
+        /// These left whole.
+        var written: [Element] = []
+        /// Of these, some of the body has not left, so that they cannot have been processed.
+        var unwritten: [Element] = []
+    }
+
+    private let session: HTTP2Session
+    private var headers: HTTP2HeaderFields
+    private var answers: [UInt32: PushAnswer] = [:]
+    private var hasFailed = false
+
+    private(set) var streams: StreamTable<Element>
+    /// Whether the service has sent its settings, behind which requests may go out.
+    private(set) var isOpen = false
+    /// Why the service is going away, where it said so.
+    private(set) var goAwayReason: PushReason?
+    /// Answers to requests.
+    private var answerCount = 0
+
+    /// - Parameters:
+    ///   - authority: host and port as `:authority` has them.
+    ///   - streamCountMax: the most requests at a time.
+    ///   - startsWithOne: whether one request at a time is sent until one was accepted.
+    init(authority: String, streamCountMax: Int, startsWithOne: Bool) {
+        self.session = HTTP2Session(streamCountMax: streamCountMax)
+        self.headers = HTTP2HeaderFields(authority: authority)
+        self.streams = StreamTable(countMax: streamCountMax, startsWithOne: startsWithOne)
+    }
+
+    // MARK: Writing
+
+    /// How many requests can be written now.
+    var room: Int { self.session.isExhausted || self.hasFailed ? 0 : self.streams.room }
+
+    /// Whether a body waits for the service to take more.
+    var isExhausted: Bool { self.session.isExhausted }
+
+    /// Changes whenever a request leaves whole, or is answered.
+    var progressCount: Int { self.session.wholeRequestCount &+ self.answerCount }
+
+    /// Opens a stream for a request.
+    ///
+    /// - Returns: whether there was room.
+    mutating func write(_ element: Element, _ request: PushRequest, authorization: String?) -> Bool {
+        guard self.room > 0 else { return false }
+        let number = self.streams.open(element)
+        self.headers.set(request, authorization: authorization)
+        guard self.session.submit(self.headers, body: request.payload) == number else {
+            _ = self.streams.ended(number)
+            self.session.fail(HTTP2Failure(code: HTTP2Failure.internalError))
+            return false
+        }
+        return true
+    }
+
+    /// Bytes for the service.
+    ///
+    /// - Parameter limit: so many are enough for now.
+    /// - Returns: `nil` where there is nothing to be sent.
+    func nextBytes(atMost limit: Int) -> ByteBuffer? { self.session.nextBytes(atMost: limit) }
+
+    /// Asks whether the service is there.
+    func ping() { self.session.ping() }
+
+    /// Time has passed, as it does some times in a second.
+    func tick() { self.session.resetInputCounts() }
+
+    /// Opens no more streams.
+    mutating func retire() { self.streams.retire() }
+
+    /// Says good-bye to the service.
+    mutating func goAway() {
+        self.streams.retire()
+        self.session.goAway()
+    }
+
+    /// Takes out the requests that have waited too long for their answers.
+    mutating func takeOverdue(where isOverdue: (Element) -> Bool) -> Unanswered {
+        var overdue = Unanswered()
+        let numbers = self.streams.numbers(where: isOverdue)
+        guard !numbers.isEmpty else { return overdue }
+        let unfinished = Set(self.session.unfinishedStreams)
+        for number in numbers {
+            self.session.reset(number, code: HTTP2Failure.cancel)
+            guard let element = self.ended(number) else { continue }
+            if unfinished.contains(number) {
+                overdue.unwritten.append(element)
+            } else {
+                overdue.written.append(element)
+            }
+        }
+        return overdue
+    }
+
+    /// Takes out all requests: the connection is lost.
+    mutating func takeLost() -> Unanswered {
+        let unwritten = self.session.unfinishedStreams.compactMap { self.ended($0) }
+        self.answers = [:]
+        return Unanswered(written: self.streams.lost(), unwritten: unwritten)
+    }
+
+    // MARK: Reading
+
+    /// The bytes of bodies of answers that are not complete.
+    var keptByteCount: Int { self.answers.values.reduce(0) { $0 + $1.body.readableBytes } }
+
+    /// The most bytes that ``receive(_:)`` takes.
+    static var inputByteCountMax: Int { HTTP2Session.inputByteCountMax }
+
+    /// Takes bytes of the service; ``nextAction()`` says what follows.
+    func receive(_ bytes: ByteBuffer) { self.session.receive(bytes) }
+
+    /// What is to be done next.
+    mutating func nextAction() -> Action? {
+        while let event = self.session.nextEvent() {
+            if let action = self.action(event) { return action }
+        }
+        guard let failure = self.session.failure, !self.hasFailed else { return nil }
+        self.hasFailed = true
+        return .failed(failure)
+    }
+
+    private mutating func action(_ event: HTTP2Session.Event) -> Action? {
+        switch event {
+        case .headers(let number, let status, let isEnd): return self.received(number, status, isEnd: isEnd)
+        case .body(let number, let bytes):
+            self.answers[number]?.append(bytes)
+            return nil
+        case .data(let number, let byteCount, let isEnd): return self.received(number, byteCount, isEnd: isEnd)
+        case .closed(let number, let code): return self.closed(number, code)
+        case .settings(let streamCountMax):
+            self.streams.settings(countMax: streamCountMax.map { Int($0) })
+            guard !self.isOpen else { return nil }
+            self.isOpen = true
+            return .opened
+        case .goAway(let last, let data):
+            self.goAwayReason = PushAnswer.goAwayReason(data) ?? self.goAwayReason
+            return self.goingAway(last)
+        }
+    }
+
+    private mutating func received(_ number: UInt32, _ status: Int?, isEnd: Bool) -> Action? {
+        // Most answers are this one frame.
+        if isEnd, let status, (200...599).contains(status), self.answers.isEmpty {
+            return self.finished(number, PushAnswer(status: status))
+        }
+        guard self.streams.waiting[number] != nil else { return nil }
+        guard var answer = self.answers[number] else {
+            guard let status, (100...599).contains(status) else { return self.refuse(number) }
+            // Behind a provisional answer comes the one that counts.
+            if status < 200 { return isEnd ? self.refuse(number) : nil }
+            return self.received(number, PushAnswer(status: status), isEnd: isEnd)
+        }
+        // Trailers, which change nothing.
+        guard status == nil, answer.count(0) else { return self.refuse(number) }
+        return self.received(number, answer, isEnd: isEnd)
+    }
+
+    private mutating func received(_ number: UInt32, _ byteCount: Int, isEnd: Bool) -> Action? {
+        guard var answer = self.answers[number] else { return nil }
+        guard answer.count(byteCount) else { return self.refuse(number, code: HTTP2Failure.cancel) }
+        return self.received(number, answer, isEnd: isEnd)
+    }
+
+    private mutating func received(_ number: UInt32, _ answer: PushAnswer, isEnd: Bool) -> Action? {
+        guard isEnd else {
+            self.answers[number] = answer
+            return nil
+        }
+        self.answers[number] = nil
+        return self.finished(number, answer)
+    }
+
+    private mutating func finished(_ number: UInt32, _ answer: PushAnswer) -> Action? {
+        guard let element = self.streams.answered(number, isSuccess: answer.status == 200) else { return nil }
+        self.answerCount &+= 1
+        self.session.stopSending(number)
+        return .answered(element, answer)
+    }
+
+    /// Takes no answer that breaks the rules.
+    private mutating func refuse(_ number: UInt32, code: UInt32 = HTTP2Failure.protocolError) -> Action? {
+        self.session.reset(number, code: code)
+        return self.ended(number).map { .unknown($0, .streamReset(code: Int(code))) }
+    }
+
+    private mutating func closed(_ number: UInt32, _ code: UInt32) -> Action? {
+        // Where an answer has begun, the service has processed the request, whatever it says then.
+        let isRefused = code == HTTP2Failure.refusedStream && self.answers[number] == nil
+        guard let element = self.ended(number) else { return nil }
+        self.answerCount &+= 1
+        return isRefused ? .unprocessed([element]) : .unknown(element, .streamReset(code: Int(code)))
+    }
+
+    private mutating func goingAway(_ last: UInt32) -> Action {
+        let begun = self.answers.keys.filter { $0 > last }.sorted().compactMap { self.ended($0) }
+        return .goingAway(unprocessed: self.streams.goAway(last: last), begun: begun)
+    }
+
+    /// Forgets a stream that has no answer.
+    private mutating func ended(_ number: UInt32) -> Element? {
+        self.answers[number] = nil
+        return self.streams.ended(number)
+    }
+}

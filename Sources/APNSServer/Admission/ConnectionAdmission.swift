@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSTransport
+import Logging
+import NIOCore
+import OpenSSLTLS
+
+/// Where connections come in at a listener: lets no more in than there may be, and notes who is refused.
+struct ConnectionAdmission: Sendable {
+    /// Why a connection is refused, in the words of metrics.
+    enum Cause: String, CaseIterable, Sendable {
+        /// There are as many connections as there may be.
+        case full
+        /// There are as many of its address that have not proved who they are.
+        case address
+        /// Its provider has as many connections as it may have.
+        case share
+        /// There was no handshake.
+        case handshake
+        /// The provider is not let in.
+        case provider
+    }
+
+    private let registry: ConnectionRegistry
+    private let countMax: Int
+    private let unauthenticatedCountMax: Int
+    private let metrics: ListenerMetrics
+    /// For what providers do that are let in.
+    let refusals: RefusalLog
+    /// For those that are not, which cannot fill the log of the others.
+    private let unadmitted: RefusalLog
+
+    init(
+        _ registry: ConnectionRegistry,
+        countMax: Int,
+        unauthenticatedCountMax: Int,
+        metrics: ListenerMetrics,
+        refusals: RefusalLog
+    ) {
+        self.registry = registry
+        self.countMax = countMax
+        self.unauthenticatedCountMax = unauthenticatedCountMax
+        self.metrics = metrics
+        self.refusals = refusals
+        self.unadmitted = refusals.another()
+    }
+
+    /// Logs that a listener accepts nothing for a while.
+    static func logAcceptPause(_ reason: String, _ logger: Logger) {
+        logger.error(
+            "no connection accepted for a while",
+            metadata: [LogKey.reason: "\(reason)", LogKey.duration: "\(Duration(AcceptPauseHandler.pause))"]
+        )
+    }
+
+    /// How many unauthenticated peers of one address there may be where that is not said.
+    static func unauthenticatedCountMax(_ count: Int?, of connectionCount: Int) -> Int {
+        count ?? max(1, connectionCount / 4)
+    }
+
+    /// - Returns: the number of the connection.
+    /// - Throws: where there is no room for it; then it is to be closed.
+    func enter(_ channel: any Channel) throws -> UInt64 {
+        switch self.registry.add(channel) {
+        case .taken(let number): return number
+        case .full: self.refuse(channel, .full, "there are as many connections as there may be, \(self.countMax)")
+        case .addressFull:
+            let sentence = "there are as many of its address that proved nothing as there may be"
+            self.refuse(channel, .address, "\(sentence), \(self.unauthenticatedCountMax)")
+        case .closed: break
+        }
+        throw ChannelError.operationUnsupported
+    }
+
+    /// Notes that a connection's provider is let in.
+    func admit(_ number: UInt64) { self.registry.admit(number) }
+
+    /// Notes that a connection failed in its handshake.
+    func handshakeFailed(_ channel: any Channel, _ error: any Error) {
+        var isClosed = false
+        if case .closedDuringHandshake? = error as? TLSError { isClosed = true }
+        // Those who look whether the port is open are no reason for a warning.
+        self.refuse(channel, .handshake, "\(error)", isQuiet: isClosed)
+    }
+
+    /// Notes that a provider has as many connections as it may have.
+    func shareIsTaken(_ channel: any Channel, countMax: Int) {
+        self.refuse(channel, .share, "its provider has as many connections as it may have, \(countMax)")
+    }
+
+    /// Notes that a provider is not let in; who decided that has logged it.
+    func refused() { self.metrics.connectionRefused(.provider) }
+
+    private func refuse(_ channel: any Channel, _ cause: Cause, _ reason: String, isQuiet: Bool = false) {
+        self.metrics.connectionRefused(cause)
+        self.unadmitted.log(
+            "connection refused",
+            level: isQuiet ? .info : .warning,
+            [
+                LogKey.remoteAddress: "\(Self.address(of: channel))", LogKey.reason: "\(reason)",
+                LogKey.isAdmitted: "false",
+            ]
+        )
+    }
+
+    /// Where a connection comes from, such as "192.0.2.1:40000".
+    static func address(of channel: any Channel) -> String {
+        channel.remoteAddress.map { "\($0.ipAddress ?? "?"):\($0.port ?? 0)" } ?? "?"
+    }
+}

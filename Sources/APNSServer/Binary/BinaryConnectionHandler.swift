@@ -1,0 +1,610 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSession
+import APNSTransport
+import APNSWire
+import Logging
+import NIOCore
+import NIOTLS
+import OpenSSLTLS
+
+/// What is known of the other side of a connection by TLS.
+protocol TLSFacts: AnyObject {
+    var peerCertificate: TLSCertificate? { get }
+    var peerIntermediates: [TLSCertificate] { get }
+    /// Whether the stream ended without close_notify.
+    var isTruncated: Bool { get }
+}
+
+extension TLSHandler: TLSFacts {}
+
+/// Carries out, for one connection, what its ``/APNSSession/GatewaySession`` decides.
+final class BinaryConnectionHandler: ChannelDuplexHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    /// Asks a connection to end as soon as what is in flight is settled.
+    struct Shutdown {
+        var isAnnounced: Bool
+    }
+
+    /// Asks a connection to end like that if its provider is not let in any more as it was.
+    struct Readmission {}
+
+    private enum Phase {
+        case handshaking
+        case taking(any DeliveryConnection)
+        /// The end is decided, and waits for verdicts or for the backend.
+        case ending(any DeliveryConnection)
+        /// The end was carried out; what still comes counts against the limits.
+        case draining(any DeliveryConnection)
+        case closed
+    }
+
+    private let number: UInt64
+    private let configuration: BinaryListenerConfiguration
+    private let backend: any DeliveryBackend
+    private let metrics: ListenerMetrics
+    private let admission: ConnectionAdmission
+    private let verdicts: VerdictQueue
+    private let tls: any TLSFacts
+    private var logger: Logger
+
+    private var context: ChannelHandlerContext?
+    private var phase = Phase.handshaking
+    private var dispatcher: FrameDispatcher
+    private var isReadingStopped = false
+    private var isReadHeld = false
+    private var isInputClosed = false
+    private var remoteAddress = "?"
+    private var acceptedCountReported: UInt64 = 0
+    private var lastReadAt: NIODeadline
+    private var idleTimer: Scheduled<Void>?
+    private var delayTimer: Scheduled<Void>?
+    private var drainTimer: Scheduled<Void>?
+    private var endTimer: Scheduled<Void>?
+    private var verdictTimer: Scheduled<Void>?
+    /// The message that has waited for its verdict longest, as far as was looked, and since when.
+    private var oldest: (number: UInt64, since: NIODeadline)?
+    /// Whether the end of the connection says which message was at fault, or the log does for command 0.
+    private var isFaultReported = false
+    /// Why what is thrown away is thrown away, for the log.
+    private var discardReason = "the connection was closed before they were taken"
+
+    init(
+        number: UInt64,
+        configuration: BinaryListenerConfiguration,
+        backend: any DeliveryBackend,
+        metrics: ListenerMetrics,
+        admission: ConnectionAdmission,
+        tls: any TLSFacts,
+        eventLoop: any EventLoop,
+        logger: Logger
+    ) {
+        self.number = number
+        self.configuration = configuration
+        self.backend = backend
+        self.metrics = metrics
+        self.admission = admission
+        self.verdicts = VerdictQueue(eventLoop: eventLoop)
+        self.tls = tls
+        self.logger = logger
+        self.logger[metadataKey: LogKey.connection] = "\(number)"
+        self.lastReadAt = eventLoop.now
+        self.dispatcher = FrameDispatcher(configuration, requiresOrder: backend.requiresOrder)
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        self.verdicts.deliver(to: self)
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        self.context = nil
+        self.verdicts.deliver(to: nil)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        self.idleTimer?.cancel()
+        self.endTimer?.cancel()
+        self.delayTimer?.cancel()
+        self.drainTimer?.cancel()
+        self.verdictTimer?.cancel()
+        self.verdicts.deliver(to: nil)
+        self.dispatcher.session.connectionLost()
+        self.reportAccepted(byteCount: 0)
+        let delivery = self.delivery
+        if let delivery {
+            self.discard(for: delivery)
+            self.logDiscarded()
+        }
+        self.phase = .closed
+        delivery?.closed()
+        self.metrics.connectionClosed()
+        self.logger.debug(
+            "connection closed",
+            metadata: [LogKey.accepted: "\(self.dispatcher.session.acceptedCount)"]
+        )
+        context.fireChannelInactive()
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        if case .handshaking = self.phase { self.admission.handshakeFailed(context.channel, error) }
+        self.logger.debug("connection failed", metadata: [LogKey.failure: "\(error)"])
+        // TLS closes by itself; anything else has to be closed here.
+        if !(error is TLSError) { context.close(promise: nil) }
+    }
+
+    private var delivery: (any DeliveryConnection)? {
+        switch self.phase {
+        case .handshaking, .closed: nil
+        case .taking(let delivery), .ending(let delivery), .draining(let delivery): delivery
+        }
+    }
+}
+
+// MARK: - What arrives
+
+extension BinaryConnectionHandler {
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        switch event {
+        case TLSUserEvent.handshakeCompleted: self.admit(context)
+        case ChannelEvent.inputClosed: self.inputClosed(context)
+        default: break
+        }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    private func admit(_ context: ChannelHandlerContext) {
+        self.remoteAddress = ConnectionAdmission.address(of: context.channel)
+        guard case .handshaking = self.phase, let provider = self.provider else {
+            context.close(promise: nil)
+            return
+        }
+        let metadata: Logger.Metadata = [
+            LogKey.remoteAddress: "\(self.remoteAddress)", LogKey.topic: "\(provider.identity.topic ?? "")",
+        ]
+        switch self.backend.admit(provider) {
+        case .admitted(let delivery):
+            self.phase = .taking(delivery)
+            self.dispatcher.session.rejectionPolicy = delivery.rejectionPolicy
+            if let name = delivery.providerName { self.logger[metadataKey: LogKey.provider] = "\(name)" }
+            self.delayReading(for: delivery, context)
+            self.admission.admit(self.number)
+            self.metrics.connectionOpened()
+            self.logger.debug("provider connected", metadata: metadata)
+            self.watchForIdleness(context)
+            self.watchForVerdicts(context)
+        case .refused:
+            self.phase = .closed
+            self.admission.refused()
+            self.logger.debug("provider refused", metadata: metadata)
+            self.metrics.ended(nil)
+            context.close(promise: nil)
+        }
+    }
+
+    /// Who is connected, read from the session each time, since it is seldom asked for and not small.
+    private var provider: ProviderConnection? {
+        self.tls.peerCertificate.map { certificate in
+            ProviderConnection(
+                number: self.number,
+                identity: ProviderIdentity(certificate),
+                remoteAddress: self.remoteAddress,
+                certificate: certificate,
+                intermediates: self.tls.peerIntermediates
+            )
+        }
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let bytes = self.unwrapInboundIn(data)
+        let byteCount = bytes.readableBytes
+        self.lastReadAt = context.eventLoop.now
+        switch self.phase {
+        case .taking(let delivery):
+            self.dispatcher.append(bytes)
+            if !self.isReadingStopped { self.take(for: delivery, context: context) }
+            self.reportAccepted(byteCount: byteCount)
+        case .ending(let delivery):
+            self.dispatcher.append(bytes)
+            self.discard(for: delivery)
+        case .draining(let delivery):
+            self.dispatcher.append(bytes)
+            self.discard(for: delivery)
+            self.watchDrain(context)
+            self.run(self.dispatcher.session.discarded(byteCount: byteCount), "it went on sending", context)
+        case .handshaking, .closed: break
+        }
+    }
+
+    func read(context: ChannelHandlerContext) {
+        if self.isReadingStopped {
+            self.isReadHeld = true
+        } else {
+            context.read()
+        }
+    }
+
+    /// Takes nothing from the provider for as long as the backend says.
+    private func delayReading(for delivery: any DeliveryConnection, _ context: ChannelHandlerContext) {
+        guard let delay = delivery.readingDelay else { return }
+        self.isReadingStopped = true
+        // Never at once: what is left of a delay may be less than a timer can tell.
+        let pause = TimeAmount(delay) + .milliseconds(1)
+        self.delayTimer = context.eventLoop.assumeIsolated().scheduleTask(in: pause) { [weak self] in
+            guard let self, let context = self.context, case .taking(let delivery) = self.phase else { return }
+            self.delayTimer = nil
+            self.isReadingStopped = false
+            self.delayReading(for: delivery, context)
+            if !self.isReadingStopped { self.resume(for: delivery, context: context) }
+        }
+    }
+
+    private func take(for delivery: any DeliveryConnection, context: ChannelHandlerContext) {
+        defer { self.logSkipped(delivery, context) }
+        switch self.dispatcher.take(for: delivery, verdicts: self.verdicts) {
+        case .drained: if self.isInputClosed { self.endInput(for: delivery, context: context) }
+        case .stopped: self.isReadingStopped = true
+        case .awaitsEarlier:
+            self.logFault(context)
+            self.awaitEarlier(for: delivery, context: context)
+        case .finished(let ending):
+            self.logFault(context)
+            self.finish(ending, for: delivery, context: context)
+        }
+    }
+
+    private func logFault(_ context: ChannelHandlerContext) {
+        if let fault = self.dispatcher.fault { self.logCut("bytes refused", "\(fault)", context) }
+    }
+
+    private func logCut(_ message: Logger.Message, _ reason: String, _ context: ChannelHandlerContext) {
+        self.admission.refusals.log(
+            message,
+            [
+                LogKey.connection: "\(self.number)", LogKey.reason: "\(reason)",
+                LogKey.remoteAddress: "\(ConnectionAdmission.address(of: context.channel))",
+            ]
+        )
+    }
+
+    private func reportAccepted(byteCount: Int) {
+        let count = self.dispatcher.session.acceptedCount
+        self.metrics.received(byteCount: byteCount, acceptedCount: Int(count - self.acceptedCountReported))
+        self.acceptedCountReported = count
+    }
+
+    private func logSkipped(_ delivery: any DeliveryConnection, _ context: ChannelHandlerContext) {
+        guard let skipped = self.dispatcher.takeSkipped() else { return }
+        self.metrics.discarded(messageCount: skipped.count)
+        delivery.discarded(messageCount: skipped.count)
+        var metadata = self.discardMetadata
+        metadata[LogKey.dropped] = "\(skipped.count)"
+        metadata[LogKey.status] = "\(skipped.status.rawValue)"
+        self.admission.refusals.log("notifications refused, and their provider not told", metadata)
+    }
+
+    /// Throws away what is not taken, and counts it.
+    private func discard(for delivery: any DeliveryConnection) {
+        let count = self.dispatcher.discard()
+        guard count > 0 else { return }
+        self.metrics.discarded(messageCount: count)
+        delivery.discarded(messageCount: count)
+    }
+
+    /// Says how much was thrown away of all that the provider wrote.
+    private func logDiscarded() {
+        if !self.isFaultReported, let delivery = self.delivery {
+            let count = self.dispatcher.discardFault()
+            if count > 0 {
+                self.metrics.discarded(messageCount: count)
+                delivery.discarded(messageCount: count)
+            }
+        }
+        let (count, byteCount) = (self.dispatcher.discardedCount, self.dispatcher.unparsedByteCount)
+        guard count > 0 || byteCount > 0 else { return }
+        var metadata = self.discardMetadata
+        metadata[LogKey.dropped] = "\(count)"
+        metadata[LogKey.reason] = "\(self.discardReason)"
+        if byteCount > 0 { metadata[LogKey.unparsed] = "\(byteCount)" }
+        self.admission.refusals.log("notifications discarded", metadata)
+    }
+
+    private var discardMetadata: Logger.Metadata {
+        var metadata: Logger.Metadata = [
+            LogKey.connection: "\(self.number)", LogKey.remoteAddress: "\(self.remoteAddress)",
+        ]
+        if let name = self.delivery?.providerName { metadata[LogKey.provider] = "\(name)" }
+        return metadata
+    }
+
+    /// Records that nothing more comes; what has come follows as verdicts do, since its sender may be gone.
+    private func inputClosed(_ context: ChannelHandlerContext) {
+        self.isInputClosed = true
+        switch self.phase {
+        case .handshaking: context.close(promise: nil)
+        case .taking(let delivery): if !self.isReadingStopped { self.endInput(for: delivery, context: context) }
+        case .ending, .draining:
+            // While the backend brings about the end, the close is still to come.
+            let isOver = self.dispatcher.session.inputClosed() == .close && self.isDraining
+            if isOver || self.tls.isTruncated { self.close(context) }
+        case .closed: break
+        }
+    }
+
+    /// Records that all was taken that came before the provider closed its side.
+    private func endInput(for delivery: any DeliveryConnection, context: ChannelHandlerContext) {
+        // Who says no close_notify is gone, so there is nobody to tell the verdicts to.
+        guard !self.tls.isTruncated else { return self.close(context) }
+        switch self.dispatcher.session.inputClosed() {
+        case .awaitEarlier: self.phase = .ending(delivery)
+        case .close: self.close(context)
+        case .none: break
+        }
+    }
+
+    private var isDraining: Bool {
+        if case .draining = self.phase { return true }
+        return false
+    }
+}
+
+// MARK: - Verdicts
+
+extension BinaryConnectionHandler {
+    /// Takes verdicts that came from the backend; on the event loop.
+    func settle(_ verdicts: [(number: UInt64, verdict: Verdict)]) {
+        guard let context = self.context else { return }
+        for (number, verdict) in verdicts {
+            guard let delivery = self.delivery else { return }
+            switch self.dispatcher.session.settle(number, verdict) {
+            case .none: break
+            case .stopReading: self.isReadingStopped = true
+            case .resumeReading: self.resume(for: delivery, context: context)
+            case .awaitEarlier: self.awaitEarlier(for: delivery, context: context)
+            case .finish(let ending): self.finish(ending, for: delivery, context: context)
+            }
+        }
+        self.reportAccepted(byteCount: 0)
+    }
+
+    /// Looks now and then whether the oldest message has waited too long for its verdict.
+    private func watchForVerdicts(_ context: ChannelHandlerContext) {
+        guard let timeout = self.configuration.verdictTimeout.map(TimeAmount.init) else { return }
+        let interval = TimeAmount.nanoseconds(max(1_000_000, timeout.nanoseconds / 4))
+        self.verdictTimer = context.eventLoop.assumeIsolated().scheduleTask(in: interval) { [weak self] in
+            guard let self, let context = self.context else { return }
+            self.lookAtOldest(timeout, context)
+            self.watchForVerdicts(context)
+        }
+    }
+
+    private func lookAtOldest(_ timeout: TimeAmount, _ context: ChannelHandlerContext) {
+        guard self.dispatcher.session.inFlightCount > 0 else {
+            self.oldest = nil
+            return
+        }
+        let (number, now) = (self.dispatcher.session.acceptedCount + 1, self.verdicts.eventLoop.now)
+        guard let oldest = self.oldest, oldest.number == number else {
+            self.oldest = (number, now)
+            return
+        }
+        if now - oldest.since >= timeout { self.giveUp(context) }
+    }
+
+    /// Waits for no more verdicts: what has none was not taken, as far as the provider is told.
+    private func giveUp(_ context: ChannelHandlerContext) {
+        // What has come is not overdue.
+        self.verdicts.empty()
+        guard self.context != nil else { return }
+        let count = self.dispatcher.session.inFlightCount
+        guard count > 0 else { return }
+        self.logger.warning("verdicts overdue", metadata: [LogKey.count: "\(count)"])
+        self.settle([(self.dispatcher.session.acceptedCount + 1, .serviceFault)])
+    }
+
+    private func resume(for delivery: any DeliveryConnection, context: ChannelHandlerContext) {
+        self.isReadingStopped = false
+        self.take(for: delivery, context: context)
+        self.releaseRead(context)
+    }
+
+    private func releaseRead(_ context: ChannelHandlerContext) {
+        guard self.isReadHeld, !self.isReadingStopped else { return }
+        self.isReadHeld = false
+        context.read()
+    }
+}
+
+// MARK: - The end
+
+extension BinaryConnectionHandler {
+    func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
+        switch event {
+        case let shutdown as Shutdown: self.shutDown(isAnnounced: shutdown.isAnnounced, context)
+        case is Readmission: self.readmit(context)
+        default: return context.triggerUserOutboundEvent(event, promise: promise)
+        }
+        promise?.succeed(())
+    }
+
+    private func shutDown(isAnnounced: Bool, _ context: ChannelHandlerContext) {
+        switch self.phase {
+        case .handshaking: context.close(promise: nil)
+        case .taking(let delivery):
+            if isAnnounced { self.giveUpInTime(context) }
+            // Who has closed its side cannot send the rest again, so that is taken while there is time.
+            guard self.isInputClosed else { return self.takeNoMore(for: delivery, isAnnounced: isAnnounced, context) }
+            // There is no time to let it wait.
+            if let delayTimer = self.delayTimer {
+                delayTimer.cancel()
+                self.delayTimer = nil
+                if self.isReadingStopped, self.dispatcher.session.inFlightCount == 0 {
+                    self.resume(for: delivery, context: context)
+                }
+            }
+        case .ending:
+            if isAnnounced { self.giveUpInTime(context) }
+        case .draining, .closed: break
+        }
+    }
+
+    private func readmit(_ context: ChannelHandlerContext) {
+        guard case .taking(let delivery) = self.phase, let provider = self.provider, !delivery.isAdmitted(provider)
+        else { return }
+        self.giveUpInTime(context)
+        self.takeNoMore(for: delivery, isAnnounced: self.configuration.announcesShutdown, context)
+    }
+
+    private func takeNoMore(for delivery: any DeliveryConnection, isAnnounced: Bool, _ context: ChannelHandlerContext) {
+        switch self.dispatcher.session.shutDown(isAnnounced: isAnnounced) {
+        case .awaitEarlier: self.awaitEarlier(for: delivery, context: context)
+        case .finish(let ending): self.finish(ending, for: delivery, context: context)
+        case .none: break
+        }
+    }
+
+    /// Leaves time before the cut to tell the provider.
+    private func giveUpInTime(_ context: ChannelHandlerContext) {
+        self.verdictTimer?.cancel()
+        let delay = TimeAmount(self.configuration.shutdownDuration * 4 / 5)
+        self.verdictTimer = context.eventLoop.assumeIsolated().scheduleTask(in: delay) { [weak self] in
+            guard let self, let context = self.context else { return }
+            self.giveUp(context)
+        }
+    }
+
+    /// Takes nothing more; nothing is read either, so that what the provider goes on writing waits on its own side,
+    /// where it is not lost, until it can be told.
+    private func awaitEarlier(for delivery: any DeliveryConnection, context: ChannelHandlerContext) {
+        self.phase = .ending(delivery)
+        self.isReadingStopped = true
+        self.discard(for: delivery)
+        if self.tls.isTruncated { self.close(context) }
+    }
+
+    private func finish(_ ending: GatewayEnding, for delivery: any DeliveryConnection, context: ChannelHandlerContext) {
+        self.awaitEarlier(for: delivery, context: context)
+        guard !self.tls.isTruncated else { return }
+        self.watchEnd(for: delivery, context)
+        let eventLoop = context.eventLoop
+        delivery.close(for: ending) { [handler = NIOLoopBound(self, eventLoop: eventLoop)] response in
+            if eventLoop.inEventLoop {
+                handler.value.end(response, ending)
+            } else {
+                eventLoop.execute { handler.value.end(response, ending) }
+            }
+        }
+    }
+
+    private static func reason(of ending: GatewayEnding, told response: ErrorResponse?) -> String {
+        switch (response?.status ?? ending.status, response) {
+        case (.shutdown?, _): "the provider was told to send them again (status 10)"
+        case (let status?, _?):
+            "they came behind message \(ending.number), which was refused with status \(status.rawValue)"
+        case (let status?, nil):
+            "they came behind message \(ending.number), which was refused (status \(status.rawValue), not told)"
+        case (nil, _): "the connection was closed before they were taken"
+        }
+    }
+
+    /// Closes the connection without a word where the backend takes as long for its end as a verdict may take.
+    private func watchEnd(for delivery: any DeliveryConnection, _ context: ChannelHandlerContext) {
+        guard let timeout = self.configuration.verdictTimeout.map(TimeAmount.init) else { return }
+        self.endTimer = context.eventLoop.assumeIsolated().scheduleTask(in: timeout) { [weak self] in
+            guard let self, let context = self.context, case .ending = self.phase else { return }
+            self.logger.warning(
+                "connection closed without an error response",
+                metadata: [LogKey.reason: "its end took longer than a verdict may"]
+            )
+            self.phase = .draining(delivery)
+            self.close(context)
+        }
+    }
+
+    private func end(_ response: ErrorResponse?, _ ending: GatewayEnding) {
+        self.endTimer?.cancel()
+        guard let context = self.context, case .ending = self.phase else { return }
+        self.discardReason = Self.reason(of: ending, told: response)
+        self.isFaultReported = ending.status != nil && ending.number == self.dispatcher.faultNumber
+        self.carryOut(response, drains: ending.drains && !self.isInputClosed, context: context)
+    }
+
+    /// Writes the response, closes this side, and reads on within limits where the provider may still be sending.
+    private func carryOut(_ response: ErrorResponse?, drains: Bool, context: ChannelHandlerContext) {
+        if case .ending(let delivery) = self.phase { self.phase = .draining(delivery) }
+        self.metrics.ended(response)
+        if let response { self.write(response, context: context) }
+        guard drains else { return context.close(promise: nil) }
+        self.startDraining(context)
+        context.close(mode: .output, promise: nil)
+        self.isReadingStopped = false
+        self.releaseRead(context)
+    }
+
+    private func write(_ response: ErrorResponse, context: ChannelHandlerContext) {
+        self.logger.info(
+            "error response sent",
+            metadata: [
+                LogKey.status: "\(response.status.rawValue)", LogKey.identifier: "\(response.identifier)",
+                LogKey.message: "\(self.dispatcher.session.acceptedCount + 1)",
+            ]
+        )
+        var bytes = context.channel.allocator.buffer(capacity: WireLimits.errorResponseByteCount)
+        response.write(into: &bytes)
+        context.writeAndFlush(self.wrapOutboundOut(bytes), promise: nil)
+    }
+
+    private func startDraining(_ context: ChannelHandlerContext) {
+        self.endTimer = context.eventLoop.assumeIsolated().scheduleTask(
+            in: TimeAmount(self.configuration.drainDuration)
+        ) { [weak self] in
+            guard let self, let context = self.context else { return }
+            self.run(self.dispatcher.session.drainDeadlinePassed(), "it went on sending for too long", context)
+        }
+        self.watchDrain(context)
+    }
+
+    /// Waits no longer for the provider than it is silent.
+    private func watchDrain(_ context: ChannelHandlerContext) {
+        self.drainTimer?.cancel()
+        self.drainTimer = context.eventLoop.assumeIsolated().scheduleTask(
+            in: TimeAmount(self.configuration.drainIdleDuration)
+        ) { [weak self] in
+            guard let self, let context = self.context, self.isDraining else { return }
+            self.run(self.dispatcher.session.drainDeadlinePassed(), "it did not close in time", context)
+        }
+    }
+
+    private func run(_ action: GatewaySession.OnDrain, _ reason: String, _ context: ChannelHandlerContext) {
+        guard action == .close else { return }
+        self.logger.info(
+            "connection reset",
+            metadata: [LogKey.reason: "behind its end \(reason)", LogKey.remoteAddress: "\(self.remoteAddress)"]
+        )
+        // A reset, so that the next write of a provider that reads nothing fails.
+        context.triggerUserOutboundEvent(RawCloseHandler.Cut(isReset: true), promise: nil)
+    }
+
+    private func close(_ context: ChannelHandlerContext) {
+        context.close(promise: nil)
+    }
+
+    private func watchForIdleness(_ context: ChannelHandlerContext) {
+        guard let timeout = self.configuration.idleTimeout.map(TimeAmount.init) else { return }
+        let deadline = self.lastReadAt + timeout
+        self.idleTimer = context.eventLoop.assumeIsolated().scheduleTask(deadline: deadline) { [weak self] in
+            guard let self, let context = self.context, case .taking = self.phase else { return }
+            let now = context.eventLoop.now
+            if self.lastReadAt + timeout <= now, self.dispatcher.session.inFlightCount == 0 {
+                self.logger.debug("connection idle")
+                self.shutDown(isAnnounced: false, context)
+            } else {
+                self.lastReadAt = max(self.lastReadAt, now - timeout + .seconds(1))
+                self.watchForIdleness(context)
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import APNSWire
+public import NIOCore
+
+/// A notification as it came, still in the memory of the read it came with; it has passed the listener's checks.
+///
+/// Nothing of it is copied unless asked for. Who keeps it, or its ``payload``, keeps the memory of the whole read, up
+/// to 64 KiB; what is to be kept for long is better kept as ``notification``.
+public struct InboundNotification: Sendable {
+    private var bytes: ByteBuffer
+    private let verdicts: VerdictQueue
+    private(set) var layout: FrameLayout
+    /// Where the message begins, from the first byte that ``bytes`` can be read from.
+    private var start = 0
+
+    /// The number of the message on its connection, from 1.
+    public private(set) var number: UInt64 = 0
+
+    init(bytes: ByteBuffer, verdicts: VerdictQueue) {
+        self.bytes = bytes
+        self.layout = FrameLayout(command: .simple)
+        self.verdicts = verdicts
+    }
+
+    /// Goes on to another message of the same read.
+    ///
+    /// - Parameters:
+    ///   - start: where the message begins.
+    ///   - rest: the bytes from there on.
+    ///   - limits: what may be announced.
+    /// - Returns: whether it is there whole.
+    /// - Throws: what is wrong with it.
+    mutating func move(
+        to start: Int,
+        _ rest: UnsafeRawBufferPointer,
+        limits: borrowing FrameLimits
+    ) throws(WireError) -> Bool {
+        self.start = start
+        return try self.layout.read(rest, limits: limits)
+    }
+
+    /// Gives the message its number.
+    mutating func number(_ number: UInt64) { self.number = number }
+
+    /// The format it came in.
+    public var command: Command { self.layout.command }
+
+    /// The identifier that the provider gave it, which is not unique; `nil` for none.
+    public var identifier: UInt32? { self.layout.identifier }
+
+    /// Until when it is to be kept, in seconds since 1970 (UTC); 0 for not kept, `nil` where that is not said.
+    public var expiry: UInt32? { self.layout.expiry }
+
+    /// 10 or 5, or what else the listener lets pass; `nil` where it is not said, which means 10.
+    public var priority: UInt8? { self.layout.priority }
+
+    /// The number of bytes of the payload.
+    public var payloadByteCount: Int { self.layout.payloadByteCount }
+
+    /// Whom it is for.
+    public var token: DeviceToken {
+        let (start, count) = (self.start + self.layout.tokenOffset, self.layout.tokenByteCount)
+        let token = self.bytes.withUnsafeReadableBytes { bytes in
+            try? DeviceToken(bytes: UnsafeRawBufferPointer(rebasing: bytes[start..<start + count]))
+        }
+        guard let token else { preconditionFailure("A message without a token of legal length was handed on.") }
+        return token
+    }
+
+    /// The payload, in the memory of the read.
+    public var payload: ByteBuffer {
+        let start = self.bytes.readerIndex + self.start + self.layout.payloadOffset
+        return self.bytes.getSlice(at: start, length: self.layout.payloadByteCount) ?? ByteBuffer()
+    }
+
+    /// The notification, in memory of its own.
+    public var notification: Notification {
+        Notification(
+            token: self.token,
+            payload: ByteBuffer(bytes: self.payload.readableBytesView),
+            expiry: self.expiry,
+            priority: self.priority
+        )
+    }
+
+    /// What settles it later.
+    public var ticket: DeliveryTicket {
+        DeliveryTicket(number: self.number, identifier: self.identifier, verdicts: self.verdicts)
+    }
+
+    /// Lends the bytes of the payload.
+    ///
+    /// - Parameter body: is given the bytes, which must not leave it.
+    /// - Returns: what `body` returns.
+    /// - Throws: what `body` throws.
+    public func withUnsafePayload<Value>(_ body: (UnsafeRawBufferPointer) throws -> Value) rethrows -> Value {
+        let (start, count) = (self.start + self.layout.payloadOffset, self.layout.payloadByteCount)
+        return try self.bytes.withUnsafeReadableBytes { bytes in
+            try body(UnsafeRawBufferPointer(rebasing: bytes[start..<start + count]))
+        }
+    }
+}
+
+extension InboundNotification: CustomStringConvertible, CustomReflectable {
+    /// Lengths only; token and payload are private data.
+    public var description: String {
+        "message \(self.number), token of \(self.layout.tokenByteCount) bytes, "
+            + "payload of \(self.layout.payloadByteCount) bytes"
+    }
+
+    /// Nothing of token and payload.
+    public var customMirror: Mirror { Mirror(self, children: ["number": self.number]) }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package import APNSSession
+import NIOConcurrencyHelpers
+import NIOCore
+import NIOPosix
+
+/// Verdicts on their way from any thread to the event loop of their connection, many at a time.
+package final class VerdictQueue: Sendable {
+    private struct Waiting {
+        var verdicts: [(number: UInt64, verdict: Verdict)] = []
+        var isClosed = false
+    }
+
+    let eventLoop: any EventLoop
+    private let waiting = NIOLockedValueBox(Waiting())
+    private let receiver: NIOLoopBoundBox<BinaryConnectionHandler?>
+
+    init(eventLoop: any EventLoop) {
+        self.eventLoop = eventLoop
+        self.receiver = NIOLoopBoundBox(nil, eventLoop: eventLoop)
+    }
+
+    /// Lets a handler take the verdicts, from its own event loop; `nil` when the connection is gone.
+    func deliver(to handler: BinaryConnectionHandler?) {
+        self.receiver.value = handler
+        self.waiting.withLockedValue { $0.isClosed = handler == nil }
+    }
+
+    /// Hands a verdict on to the connection, from any thread; one for a connection that is gone is passed over.
+    package func put(_ number: UInt64, _ verdict: Verdict) {
+        let isFirst = self.waiting.withLockedValue { waiting in
+            guard !waiting.isClosed else { return false }
+            waiting.verdicts.append((number, verdict))
+            return waiting.verdicts.count == 1
+        }
+        guard isFirst else { return }
+        // Where another event loop is at work, not before it has done all it has to do now: to wake this one costs a
+        // system call, and it would take a verdict or two each time.
+        if let present = MultiThreadedEventLoopGroup.currentEventLoop, present !== self.eventLoop {
+            present.execute { self.eventLoop.execute { self.empty() } }
+        } else {
+            // Never at once, even on the event loop itself: the backend may still be inside its call.
+            self.eventLoop.execute { self.empty() }
+        }
+    }
+
+    /// Hands on all verdicts that have come; on the event loop of the connection.
+    func empty() {
+        let verdicts = self.waiting.withLockedValue { waiting in
+            let verdicts = waiting.verdicts
+            waiting.verdicts.removeAll(keepingCapacity: verdicts.count <= 1024)
+            return verdicts
+        }
+        self.receiver.value?.settle(verdicts)
+    }
+}

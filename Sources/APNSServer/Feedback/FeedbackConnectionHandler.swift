@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSTransport
+import APNSWire
+import Logging
+import NIOCore
+import NIOTLS
+import OpenSSLTLS
+
+/// Delivers a list on one connection.
+final class FeedbackConnectionHandler: ChannelDuplexHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    /// Asks a connection that only waits for its provider to end.
+    struct Shutdown {}
+
+    private enum Phase {
+        case handshaking
+        case delivering
+        /// All of the list was taken by the kernel.
+        case delivered
+        case closed
+    }
+
+    /// Tuples that are taken from the list at a time.
+    private static let portionCount = 1000
+
+    /// The bytes of a tuple whose token has the usual length.
+    private static let tupleByteCountUsual = 6 + WireLimits.tokenByteCountUsual
+
+    private let number: UInt64
+    private let configuration: FeedbackListenerConfiguration
+    private let store: any FeedbackStore
+    private let admission: ConnectionAdmission
+    private let connectionCounter: ProviderConnectionCounter
+    private let tls: TLSHandler
+    private var logger: Logger
+
+    private var context: ChannelHandlerContext?
+    private var phase = Phase.handshaking
+    private var list: (any FeedbackList)?
+    private var timer: Scheduled<Void>?
+    private var pauseTimer: Scheduled<Void>?
+    private var tokenCount = 0
+    /// By what the connection is counted in its provider's share; `nil` where it is not.
+    private var shareFingerprint: String?
+    private var progressTimer: Scheduled<Void>?
+
+    init(
+        number: UInt64,
+        configuration: FeedbackListenerConfiguration,
+        store: any FeedbackStore,
+        admission: ConnectionAdmission,
+        connectionCounter: ProviderConnectionCounter,
+        tls: TLSHandler,
+        logger: Logger
+    ) {
+        self.number = number
+        self.configuration = configuration
+        self.store = store
+        self.admission = admission
+        self.connectionCounter = connectionCounter
+        self.tls = tls
+        self.logger = logger
+        self.logger[metadataKey: LogKey.connection] = "\(number)"
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) { self.context = context }
+
+    func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
+
+    private func after(
+        _ duration: Duration,
+        _ body: @escaping (FeedbackConnectionHandler, ChannelHandlerContext) -> Void
+    ) -> Scheduled<Void>? {
+        self.context?.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(duration)) { [weak self] in
+            guard let self, let context = self.context else { return }
+            body(self, context)
+        }
+    }
+
+    // MARK: Events
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        switch event {
+        case TLSUserEvent.handshakeCompleted: self.admit(context)
+        case ChannelEvent.inputClosed, TLSUserEvent.shutdownCompleted: self.inputClosed(context)
+        default: break
+        }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    /// A provider says nothing; what it says all the same is thrown away.
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {}
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        if case .handshaking = self.phase { self.admission.handshakeFailed(context.channel, error) }
+        self.logger.debug("feedback connection failed", metadata: [LogKey.failure: "\(error)"])
+        if error as? TLSError == .truncated, !self.configuration.requiresCloseNotify { self.acknowledge() }
+        self.phase = .closed
+        // TLS closes by itself; anything else has to be closed here.
+        if !(error is TLSError) { context.close(promise: nil) }
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        self.phase = .closed
+        for timer in [self.timer, self.pauseTimer, self.progressTimer] { timer?.cancel() }
+        if let fingerprint = self.shareFingerprint { self.connectionCounter.giveBack(fingerprint) }
+        self.shareFingerprint = nil
+        context.fireChannelInactive()
+    }
+
+    func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
+        guard event is Shutdown else {
+            context.triggerUserOutboundEvent(event, promise: promise)
+            return
+        }
+        promise?.succeed(())
+        switch self.phase {
+        case .handshaking, .delivered: context.close(mode: .all, promise: nil)
+        case .delivering, .closed: break
+        }
+    }
+
+    private func admit(_ context: ChannelHandlerContext) {
+        guard case .handshaking = self.phase, let certificate = self.tls.peerCertificate else {
+            context.close(promise: nil)
+            return
+        }
+        let address = ConnectionAdmission.address(of: context.channel)
+        let identity = ProviderIdentity(certificate)
+        let provider = ProviderConnection(
+            number: self.number,
+            identity: identity,
+            remoteAddress: address,
+            certificate: certificate,
+            intermediates: self.tls.peerIntermediates
+        )
+        let metadata: Logger.Metadata = [LogKey.remoteAddress: "\(address)", LogKey.topic: "\(identity.topic ?? "")"]
+        guard let list = self.store.open(provider) else {
+            self.admission.refused()
+            self.logger.debug("feedback refused", metadata: metadata)
+            self.refuse(context)
+            return
+        }
+        guard self.connectionCounter.take(identity.fingerprint) else {
+            self.admission.shareIsTaken(context.channel, countMax: self.connectionCounter.countMax)
+            self.refuse(context)
+            return
+        }
+        self.shareFingerprint = identity.fingerprint
+        self.admission.admit(self.number)
+        self.logger.debug("feedback asked for", metadata: metadata)
+        self.list = list
+        self.phase = .delivering
+        self.timer = self.after(self.configuration.connectionDurationMax) { $0.cut($1) }
+        self.deliver(context)
+    }
+
+    /// Ends the connection without close_notify, which would say that the list is empty.
+    private func refuse(_ context: ChannelHandlerContext) {
+        self.phase = .closed
+        self.timer = self.after(self.configuration.handshakeTimeout) { $0.cut($1) }
+        let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
+        // An empty write succeeds when all before it has left, so that the provider has its handshake first.
+        context.writeAndFlush(self.wrapOutboundOut(ByteBuffer())).whenSuccess {
+            bound.eventLoop.execute {
+                guard let context = bound.value.context else { return }
+                bound.value.cut(context)
+            }
+        }
+    }
+
+    // MARK: Delivering
+
+    /// Writes the next portion; the one behind it when the kernel has taken this one, in another turn of the event
+    /// loop.
+    private func deliver(_ context: ChannelHandlerContext) {
+        guard case .delivering = self.phase else { return }
+        let tuples = self.list?.next(Self.portionCount) ?? []
+        guard !tuples.isEmpty else { return self.delivered() }
+        self.tokenCount += tuples.count
+        var bytes = context.channel.allocator.buffer(capacity: tuples.count * Self.tupleByteCountUsual)
+        for tuple in tuples { tuple.write(into: &bytes) }
+        self.expectProgress()
+        let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
+        context.writeAndFlush(self.wrapOutboundOut(bytes)).whenSuccess {
+            bound.eventLoop.execute { bound.value.portionLeft() }
+        }
+    }
+
+    /// The kernel has taken what was written.
+    private func portionLeft() {
+        self.progressTimer?.cancel()
+        if let context = self.context { self.deliver(context) }
+    }
+
+    /// Cuts the connection unless its provider does what is waited for.
+    private func expectProgress() {
+        self.progressTimer = self.after(self.configuration.progressTimeout) { handler, context in
+            handler.logger.debug("feedback provider does not take its list, or does not close")
+            handler.cut(context)
+        }
+    }
+
+    private func delivered() {
+        self.phase = .delivered
+        guard self.configuration.closesBehindList else { return }
+        self.pauseTimer = self.after(self.configuration.closingPause) { handler, context in
+            context.close(mode: .output, promise: nil)
+            handler.expectProgress()
+        }
+    }
+
+    // MARK: The end
+
+    private func inputClosed(_ context: ChannelHandlerContext) {
+        self.acknowledge()
+        self.phase = .closed
+        context.close(promise: nil)
+    }
+
+    private func acknowledge() {
+        guard case .delivered = self.phase else { return }
+        self.phase = .closed
+        self.list?.acknowledge()
+        self.logger.debug("feedback delivered", metadata: [LogKey.tokens: "\(self.tokenCount)"])
+    }
+
+    /// Cuts the connection; what TLS reports of that is not the provider's close.
+    private func cut(_ context: ChannelHandlerContext) {
+        self.phase = .closed
+        context.triggerUserOutboundEvent(RawCloseHandler.Cut(), promise: nil)
+    }
+}

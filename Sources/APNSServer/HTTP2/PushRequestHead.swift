@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSHTTP2
+import APNSWire
+import NIOHPACK
+
+/// The headers of a request at the service's end, as far as they can be checked by themselves.
+struct PushRequestHead: Equatable {
+    var identifier: PushIdentifier
+    /// What stands for the device token in the path; it is read by ``token()``, when it is known who asks.
+    var tokenText: Substring
+    var topic: String?
+    var pushType: PushType?
+    var priority: UInt8?
+    var expiration: UInt32?
+    var collapseIdentifier: String?
+    var authorization: String?
+
+    private static let collapseIdentifierByteCountMax = 64
+    private static let pathPrefix = "/3/device/"
+    private static let single: Set<String> = [
+        ":method", ":path", "authorization", "apns-id", "apns-topic", "apns-push-type", "apns-priority",
+        "apns-expiration", "apns-collapse-id",
+    ]
+
+    /// What came of reading.
+    enum Result: Equatable {
+        case head(PushRequestHead)
+        /// The identifier to answer with, and the reason.
+        case refused(PushIdentifier, PushReason)
+    }
+
+    /// Reads headers, in the order in which the service is known to look at them.
+    ///
+    /// - Parameters:
+    ///   - headers: as they came.
+    ///   - certificateTopics: the topics of the client's certificate; empty without one.
+    /// - Returns: what they say, or why they are refused.
+    static func read(_ headers: HPACKHeaders, certificateTopics: [String]) -> Result {
+        let values = Values(headers)
+        var identifier = PushIdentifier()
+        if let text = values["apns-id"] {
+            guard let known = PushIdentifier(text) else { return .refused(identifier, .badMessageId) }
+            identifier = known
+        }
+        if values.hasDuplicates { return .refused(identifier, .duplicateHeaders) }
+        do throws(Refusal) {
+            return .head(try self.head(values, identifier, certificateTopics))
+        } catch {
+            return .refused(identifier, error.reason)
+        }
+    }
+
+    private struct Refusal: Error {
+        var reason: PushReason
+
+        init(_ reason: PushReason) { self.reason = reason }
+    }
+
+    private static func head(
+        _ values: Values,
+        _ identifier: PushIdentifier,
+        _ certificateTopics: [String]
+    ) throws(Refusal) -> Self {
+        guard values[":method"] == "POST" else { throw Refusal(.methodNotAllowed) }
+        let topic = values["apns-topic"] ?? (certificateTopics.count == 1 ? certificateTopics.first : nil)
+        guard let topic else { throw Refusal(.missingTopic) }
+        let collapse = values["apns-collapse-id"]
+        guard (collapse?.utf8.count ?? 0) <= self.collapseIdentifierByteCountMax else {
+            throw Refusal(.badCollapseId)
+        }
+        let priority = values["apns-priority"]
+        guard ["10", "5", "1", nil].contains(priority) else { throw Refusal(.badPriority) }
+        var expiration: UInt32?
+        if let text = values["apns-expiration"] {
+            guard let seconds = UInt64(text) else { throw Refusal(.badExpirationDate) }
+            expiration = UInt32(clamping: seconds)
+        }
+        let type = values["apns-push-type"].map { PushType(rawValue: $0) }
+        if let type, !PushType.documented.contains(type) { throw Refusal(.invalidPushType) }
+        // A background notification must not interrupt.
+        if type == .background, priority == "10" { throw Refusal(.badPriority) }
+        let path = values[":path"] ?? ""
+        guard path.hasPrefix(self.pathPrefix) else { throw Refusal(.badPath) }
+        return Self(
+            identifier: identifier,
+            tokenText: path.dropFirst(self.pathPrefix.count),
+            topic: topic,
+            pushType: type,
+            priority: priority.flatMap { UInt8($0) },
+            expiration: expiration,
+            collapseIdentifier: collapse,
+            authorization: values["authorization"]
+        )
+    }
+
+    /// Reads the device token; `nil` where there is none of 1 to 100 bytes in hexadecimal digits.
+    func token() -> DeviceToken? {
+        let isHexadecimal = self.tokenText.utf8.allSatisfy {
+            (0x30...0x39).contains($0) || (0x61...0x66).contains($0 | 0x20)
+        }
+        return isHexadecimal ? try? DeviceToken(self.tokenText) : nil
+    }
+
+    /// The values of the headers that the service knows; others are passed over.
+    private struct Values {
+        private var values: [String: String] = [:]
+        private(set) var hasDuplicates = false
+
+        init(_ headers: HPACKHeaders) {
+            for (name, value, _) in headers where PushRequestHead.single.contains(name) {
+                if self.values.updateValue(value, forKey: name) != nil { self.hasDuplicates = true }
+            }
+        }
+
+        subscript(_ name: String) -> String? { self.values[name] }
+    }
+}

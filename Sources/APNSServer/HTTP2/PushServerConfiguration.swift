@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSHTTP2
+import FoundationEssentials
+public import OpenSSLTLS
+
+/// Where a server of the HTTP/2 provider API listens, whom it lets in, and how it behaves.
+@safe public struct PushServerConfiguration: Sendable {
+    /// The address to listen on; by default loopback.
+    public var host = "127.0.0.1"
+
+    /// The port to listen on; 0, the default, for any that is free.
+    public var port = 0
+
+    /// The server's certificate and key.
+    public var identity: TLSIdentity
+
+    /// The authorities that a provider's certificate must lead to; a client without one needs a provider token.
+    public var clientTrust: TLSTrust
+
+    /// The keys of provider tokens, by key identifier; none by default.
+    public var tokenKeys: [String: TokenKey] = [:]
+
+    /// The topics that a certificate is for, the one that goes without saying first; by default the subject's UID.
+    public var topics: @Sendable (TLSCertificate) -> [String] = { [$0.subjectField("UID")].compactMap(\.self) }
+
+    /// Whether it plays the sandbox, which names each request once more (`apns-unique-id`); by default it does.
+    public var isSandbox = true
+
+    /// Whether clients that do not negotiate `h2` by ALPN are refused; by default they are let in.
+    public var requiresApplicationProtocol = false
+
+    /// How many streams a connection may have; 1000 by default.
+    public var streamCountMax = 1000
+
+    /// Whether a connection with provider tokens has one stream until its first success; by default it has not.
+    public var startsWithOneStream = false
+
+    /// Whether a connection has one stream from a rejection to the next success; by default it has not.
+    public var hasOneStreamAfterRejection = false
+
+    /// The longest payload, in bytes; 4096 by default, and 5120 for the push type voip, unless this is more.
+    public var payloadByteCountMax = 4096
+
+    /// Checks that a payload is a JSON object; `nil`, the default, for not checked.
+    ///
+    /// One that is not is refused with ``PushReason/payloadEmpty``. It is called on event loops, for every request
+    /// whose payload is not too long, with bytes that must not leave the call.
+    public var payloadCheck: (@Sendable (UnsafeRawBufferPointer) -> Bool)?
+
+    /// The least time between two renewals of a key's tokens; `nil`, the default, for any.
+    public var tokenRenewalIntervalMin: Duration?
+
+    /// How many connections there may be; more are closed as they come; 1024 by default.
+    public var connectionCountMax = 1024
+
+    /// How long a graceful shutdown may take before connections are cut; 10 s by default.
+    public var shutdownDuration = Duration.seconds(10)
+
+    /// The time in seconds since 1970 (UTC), for provider tokens; the system's by default.
+    public var clock: @Sendable () -> Int64 = { Int64(Date().timeIntervalSince1970) }
+
+    /// A key of provider tokens.
+    public struct TokenKey: Sendable {
+        /// Verifies what the key signs.
+        public var key: ES256PublicKey
+        /// Whose it is.
+        public var teamIdentifier: String
+        /// The apps that it may send to, with all topics that begin with one of these and a dot, such as that of VoIP;
+        /// `nil`, the default, for any.
+        public var topics: Set<String>?
+
+        /// Makes one.
+        ///
+        /// - Parameters:
+        ///   - key: verifies what the key signs.
+        ///   - teamIdentifier: whose it is.
+        ///   - topics: the apps that it may send to; by default any.
+        public init(key: ES256PublicKey, teamIdentifier: String, topics: Set<String>? = nil) {
+            self.key = key
+            self.teamIdentifier = teamIdentifier
+            self.topics = topics
+        }
+
+        /// Whether it may send to a topic.
+        func allows(_ topic: String) -> Bool {
+            guard let topics = self.topics else { return true }
+            return topics.contains { topic == $0 || topic.hasPrefix($0 + ".") }
+        }
+    }
+
+    /// Makes a configuration with the defaults.
+    ///
+    /// - Parameters:
+    ///   - identity: the server's certificate and key.
+    ///   - clientTrust: the authorities that a provider's certificate must lead to.
+    public init(identity: TLSIdentity, clientTrust: TLSTrust) {
+        self.identity = identity
+        self.clientTrust = clientTrust
+    }
+
+    func payloadByteCountMax(of type: PushType?) -> Int {
+        type == .voip ? max(self.payloadByteCountMax, 5120) : self.payloadByteCountMax
+    }
+
+    /// What is negotiated by ALPN.
+    private static let applicationProtocol = "h2"
+
+    /// The limit of streams that a connection begins with.
+    var streamCountFirst: Int { self.startsWithOneStream ? 1 : self.streamCountMax }
+
+    func tlsContext() throws(ServerError) -> TLSContext {
+        var tls = TLSConfiguration.server(
+            identity: self.identity,
+            clientCertificates: .optional,
+            trust: self.clientTrust
+        )
+        tls.maximumVersion = .tls1_3
+        tls.applicationProtocols = [Self.applicationProtocol]
+        tls.shutdownTimeout = .seconds(1)
+        do { return try TLSContext(tls) } catch { throw .tls(error) }
+    }
+}

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSHTTP2
+import APNSTransport
+import Logging
+import NIOCore
+import NIOHPACK
+import NIOHTTP2
+import NIOTLS
+import OpenSSLTLS
+
+/// One connection of a server: the last handler of its channel.
+final class PushServerHandler: ChannelDuplexHandler {
+    typealias InboundIn = HTTP2Frame
+    typealias OutboundIn = Never
+    typealias OutboundOut = HTTP2Frame
+
+    /// Asks a connection to go away, for the server's shutdown.
+    struct GoAway: Sendable {}
+
+    /// A request whose end has not come, or that has no answer yet.
+    private struct Stream {
+        var headers: HPACKHeaders
+        var payload = ByteBuffer()
+        var byteCount = 0
+        /// The name of the request as it is answered: as the client wrote it, or a new one.
+        var identifier: String?
+    }
+
+    private let number: UInt64
+    private let configuration: PushServerConfiguration
+    private let service: any PushService
+    private let validator: ProviderTokenValidator
+    private let tls: TLSHandler
+    private let logger: Logger
+    private var context: ChannelHandlerContext?
+    private var streams: [UInt32: Stream] = [:]
+    private var memory = ProviderTokenValidator.Memory()
+    private var certificateTopics: [String]?
+    private var requestCount: UInt64 = 0
+    private var newest: UInt32 = 0
+    private var limit: Int
+    private var isGoingAway = false
+    private var unreportedByteCount = 0
+    private var drainTimer: Scheduled<Void>?
+
+    /// What a client may send on all streams together before it is told that it was read, in bytes.
+    private static let windowByteCount = 1 << 20
+
+    private static let drainDuration = TimeAmount.seconds(2)
+
+    /// What is kept of a body; longer ones are counted, and refused.
+    private let bodyByteCountMax: Int
+
+    init(
+        number: UInt64,
+        configuration: PushServerConfiguration,
+        service: any PushService,
+        validator: ProviderTokenValidator,
+        tls: TLSHandler,
+        logger: Logger
+    ) {
+        self.number = number
+        self.configuration = configuration
+        self.service = service
+        self.validator = validator
+        self.tls = tls
+        self.logger = logger
+        self.limit = configuration.streamCountFirst
+        self.bodyByteCountMax = configuration.payloadByteCountMax(of: .voip)
+    }
+
+    // MARK: Reading
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let frame = self.unwrapInboundIn(data)
+        let number = UInt32(Int(frame.streamID))
+        switch frame.payload {
+        case .headers(let head): self.received(head, number)
+        case .data(let body): self.received(body, number)
+        case .rstStream: self.streams[number] = nil
+        case .goAway: self.closeWhenIdle()
+        case .settings, .ping, .windowUpdate, .priority, .pushPromise, .alternativeService, .origin: break
+        }
+    }
+
+    private func received(_ head: HTTP2Frame.FramePayload.Headers, _ number: UInt32) {
+        guard !self.isGoingAway || number <= self.newest else { return }
+        self.newest = max(self.newest, number)
+        // Trailers carry nothing that matters.
+        if self.streams[number] == nil { self.streams[number] = Stream(headers: head.headers) }
+        if head.endStream { self.ended(number) }
+    }
+
+    private func received(_ body: HTTP2Frame.FramePayload.Data, _ number: UInt32) {
+        if case .byteBuffer(let bytes) = body.data {
+            self.unreportedByteCount += bytes.readableBytes
+            self.append(bytes, number)
+        }
+        if body.endStream { self.ended(number) }
+    }
+
+    private func append(_ bytes: ByteBuffer, _ number: UInt32) {
+        guard var stream = self.streams.removeValue(forKey: number) else { return }
+        stream.byteCount += bytes.readableBytes
+        if stream.byteCount <= self.bodyByteCountMax {
+            if stream.payload.readableBytes == 0 {
+                stream.payload = bytes
+            } else {
+                stream.payload.writeImmutableBuffer(bytes)
+            }
+        }
+        self.streams[number] = stream
+    }
+
+    /// A whole request is there.
+    private func ended(_ number: UInt32) {
+        guard let stream = self.streams[number] else { return }
+        let reply: PushReply?
+        switch PushRequestHead.read(stream.headers, certificateTopics: self.topics) {
+        case .refused(let identifier, let reason):
+            self.streams[number]?.identifier = Self.text(of: identifier, stream.headers)
+            reply = .rejected(reason)
+        case .head(let head):
+            self.streams[number]?.identifier = Self.text(of: head.identifier, stream.headers)
+            reply = self.check(head, stream, number)
+        }
+        if let reply { self.answer(number, reply) }
+    }
+
+    /// A client that compares texts finds its own again, in whichever letter case.
+    private static func text(of identifier: PushIdentifier, _ headers: HPACKHeaders) -> String {
+        guard let text = headers.first(name: "apns-id"), PushIdentifier(text) == identifier else {
+            return identifier.description
+        }
+        return text
+    }
+
+    /// Checks a request whose headers are good: who sends it, then what, then to whom.
+    private func check(_ head: PushRequestHead, _ stream: Stream, _ number: UInt32) -> PushReply? {
+        guard let context = self.context, let topic = head.topic else { return nil }
+        // Who is not let in learns nothing of a token.
+        if let reason = self.permission(head, topic: topic) { return .rejected(reason) }
+        // From here on the order is that of the binary protocol.
+        if head.tokenText.isEmpty { return .rejected(.missingDeviceToken) }
+        if stream.byteCount == 0 { return .rejected(.payloadEmpty) }
+        guard let token = head.token() else { return .rejected(.badDeviceToken) }
+        if stream.byteCount > self.configuration.payloadByteCountMax(of: head.pushType) {
+            return .rejected(.payloadTooLarge)
+        }
+        if let check = unsafe self.configuration.payloadCheck, unsafe !stream.payload.withUnsafeReadableBytes(check) {
+            return .rejected(.payloadEmpty)
+        }
+        self.requestCount += 1
+        let request = InboundPush(
+            token: token,
+            payload: stream.payload,
+            topic: topic,
+            pushType: head.pushType,
+            priority: head.priority,
+            expiration: head.expiration,
+            collapseIdentifier: head.collapseIdentifier,
+            identifier: head.identifier,
+            connectionNumber: self.number,
+            number: self.requestCount,
+            ticket: PushTicket(
+                stream: number,
+                eventLoop: context.eventLoop,
+                receiver: NIOLoopBound(self, eventLoop: context.eventLoop)
+            )
+        )
+        return self.service.take(request)
+    }
+
+    private var topics: [String] {
+        if let known = self.certificateTopics { return known }
+        let topics = self.tls.peerCertificate.map { self.configuration.topics($0) } ?? []
+        self.certificateTopics = topics
+        return topics
+    }
+
+    /// Why the client may not send for this topic.
+    private func permission(_ head: PushRequestHead, topic: String) -> PushReason? {
+        if self.tls.peerCertificate != nil { return self.topics.contains(topic) ? nil : .topicDisallowed }
+        let now = self.configuration.clock()
+        if let problem = self.validator.problem(head.authorization, &self.memory, now: now) { return problem }
+        let key = self.memory.keyIdentifier.flatMap { self.configuration.tokenKeys[$0] }
+        return key?.allows(topic) == true ? nil : .topicDisallowed
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) {
+        if self.unreportedByteCount >= Self.windowByteCount / 2 {
+            self.send(.windowUpdate(windowSizeIncrement: self.unreportedByteCount))
+            self.unreportedByteCount = 0
+        }
+        context.flush()
+        self.closeWhenIdle()
+        context.fireChannelReadComplete()
+    }
+
+    // MARK: Answering
+
+    /// Takes an answer that comes later.
+    func settle(_ number: UInt32, _ reply: PushReply) {
+        guard self.streams[number] != nil, let context = self.context else { return }
+        self.answer(number, reply)
+        context.flush()
+        self.closeWhenIdle()
+    }
+
+    private func answer(_ number: UInt32, _ reply: PushReply) {
+        switch reply {
+        case .accepted: self.accept(number)
+        case .rejected(let rejection): self.reject(number, rejection)
+        case .refused: self.reset(number, .refusedStream)
+        case .reset(let code): self.reset(number, HTTP2ErrorCode(networkCode: code))
+        case .silence: break
+        case .lastAccepted(let reason):
+            self.accept(number)
+            self.goAway(behind: self.newest, reason)
+        case .goingAway(let reason):
+            let last = max(number, 2) - 2
+            for unprocessed in self.streams.keys where unprocessed > last { self.streams[unprocessed] = nil }
+            self.goAway(behind: last, reason)
+        case .cut:
+            self.streams.removeAll()
+            self.context?.triggerUserOutboundEvent(RawCloseHandler.Cut(), promise: nil)
+        }
+    }
+
+    private func accept(_ number: UInt32) {
+        guard let stream = self.streams.removeValue(forKey: number) else { return }
+        self.respond(number, self.headers(status: 200, stream), nil)
+        self.setLimit(self.configuration.streamCountMax)
+    }
+
+    private func reject(_ number: UInt32, _ rejection: PushRejection) {
+        guard let stream = self.streams.removeValue(forKey: number) else { return }
+        let timestamp = rejection.timestamp.map { ",\"timestamp\":\($0)" } ?? ""
+        let body = ByteBuffer(string: "{\"reason\":\"\(rejection.reason.text)\"\(timestamp)}")
+        self.respond(number, self.headers(status: rejection.status, stream), body)
+        self.logger.debug(
+            "push refused",
+            metadata: [
+                LogKey.request: "\(stream.identifier ?? "")",
+                LogKey.reason: "\(rejection.reason.text)",
+            ]
+        )
+        if self.configuration.hasOneStreamAfterRejection { self.setLimit(1) }
+    }
+
+    private func headers(status: Int, _ stream: Stream) -> HPACKHeaders {
+        var headers = HPACKHeaders([(":status", "\(status)")])
+        if let identifier = stream.identifier {
+            headers.add(name: "apns-id", value: identifier, indexing: .nonIndexable)
+        }
+        if self.configuration.isSandbox, status == 200 {
+            headers.add(name: "apns-unique-id", value: PushIdentifier().description, indexing: .nonIndexable)
+        }
+        return headers
+    }
+
+    private func respond(_ number: UInt32, _ headers: HPACKHeaders, _ body: ByteBuffer?) {
+        self.send(.headers(.init(headers: headers, endStream: body == nil)), stream: number)
+        if let body { self.send(.data(.init(data: .byteBuffer(body), endStream: true)), stream: number) }
+    }
+
+    private func reset(_ number: UInt32, _ code: HTTP2ErrorCode) {
+        guard self.streams.removeValue(forKey: number) != nil else { return }
+        self.send(.rstStream(code), stream: number)
+    }
+
+    private func goAway(behind last: UInt32, _ reason: PushReason) {
+        guard !self.isGoingAway else { return }
+        self.isGoingAway = true
+        self.newest = last
+        let data = ByteBuffer(string: "{\"reason\":\"\(reason.text)\"}")
+        self.send(.goAway(lastStreamID: HTTP2StreamID(Int(last)), errorCode: .noError, opaqueData: data))
+    }
+
+    private func setLimit(_ limit: Int) {
+        guard self.limit != limit else { return }
+        self.limit = limit
+        self.send(.settings(.settings([HTTP2Setting(parameter: .maxConcurrentStreams, value: limit)])))
+    }
+
+    private func send(_ payload: HTTP2Frame.FramePayload, stream: UInt32 = 0) {
+        guard let context = self.context else { return }
+        let frame = HTTP2Frame(streamID: HTTP2StreamID(Int(stream)), payload: payload)
+        context.write(self.wrapOutboundOut(frame), promise: nil)
+    }
+
+    private func closeWhenIdle() {
+        if self.isGoingAway, self.streams.isEmpty { self.drain() }
+    }
+
+    /// Leaves the closing to the client, for a while: where requests lie unread in a socket that is closed, the kernel
+    /// resets the connection, and the client loses answers that were sent before.
+    private func drain() {
+        guard self.drainTimer == nil, let context = self.context else { return }
+        self.drainTimer = context.eventLoop.assumeIsolated().scheduleTask(in: Self.drainDuration) { [weak self] in
+            self?.context?.close(promise: nil)
+        }
+    }
+
+    // MARK: Life
+
+    func handlerAdded(context: ChannelHandlerContext) { self.context = context }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        self.context = nil
+        self.drainTimer?.cancel()
+        self.streams.removeAll()
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        switch event {
+        case TLSUserEvent.handshakeCompleted(let name): self.shaken(name, context)
+        case let closed as StreamClosedEvent: self.streams[UInt32(Int(closed.streamID))] = nil
+        default: break
+        }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    private func shaken(_ name: String?, _ context: ChannelHandlerContext) {
+        guard name != nil || !self.configuration.requiresApplicationProtocol else {
+            context.close(promise: nil)
+            return
+        }
+        self.send(.windowUpdate(windowSizeIncrement: Self.windowByteCount))
+        if self.tls.peerCertificate != nil { self.setLimit(self.configuration.streamCountMax) }
+        context.flush()
+    }
+
+    func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
+        guard event is GoAway else {
+            context.triggerUserOutboundEvent(event, promise: promise)
+            return
+        }
+        self.goAway(behind: self.newest, .shutdown)
+        context.flush()
+        self.closeWhenIdle()
+        promise?.succeed()
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        if error is NIOHTTP2Errors.StreamError { return }
+        // NIOHTTP2 passes over the headers of streams behind the last one, but calls their bodies an error.
+        guard !self.isGoingAway else { return self.drain() }
+        self.logger.debug("provider's connection failed", metadata: [LogKey.failure: "\(error)"])
+        context.close(promise: nil)
+    }
+}
+
+extension PushReply {
+    /// With the status that goes with a documented reason.
+    static func rejected(_ reason: PushReason) -> Self {
+        .rejected(PushRejection(status: reason.status ?? 400, reason: reason))
+    }
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import Metrics
+
+/// What can be counted at a listener, as swift-metrics.
+struct ListenerMetrics: Sendable {
+    private let opened = Counter(label: "push.gateway.connections.opened")
+    private let refused: [ConnectionAdmission.Cause: Counter]
+    private let closed = Counter(label: "push.gateway.connections.closed")
+    private let accepted = Counter(label: "push.gateway.notifications.accepted")
+    private let discarded = Counter(label: "push.gateway.notifications.discarded")
+    private let bytes = Counter(label: "push.gateway.received.bytes")
+
+    init() {
+        let causes = ConnectionAdmission.Cause.allCases.map { cause in
+            (cause, Counter(label: "push.gateway.connections.refused", dimensions: [("cause", cause.rawValue)]))
+        }
+        self.refused = Dictionary(uniqueKeysWithValues: causes)
+    }
+
+    func connectionOpened() { self.opened.increment() }
+
+    func connectionRefused(_ cause: ConnectionAdmission.Cause) { self.refused[cause]?.increment() }
+
+    func connectionClosed() { self.closed.increment() }
+
+    func received(byteCount: Int, acceptedCount: Int) {
+        self.bytes.increment(by: byteCount)
+        if acceptedCount > 0 { self.accepted.increment(by: acceptedCount) }
+    }
+
+    func discarded(messageCount: Int) { self.discarded.increment(by: messageCount) }
+
+    func ended(_ response: ErrorResponse?) {
+        let status = response.map { String($0.status.rawValue) } ?? "none"
+        Counter(label: "push.gateway.endings", dimensions: [("status", status)]).increment()
+    }
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import NIOCore
+
+/// Lies below TLS, and slows the reading of a connection down where that is asked for.
+final class ReadThrottleHandler: ChannelDuplexHandler {
+    typealias InboundIn = ByteBuffer
+    typealias InboundOut = ByteBuffer
+    typealias OutboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    private var context: ChannelHandlerContext?
+    private var pace: ReadingPace?
+    private var isWaiting = false
+    private var isReadHeld = false
+
+    func handlerAdded(context: ChannelHandlerContext) { self.context = context }
+
+    func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
+
+    /// Slows reading down from now on.
+    func setPace(_ pace: ReadingPace) {
+        self.pace = pace
+        guard let channel = self.context?.channel else { return }
+        let allocator = FixedSizeRecvByteBufferAllocator(capacity: pace.byteCount)
+        channel.setOption(.recvAllocator, value: allocator)
+            .and(channel.setOption(.maxMessagesPerRead, value: 1))
+            .whenFailure { _ in channel.close(promise: nil) }
+    }
+
+    func read(context: ChannelHandlerContext) {
+        guard self.pace == nil || !self.isWaiting else {
+            self.isReadHeld = true
+            return
+        }
+        context.read()
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        if let pace = self.pace, !self.isWaiting {
+            self.isWaiting = true
+            let context = NIOLoopBound(context, eventLoop: context.eventLoop)
+            context.value.eventLoop.assumeIsolated().scheduleTask(in: .milliseconds(Int64(pace.intervalMilliseconds))) {
+                self.isWaiting = false
+                guard self.isReadHeld else { return }
+                self.isReadHeld = false
+                context.value.read()
+            }
+        }
+        context.fireChannelRead(data)
+    }
+}

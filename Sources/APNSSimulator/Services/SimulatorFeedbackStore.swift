@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSServer
+import APNSWire
+
+/// Lists the dead devices that were sent something, by topic and environment.
+struct SimulatorFeedbackStore: FeedbackStore {
+    let devices: DeviceRegistry
+    let environment: DeviceEnvironment
+    let fault: FeedbackFault
+
+    func open(_ provider: ProviderConnection) -> (any FeedbackList)? {
+        guard let topic = provider.identity.topic else { return nil }
+        return SimulatorFeedbackList(self, topic: topic)
+    }
+}
+
+/// What one connection is given.
+final class SimulatorFeedbackList: FeedbackList {
+    private let store: SimulatorFeedbackStore
+    private let tuples: [FeedbackTuple]
+    private var index = 0
+
+    init(_ store: SimulatorFeedbackStore, topic: String) {
+        self.store = store
+        self.tuples = store.devices.feedback(topic: topic, environment: store.environment)
+    }
+
+    func next(_ countMax: Int) -> [FeedbackTuple] {
+        // What drips is handed on in small portions, since the listener expects progress from one to the next.
+        let countMax = self.store.fault.dripByteCount == nil ? countMax : 1
+        let portion = self.tuples[self.index...].prefix(countMax)
+        self.index += portion.count
+        return Array(portion)
+    }
+
+    func acknowledge() {
+        self.store.devices.removeFeedback(self.tuples[..<self.index], environment: self.store.environment)
+    }
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSHTTP2
+import APNSServer
+import APNSWire
+
+/// The simulator's devices behind the HTTP/2 listener.
+struct SimulatorPushService: PushService {
+    let devices: DeviceRegistry
+    let schedule: PushFaultSchedule
+    let environment: DeviceEnvironment
+    let onDelivery: (@Sendable (DeliveredNotification) -> Void)?
+
+    func take(_ request: borrowing InboundPush) -> PushReply? {
+        if let reply = self.fault(request) { return reply }
+        if let rejection = self.rejection(request) { return .rejected(rejection) }
+        self.deliver(request)
+        return .accepted
+    }
+
+    private func fault(_ request: borrowing InboundPush) -> PushReply? {
+        let overall = self.devices.countMessage()
+        let reply = self.schedule.reply(token: request.token, request: request.number, overall: overall)
+        if case .rejected = reply { self.countRejection() }
+        // What is processed on the way out was delivered.
+        if case .lastAccepted = reply { self.deliver(request) }
+        return reply
+    }
+
+    private func rejection(_ request: borrowing InboundPush) -> PushRejection? {
+        switch self.devices.standing(of: request.token, topic: request.topic, environment: self.environment) {
+        case .alive: return nil
+        case .dead(let since):
+            self.countRejection()
+            self.devices.change { $0.deadCount += 1 }
+            return PushRejection(status: 410, reason: .unregistered, timestamp: UInt64(since) * 1000)
+        case .foreign:
+            self.countRejection()
+            return PushRejection(status: 400, reason: .deviceTokenNotForTopic)
+        case .unknown:
+            self.countRejection()
+            return PushRejection(status: 400, reason: .badDeviceToken)
+        }
+    }
+
+    private func countRejection() { self.devices.change { $0.rejectedCount += 1 } }
+
+    private func deliver(_ request: borrowing InboundPush) {
+        let delivered = DeliveredNotification(
+            notification: Notification(
+                token: request.token,
+                payload: request.payload,
+                expiry: request.expiration,
+                priority: request.priority
+            ),
+            topic: request.topic,
+            requestIdentifier: request.identifier,
+            pushType: request.pushType,
+            connectionNumber: request.connectionNumber,
+            messageNumber: request.number,
+            isDead: false
+        )
+        self.devices.deliver(delivered, environment: self.environment)
+        self.onDelivery?(delivered)
+    }
+}

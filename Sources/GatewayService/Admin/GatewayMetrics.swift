@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package import CoreMetrics
+import NIOConcurrencyHelpers
+
+/// Keeps the values of swift-metrics, and writes them as Prometheus reads them.
+///
+/// Timers become histograms in seconds. Labels come from this program only, so there are few.
+package final class GatewayMetrics: MetricsFactory {
+    /// What a series is of.
+    private enum Kind: String { case counter, gauge, histogram }
+
+    private struct Name: Hashable {
+        var label: String
+        var dimensions: String
+    }
+
+    /// One series.
+    final class Series: CounterHandler, RecorderHandler, TimerHandler {
+        private struct Values {
+            var sum = 0.0
+            var count = 0
+            var buckets = [Int](repeating: 0, count: GatewayMetrics.bounds.count)
+        }
+
+        private let values = NIOLockedValueBox(Values())
+
+        func increment(by amount: Int64) { self.values.withLockedValue { $0.sum += Double(amount) } }
+
+        func reset() { self.values.withLockedValue { $0 = Values() } }
+
+        func record(_ value: Int64) { self.record(Double(value)) }
+
+        func record(_ value: Double) { self.values.withLockedValue { $0.sum = value } }
+
+        func recordNanoseconds(_ duration: Int64) {
+            let seconds = Double(duration) / 1_000_000_000
+            let index = GatewayMetrics.bounds.firstIndex { seconds <= $0 }
+            self.values.withLockedValue { values in
+                values.sum += seconds
+                values.count += 1
+                if let index { values.buckets[index] += 1 }
+            }
+        }
+
+        var value: Double { self.values.withLockedValue(\.sum) }
+
+        var histogram: (buckets: [Int], count: Int, sum: Double) {
+            self.values.withLockedValue { ($0.buckets, $0.count, $0.sum) }
+        }
+    }
+
+    /// The upper bounds of the histograms, in seconds.
+    static let bounds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
+
+    private let series = NIOLockedValueBox<[Name: (kind: Kind, series: Series)]>([:])
+
+    /// Keeps nothing yet.
+    package init() {}
+
+    private func series(_ kind: Kind, _ label: String, _ dimensions: [(String, String)]) -> Series {
+        let name = Name(label: label, dimensions: Self.text(dimensions))
+        return self.series.withLockedValue { all in
+            if let found = all[name] { return found.series }
+            let made = Series()
+            all[name] = (kind, made)
+            return made
+        }
+    }
+
+    package func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
+        self.series(.counter, label, dimensions)
+    }
+
+    package func makeRecorder(label: String, dimensions: [(String, String)], aggregate: Bool) -> any RecorderHandler {
+        self.series(.gauge, label, dimensions)
+    }
+
+    package func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
+        self.series(.histogram, label, dimensions)
+    }
+
+    package func destroyCounter(_ handler: any CounterHandler) {}
+
+    package func destroyRecorder(_ handler: any RecorderHandler) {}
+
+    package func destroyTimer(_ handler: any TimerHandler) {}
+
+    private static func text(_ dimensions: [(String, String)]) -> String {
+        dimensions.map { "\($0)=\"\(Self.escaped($1))\"" }.joined(separator: ",")
+    }
+
+    private static func escaped(_ value: String) -> String {
+        value.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"").replacing("\n", with: "\\n")
+    }
+
+    /// Writes all series.
+    ///
+    /// - Parameter gauges: further values that are known only now.
+    /// - Returns: the text.
+    func text(with gauges: [(label: String, dimensions: [(String, String)], value: Double)] = []) -> String {
+        var lines: [String: (kind: Kind, lines: [String])] = [:]
+        for gauge in gauges {
+            let line = Self.line(gauge.label, Self.text(gauge.dimensions), gauge.value)
+            lines[gauge.label, default: (.gauge, [])].lines.append(line)
+        }
+        for (name, (kind, series)) in self.series.withLockedValue({ $0 }) {
+            let label = name.label.replacing(".", with: "_").replacing("-", with: "_")
+            switch kind {
+            case .counter:
+                lines[label + "_total", default: (kind, [])].lines
+                    .append(Self.line(label + "_total", name.dimensions, series.value))
+            case .gauge:
+                lines[label, default: (kind, [])].lines.append(Self.line(label, name.dimensions, series.value))
+            case .histogram:
+                lines[label + "_seconds", default: (kind, [])].lines
+                    .append(Self.histogram(label + "_seconds", name.dimensions, series))
+            }
+        }
+        return lines.sorted { $0.key < $1.key }
+            .map { "# TYPE \($0) \($1.kind.rawValue)\n" + $1.lines.sorted().joined() }.joined()
+    }
+
+    private static func line(_ label: String, _ dimensions: String, _ value: Double) -> String {
+        let number = Int64(exactly: value).map { "\($0)" } ?? "\(value)"
+        return "\(label)\(dimensions.isEmpty ? "" : "{\(dimensions)}") \(number)\n"
+    }
+
+    private static func histogram(_ label: String, _ dimensions: String, _ series: Series) -> String {
+        let (buckets, count, sum) = series.histogram
+        let before = dimensions.isEmpty ? "" : dimensions + ","
+        var text = ""
+        var total = 0
+        for (bound, bucket) in zip(Self.bounds, buckets) {
+            total += bucket
+            text += Self.line(label + "_bucket", before + "le=\"\(bound)\"", Double(total))
+        }
+        text += Self.line(label + "_bucket", before + "le=\"+Inf\"", Double(count))
+        return text + Self.line(label + "_sum", dimensions, sum)
+            + Self.line(label + "_count", dimensions, Double(count))
+    }
+}

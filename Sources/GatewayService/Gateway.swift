@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSGateway
+import APNSHTTP2
+import APNSServer
+import APNSSession
+import APNSTransport
+import APNSWire
+import Glibc
+package import Logging
+import NIOConcurrencyHelpers
+package import NIOCore
+import NIOPosix
+import OpenSSLTLS
+import TokenStore
+
+/// The gateway from start to end.
+package final class Gateway: Sendable {
+    /// What a running gateway is asked to do.
+    package enum Request: Sendable {
+        /// Read certificates, keys and providers anew.
+        case reload
+        /// Take nothing more, deliver what was taken, and end; asked twice, end at once.
+        case end
+    }
+
+    /// Where a gateway listens.
+    package struct Addresses: Sendable {
+        /// The address of the binary protocol.
+        package var gateway: SocketAddress
+        /// The address of the feedback service.
+        package var feedback: SocketAddress
+        /// The operators' address; `nil` where there is none.
+        package var admin: SocketAddress?
+    }
+
+    private struct Upstreams: Sendable {
+        var configuration: ResolvedConfiguration
+        var reloadable: [String: ReloadableUpstream] = [:]
+        var clients: [PushClient] = []
+        var isEnding = false
+    }
+
+    private let reread: @Sendable () throws -> ResolvedConfiguration
+    /// As it was at the start, which is what holds of addresses and limits.
+    private let file: GatewayFile
+    private let upstreams: NIOLockedValueBox<Upstreams>
+    private let health: UpstreamHealth
+    private let metrics: GatewayMetrics
+    private let logger: Logger
+    /// Held until the process ends.
+    private let databaseLock: CInt
+    private let store: SQLiteFeedbackStore
+    private let resends: SQLiteResendStore
+    private let backend: HTTP2Backend
+    private let listener: BinaryListener
+    private let feedbackListener: FeedbackListener
+
+    /// Makes a gateway that does not listen yet.
+    ///
+    /// - Parameters:
+    ///   - configuration: what it is made of.
+    ///   - openFileCountMax: how many files the process may have open.
+    ///   - metrics: what the metrics of this process go to; served to operators.
+    ///   - logger: for all that is logged.
+    ///   - reread: reads the configuration anew.
+    /// - Throws: ``GatewayFailure/databaseInUse(path:)``, `GatewayStoreError` where the database cannot be used, or
+    ///   `PushError` where a client cannot be made.
+    package init(
+        _ configuration: ResolvedConfiguration,
+        openFileCountMax: Int,
+        metrics: GatewayMetrics,
+        logger: Logger,
+        reread: @escaping @Sendable () throws -> ResolvedConfiguration
+    ) throws {
+        self.reread = reread
+        self.file = configuration.file
+        self.logger = logger
+        self.metrics = metrics
+        Self.logFindings(of: configuration, logger)
+        self.health = UpstreamHealth(logger: logger)
+        let clients = try configuration.makeClients(self.health, logger: logger)
+        self.upstreams = NIOLockedValueBox(Upstreams(configuration: configuration, clients: clients))
+        self.databaseLock = try Self.lock(configuration.file.feedback)
+        self.store = try SQLiteFeedbackStore(path: configuration.file.feedback, logger: logger)
+        self.resends = try SQLiteResendStore(path: configuration.file.feedback, logger: logger)
+        self.backend = HTTP2Backend([], recorder: self.store, resends: self.resends, logger: logger)
+        self.listener = BinaryListener(
+            configuration: Self.listener(configuration, openFileCountMax, logger),
+            backend: self.backend,
+            logger: logger
+        )
+        self.feedbackListener = FeedbackListener(
+            configuration: Self.feedbackListener(configuration),
+            store: BridgeFeedback(backend: self.backend, store: self.store),
+            logger: logger
+        )
+    }
+
+    private static func listener(
+        _ configuration: ResolvedConfiguration,
+        _ openFileCountMax: Int,
+        _ logger: Logger
+    ) -> BinaryListenerConfiguration {
+        var listener = BinaryListenerConfiguration(
+            identity: configuration.identity,
+            clientTrust: configuration.clientTrust
+        )
+        let (listen, limits) = (configuration.file.listen, configuration.file.limits)
+        listener.host = listen.host
+        listener.port = listen.port
+        listener.minimumVersion = listen.tlsMinimum
+        listener.maximumVersion = listen.tlsMaximum
+        listener.cipherList = listen.ciphers
+        listener.admitsUnverified = true
+        listener.inFlightCountMax = limits.inFlightPerConnection
+        listener.connectionCountMax = Self.connectionCount(configuration.file, openFileCountMax, logger)
+        listener.unauthenticatedCountMaxPerAddress = limits.unprovedPerAddress.map {
+            // As in the file, it is less than there may be in all.
+            min($0, max(1, listener.connectionCountMax - 1))
+        }
+        listener.verdictTimeout = limits.verdict
+        listener.handshakeTimeout = limits.handshake
+        listener.idleTimeout = limits.idle
+        listener.drainDuration = limits.drain
+        listener.drainIdleDuration = limits.drainIdle
+        listener.shutdownDuration = limits.shutdown
+        // Each provider's own limit holds behind the listener, and may be raised while that runs.
+        let payloadByteCountMax = GatewayFile.Provider.payloadLimits.upperBound
+        listener.limits.payloadByteCountMax = payloadByteCountMax
+        listener.rules.payloadByteCountMaxEnhanced = payloadByteCountMax
+        listener.rules.payloadByteCountMaxItems = payloadByteCountMax
+        return listener
+    }
+
+    private static func feedbackListener(_ configuration: ResolvedConfiguration) -> FeedbackListenerConfiguration {
+        var listener = FeedbackListenerConfiguration(
+            identity: configuration.identity,
+            clientTrust: configuration.clientTrust
+        )
+        let listen = configuration.file.listen
+        listener.host = listen.host
+        listener.port = listen.feedbackPort
+        listener.minimumVersion = listen.tlsMinimum
+        listener.maximumVersion = listen.tlsMaximum
+        listener.cipherList = listen.ciphers
+        listener.admitsUnverified = true
+        // It is a share of limits.connections, of which there are fewer here.
+        let shareMax = max(1, listener.connectionCountMax / 4)
+        listener.unauthenticatedCountMaxPerAddress = configuration.file.limits.unprovedPerAddress.map {
+            min($0, shareMax)
+        }
+        listener.handshakeTimeout = configuration.file.limits.handshake
+        listener.shutdownDuration = configuration.file.limits.shutdown
+        return listener
+    }
+
+    /// Keeps other gateways off the database: one that starts while another still settles what it took would not know
+    /// what that one tells its providers to send again.
+    private static func lock(_ path: String) throws -> CInt {
+        let lockPath = path + ".lock"
+        let descriptor = open(lockPath, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        // Where there can be no lock, there can be no database, which says why.
+        guard descriptor >= 0 else { return -1 }
+        guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
+            close(descriptor)
+            throw GatewayFailure.databaseInUse(path: path)
+        }
+        return descriptor
+    }
+
+    // MARK: Its life
+
+    private enum Event: Sendable {
+        case request(Request)
+        /// No connection of a provider is left, and none can come.
+        case listenersEnded((any Error)?)
+        /// Nothing of what providers sent is under way.
+        case idle
+        case clientEnded
+        /// What the service has not been asked yet is not asked any more, so that providers can still be told.
+        case givingUp
+        /// The time for ending is over.
+        case overdue
+    }
+
+    /// Files beside the connections of providers: those of the feedback service, of operators, to the service.
+    private static let otherFileCountMax = 512
+
+    /// How long after ``GatewayFile/Limits/shutdown`` it ends at the latest.
+    private static let endingMargin = Duration.seconds(1)
+
+    /// Runs until it is asked to end, or until it cannot go on.
+    ///
+    /// - Parameters:
+    ///   - requests: what it is asked to do.
+    ///   - ready: is called once, when it listens.
+    /// - Returns: of how many notifications it is not known what became of them.
+    /// - Throws: ``GatewayFailure/unavailable(_:)``, or `ServerError` where an address cannot be listened on.
+    package func run(
+        requests: some AsyncSequence<Request, Never> & Sendable,
+        ready: @escaping @Sendable (Addresses) -> Void
+    ) async throws -> Int {
+        let admin = try await self.listenForOperators()
+        let (events, source) = AsyncStream.makeStream(of: Event.self)
+        let failure = await withTaskGroup(of: Void.self) { group in
+            self.start(self.upstreams.withLockedValue(\.configuration), self.clients, source, &group)
+            group.addTask {
+                var failure: (any Error)?
+                do { try await self.serve() } catch { failure = error }
+                source.yield(.listenersEnded(failure))
+            }
+            group.addTask { for await request in requests { source.yield(.request(request)) } }
+            group.addTask { await self.reportAddresses(admin, ready) }
+            let failure = await self.react(to: events, source, &group)
+            group.cancelAll()
+            return failure
+        }
+        let unsettled = self.backend.inFlightCounts.values.reduce(0, +)
+        await self.store.flush()
+        await self.resends.flush()
+        await admin?.close()
+        if let failure { throw failure }
+        return unsettled
+    }
+
+    /// How many connections of providers are let in.
+    ///
+    /// Each is an open file. Where fewer may be open, fewer are let in, so that some are left for the service, the
+    /// feedback database and operators.
+    private static func connectionCount(_ file: GatewayFile, _ openFileCountMax: Int, _ logger: Logger) -> Int {
+        let (allowed, wanted) = (openFileCountMax, file.limits.connections)
+        let other = Self.otherFileCountMax + file.upstreamConnectionCount
+        guard allowed - other < wanted else { return wanted }
+        let count = max(1, min(wanted, max(allowed - other, allowed / 4)))
+        logger.warning(
+            "fewer files may be open than limits.connections needs, so fewer connections are let in",
+            metadata: [
+                "push.files.allowed": "\(allowed)", "push.files.needed": "\(wanted + other)",
+                "push.connections.allowed": "\(count)",
+            ]
+        )
+        return count
+    }
+
+    private func serve() async throws {
+        try await withThrowingTaskGroup(of: Void.self) { listeners in
+            listeners.addTask { try await self.listener.run() }
+            listeners.addTask { try await self.feedbackListener.run() }
+            while let () = try await listeners.next() {}
+        }
+    }
+
+    private func reportAddresses(_ admin: AdminListener?, _ ready: @Sendable (Addresses) -> Void) async {
+        // Where there is no address, the listener's end says why.
+        guard let gateway = try? await self.listener.boundAddress,
+            let feedback = try? await self.feedbackListener.boundAddress
+        else { return }
+        self.logger.notice(
+            "gateway ready",
+            metadata: [
+                "push.gateway.address": "\(gateway)", "push.feedback.address": "\(feedback)",
+                "push.admin.address": "\(admin?.address.map { "\($0)" } ?? "off")",
+            ]
+        )
+        ready(Addresses(gateway: gateway, feedback: feedback, admin: admin?.address))
+    }
+
+    /// - Returns: why it ended, where it was not told to.
+    private func react(
+        to events: AsyncStream<Event>,
+        _ source: AsyncStream<Event>.Continuation,
+        _ group: inout TaskGroup<Void>
+    ) async -> (any Error)? {
+        var clientCount = self.clients.count
+        var (isEnding, isServing) = (false, true)
+        for await event in events {
+            switch event {
+            case .request(.reload):
+                if !isEnding { clientCount += self.reload(source, &group) }
+            case .request(.end):
+                guard !isEnding else { return nil }
+                isEnding = true
+                self.end(source, &group)
+            case .listenersEnded(let failure?): return failure
+            case .listenersEnded(nil):
+                // What waits for another try needs a client for it.
+                self.backend.whenIdle { source.yield(.idle) }
+            case .idle:
+                isServing = false
+                for client in self.clients { client.finish() }
+            case .clientEnded: clientCount -= 1
+            case .givingUp:
+                for client in self.clients { client.abandon() }
+            case .overdue: return nil
+            }
+            if !isServing, clientCount == 0 { return nil }
+        }
+        return nil
+    }
+
+    private func end(_ source: AsyncStream<Event>.Continuation, _ group: inout TaskGroup<Void>) {
+        self.logger.notice("gateway ending")
+        self.upstreams.withLockedValue { $0.isEnding = true }
+        self.feedbackListener.stop()
+        self.listener.stop()
+        let shutdown = self.file.limits.shutdown
+        group.addTask {
+            try? await Task.sleep(for: shutdown * 4 / 5)
+            source.yield(.givingUp)
+            try? await Task.sleep(for: shutdown / 5 + Self.endingMargin)
+            source.yield(.overdue)
+        }
+    }
+
+    // MARK: Certificates
+
+    private var clients: [PushClient] { self.upstreams.withLockedValue(\.clients) }
+
+    /// Starts the clients of the service, and sends through them from now on.
+    private func start(
+        _ configuration: ResolvedConfiguration,
+        _ clients: [PushClient],
+        _ source: AsyncStream<Event>.Continuation,
+        _ group: inout TaskGroup<Void>
+    ) {
+        for (provider, client) in zip(configuration.providers, clients) {
+            group.addTask {
+                do { try await client.run() } catch {
+                    self.logger.error(
+                        "service unusable until certificates are read anew",
+                        metadata: ["push.provider": "\(provider.file.name)", "push.connection.failure": "\(error)"]
+                    )
+                }
+                source.yield(.clientEnded)
+            }
+        }
+        let bridges = self.upstreams.withLockedValue { upstreams in
+            upstreams.configuration = configuration
+            upstreams.clients = clients
+            return zip(configuration.providers, clients).map { provider, client in
+                let upstream = PushUpstream(client)
+                let present = upstreams.reloadable[provider.file.name] ?? ReloadableUpstream(upstream)
+                present.replace(with: upstream)
+                upstreams.reloadable[provider.file.name] = present
+                return provider.bridge(present)
+            }
+        }
+        self.backend.reload(bridges)
+    }
+
+    /// Reads everything before it changes anything, so that a fault leaves all as it was.
+    ///
+    /// - Returns: how many clients were started.
+    private func reload(_ source: AsyncStream<Event>.Continuation, _ group: inout TaskGroup<Void>) -> Int {
+        do {
+            let configuration = try self.reread()
+            let old = self.namedClients
+            let clients = try configuration.makeClients(self.health, logger: self.logger)
+            try self.listener.reload(identity: configuration.identity, clientTrust: configuration.clientTrust)
+            try self.feedbackListener.reload(identity: configuration.identity, clientTrust: configuration.clientTrust)
+            self.start(configuration, clients, source, &group)
+            self.finish(old, behind: configuration)
+            Self.logFindings(of: configuration, self.logger)
+            self.logKeysForRestart(configuration.file)
+            self.logger.notice("configuration read anew")
+            return clients.count
+        } catch {
+            self.logger.error("configuration not read anew", metadata: ["push.failure": "\(error)"])
+            return 0
+        }
+    }
+
+    private static func logFindings(of configuration: ResolvedConfiguration, _ logger: Logger) {
+        for finding in configuration.findings(now: Int64(time(nil))) {
+            logger.warning("configuration problem", metadata: ["push.configuration.problem": "\(finding)"])
+        }
+    }
+
+    /// Says which changes of a configuration that was read anew do not hold yet.
+    private func logKeysForRestart(_ file: GatewayFile) {
+        let keys = file.keysForRestart(since: self.file)
+        guard !keys.isEmpty else { return }
+        self.logger.warning(
+            "configuration changed where it needs a restart; until then the old values hold",
+            metadata: ["push.configuration.unapplied": "\(keys.joined(separator: ", "))"]
+        )
+    }
+
+    private var namedClients: [(name: String, client: PushClient)] {
+        self.upstreams.withLockedValue { Array(zip($0.configuration.providers.map(\.file.name), $0.clients)) }
+    }
+
+    /// Ends clients that are out of use: at once where another has taken the place; where the provider is gone, when
+    /// its connections take nothing more and what they took is settled.
+    private func finish(_ old: [(name: String, client: PushClient)], behind configuration: ResolvedConfiguration) {
+        let names = Set(configuration.providers.map(\.file.name))
+        for (name, client) in old where names.contains(name) { client.finish() }
+        let leaving = old.filter { !names.contains($0.name) }
+        self.listener.readmit().whenComplete { [backend] _ in
+            backend.whenIdle(Set(leaving.map(\.name))) {
+                for (_, client) in leaving { client.finish() }
+            }
+        }
+    }
+
+    // MARK: What operators see
+
+    private func listenForOperators() async throws -> AdminListener? {
+        guard let admin = self.upstreams.withLockedValue(\.configuration.file.admin) else { return nil }
+        let answers = AdminListener.Answers(
+            problem: {
+                if self.upstreams.withLockedValue(\.isEnding) { return "ending" }
+                return self.store.problem.map { "the feedback database cannot be written: \($0)" }
+            },
+            metrics: { self.metrics.text(with: self.gauges) }
+        )
+        do {
+            return try await AdminListener.listen(
+                host: admin.host,
+                port: admin.port,
+                group: MultiThreadedEventLoopGroup.singleton,
+                logger: self.logger,
+                answers: answers
+            )
+        } catch {
+            let reason = ListenError(error)
+            throw GatewayFailure.unavailable("cannot listen on \(admin.host) port \(admin.port): \(reason)")
+        }
+    }
+
+    private typealias Gauge = (label: String, dimensions: [(String, String)], value: Double)
+
+    private var gauges: [Gauge] {
+        let configuration = self.upstreams.withLockedValue(\.configuration)
+        let now = Double(time(nil))
+        func days(_ end: Int64) -> Double { ((Double(end) - now) / 86_400 * 100).rounded() / 100 }
+        var gauges: [Gauge] = [
+            ("push_gateway_connections", [], Double(self.listener.connectionCount)),
+            ("push_feedback_connections", [], Double(self.feedbackListener.connectionCount)),
+            ("push_feedback_writable", [], self.store.problem == nil ? 1 : 0),
+            (
+                "push_certificate_days_left", [("provider", ""), ("use", "server")],
+                days(configuration.identity.certificate.notAfter)
+            ),
+        ]
+        for (name, count) in self.backend.inFlightCounts {
+            gauges.append(("push_gateway_in_flight", [("provider", name)], Double(count)))
+        }
+        for (name, count) in self.backend.expiredResendCounts {
+            gauges.append(("push_bridge_resends_expired", [("provider", name)], Double(count)))
+        }
+        for provider in configuration.providers {
+            if let isReached = self.health.isReached(provider.file.name) {
+                gauges.append(("push_upstream_reached", [("provider", provider.file.name)], isReached ? 1 : 0))
+            }
+            guard let end = provider.certificateEnd else { continue }
+            let dimensions = [("provider", provider.file.name), ("use", "upstream")]
+            gauges.append(("push_certificate_days_left", dimensions, days(end)))
+        }
+        for (list, count) in self.store.counts {
+            let dimensions = [("topic", list.topic), ("environment", list.environment)]
+            gauges.append(("push_feedback_backlog", dimensions, Double(count)))
+        }
+        return gauges
+    }
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSGateway
+import APNSHTTP2
+import NIOConcurrencyHelpers
+
+/// The client of the service that a provider's requests go through now; another one takes its place when certificates
+/// are read anew, also for connections that are open.
+final class ReloadableUpstream: Upstream {
+    private let upstream: NIOLockedValueBox<any Upstream>
+
+    init(_ upstream: any Upstream) { self.upstream = NIOLockedValueBox(upstream) }
+
+    func replace(with upstream: any Upstream) { self.upstream.withLockedValue { $0 = upstream } }
+
+    private var current: any Upstream { self.upstream.withLockedValue { $0 } }
+
+    var hasRoom: Bool { self.current.hasRoom }
+
+    func send(
+        _ request: PushRequest,
+        onAnswer: @escaping @Sendable (UpstreamAnswer, _ latency: Duration?) -> Void
+    ) {
+        self.current.send(request, onAnswer: onAnswer)
+    }
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import COpenSSL
+public import OpenSSLTLS
+
+/// A certificate authority that exists for one test: makes servers' and clients' certificates at run time.
+///
+/// ```swift
+/// let authority = try TestCertificateAuthority()
+/// let server = try authority.issueServer(names: ["localhost", "127.0.0.1"])
+/// let client = try authority.issueClient(topic: "com.example.app")
+/// let trust = TLSTrust.pem(authority.certificatePEM)
+/// ```
+public struct TestCertificateAuthority: Sendable {
+    /// What kind of key a certificate gets.
+    public enum KeyKind: Hashable, Sendable {
+        /// ECDSA on P-256, which is quick to make.
+        case p256
+        /// RSA with 2048 bits, for old peers. The process makes four and then uses them again.
+        case rsa2048
+
+        var kind: TestKey.Kind {
+            switch self {
+            case .p256: .p256
+            case .rsa2048: .rsa2048
+            }
+        }
+    }
+
+    /// When a certificate is valid.
+    public enum Validity: Hashable, Sendable {
+        /// From an hour ago until in a day.
+        case current
+        /// It ended an hour ago.
+        case expired
+        /// It begins in an hour.
+        case future
+
+        var seconds: (start: Int, end: Int) {
+            switch self {
+            case .current: (-3600, 86_400)
+            case .expired: (-86_400, -3600)
+            case .future: (3600, 86_400)
+            }
+        }
+    }
+
+    /// The authority's own certificate in PEM.
+    public let certificatePEM: [UInt8]
+
+    /// The authority's own certificate as facts.
+    public let certificate: TLSCertificate
+
+    private let issuer: TestCertificate
+    private let key: TestKey
+    /// The certificates between those it issues and a root: none if it is a root itself.
+    private let intermediates: [TestCertificate]
+
+    /// Makes a root authority.
+    ///
+    /// - Parameters:
+    ///   - name: Its common name.
+    ///   - keyKind: What kind of key it signs with.
+    /// - Throws: `TestCertificateError`.
+    public init(name: String = "Throwaway Authority", keyKind: KeyKind = .p256) throws {
+        let key = try TestKey.make(keyKind.kind)
+        let request = TestCertificateRequest(subject: [("CN", name)], extensions: Self.authorityExtensions)
+        let certificate = try request.sign(key: key, issuer: nil, issuerKey: key)
+        try self.init(certificate, key: key, intermediates: [])
+    }
+
+    private init(
+        _ certificate: TestCertificate,
+        key: TestKey,
+        intermediates: [TestCertificate]
+    ) throws {
+        self.issuer = certificate
+        self.key = key
+        self.intermediates = intermediates
+        self.certificatePEM = try certificate.pem()
+        self.certificate = try TLSCertificate(der: certificate.der())
+    }
+
+    /// Makes an authority between this one and the certificates that it issues; those carry its certificate along.
+    public func issueAuthority(name: String, keyKind: KeyKind = .p256) throws -> TestCertificateAuthority {
+        let key = try TestKey.make(keyKind.kind)
+        let request = TestCertificateRequest(subject: [("CN", name)], extensions: Self.authorityExtensions)
+        let certificate = try request.sign(key: key, issuer: self.issuer, issuerKey: self.key)
+        return try TestCertificateAuthority(certificate, key: key, intermediates: [certificate] + self.intermediates)
+    }
+
+    /// Issues a server's certificate.
+    ///
+    /// - Parameters:
+    ///   - names: The host names and IP addresses it is for.
+    ///   - keyKind: What kind of key it has.
+    ///   - validity: When it is valid.
+    /// - Returns: The certificate with its key.
+    /// - Throws: `TestCertificateError`.
+    public func issueServer(
+        names: [String] = ["localhost", "127.0.0.1", "::1"],
+        keyKind: KeyKind = .p256,
+        validity: Validity = .current
+    ) throws -> TestIdentity {
+        let alternatives = names.map {
+            $0.contains(":") || $0.allSatisfy { "0123456789.".contains($0) } ? "IP:\($0)" : "DNS:\($0)"
+        }
+        let request = TestCertificateRequest(
+            subject: [("CN", names.first ?? "server")],
+            extensions: [
+                (NID_basic_constraints, "critical,CA:FALSE"),
+                (NID_key_usage, "critical,digitalSignature,keyEncipherment"),
+                (NID_ext_key_usage, "serverAuth"),
+            ] + (names.isEmpty ? [] : [(NID_subject_alt_name, alternatives.joined(separator: ","))]),
+            validity: validity
+        )
+        return try self.issue(request, keyKind: keyKind)
+    }
+
+    /// Issues a client's certificate such as Apple gave to push providers: the topic is its UID, and the extensions
+    /// 1.2.840.113635.100.6.3.1 (development) and .2 (production) say where it may connect.
+    ///
+    /// - Parameters:
+    ///   - topic: The app's bundle identifier.
+    ///   - environments: The last numbers of the extensions; 1 for development, 2 for production.
+    ///   - description: A further field of the subject, of any length. Default: none.
+    ///   - keyKind: What kind of key it has.
+    ///   - validity: When it is valid.
+    /// - Returns: The certificate with its key.
+    /// - Throws: `TestCertificateError`.
+    public func issueClient(
+        topic: String,
+        environments: [Int] = [1, 2],
+        description: String? = nil,
+        keyKind: KeyKind = .p256,
+        validity: Validity = .current
+    ) throws -> TestIdentity {
+        let request = TestCertificateRequest(
+            subject: [
+                ("UID", topic), ("CN", "Apple Push Services: \(topic)"), ("OU", "ABCDE12345"), ("O", "Example"),
+                ("C", "US"),
+            ] + (description.map { [("description", $0)] } ?? []),
+            extensions: [
+                (NID_basic_constraints, "critical,CA:FALSE"), (NID_key_usage, "critical,digitalSignature"),
+                (NID_ext_key_usage, "clientAuth"),
+            ],
+            // The content of each is an ASN.1 NULL.
+            rawExtensions: environments.map { ("1.2.840.113635.100.6.3.\($0)", [5, 0]) },
+            validity: validity
+        )
+        return try self.issue(request, keyKind: keyKind)
+    }
+
+    private func issue(_ request: TestCertificateRequest, keyKind: KeyKind) throws -> TestIdentity {
+        let key = try TestKey.make(keyKind.kind)
+        let certificate = try request.sign(key: key, issuer: self.issuer, issuerKey: self.key)
+        return try TestIdentity(certificate: certificate, key: key, chain: self.intermediates)
+    }
+
+    private static let authorityExtensions: [(Int32, String)] = [
+        (NID_basic_constraints, "critical,CA:TRUE"),
+        (NID_key_usage, "critical,keyCertSign,cRLSign"),
+        (NID_subject_key_identifier, "hash"),
+    ]
+}
+
+extension TestCertificateAuthority {
+    /// Makes a list of certificates that this authority takes back (X.509 CRL), good for a day.
+    ///
+    /// - Parameter certificates: what is taken back.
+    /// - Returns: the list in PEM.
+    /// - Throws: `TestCertificateError`.
+    public func revocationList(of certificates: [TLSCertificate]) throws -> [UInt8] {
+        guard let list = X509_CRL_new() else { throw TestCertificateError.current("revocation list") }
+        defer { X509_CRL_free(list) }
+        guard let now = X509_gmtime_adj(nil, -60), let end = X509_gmtime_adj(nil, 86_400) else {
+            throw TestCertificateError.current("time")
+        }
+        defer {
+            ASN1_STRING_free(now)
+            ASN1_STRING_free(end)
+        }
+        X509_CRL_set_version(list, 1)
+        X509_CRL_set_issuer_name(list, X509_get_subject_name(self.issuer.pointer))
+        X509_CRL_set1_lastUpdate(list, now)
+        X509_CRL_set1_nextUpdate(list, end)
+        for certificate in certificates {
+            var number: OpaquePointer?
+            guard BN_hex2bn(&number, certificate.serialNumber) > 0, let revoked = X509_REVOKED_new() else {
+                throw TestCertificateError.current("serial number")
+            }
+            let serial = BN_to_ASN1_INTEGER(number, nil)
+            X509_REVOKED_set_serialNumber(revoked, serial)
+            X509_REVOKED_set_revocationDate(revoked, now)
+            ASN1_STRING_free(serial)
+            BN_free(number)
+            X509_CRL_add0_revoked(list, revoked)
+        }
+        X509_CRL_sort(list)
+        guard X509_CRL_sign(list, self.key.pointer, EVP_sha256()) > 0 else {
+            throw TestCertificateError.current("signature")
+        }
+        return try MemoryText.write("revocation list") { PEM_write_bio_X509_CRL($0, list) }
+    }
+}

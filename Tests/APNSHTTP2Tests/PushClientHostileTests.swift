@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSHTTP2
+import APNSTestKit
+import NIOConcurrencyHelpers
+import TestSupport
+import Testing
+
+private typealias Wire = HTTP2Wire
+
+/// A client, over TLS, at a service that breaks the rules; ``HostileServiceTests`` has what it may say.
+@Suite("A service that breaks the rules", .timeLimit(.minutes(1)))
+struct PushClientHostileTests {
+    typealias Script = HTTP2FrameService.Script
+
+    /// What a service says to each request, what must come of it, and the code of the GOAWAY frame that it gets.
+    struct Case: Sendable, CustomTestStringConvertible {
+        var testDescription: String
+        var script: Script
+        var isExpected: @Sendable (PushOutcome) -> Bool
+        var code: UInt32?
+    }
+
+    private static let isLost: @Sendable (PushOutcome) -> Bool = {
+        if case .indeterminate(.connectionLost) = $0 { true } else { false }
+    }
+
+    /// On a slow machine the deadline may come before the limit of frames.
+    private static let isLostOrOverdue: @Sendable (PushOutcome) -> Bool = {
+        isLost($0) || $0 == .indeterminate(.deadline)
+    }
+
+    private static func isReset(_ code: Int) -> @Sendable (PushOutcome) -> Bool {
+        { $0 == .indeterminate(.streamReset(code: code)) }
+    }
+
+    private static let cases = [
+        Case(
+            testDescription: "PING without an end",
+            script: .saying({ _ in [] }, then: Wire.ping),
+            isExpected: isLostOrOverdue,
+            code: 11
+        ),
+        Case(
+            testDescription: "SETTINGS without an end",
+            script: .saying({ _ in [] }, then: Wire.settings([(3, 100)])),
+            isExpected: isLostOrOverdue,
+            code: 11
+        ),
+        Case(
+            testDescription: "CONTINUATION without an end",
+            script: .saying(
+                { Wire.frame(.headers, stream: $0, Wire.status200) },
+                then: Wire.frame(.continuation, stream: 1)
+            ),
+            isExpected: isLost,
+            code: 11
+        ),
+        Case(
+            testDescription: "a body without an end",
+            script: .saying(
+                { Wire.headers($0, Wire.status200, isEnd: false) },
+                then: Wire.data(1, Array(repeating: 0x20, count: 16_384), isEnd: false)
+            ),
+            isExpected: isReset(8),
+            code: 0
+        ),
+        Case(
+            testDescription: "two statuses",
+            script: .saying { Wire.headers($0, [(":status", "400"), (":status", "200")]) },
+            isExpected: isReset(1),
+            code: 0
+        ),
+        Case(
+            testDescription: "a body on an idle stream",
+            script: .saying { Wire.data($0 + 2, [1]) },
+            isExpected: isLost,
+            code: 1
+        ),
+        Case(
+            testDescription: "a GOAWAY that grows",
+            script: .saying { Wire.goAway(last: $0) + Wire.goAway(last: $0 + 2) + Wire.headers($0, Wire.status200) },
+            isExpected: isLost,
+            code: 1
+        ),
+    ]
+
+    /// Goal: each request ends in the one outcome that is true, in time, and the service is told why.
+    @Test(arguments: Self.cases)
+    func `the request ends in time, and the service is told why`(_ hostile: Case) async throws {
+        let identity = try PushFixture.server.get().identity
+        try await HTTP2FrameService.withRunning(hostile.script, identity: identity) { service in
+            var configuration = try PushFixture.clientConfiguration(port: service.port)
+            configuration.answerDurationMax = .seconds(5)
+            configuration.attemptCountMax = 2
+            let request = try PushFixture.request()
+            let (outcome, seconds) = try await PushClient.withClient(configuration, logger: PushFixture.quiet) {
+                client in
+                let start = ContinuousClock.now
+                let outcome = await client.send(request)
+                return (outcome, ContinuousClock.now - start)
+            }
+            #expect(hostile.isExpected(outcome), "\(outcome)")
+            #expect(seconds < .seconds(20))
+            // Where the service goes on sending, TCP may take back what it has not read, the GOAWAY frame too.
+            if let code = hostile.code, hostile.script.flood.isEmpty {
+                try await service.wait { $0.goAwayCodes.contains(code) }
+            }
+        }
+    }
+
+    @Test(arguments: [[], ["http/1.1"]])
+    func `a service that does not agree on HTTP2 by ALPN is refused`(_ protocols: [String]) async throws {
+        let identity = try PushFixture.server.get().identity
+        var script = Script()
+        script.applicationProtocols = protocols
+        try await HTTP2FrameService.withRunning(script, identity: identity) { service in
+            let configuration = try PushFixture.clientConfiguration(port: service.port)
+            let request = try PushFixture.request()
+            let outcome = NIOLockedValueBox<PushOutcome?>(nil)
+            let error = await #expect(throws: PushError.self) {
+                try await PushClient.withClient(configuration, logger: PushFixture.quiet) { client in
+                    let sent = await client.send(request)
+                    outcome.withLockedValue { $0 = sent }
+                }
+            }
+            #expect("\(String(describing: error))".contains("ALPN"))
+            guard case .unsent(.notPermitted) = outcome.withLockedValue(\.self) else {
+                Issue.record("\(String(describing: outcome.withLockedValue(\.self)))")
+                return
+            }
+            #expect(service.record.headersCount == 0)
+        }
+    }
+}

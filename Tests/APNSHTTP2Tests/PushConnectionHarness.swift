@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import NIOCore
+import TestSupport
+import Testing
+
+@testable import APNSHTTP2
+
+/// A connection without its channel, at a service that says what the test has it say.
+///
+/// The requests are numbers, from 0. Each must end in one report, which ``reports`` holds.
+struct PushConnectionHarness {
+    /// What became of a request.
+    enum Report: Equatable {
+        case accepted
+        case rejected(Int)
+        /// Proved not to be processed.
+        case unprocessed
+        case unknown(PushTrouble)
+        /// It had left whole when the connection was lost.
+        case lost
+        /// Not the whole of it had left then.
+        case unwritten
+    }
+
+    /// A frame that the client sent.
+    struct Frame: Equatable {
+        var kind: UInt8
+        var flags: UInt8
+        var stream: UInt32
+        var payload: [UInt8]
+    }
+
+    var machine: PushConnectionStateMachine<Int>
+    private(set) var reports: [[Report]] = []
+    private(set) var failure: HTTP2Failure?
+    private(set) var isOpen = false
+    private(set) var isGoingAway = false
+    /// What the client has sent, without the preface.
+    private(set) var frames: [Frame] = []
+    private(set) var sentByteCount = 0
+    private var sent: [UInt8] = []
+    private var hasPreface = false
+
+    init(streamCountMax: Int = 1000, authority: String = "host") {
+        self.machine = PushConnectionStateMachine(
+            authority: authority,
+            streamCountMax: streamCountMax,
+            startsWithOne: false
+        )
+    }
+
+    /// One whose service has sent its settings, with so many requests that have left as far as the service lets them.
+    init(requests: Int, settings: [(UInt16, UInt32)] = [], payload: String = "{}") throws {
+        self.init()
+        self.receive(HTTP2Wire.settings(settings) + HTTP2Wire.frame(.settings, flags: 1))
+        #expect(self.isOpen)
+        for _ in 0..<requests { try self.write(payload: payload) }
+        self.send()
+    }
+
+    /// Writes a request.
+    mutating func write(payload: String = "{}") throws {
+        try self.write(PushRequest(token: DeviceToken(bytes: [1, 2]), payload: ByteBuffer(string: payload)))
+    }
+
+    mutating func write(_ request: PushRequest, authorization: String? = nil) {
+        let isWritten = self.machine.write(self.reports.count, request, authorization: authorization)
+        #expect(isWritten)
+        if isWritten { self.reports.append([]) }
+    }
+
+    /// Gives the client bytes of the service, in portions, and sends what it says to them unless told not to.
+    mutating func receive(_ bytes: [UInt8], portion: Int = 16_384, sends: Bool = true) {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            self.machine.receive(ByteBuffer(bytes: rest.prefix(portion)))
+            rest = rest.dropFirst(portion)
+            self.perform()
+            if sends { self.send() }
+        }
+    }
+
+    /// Sends what there is.
+    mutating func send(atMost limit: Int = 65_536) {
+        while let bytes = self.machine.nextBytes(atMost: limit) {
+            self.sentByteCount += bytes.readableBytes
+            self.sent += Array(bytes.readableBytesView)
+        }
+        self.perform()
+        self.readFrames()
+    }
+
+    /// The connection is lost.
+    mutating func lose() {
+        let lost = self.machine.takeLost()
+        for number in lost.written { self.reports[number].append(.lost) }
+        for number in lost.unwritten { self.reports[number].append(.unwritten) }
+    }
+
+    private mutating func perform() {
+        while let action = self.machine.nextAction() {
+            switch action {
+            case .opened: self.isOpen = true
+            case .answered(let number, let answer):
+                self.reports[number].append(answer.outcome == .accepted ? .accepted : .rejected(answer.status))
+                #expect(answer.body.readableBytes <= PushAnswer.bodyByteCountMax)
+            case .unprocessed(let numbers): for number in numbers { self.reports[number].append(.unprocessed) }
+            case .unknown(let number, let trouble): self.reports[number].append(.unknown(trouble))
+            case .goingAway(let unprocessed, let begun):
+                self.isGoingAway = true
+                for number in unprocessed { self.reports[number].append(.unprocessed) }
+                for number in begun { self.reports[number].append(.unknown(.streamReset(code: 7))) }
+            case .failed(let failure):
+                #expect(self.failure == nil)
+                self.failure = failure
+            }
+        }
+    }
+
+    private mutating func readFrames() {
+        if !self.hasPreface, self.sent.count >= 24 {
+            #expect(self.sent.prefix(24) == Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)[...])
+            self.sent.removeFirst(24)
+            self.hasPreface = true
+        }
+        var position = 0
+        while self.sent.count - position >= 9 {
+            let header = self.sent[position..<(position + 9)].map { UInt32($0) }
+            let end = position + 9 + Int(header[0] << 16 | header[1] << 8 | header[2])
+            guard self.sent.count >= end else { break }
+            self.frames.append(
+                Frame(
+                    kind: self.sent[position + 3],
+                    flags: self.sent[position + 4],
+                    stream: header[5] << 24 | header[6] << 16 | header[7] << 8 | header[8],
+                    payload: Array(self.sent[(position + 9)..<end])
+                )
+            )
+            position = end
+        }
+        self.sent.removeFirst(position)
+    }
+
+    /// The frames of a kind that the client sent.
+    func frames(_ kind: HTTP2Wire.Kind) -> [Frame] { self.frames.filter { $0.kind == kind.rawValue } }
+
+    /// The bytes of bodies that left, by stream.
+    var bodies: [UInt32: [UInt8]] {
+        self.frames(.data).reduce(into: [:]) { $0[$1.stream, default: []] += $1.payload }
+    }
+
+    /// The code of the GOAWAY frame, behind which there must be nothing.
+    var goAwayCode: UInt32? {
+        guard let last = self.frames.last, last.kind == HTTP2Wire.Kind.goAway.rawValue else { return nil }
+        return last.payload[4..<8].reduce(0) { $0 << 8 | UInt32($1) }
+    }
+
+    /// What became of each request, after each has its one report.
+    mutating func outcomes(_ location: SourceLocation = #_sourceLocation) -> [Report] {
+        self.lose()
+        #expect(self.reports.allSatisfy { $0.count == 1 }, "\(self.reports)", sourceLocation: location)
+        return self.reports.map { $0.first ?? .unknown(.stopped) }
+    }
+}

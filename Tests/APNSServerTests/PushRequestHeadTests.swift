@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSHTTP2
+import APNSWire
+import NIOHPACK
+import Testing
+
+@testable import APNSServer
+
+@Suite("The headers of a request at the service's end")
+struct PushRequestHeadTests {
+    private static let good: [(String, String)] = [
+        (":method", "POST"), (":scheme", "https"), (":authority", "host"), (":path", "/3/device/00ff"),
+        ("apns-id", "123e4567-e89b-42d3-a456-426614174000"), ("apns-topic", "com.example.app"),
+    ]
+
+    private func read(_ change: [String: String?], topics: [String] = []) -> PushRequestHead.Result {
+        var values = Self.good.filter { change[$0.0] == nil }
+        for (name, value) in change { if let value { values.append((name, value)) } }
+        return PushRequestHead.read(HPACKHeaders(values), certificateTopics: topics)
+    }
+
+    private func reason(_ change: [String: String?], topics: [String] = []) -> PushReason? {
+        guard case .refused(_, let reason) = self.read(change, topics: topics) else { return nil }
+        return reason
+    }
+
+    @Test func `good headers are read`() {
+        guard
+            case .head(let head) = self.read([
+                "apns-priority": "5", "apns-push-type": "background", "apns-expiration": "99999999999",
+                "apns-collapse-id": "c", "authorization": "bearer x", "user-agent": "u",
+            ])
+        else {
+            Issue.record("refused")
+            return
+        }
+        #expect(head.identifier.description == "123e4567-e89b-42d3-a456-426614174000")
+        #expect(head.token()?.bytes == [0x00, 0xFF])
+        #expect(head.topic == "com.example.app")
+        #expect(head.priority == 5)
+        #expect(head.pushType == .background)
+        #expect(head.expiration == .max)
+        #expect(head.collapseIdentifier == "c")
+        #expect(head.authorization == "bearer x")
+    }
+
+    private static let faults: [(change: [String: String?], reason: PushReason)] = [
+        (["apns-id": "1"], .badMessageId), ([":method": "GET"], .methodNotAllowed),
+        (["apns-topic": String?.none], .missingTopic),
+        (["apns-collapse-id": String(repeating: "x", count: 65)], .badCollapseId),
+        (["apns-priority": "7"], .badPriority), (["apns-priority": ""], .badPriority),
+        (["apns-expiration": "soon"], .badExpirationDate), (["apns-expiration": "-1"], .badExpirationDate),
+        (["apns-push-type": "loud"], .invalidPushType),
+        (["apns-push-type": "background", "apns-priority": "10"], .badPriority),
+        ([":path": "/3/devices/00ff"], .badPath),
+    ]
+
+    @Test(arguments: Self.faults.indices)
+    func `each fault has its reason`(_ index: Int) {
+        #expect(self.reason(Self.faults[index].change) == Self.faults[index].reason)
+    }
+
+    @Test(arguments: ["", "00f", "00 ff", "xy", String(repeating: "00", count: 101)])
+    func `a token that is none is left to be judged when it is known who asks`(_ text: String) throws {
+        guard case .head(let head) = self.read([":path": "/3/device/" + text]) else {
+            Issue.record("refused")
+            return
+        }
+        #expect(head.token() == nil)
+    }
+
+    @Test func `an apns-id is taken in either letter case`() {
+        guard case .head(let head) = self.read(["apns-id": "123E4567-e89b-42D3-A456-426614174000"]) else {
+            Issue.record("refused")
+            return
+        }
+        #expect(head.identifier.description == "123e4567-e89b-42d3-a456-426614174000")
+    }
+
+    @Test func `the first fault in the service's order counts`() {
+        #expect(self.reason(["apns-id": "1", ":method": "GET"]) == .badMessageId)
+        #expect(self.reason([":method": "GET", "apns-topic": String?.none]) == .methodNotAllowed)
+        #expect(self.reason(["apns-topic": String?.none, "apns-priority": "7"]) == .missingTopic)
+        #expect(self.reason(["apns-priority": "7", "apns-push-type": "loud"]) == .badPriority)
+        #expect(self.reason(["apns-push-type": "loud", ":path": "/"]) == .invalidPushType)
+    }
+
+    @Test func `a repeated header is refused`() {
+        let headers = HPACKHeaders(Self.good + [("apns-topic", "com.example.other")])
+        guard case .refused(_, .duplicateHeaders) = PushRequestHead.read(headers, certificateTopics: []) else {
+            Issue.record("taken")
+            return
+        }
+    }
+
+    @Test func `a certificate for one topic speaks for itself, one for several does not`() {
+        guard case .head(let head) = self.read(["apns-topic": String?.none], topics: ["a"]) else {
+            Issue.record("refused")
+            return
+        }
+        #expect(head.topic == "a")
+        #expect(self.reason(["apns-topic": String?.none], topics: ["a", "b"]) == .missingTopic)
+    }
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSGateway
+import APNSHTTP2
+import APNSSession
+import OpenSSLTLS
+import Testing
+
+@testable import GatewayService
+
+/// Goal: a configuration is taken as it is meant, and each fault names its key and its line.
+@Suite struct GatewayFileTests {
+    private static let shortest = """
+        server:
+          certificate: server.pem
+        feedback: feedback.sqlite
+        providers:
+          - name: shop
+            clients:
+              authority: clients.pem
+            environment: production
+            upstream:
+              certificate: push.p12
+              passphraseFile: secret
+        """
+
+    @Test func `the shortest configuration has the defaults`() throws {
+        let file = try GatewayFile(yaml: Self.shortest)
+        #expect(file.listen == GatewayFile.Listen())
+        #expect(file.limits == GatewayFile.Limits())
+        #expect(file.admin == GatewayFile.Admin())
+        #expect(file.admin?.host == "127.0.0.1")
+        #expect(file.server == GatewayFile.Identity(certificate: "server.pem"))
+        let provider = try #require(file.providers.first)
+        #expect(provider.name == "shop")
+        #expect(provider.topic == nil)
+        #expect(provider.payloadLimit == 2048)
+        #expect(provider.retries == RetryRules())
+        #expect(
+            provider.service.credentials
+                == .certificate(GatewayFile.Identity(certificate: "push.p12", passphraseFile: "secret"))
+        )
+    }
+
+    @Test func `all keys are taken`() throws {
+        let digits = String(repeating: "AB:", count: 31) + "AB"
+        let file = try GatewayFile(
+            yaml: """
+                listen: {host: 0.0.0.0, port: 1, feedbackPort: 2, tlsMinimum: "1.0", tlsMaximum: "1.3", ciphers: ALL}
+                limits: {connections: 5, handshake: 500ms, idle: 1h, inFlightPerConnection: 7, shutdown: 1m}
+                admin: off
+                log: debug
+                server: {certificate: a, key: b}
+                feedback: f
+                providers:
+                  - name: one
+                    clients:
+                      authority: ca
+                      revocations: crl
+                      pins: [{fingerprint: "\(digits)", allowExpired: true}]
+                    topic: com.example.one
+                    environment: sandbox
+                    upstream:
+                      {p8: k, keyID: ABCDEFGHIJ, teamID: KLMNOPQRST, host: h, port: 2197, trust: t, connections: 3}
+                    payloadLimit: 4096
+                    rejections: ignore
+                    rejectedToFeedback: true
+                    limits: {inFlight: 10, remembered: 20, rememberedFor: 30s}
+                    retry: {budget: 2m, first: 1s, longest: 5s, atMostOnce: true}
+                    overrides:
+                      {pushType: none, passPushType: background, priority: 5, lifetime: 1h, relativeExpiry: 30d}
+                """
+        )
+        #expect(file.listen.port == 1 && file.listen.tlsMinimum == .tls1_0 && file.listen.tlsMaximum == .tls1_3)
+        #expect(file.limits.handshake == .milliseconds(500) && file.limits.shutdown == .seconds(60))
+        #expect(file.admin == nil)
+        #expect(file.logLevel == .debug)
+        let provider = try #require(file.providers.first)
+        #expect(provider.pins == [.init(fingerprint: String(repeating: "ab", count: 32), allowsExpired: true)])
+        #expect(provider.service.port == 2197 && provider.service.connections == 3)
+        #expect(
+            provider.service.credentials
+                == .providerToken(key: "k", keyIdentifier: "ABCDEFGHIJ", teamIdentifier: "KLMNOPQRST")
+        )
+        #expect(provider.retries.budget == .seconds(120) && provider.retries.givesUpUnknownUnkept)
+        #expect(provider.requests.pushType == .omitted && provider.requests.passPushType == .background)
+        #expect(provider.requests.lifetimeSeconds == 3600 && provider.requests.relativeExpiryMax == 30 * 86_400)
+        #expect(provider.rejections == .ignore && provider.rejectedToFeedback)
+        #expect(provider.rememberedCount == 20 && provider.rememberedDuration == .seconds(30))
+    }
+
+    struct Fault: CustomTestStringConvertible, Sendable {
+        var testDescription: String
+        /// What is replaced in the shortest configuration, and by what.
+        var change: (String, String)
+        var line: Int?
+        var key: String
+    }
+
+    static let faults: [Fault] = [
+        Fault(testDescription: "unknown key", change: ("feedback: f", "feedbak: f"), line: 3, key: "feedbak"),
+        Fault(
+            testDescription: "unknown inner key",
+            change: ("  certificate: server.pem", "  certificat: server.pem"),
+            line: 2,
+            key: "server.certificat"
+        ),
+        Fault(
+            testDescription: "the same port twice",
+            change: ("providers:", "listen: {port: 5, feedbackPort: 5}\nproviders:"),
+            line: 4,
+            key: "listen"
+        ),
+        Fault(
+            testDescription: "rejected tokens to feedback where they are reported",
+            change: ("environment: production", "environment: production\n    rejectedToFeedback: true"),
+            line: 9,
+            key: "providers[0].rejectedToFeedback"
+        ),
+        Fault(
+            testDescription: "wrong word",
+            change: ("production", "prod"),
+            line: 8,
+            key: "providers[0].environment"
+        ),
+        Fault(
+            testDescription: "nobody let in",
+            change: ("authority: clients.pem", "pins: []"),
+            line: 7,
+            key: "providers[0].clients"
+        ),
+        Fault(
+            testDescription: "revocations alone",
+            change: ("authority: clients.pem", "revocations: x\n      pins: [{fingerprint: zz}]"),
+            line: 8,
+            key: "providers[0].clients.pins[0].fingerprint"
+        ),
+        Fault(
+            testDescription: "number out of range",
+            change: ("feedback: f", "listen: {port: 70000}\nfeedback: f"),
+            line: 3,
+            key: "listen.port"
+        ),
+        Fault(
+            testDescription: "time without unit",
+            change: ("feedback: f", "limits: {idle: 30}\nfeedback: f"),
+            line: 3,
+            key: "limits.idle"
+        ),
+        Fault(
+            testDescription: "as many of one address as there may be",
+            change: ("feedback: f", "limits: {connections: 60, unprovedPerAddress: 60}\nfeedback: f"),
+            line: 3,
+            key: "limits.unprovedPerAddress"
+        ),
+        Fault(
+            testDescription: "more of one address than there may be by default",
+            change: ("feedback: f", "limits:\n  unprovedPerAddress: 2000\nfeedback: f"),
+            line: 4,
+            key: "limits.unprovedPerAddress"
+        ),
+        Fault(
+            testDescription: "verdicts given up before tries are",
+            change: ("feedback: f", "limits: {verdict: 1m}\nfeedback: f"),
+            line: 3,
+            key: "limits"
+        ),
+        Fault(
+            testDescription: "tries that go on behind verdicts",
+            change: ("    environment:", "    retry: {budget: 6m}\n    environment:"),
+            line: 5,
+            key: "providers"
+        ),
+        Fault(
+            testDescription: "two proofs",
+            change: ("passphraseFile: secret", "p8: key"),
+            line: 10,
+            key: "providers[0].upstream"
+        ),
+        Fault(testDescription: "no YAML", change: ("feedback: f", "feedback: [f"), line: 4, key: ""),
+        Fault(testDescription: "a key twice", change: ("feedback: f", "feedback: a\nfeedback: f"), line: 3, key: ""),
+    ]
+
+    @Test(arguments: Self.faults) func `a fault names its key and its line`(_ fault: Fault) throws {
+        let yaml = Self.shortest.replacing(fault.change.0, with: fault.change.1)
+        do throws(ConfigurationFault) {
+            _ = try GatewayFile(yaml: yaml)
+            Issue.record("taken")
+        } catch {
+            #expect(error.key == fault.key, "\(error)")
+            #expect(error.line == fault.line, "\(error)")
+        }
+    }
+
+    @Test func `variables of the environment stand above the file`() throws {
+        let file = try GatewayFile(
+            yaml: Self.shortest,
+            environment: ["APNS_LEGACY_LISTEN_PORT": "0", "APNS_LEGACY_LOG": "error", "PATH": "/bin"]
+        )
+        #expect(file.listen.port == 0)
+        #expect(file.logLevel == .error)
+        for (name, value) in ["APNS_LEGACY_LISTEN_PORT": "x", "APNS_LEGACY_NONE": "1", "APNS_LEGACY_LOG": "loud"] {
+            do throws(ConfigurationFault) {
+                _ = try GatewayFile(yaml: Self.shortest, environment: [name: value])
+                Issue.record("\(name) taken")
+            } catch {
+                #expect(error.key == name)
+            }
+        }
+    }
+
+    @Test func `a variable for operators' port is at fault where that is off`() throws {
+        for (name, value) in ["APNS_LEGACY_ADMIN_HOST": "127.0.0.1", "APNS_LEGACY_ADMIN_PORT": "1"] {
+            let file = try GatewayFile(yaml: Self.shortest, environment: [name: value])
+            #expect(file.admin?.host == "127.0.0.1")
+            do throws(ConfigurationFault) {
+                _ = try GatewayFile(yaml: Self.shortest + "\nadmin: off", environment: [name: value])
+                Issue.record("\(name) taken")
+            } catch {
+                #expect(error.key == name)
+            }
+        }
+    }
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import CoreMetrics
+import Testing
+
+@testable import GatewayService
+
+@Suite struct GatewayMetricsTests {
+    @Test func `metrics are written as Prometheus reads them`() {
+        let metrics = GatewayMetrics()
+        let dimensions = [("provider", "a\"b"), ("verdict", "accepted")]
+        metrics.makeCounter(label: "push.settled", dimensions: dimensions).increment(by: 2)
+        metrics.makeCounter(label: "push.settled", dimensions: dimensions).increment(by: 1)
+        metrics.makeRecorder(label: "push.gauge", dimensions: [], aggregate: false).record(7 as Int64)
+        let timer = metrics.makeTimer(label: "push.duration", dimensions: [])
+        timer.recordNanoseconds(20_000_000)
+        timer.recordNanoseconds(60_000_000_000)
+        let text = metrics.text(with: [("push_days", [("use", "server")], 1.5)])
+        #expect(text.contains("# TYPE push_settled_total counter\n"))
+        #expect(text.contains("push_settled_total{provider=\"a\\\"b\",verdict=\"accepted\"} 3\n"))
+        #expect(text.contains("# TYPE push_gauge gauge\npush_gauge 7\n"))
+        #expect(text.contains("push_duration_seconds_bucket{le=\"0.01\"} 0\n"))
+        #expect(text.contains("push_duration_seconds_bucket{le=\"0.025\"} 1\n"))
+        #expect(text.contains("push_duration_seconds_bucket{le=\"30.0\"} 1\n"))
+        #expect(text.contains("push_duration_seconds_bucket{le=\"+Inf\"} 2\n"))
+        #expect(text.contains("push_duration_seconds_count 2\n"))
+        #expect(text.contains("push_duration_seconds_sum 60.02\n"))
+        #expect(text.contains("push_days{use=\"server\"} 1.5\n"))
+    }
+
+    @Test func `a log line is one JSON object whatever is in it`() {
+        #expect(GatewayLog.quoted("a\"b\\c\nd\u{1}é") == "\"a\\\"b\\\\c\\nd\\u0001é\"")
+    }
+}

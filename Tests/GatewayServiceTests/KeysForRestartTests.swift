@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Testing
+
+@testable import GatewayService
+
+/// Goal: a changed key that holds only from the start is named, and no other.
+@Suite struct KeysForRestartTests {
+    private static func file(_ text: String) throws -> GatewayFile {
+        try GatewayFile(
+            yaml: """
+                server: {certificate: \(text.contains("server") ? "b" : "a")}
+                feedback: \(text.contains("feedback") ? "b" : "a")
+                providers:
+                  - {name: shop, clients: {authority: a}, environment: sandbox, upstream: {certificate: a}}
+                \(text.contains(":") ? text : "")
+                """
+        )
+    }
+
+    @Test(
+        arguments: [
+            ("listen: {host: h}", "listen.host"), ("listen: {ciphers: ALL}", "listen.ciphers"),
+            ("listen: {tlsMaximum: \"1.3\"}", "listen.tlsMaximum"), ("limits: {idle: 1h}", "limits.idle"),
+            ("limits: {unprovedPerAddress: 9}", "limits.unprovedPerAddress"),
+            ("limits: {inFlightPerConnection: 9}", "limits.inFlightPerConnection"),
+            ("limits: {verdict: 7m}", "limits.verdict"), ("limits: {handshake: 7s}", "limits.handshake"),
+            ("admin: {host: h}", "admin.host"), ("admin: off", "admin"), ("log: error", "log"),
+            ("feedback", "feedback"),
+        ]
+    )
+    func `what holds only from the start is named`(_ text: String, _ key: String) throws {
+        #expect(try Self.file(text).keysForRestart(since: try Self.file("")) == [key])
+        #expect(try Self.file("").keysForRestart(since: try Self.file(text)) == [key])
+        #expect(try Self.file(text).keysForRestart(since: try Self.file(text)).isEmpty)
+    }
+
+    @Test func `what holds at once is not named`() throws {
+        #expect(try Self.file("server").keysForRestart(since: try Self.file("")).isEmpty)
+    }
+}
