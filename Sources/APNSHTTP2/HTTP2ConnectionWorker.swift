@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import Logging
 import NIOCore
 import OpenSSLTLS
@@ -264,12 +265,12 @@ final class HTTP2ConnectionWorker {
     /// A connection answers for the first time.
     func answersBegin() { self.shared.configuration.onFirstAnswer?() }
 
-    func answered(_ push: PendingPush, _ outcome: PushOutcome, on connection: PushConnection) {
+    func answered(_ push: PendingPush, _ outcome: DeliveryOutcome, on connection: PushConnection) {
         if case .accepted = outcome { self.backOff.succeeded() }
-        if case .rejected(let rejection) = outcome, Self.isAboutConnection(rejection.reason) {
+        if case .rejected(.http2(let rejection)) = outcome, Self.isAboutConnection(rejection.reason) {
             self.release(connection)
         }
-        if case .rejected(let rejection) = outcome, self.isMended(push, rejection.reason, connection) {
+        if case .rejected(.http2(let rejection)) = outcome, self.isMended(push, rejection.reason, connection) {
             var push = push
             push.hasNewToken = true
             self.shared.observer.repeated(1)
@@ -312,7 +313,7 @@ final class HTTP2ConnectionWorker {
     }
 
     /// Takes requests whose fate is unknown.
-    func unknown(_ pushes: [PendingPush], _ trouble: PushTrouble) {
+    func unknown(_ pushes: [PendingPush], _ trouble: DeliveryOutcome.Reason) {
         let configuration = self.shared.configuration
         guard configuration.resendsUnknown, !self.isOver else {
             for push in pushes { self.settle(push, .indeterminate(trouble)) }
@@ -330,23 +331,23 @@ final class HTTP2ConnectionWorker {
         }
     }
 
-    private func settle(_ push: PendingPush, _ outcome: PushOutcome, isAnswer: Bool = false) {
+    private func settle(_ push: PendingPush, _ outcome: DeliveryOutcome, isAnswer: Bool = false) {
         var outcome = outcome
         // An earlier attempt may have arrived, so it is not safe to send it again.
-        if push.possibleDuplicate, case .unsent(let trouble) = outcome { outcome = .indeterminate(trouble) }
+        if push.possibleDuplicate, case .unsent(let reason) = outcome { outcome = .indeterminate(reason) }
         self.shared.observer.settled(outcome)
         self.log(push, outcome)
         self.settledCount += 1
         push.settle(outcome, at: isAnswer ? self.now : nil)
     }
 
-    private func log(_ push: PendingPush, _ outcome: PushOutcome) {
+    private func log(_ push: PendingPush, _ outcome: DeliveryOutcome) {
         let level: Logger.Level = if case .accepted = outcome { .trace } else { .debug }
         guard level >= self.shared.logger.logLevel else { return }
         var metadata: Logger.Metadata = [
             LogKey.request: "\(push.submission.request.identifier)", LogKey.outcome: "\(outcome.name)",
         ]
-        if case .rejected(let rejection) = outcome {
+        if case .rejected(.http2(let rejection)) = outcome {
             metadata[LogKey.status] = "\(rejection.status)"
             metadata[LogKey.reason] = "\(rejection.reason.text)"
         }

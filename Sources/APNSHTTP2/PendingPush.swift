@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import NIOCore
 
 /// A request as it was handed in.
@@ -31,7 +32,7 @@ struct PendingPush: Sendable {
     init(_ submission: Submission) { self.submission = submission }
 
     /// Tells what became of it.
-    func settle(_ outcome: PushOutcome, at now: NIODeadline? = nil) {
+    func settle(_ outcome: DeliveryOutcome, at now: NIODeadline? = nil) {
         let latency = now.map { Duration.nanoseconds(($0 - self.writtenAt).nanoseconds) }
         self.submission.onReport(
             PushReport(

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import APNSWire
 public import Logging
 import NIOConcurrencyHelpers
 public import NIOCore
@@ -19,7 +20,7 @@ public final class PushClient: Service, Sendable {
         /// There is no room now; it will have no report.
         case full
         /// The client takes nothing any more, and why; it will have no report.
-        case ended(PushTrouble)
+        case ended(DeliveryOutcome.Reason)
     }
 
     private let configuration: PushConfiguration
@@ -145,7 +146,7 @@ public final class PushClient: Service, Sendable {
     /// - Returns: what became of it. Where the task is cancelled while there is no room, it is unsent; once it was
     ///   taken, cancellation does not end the wait, which ``PushConfiguration/queueDurationMax`` and
     ///   ``PushConfiguration/answerDurationMax`` bound.
-    public func send(_ request: PushRequest) async -> PushOutcome { await self.report(of: request).outcome }
+    public func send(_ request: PushRequest) async -> DeliveryOutcome { await self.report(of: request).outcome }
 
     /// Sends a request as ``send(_:)`` does.
     ///
@@ -230,14 +231,14 @@ extension PushClient {
 
 extension PushReport {
     /// Of a request that never left this process.
-    init(_ identifier: PushIdentifier, _ outcome: PushOutcome) {
+    init(_ identifier: PushIdentifier, _ outcome: DeliveryOutcome) {
         self.init(identifier: identifier, outcome: outcome, attempts: 0)
     }
 }
 
 extension PushError {
     /// What it means for requests.
-    var trouble: PushTrouble {
+    var trouble: DeliveryOutcome.Reason {
         switch self {
         case .tls(let error): .notPermitted("\(error)")
         case .notPermitted(let text): .notPermitted(text)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import DequeModule
 import NIOConcurrencyHelpers
 import NIOCore
@@ -24,7 +25,7 @@ final class PushQueue: Sendable {
         var wakers: [@Sendable () -> Void] = []
         var openCount = 0
         var isFinished = false
-        var trouble: PushTrouble?
+        var trouble: DeliveryOutcome.Reason?
         var roomCallbacks: [@Sendable () -> Void] = []
         var onDrained: (@Sendable () -> Void)?
     }
@@ -93,7 +94,7 @@ final class PushQueue: Sendable {
     }
 
     /// All that waits is unsent; what comes later is taken.
-    func reject(_ trouble: PushTrouble) {
+    func reject(_ trouble: DeliveryOutcome.Reason) {
         let pending = self.state.withLockedValue { state in
             defer { state.pending.removeAll() }
             return state.pending
@@ -102,7 +103,7 @@ final class PushQueue: Sendable {
     }
 
     /// Nothing is sent any more; all that waits is unsent.
-    func stop(_ trouble: PushTrouble) {
+    func stop(_ trouble: DeliveryOutcome.Reason) {
         let (pending, callbacks) = self.state.withLockedValue { state in
             state.trouble = state.trouble ?? trouble
             defer { state.pending.removeAll() }
@@ -129,7 +130,7 @@ final class PushQueue: Sendable {
     /// Puts requests back in front, in their order.
     func putBack(_ pushes: [PendingPush]) {
         guard !pushes.isEmpty else { return }
-        let (wake, trouble) = self.state.withLockedValue { state -> ((@Sendable () -> Void)?, PushTrouble?) in
+        let (wake, trouble) = self.state.withLockedValue { state -> ((@Sendable () -> Void)?, DeliveryOutcome.Reason?) in
             if let trouble = state.trouble { return (nil, trouble) }
             state.pending.insert(contentsOf: pushes, at: 0)
             return (Self.waker(&state), nil)
@@ -138,10 +139,10 @@ final class PushQueue: Sendable {
         if let trouble { self.give(up: pushes, trouble) }
     }
 
-    private func give(up pushes: some Collection<PendingPush>, _ trouble: PushTrouble) {
+    private func give(up pushes: some Collection<PendingPush>, _ trouble: DeliveryOutcome.Reason) {
         for push in pushes {
             // An earlier attempt may have arrived, so it is not safe to send it again.
-            let outcome: PushOutcome = push.possibleDuplicate ? .indeterminate(trouble) : .unsent(trouble)
+            let outcome: DeliveryOutcome = push.possibleDuplicate ? .indeterminate(trouble) : .unsent(trouble)
             self.observer.settled(outcome)
             push.settle(outcome)
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import APNSSession
-import APNSWire
+public import APNSWire
 import NIOCore
 
 /// Gives notifications in batches, and takes what became of them.
@@ -49,7 +49,7 @@ extension NotificationSource {
 /// Notifications that followed one another in a batch and have the same outcome.
 public struct SettledNotifications: ~Copyable {
     /// What became of each.
-    public let outcome: Outcome
+    public let outcome: DeliveryOutcome
 
     /// On how many connections each was written.
     public let attempts: Int

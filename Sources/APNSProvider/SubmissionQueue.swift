@@ -89,7 +89,7 @@ final class SubmissionQueue: NotificationSource {
     }
 
     /// Gives one an outcome that never leaves this process.
-    private func settleHere(_ outcome: Outcome) -> Receipt {
+    private func settleHere(_ outcome: DeliveryOutcome) -> Receipt {
         let number = self.state.withLockedValue { state -> UInt64? in
             guard !state.isEnded, !state.isStopped else { return nil }
             defer { state.nextNumber += 1 }
@@ -184,7 +184,7 @@ final class SubmissionQueue: NotificationSource {
     }
 
     func settle(_ settled: borrowing SettledNotifications) {
-        if self.suppressesRejectedTokens, settled.outcome == .rejected(.invalidToken) {
+        if self.suppressesRejectedTokens, settled.outcome == .rejected(.binary(.invalidToken)) {
             settled.forEach { _, token, _ in self.state.withLockedValue { $0.rejected.insert(token) } }
         }
         let (outcome, attempts, isDuplicate) = (settled.outcome, settled.attempts, settled.possibleDuplicate)
@@ -207,9 +207,9 @@ final class SubmissionQueue: NotificationSource {
         }
         for block in blocks {
             block.forEachNumberRange { numbers in
-                self.observer.settled(.unsent, count: numbers.count)
+                self.observer.settled(.unsent(nil), count: numbers.count)
                 self.outcomes.append(
-                    Settlement(numbers: numbers, outcome: .unsent, attempts: 0, possibleDuplicate: false)
+                    Settlement(numbers: numbers, outcome: .unsent(nil), attempts: 0, possibleDuplicate: false)
                 )
             }
         }

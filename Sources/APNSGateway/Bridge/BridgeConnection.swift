@@ -37,10 +37,10 @@ final class BridgeConnection: DeliveryConnection {
         }
     }
 
-    func deliver(_ message: borrowing InboundNotification) -> Verdict? {
-        let (verdict, isFull) = self.bridge.deliver(message, of: self.sender)
+    func deliver(_ message: borrowing InboundNotification) -> DeliveryOutcome? {
+        let (outcome, isFull) = self.bridge.deliver(message, of: self.sender)
         self.isFull = isFull
-        return verdict
+        return outcome
     }
 
     func isAdmitted(_ provider: ProviderConnection) -> Bool {

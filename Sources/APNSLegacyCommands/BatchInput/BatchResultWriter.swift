@@ -2,34 +2,6 @@
 
 public import APNSWire
 
-/// What became of a notification of a batch, as the results name it.
-public enum BatchOutcome: UInt8, Hashable, Sendable, CaseIterable {
-    /// Proved: the gateway answered something later on the same connection.
-    case accepted
-    /// The gateway named it.
-    case rejected
-    /// Written, and nobody knows more.
-    case indeterminate
-    /// Never processed.
-    case unsent
-    /// Refused here, before sending.
-    case invalid
-    /// Its token is known to be dead.
-    case suppressed
-
-    /// The name in the results.
-    public var name: StaticString {
-        switch self {
-        case .accepted: "accepted"
-        case .rejected: "rejected"
-        case .indeterminate: "indeterminate"
-        case .unsent: "unsent"
-        case .invalid: "invalid"
-        case .suppressed: "suppressed"
-        }
-    }
-}
-
 /// Writes results as JSON lines into memory of a constant size, without an allocation for a line.
 ///
 /// | key                 | value                                                                       |
@@ -37,7 +9,7 @@ public enum BatchOutcome: UInt8, Hashable, Sendable, CaseIterable {
 /// | `line`              | the line of the input, counted from 1                                       |
 /// | `id`                | the JSON value that the input gave, as it was written; absent without one   |
 /// | `token`             | lower-case hexadecimal digits; absent where the line had none               |
-/// | `outcome`           | a name of ``BatchOutcome``                                                  |
+/// | `outcome`           | a name of `DeliveryOutcome.Kind`                                                  |
 /// | `status`            | the status that the gateway gave; absent without one                        |
 /// | `attempts`          | how often the notification was written                                      |
 /// | `possibleDuplicate` | `true`, or absent                                                           |
@@ -92,7 +64,7 @@ public struct BatchResultWriter: ~Copyable {
         lineNumber: Int,
         id: UnsafeRawBufferPointer,
         token: borrowing DeviceToken,
-        outcome: BatchOutcome,
+        outcome: DeliveryOutcome.Kind,
         status: UInt16? = nil,
         attempts: Int,
         isPossibleDuplicate: Bool = false,
@@ -131,7 +103,7 @@ public struct BatchResultWriter: ~Copyable {
         guard let (_, hasReason) = self.room(id: none, reason: reason) else { return false }
         var text = self.begin(lineNumber: problem.lineNumber)
         text.append(",\"outcome\":\"")
-        text.append(BatchOutcome.invalid.name)
+        text.append(DeliveryOutcome.Kind.invalid.name)
         text.append("\",\"attempts\":0")
         self.end(&text, reason: hasReason ? reason : nil)
         return true

@@ -5,6 +5,7 @@ import APNSProvider
 import APNSSession
 import APNSSimulator
 import APNSTestKit
+import APNSWire
 public import ArgumentParser
 import Foundation
 import Logging

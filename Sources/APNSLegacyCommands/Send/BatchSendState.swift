@@ -254,7 +254,7 @@ struct BatchSendState: ~Copyable {
     private mutating func settleHere(
         _ entry: borrowing SendBlock.Entry,
         _ id: UnsafeRawBufferPointer,
-        _ outcome: BatchOutcome,
+        _ outcome: DeliveryOutcome.Kind,
         attempts: Int,
         reason: String? = nil
     ) {
@@ -273,8 +273,8 @@ struct BatchSendState: ~Copyable {
     // MARK: Taking
 
     mutating func settle(_ settled: borrowing SettledNotifications) {
-        let (outcome, status) = BatchOutcome.of(settled.outcome)
-        if self.suppressesRejectedTokens, settled.outcome == .rejected(.invalidToken) {
+        let (outcome, status) = (settled.outcome.kind, settled.outcome.rejectionStatusCode)
+        if self.suppressesRejectedTokens, settled.outcome == .rejected(.binary(.invalidToken)) {
             settled.forEach { _, token, _ in
                 self.rejected.insert(token)
                 self.rejections?.append(token)
@@ -317,7 +317,7 @@ struct BatchSendState: ~Copyable {
 
     private mutating func settleEach(
         _ settled: borrowing SettledNotifications,
-        _ outcome: BatchOutcome,
+        _ outcome: DeliveryOutcome.Kind,
         _ status: UInt16?
     ) {
         let (attempts, isDuplicate) = (settled.attempts, settled.possibleDuplicate)

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
+
 /// Records that are to be appended to a ``SendJournal``, in memory.
 struct JournalEntries {
     /// Lines one after the other with the same outcome, which become one record.
     private struct Run {
         var lines: Range<UInt64>
-        var outcome: BatchOutcome
+        var outcome: DeliveryOutcome.Kind
         var status: UInt16?
         var isDuplicate: Bool
         var resultByteCount: UInt64
@@ -50,7 +52,7 @@ struct JournalEntries {
     /// Records the outcome of lines.
     mutating func settle(
         _ lines: Range<UInt64>,
-        _ outcome: BatchOutcome,
+        _ outcome: DeliveryOutcome.Kind,
         status: UInt16?,
         isDuplicate: Bool,
         resultByteCount: UInt64

@@ -1,40 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSSession
 import APNSWire
 
 /// How many notifications of a batch had which outcome.
 struct OutcomeCounts: Equatable, Sendable {
     /// Counts by the outcome's name.
-    private(set) var counts: [BatchOutcome: UInt64] = [:]
+    private(set) var counts: [DeliveryOutcome.Kind: UInt64] = [:]
     /// Counts of rejections by status.
     private(set) var statuses: [UInt16: UInt64] = [:]
     /// How many may have arrived twice.
     private(set) var possibleDuplicateCount: UInt64 = 0
 
-    mutating func add(_ outcome: BatchOutcome, status: UInt16? = nil, isDuplicate: Bool = false, count: UInt64) {
+    mutating func add(_ outcome: DeliveryOutcome.Kind, status: UInt16? = nil, isDuplicate: Bool = false, count: UInt64) {
         self.counts[outcome, default: 0] += count
         if let status { self.statuses[status, default: 0] += count }
         if isDuplicate { self.possibleDuplicateCount += count }
     }
 
-    subscript(_ outcome: BatchOutcome) -> UInt64 { self.counts[outcome, default: 0] }
+    subscript(_ outcome: DeliveryOutcome.Kind) -> UInt64 { self.counts[outcome, default: 0] }
 
     /// All notifications that have an outcome.
     var total: UInt64 { self.counts.values.reduce(0, +) }
-}
-
-extension BatchOutcome {
-    /// The outcome of a session as the results name it, and the gateway's status.
-    static func of(_ outcome: Outcome) -> (outcome: BatchOutcome, status: UInt16?) {
-        switch outcome {
-        case .accepted: (.accepted, nil)
-        case .rejected(let status): (.rejected, UInt16(status.rawValue))
-        case .indeterminate: (.indeterminate, nil)
-        case .unsent: (.unsent, nil)
-        case .invalid: (.invalid, nil)
-        case .suppressed: (.suppressed, nil)
-        @unknown default: (.indeterminate, nil)
-        }
-    }
 }

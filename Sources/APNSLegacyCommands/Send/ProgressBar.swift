@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
+
 /// The progress bar on a terminal.
 struct ProgressBar: Sendable {
     private let total: UInt64?

@@ -2,6 +2,7 @@
 
 import APNSGateway
 import APNSHTTP2
+import APNSWire
 import Glibc
 import NIOConcurrencyHelpers
 
@@ -67,19 +68,22 @@ final class ResponseClassifier: Sendable {
                 state.isConnectionLost = false
             }
             return .settle(sendAttempt.verdict(.accepted))
-        case .rejected(let rejection): return self.judge(rejection, of: &sendAttempt)
+        case .rejected(.http2(let rejection)): return self.judge(rejection, of: &sendAttempt)
+        case .rejected, .suppressed: return .settle(sendAttempt.verdict(report.outcome.kind))
         case .indeterminate(let trouble): return .settle(sendAttempt.verdict(.indeterminate, trouble.description))
         case .unsent(let trouble): return .settle(sendAttempt.unprocessed(trouble.description))
         case .invalid(let reason): return .settle(sendAttempt.verdict(.invalid, "\(reason)"))
-        @unknown default: return .settle(sendAttempt.verdict(.indeterminate))
         }
     }
 
     private func judge(_ rejection: PushRejection, of sendAttempt: inout SendAttempt) -> Judgement {
         self.state.withLockedValue { $0.isConnectionLost = false }
-        let answer = UpstreamAnswer(.rejected(rejection))
         let text = "\(rejection.status) \(rejection.reason.text)"
-        switch AnswerMeaning(answer, topic: sendAttempt.request.topic, now: UInt32(clamping: time(nil))) {
+        switch ResponseMeaning(
+            .http2(rejection),
+            topic: sendAttempt.request.topic,
+            now: UInt32(clamping: time(nil))
+        ) {
         case .passing(.providerToken), .passing(.connection), .misconfigured, .credentialFault:
             // The client tried another provider token and another connection where these may help.
             self.fail(.notPermitted, "The service does not permit it: \(text).")
@@ -92,7 +96,7 @@ final class ResponseClassifier: Sendable {
             return .settle(self.rejected(sendAttempt, rejection, .invalid))
         case .rejected where rejection.reason == .deviceTokenNotForTopic:
             return .settle(self.rejected(sendAttempt, rejection, .foreign))
-        case .accepted, .rejected, .gatewayFault, .passing:
+        case .accepted, .rejected, .requestFault, .passing:
             return .settle(self.rejected(sendAttempt, rejection, nil))
         }
     }
@@ -139,7 +143,7 @@ final class ResponseClassifier: Sendable {
 }
 
 extension SendAttempt {
-    fileprivate func verdict(_ outcome: BatchOutcome, _ reason: String? = nil) -> SendVerdict {
+    fileprivate func verdict(_ outcome: DeliveryOutcome.Kind, _ reason: String? = nil) -> SendVerdict {
         SendVerdict(outcome: outcome, reason: reason, attempts: self.attempts, isDuplicate: self.isDuplicate)
     }
 
@@ -149,7 +153,7 @@ extension SendAttempt {
     }
 }
 
-extension AnswerMeaning.Passing {
+extension ResponseMeaning.Passing {
     fileprivate var isAboutHeader: Bool {
         if case .header = self { true } else { false }
     }

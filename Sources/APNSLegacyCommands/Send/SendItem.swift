@@ -26,7 +26,7 @@ struct SendItem: Sendable {
 
 /// What became of one line.
 struct SendVerdict: Equatable, Sendable {
-    var outcome: BatchOutcome
+    var outcome: DeliveryOutcome.Kind
     var status: UInt16?
     var reason: String?
     var attempts: Int

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
+
 /// Reads what an earlier run left in a journal, in portions, so that a long journal takes little memory.
 ///
 /// What is behind the last record that was synchronized may be there in part after a power cut, with zeros in place of
@@ -223,7 +225,7 @@ struct SendJournalReader {
 
     private mutating func takeOutcome(_ words: [Substring]) throws(Fault) {
         let lines = try Self.lines(words[0], words[1])
-        guard let outcome = BatchOutcome.allCases.first(where: { words[2] == "\($0.name)" }),
+        guard let outcome = DeliveryOutcome.Kind.allCases.first(where: { words[2] == "\($0.name)" }),
             words[3] == "-" || UInt16(words[3]) != nil, words[4] == "-" || words[4] == "dup",
             let resultByteCount = UInt64(words[5]), resultByteCount <= Int64.max
         else { throw .noRecord }
@@ -245,7 +247,7 @@ struct SendJournalReader {
     }
 
     /// Whether lines may have this outcome, which for some needs that they were written.
-    private func isIntended(_ lines: Range<UInt64>, _ outcome: BatchOutcome) -> Bool {
+    private func isIntended(_ lines: Range<UInt64>, _ outcome: DeliveryOutcome.Kind) -> Bool {
         switch outcome {
         case .invalid, .suppressed: return true
         case .accepted, .rejected, .unsent: return lines.upperBound - 1 <= self.intendedThrough

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSGateway
+import APNSWire
 import ArgumentParser
 import Glibc
 import OpenSSLTLS

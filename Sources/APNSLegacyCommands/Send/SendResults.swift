@@ -172,19 +172,19 @@ struct SendResults: ~Copyable {
     // MARK: Outcomes
 
     /// Takes the outcome of lines that needs no line each in the results.
-    mutating func settle(_ lines: Range<UInt64>, _ outcome: BatchOutcome, status: UInt16?, isDuplicate: Bool) {
+    mutating func settle(_ lines: Range<UInt64>, _ outcome: DeliveryOutcome.Kind, status: UInt16?, isDuplicate: Bool) {
         self.tally.add(outcome, status: status, isDuplicate: isDuplicate, count: UInt64(lines.count))
         self.record(lines, outcome, status: status, isDuplicate: isDuplicate)
     }
 
     /// Whether an outcome has a line of its own in the results.
-    func isWritten(_ outcome: BatchOutcome, isDuplicate: Bool) -> Bool {
+    func isWritten(_ outcome: DeliveryOutcome.Kind, isDuplicate: Bool) -> Bool {
         guard self.hasFile else { return false }
         return !(self.isOnlyExceptions && outcome == .accepted && !isDuplicate)
     }
 
     /// Whether lines with an outcome must be taken one by one.
-    func needsLines(_ outcome: BatchOutcome, isDuplicate: Bool) -> Bool {
+    func needsLines(_ outcome: DeliveryOutcome.Kind, isDuplicate: Bool) -> Bool {
         !self.past.doubted.ranges.isEmpty || self.isWritten(outcome, isDuplicate: isDuplicate)
             || self.isProvisional(outcome)
     }
@@ -194,7 +194,7 @@ struct SendResults: ~Copyable {
         line: UInt64,
         id: UnsafeRawBufferPointer,
         token: borrowing DeviceToken,
-        _ outcome: BatchOutcome,
+        _ outcome: DeliveryOutcome.Kind,
         status: UInt16?,
         attempts: Int,
         isDuplicate: Bool,
@@ -263,7 +263,7 @@ struct SendResults: ~Copyable {
     }
 
     /// Whether another run with the same journal will send a line with this outcome.
-    private func isProvisional(_ outcome: BatchOutcome) -> Bool {
+    private func isProvisional(_ outcome: DeliveryOutcome.Kind) -> Bool {
         guard self.hasJournal else { return false }
         return outcome == .unsent || (outcome == .indeterminate && self.retriesIndeterminate)
     }
@@ -272,7 +272,7 @@ struct SendResults: ~Copyable {
         line: UInt64,
         id: UnsafeRawBufferPointer,
         token: borrowing DeviceToken,
-        _ outcome: BatchOutcome,
+        _ outcome: DeliveryOutcome.Kind,
         attempts: Int,
         isDuplicate: Bool,
         reason: String?
@@ -293,7 +293,7 @@ struct SendResults: ~Copyable {
 
     private mutating func record(
         _ lines: Range<UInt64>,
-        _ outcome: BatchOutcome,
+        _ outcome: DeliveryOutcome.Kind,
         status: UInt16?,
         isDuplicate: Bool
     ) {

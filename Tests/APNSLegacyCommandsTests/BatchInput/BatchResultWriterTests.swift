@@ -11,7 +11,7 @@ import Testing
         line: Int = 1,
         id: String = "",
         token: [UInt8] = [0x0A, 0xFF],
-        outcome: BatchOutcome = .accepted,
+        outcome: DeliveryOutcome.Kind = .accepted,
         status: UInt16? = nil,
         attempts: Int = 1,
         isPossibleDuplicate: Bool = false,
@@ -56,8 +56,8 @@ import Testing
         )
     }
 
-    @Test(arguments: BatchOutcome.allCases)
-    func `a line is JSON that says what was put in`(_ outcome: BatchOutcome) throws {
+    @Test(arguments: DeliveryOutcome.Kind.allCases)
+    func `a line is JSON that says what was put in`(_ outcome: DeliveryOutcome.Kind) throws {
         for count in 1...WireLimits.tokenByteCountMax {
             var writer = BatchResultWriter()
             let token = (0..<count).map { UInt8(truncatingIfNeeded: ($0 + count) &* 0x9D) }

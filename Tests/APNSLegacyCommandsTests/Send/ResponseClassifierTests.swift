@@ -23,12 +23,12 @@ import Testing
         ResponseClassifier(invalidTokenRunCountMax: breaker, tryCountMax: tries, pauses: RetryRules())
     }
 
-    private static func report(_ outcome: PushOutcome, isDuplicate: Bool = false) -> PushReport {
+    private static func report(_ outcome: DeliveryOutcome, isDuplicate: Bool = false) -> PushReport {
         PushReport(identifier: PushIdentifier(), outcome: outcome, attempts: 1, possibleDuplicate: isDuplicate)
     }
 
     private static func rejected(_ reason: PushReason, timestamp: UInt64? = nil) -> PushReport {
-        self.report(.rejected(PushRejection(status: reason.status ?? 400, reason: reason, timestamp: timestamp)))
+        self.report(.rejected(.http2(PushRejection(status: reason.status ?? 400, reason: reason, timestamp: timestamp))))
     }
 
     private static func verdict(_ judge: ResponseClassifier, _ report: PushReport) throws -> SendVerdict? {
@@ -123,7 +123,7 @@ import Testing
         let judge = Self.judge(tries: 2)
         var sendAttempt = try Self.sendAttempt()
         let trouble = PushRejection(status: 503, reason: .serviceUnavailable)
-        _ = judge.judge(Self.report(.rejected(trouble), isDuplicate: true), of: &sendAttempt)
+        _ = judge.judge(Self.report(.rejected(.http2(trouble)), isDuplicate: true), of: &sendAttempt)
         guard case .settle(let verdict) = judge.judge(Self.report(.unsent(.stopped)), of: &sendAttempt) else {
             Issue.record("It has its outcome.")
             return

@@ -143,7 +143,7 @@ import Testing
         for text in self.folder.read("results").split(separator: "\n") {
             let object = (try? JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any]) ?? [:]
             guard let line = (object["line"] as? Int).map(UInt64.init), let name = object["outcome"] as? String,
-                let outcome = BatchOutcome.allCases.first(where: { "\($0.name)" == name })
+                let outcome = DeliveryOutcome.Kind.allCases.first(where: { "\($0.name)" == name })
             else {
                 Issue.record("seed \(seed): \(text)")
                 continue
