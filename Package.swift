@@ -280,6 +280,24 @@ let package = Package(
         ),
         .testTarget(name: "TidyTests", swiftSettings: settings),
         .target(name: "APNSPayload", swiftSettings: strict),
+        .target(
+            name: "BatchFiles",
+            dependencies: [
+                "APNSPayload", "APNSProvider", "APNSSession", "APNSWire",
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "BatchFilesTests",
+            dependencies: [
+                "APNSPayload", "APNSSession", "APNSWire", "BatchFiles", "TestSupport",
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
         .testTarget(name: "APNSPayloadTests", dependencies: ["APNSPayload", "TestSupport"], swiftSettings: settings),
         .target(
             name: "PurgeList",
@@ -302,7 +320,7 @@ let package = Package(
             name: "APNSLegacyCommands",
             dependencies: [
                 "APNSFeedback", "APNSGateway", "APNSHTTP2", "APNSPayload", "APNSProvider", "APNSSession",
-                "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS", "PurgeList",
+                "APNSSimulator", "APNSTestKit", "APNSWire", "BatchFiles", "OpenSSLTLS", "PurgeList",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "GRDB", package: "GRDB.swift"),
@@ -328,7 +346,7 @@ let package = Package(
             name: "APNSLegacyCommandsTests",
             dependencies: [
                 "APNSGateway", "APNSHTTP2", "APNSLegacyCommands", "APNSPayload", "APNSProvider", "APNSSession",
-                "APNSWire", "OpenSSLTLS", "PurgeList", "TestSupport",
+                "APNSWire", "BatchFiles", "OpenSSLTLS", "PurgeList", "TestSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),

@@ -22,7 +22,7 @@ enum ImportRule {
     static let servers = clients.union(["APNSGateway"])
     static let everything = servers.union(["APNSSimulator"])
     /// The quick start makes its certificates as tests do.
-    static let commands = everything.union(["APNSTestKit"])
+    static let commands = everything.union(["APNSTestKit", "BatchFiles"])
 
     static let allowances: [String: Allowance] = [
         "APNSWire": Allowance(ours: ["CPrefetch"], others: .only(["NIOCore"])),
@@ -33,6 +33,7 @@ enum ImportRule {
         "PurgeList": Allowance(ours: [], others: .anyBut(prefix: "NIO")),
         "APNSProvider": Allowance(ours: foundations.union(["APNSSession"]), others: .any),
         "APNSFeedback": Allowance(ours: foundations.union(["APNSSession", "CFallocate"]), others: .any),
+        "BatchFiles": Allowance(ours: ["APNSPayload", "APNSProvider", "APNSSession", "APNSWire"], others: .any),
         "APNSHTTP2": Allowance(ours: foundations, others: .any),
         "APNSGateway": Allowance(ours: clients, others: .any),
         "APNSSimulator": Allowance(ours: servers, others: .any),

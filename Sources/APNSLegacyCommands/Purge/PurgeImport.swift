@@ -2,6 +2,7 @@
 
 import APNSPayload
 import APNSWire
+import BatchFiles
 import PurgeList
 
 /// Makes entries of lines: tokens, CSV or JSON lines.

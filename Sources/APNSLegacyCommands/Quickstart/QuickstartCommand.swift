@@ -7,6 +7,7 @@ import APNSSimulator
 import APNSTestKit
 import APNSWire
 public import ArgumentParser
+import BatchFiles
 import Foundation
 import Logging
 import OpenSSLTLS

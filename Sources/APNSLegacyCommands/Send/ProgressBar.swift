@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
+import BatchFiles
 
 /// The progress bar on a terminal.
 struct ProgressBar: Sendable {

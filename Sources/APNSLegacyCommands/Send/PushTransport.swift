@@ -3,6 +3,7 @@
 import APNSGateway
 import APNSHTTP2
 import APNSSession
+import BatchFiles
 import Glibc
 import Logging
 import NIOCore

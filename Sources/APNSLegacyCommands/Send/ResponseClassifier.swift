@@ -3,6 +3,7 @@
 import APNSGateway
 import APNSHTTP2
 import APNSWire
+import BatchFiles
 import Glibc
 import NIOConcurrencyHelpers
 

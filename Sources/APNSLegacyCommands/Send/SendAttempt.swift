@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSHTTP2
+import BatchFiles
 
 /// One line of a batch on its way over HTTP/2.
 struct SendAttempt: Sendable {

@@ -3,6 +3,7 @@
 import APNSGateway
 import APNSWire
 import ArgumentParser
+import BatchFiles
 import Glibc
 import OpenSSLTLS
 import PurgeList
@@ -118,19 +119,19 @@ struct SendPurge {
     /// Puts what was rejected on the list, unless the gateway's word is in doubt.
     ///
     /// - Returns: what to say about it.
-    func recordRejections(
-        of source: SendSource,
+    func record(
+        _ rejections: SendRejections?,
         _ progress: SendProgress,
         _ ending: CommandFailure?
     ) throws -> String? {
-        let (count, doubtfulCount) = source.rejectionCounts
-        guard let target, count > 0 else { return nil }
+        guard let target, let rejections, rejections.count > 0 else { return nil }
+        let (count, doubtfulCount) = (rejections.count, rejections.doubtfulCount)
         // Of what ends the sending, only the circuit breaker has this status.
         let isBroken = ending?.status == .dataError
         let isDoubted = doubtfulCount > 0 && (isBroken || progress.tally[.accepted] == 0)
         // A device that registered while the batch ran did so after this failure, as far as anyone knows.
         let failedAt = isDoubted ? nil : self.startedAt
-        let change = try source.recordRejections(in: self.list, target, failedAt: failedAt)
+        let change = try rejections.record(in: self.list, target, failedAt: failedAt)
         let changed = SendSummary.counted(UInt64(change.addedCount + change.updatedCount), "rejected token")
         guard isDoubted else { return "\(changed) went on the purge list." }
         let cause = isBroken ? "too many in a row were" : "nothing was accepted"

@@ -4,7 +4,9 @@ import Glibc
 import PurgeList
 
 /// The tokens that were rejected in a run, in a file without a name, since there may be more than memory is for.
-final class SendRejections {
+///
+/// The source of the batch appends to it under its lock, and it is read when the source has ended.
+final class SendRejections: @unchecked Sendable {
     private let descriptor: CInt
     private let folder: String
     private var bytes: [UInt8] = []

@@ -6,6 +6,7 @@ import APNSPayload
 import APNSProvider
 import APNSSession
 import APNSWire
+import BatchFiles
 import Foundation
 import Glibc
 import Logging
@@ -46,14 +47,15 @@ struct SendRun {
         if past.isComplete { return try self.reportComplete(past) }
         let purge = try SendPurge(self.command, identity: tls?.identity)
         defer { purge?.close() }
+        let rejections = try purge?.rejections()
         let desk = BatchSendState(
             input: input,
             reader: try self.reader(payload, tls?.identity),
             results: try self.results(journal),
             policy: self.command.delivery.delivery,
             suppressesRejectedTokens: true,
-            dead: purge?.dead,
-            rejections: try purge?.rejections(),
+            isDead: purge.map { purge in { [dead = purge.dead] in try dead.contains($0) } },
+            onRejectedToken: rejections.map { rejections in { rejections.append($0, deadSince: $1) } },
             command: Command(rawValue: UInt8(self.command.batch.command)) ?? .enhanced,
             onDropped: self.say,
             onBadLine: self.badLines(input)
@@ -65,12 +67,12 @@ struct SendRun {
         }
         let ending = self.command.delivery.dryRun ? nil : try await self.send(source, input, tls)
         if self.command.delivery.dryRun { source.readThrough() }
-        let failure = source.finish()
+        let failure = source.finish().map { CommandFailure($0) }
         let progress = source.progress
         let rejectedCount = progress.tally[.rejected] - min(past.tally[.rejected], progress.tally[.rejected])
         var listFailure: CommandFailure?
         do {
-            if let text = try purge?.recordRejections(of: source, progress, ending) { self.say(text) }
+            if let text = try purge?.record(rejections, progress, ending) { self.say(text) }
             if self.command.purge.purgeRejected { try journal?.noteListed(rejectedCount) }
         } catch {
             listFailure = CommandFailure(error)

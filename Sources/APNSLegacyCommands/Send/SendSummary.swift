@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
+import BatchFiles
 
 /// The end of a batch, for people and for programs.
 struct SendSummary {

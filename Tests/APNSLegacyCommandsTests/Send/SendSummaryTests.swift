@@ -2,6 +2,7 @@
 
 import APNSSession
 import APNSWire
+import BatchFiles
 import Foundation
 import Testing
 

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// How far a batch is.
+package struct SendProgress: Sendable {
+    package var readByteCount: UInt64
+    package var sentCount: UInt64
+    package var hasReadAll: Bool
+    package var tally: OutcomeCounts
+}
