@@ -196,7 +196,7 @@ let package = Package(
         .target(
             name: "APNSHTTP2",
             dependencies: [
-                "APNSTransport", "APNSWire", "COpenSSL", "OpenSSLTLS",
+                "APNSPayload", "APNSProvider", "APNSSession", "APNSTransport", "APNSWire", "COpenSSL", "OpenSSLTLS",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
@@ -213,7 +213,7 @@ let package = Package(
         .testTarget(
             name: "APNSHTTP2Tests",
             dependencies: [
-                "APNSHTTP2", "APNSTestKit", "APNSWire", "OpenSSLTLS", "TestSupport",
+                "APNSHTTP2", "APNSProvider", "APNSSession", "APNSTestKit", "APNSWire", "OpenSSLTLS", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -292,7 +292,7 @@ let package = Package(
         .testTarget(
             name: "BatchFilesTests",
             dependencies: [
-                "APNSPayload", "APNSSession", "APNSWire", "BatchFiles", "TestSupport",
+                "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "BatchFiles", "TestSupport",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
             ],

@@ -99,8 +99,9 @@ struct CommandFailure: Error, CustomStringConvertible {
         let status: ExitStatus =
             switch error {
             case .configuration, .tls: .configuration
-            case .notPermitted: .notPermitted
-            case .unavailable, .listen: .unavailable
+            case .notPermitted, .senderRefused: .notPermitted
+            case .unavailable, .serviceTrouble, .listen: .unavailable
+            case .tooManyInvalidTokens: .dataError
             case .alreadyRan, .notListening: .software
             @unknown default: .software
             }

@@ -3,6 +3,7 @@
 import APNSProvider
 import APNSSession
 import APNSWire
+import Glibc
 
 /// What ``SendSource`` guards: which line goes out next, and what became of those that did.
 ///
@@ -171,26 +172,6 @@ package struct BatchSendState: ~Copyable {
         )
     }
 
-    mutating func items(countMax: Int) -> (items: [SendItem], supply: ProviderSupply) {
-        if self.input.isAbandoned { self.isEnded = true }
-        var items: [SendItem] = []
-        while items.count < countMax {
-            let block: SendBlock
-            switch self.findLine() {
-            case .found(let found): block = found
-            case .later: return (items, .waiting)
-            case .end: return (items, .ended)
-            }
-            guard self.isIntended(block) else { return (items, self.wait()) }
-            let item = block.withEntry(at: self.blockIndex) { SendItem($0, payload: $1, id: $2) }
-            items.append(item)
-            self.blockIndex += 1
-            self.sentCount += 1
-            self.lastGivenLine = max(self.lastGivenLine, item.line)
-        }
-        return (items, .available)
-    }
-
     /// Takes all there is without sending any.
     ///
     /// - Returns: whether more may come.
@@ -295,11 +276,10 @@ package struct BatchSendState: ~Copyable {
 
     mutating func settle(_ settled: borrowing SettledNotifications) {
         let (outcome, status) = (settled.outcome.kind, settled.outcome.rejectionStatusCode)
-        if self.suppressesRejectedTokens, settled.outcome == .rejected(.binary(.invalidToken)) {
-            settled.forEach { _, token, _ in
-                self.rejected.insert(token)
-                self.onRejectedToken?(token, nil)
-            }
+        if self.suppressesRejectedTokens, case .rejected(let rejection) = settled.outcome,
+            let fault = rejection.tokenFault(now: UInt32(clamping: time(nil)))
+        {
+            settled.forEach { _, token, _ in self.suppress(token, fault) }
         }
         if self.results.needsLines(outcome, isDuplicate: settled.possibleDuplicate) {
             self.settleEach(settled, outcome, status)
@@ -309,30 +289,14 @@ package struct BatchSendState: ~Copyable {
         }
     }
 
-    mutating func settle(_ item: SendItem, _ verdict: SendVerdict) {
-        if self.suppressesRejectedTokens, let fault = verdict.fault {
-            item.token.withUnsafeBytes { token in
-                self.rejected.insert(token)
-                switch fault {
-                case .invalid: self.onRejectedToken?(token, nil)
-                case .dead(let since): self.onRejectedToken?(token, since)
-                // In another app it may be alive.
-                case .foreign: break
-                }
-            }
-        }
-        let isDuplicate = verdict.isDuplicate || self.results.isInDoubt(item.line)
-        item.id.withUnsafeBytes { id in
-            self.results.write(
-                line: item.line,
-                id: id,
-                token: item.token,
-                verdict.outcome,
-                status: verdict.status,
-                attempts: verdict.attempts,
-                isDuplicate: isDuplicate,
-                reason: verdict.reason
-            )
+    /// Sends no further lines for a token.
+    private mutating func suppress(_ token: UnsafeRawBufferPointer, _ fault: TokenFault) {
+        self.rejected.insert(token)
+        switch fault {
+        case .invalid: self.onRejectedToken?(token, nil)
+        case .dead(let since): self.onRejectedToken?(token, Int64(since))
+        // In another app it may be alive.
+        case .foreign: break
         }
     }
 
@@ -341,7 +305,7 @@ package struct BatchSendState: ~Copyable {
         _ outcome: DeliveryOutcome.Kind,
         _ status: UInt16?
     ) {
-        let (attempts, isDuplicate) = (settled.attempts, settled.possibleDuplicate)
+        let (attempts, isDuplicate, reason) = (settled.attempts, settled.possibleDuplicate, settled.outcome.reasonText)
         settled.forEach { line, bytes, id in
             guard let token = try? DeviceToken(bytes: bytes) else { return }
             self.results.write(
@@ -351,7 +315,8 @@ package struct BatchSendState: ~Copyable {
                 outcome,
                 status: status,
                 attempts: attempts,
-                isDuplicate: isDuplicate || self.results.isInDoubt(line)
+                isDuplicate: isDuplicate || self.results.isInDoubt(line),
+                reason: reason
             )
         }
     }
@@ -398,5 +363,17 @@ package struct BatchSendState: ~Copyable {
             self.fail(error)
         }
         return self.failure
+    }
+}
+
+extension DeliveryOutcome {
+    /// What the results say beside the outcome and its status; `nil` for nothing, as always over the binary protocol.
+    fileprivate var reasonText: String? {
+        switch self {
+        case .accepted, .suppressed: nil
+        case .rejected(let rejection): rejection.reason?.text
+        case .indeterminate(let reason), .unsent(let reason): reason?.description
+        case .invalid(let reason): "\(reason)"
+        }
     }
 }

@@ -90,22 +90,7 @@ package final class SendSource: NotificationSource, @unchecked Sendable {
 
     package var isEnded: Bool { self.input.isAbandoned || self.lock.withLock { self.desk.isEnded } }
 
-    /// Whether ``end()`` was called.
     package var isStopped: Bool { self.input.isAbandoned }
-
-    /// Gives lines one by one, for transports that do not write frames.
-    package func items(countMax: Int) -> (items: [SendItem], supply: ProviderSupply) {
-        self.lock.lock()
-        defer { self.unlock() }
-        return self.desk.items(countMax: countMax)
-    }
-
-    /// Takes what became of a line that ``items(countMax:)`` gave.
-    package func settle(_ item: SendItem, _ verdict: SendVerdict) {
-        self.lock.lock()
-        defer { self.unlock() }
-        self.desk.settle(item, verdict)
-    }
 
     /// Reads no more; what was given is sent and proved.
     package func end() {

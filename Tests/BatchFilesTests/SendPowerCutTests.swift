@@ -38,9 +38,8 @@ import Testing
     }
 
     /// What the gateway does with a line; each time the same.
-    private static func verdict(_ line: UInt64) -> SendVerdict {
-        line % 7 == 5
-            ? SendVerdict(outcome: .rejected, status: 7, attempts: 1) : SendVerdict(outcome: .accepted, attempts: 1)
+    private static func outcome(_ line: UInt64) -> DeliveryOutcome {
+        line % 7 == 5 ? .rejected(.binary(.invalidPayloadSize)) : .accepted
     }
 
     private func source(_ disk: CrashingDisk, _ policy: DeliveryPolicy) throws -> (SendSource, SendJournal.Past) {
@@ -78,15 +77,15 @@ import Testing
     ) throws {
         let woken = DispatchSemaphore(value: 0)
         source.start { woken.signal() }
-        var out: [SendItem] = []
+        var out: [GivenLine] = []
         for _ in 0..<stepCountMax {
-            let (items, supply) = source.items(countMax: Int(random.next() % 20) + 1)
+            let (items, supply) = GivenLine.take(Int(random.next() % 20) + 1, from: source)
             if !items.isEmpty { disk.record(.give(items.map(\.line))) }
             out += items
             let count = supply == .ended ? out.count : Int(random.next() % UInt64(out.count + 1))
             for _ in 0..<count {
                 let item = out.remove(at: Int(random.next() % UInt64(out.count)))
-                source.settle(item, Self.verdict(item.line))
+                item.settle(Self.outcome(item.line))
             }
             if supply == .ended { break }
             if supply == .waiting, out.isEmpty {
@@ -95,7 +94,7 @@ import Testing
         }
         source.end()
         for item in out where random.next() % 2 == 0 {
-            source.settle(item, SendVerdict(outcome: .indeterminate, attempts: 1))
+            item.settle(.indeterminate(nil))
         }
         #expect(source.finish() == nil)
     }
@@ -125,7 +124,7 @@ import Testing
                 }
                 // The power is cut somewhere on the way, or behind it.
                 let count = cut == 4 ? disk.eventCount : Int(random.next() % UInt64(disk.eventCount + 1))
-                for line in disk.given(before: count) where Self.verdict(line).outcome == .accepted {
+                for line in disk.given(before: count) where Self.outcome(line) == .accepted {
                     batch.processedCounts[line, default: 0] += 1
                 }
                 guard cut < 4 else { break }

@@ -90,10 +90,10 @@ import Testing
     }
 
     /// Takes lines until so many were given, or nothing more comes.
-    private func take(_ count: Int, from source: SendSource, _ woken: DispatchSemaphore) throws -> [SendItem] {
-        var taken: [SendItem] = []
+    private func take(_ count: Int, from source: SendSource, _ woken: DispatchSemaphore) throws -> [GivenLine] {
+        var taken: [GivenLine] = []
         while taken.count < count {
-            let (items, supply) = source.items(countMax: min(50, count - taken.count))
+            let (items, supply) = GivenLine.take(min(50, count - taken.count), from: source)
             taken += items
             if supply == .ended { break }
             guard supply == .waiting else { continue }
@@ -115,20 +115,20 @@ import Testing
         let first = try self.take(100, from: source, woken)
         gate.close()
         // Each of these calls would wait for the gate, were it made to write.
-        for item in first { source.settle(item, SendVerdict(outcome: .accepted, attempts: 1)) }
+        for item in first { item.settle(.accepted) }
         #expect(gate.awaitArrival(), "Nobody writes.")
-        let (more, _) = source.items(countMax: 20)
+        let (more, _) = GivenLine.take(20, from: source)
         #expect(more.count == 20, "The intent on the disk goes further.")
-        for item in more { source.settle(item, SendVerdict(outcome: .rejected, status: 8, attempts: 1)) }
+        for item in more { item.settle(.rejected(.binary(.invalidToken))) }
         #expect(source.progress.tally.total == 120)
-        var (items, supply) = source.items(countMax: 2000)
+        var (items, supply) = GivenLine.take(2000, from: source)
         if !isResultsOnly { #expect(supply == .waiting, "There is no further intent on the disk.") }
         gate.open()
         var last = try self.take(2000, from: source, woken)
         items += last
         last = []
-        for item in items { source.settle(item, SendVerdict(outcome: .accepted, attempts: 1)) }
-        supply = source.items(countMax: 1).supply
+        for item in items { item.settle(.accepted) }
+        supply = GivenLine.take(1, from: source).supply
         #expect(supply == .ended)
         #expect(source.finish() == nil)
         let lines = self.folder.read("results").split(separator: "\n")
@@ -150,17 +150,17 @@ import Testing
         var count = 0
         var supply = ProviderSupply.available
         while supply != .waiting || woken.wait(timeout: .now() + .seconds(1)) == .success {
-            let items = source.items(countMax: 100)
+            let items = GivenLine.take(100, from: source)
             supply = items.supply
-            count += items.items.count
-            for item in items.items { source.settle(item, SendVerdict(outcome: .accepted, attempts: 1)) }
+            count += items.lines.count
+            for item in items.lines { item.settle(.accepted) }
             try #require(supply != .ended, "All lines were given, and none of their results is written.")
         }
         // Results have about 115 bytes; some blocks more may be out.
         #expect((15_000...25_000).contains(count), "\(count)")
         gate.open()
         for item in try self.take(100_000, from: source, woken) {
-            source.settle(item, SendVerdict(outcome: .accepted, attempts: 1))
+            item.settle(.accepted)
         }
         #expect(source.finish() == nil && source.progress.tally[.accepted] == 100_000)
     }

@@ -34,7 +34,7 @@ enum ImportRule {
         "APNSProvider": Allowance(ours: foundations.union(["APNSSession"]), others: .any),
         "APNSFeedback": Allowance(ours: foundations.union(["APNSSession", "CFallocate"]), others: .any),
         "BatchFiles": Allowance(ours: ["APNSPayload", "APNSProvider", "APNSSession", "APNSWire"], others: .any),
-        "APNSHTTP2": Allowance(ours: foundations, others: .any),
+        "APNSHTTP2": Allowance(ours: foundations.union(["APNSSession", "APNSProvider"]), others: .any),
         "APNSGateway": Allowance(ours: clients, others: .any),
         "APNSSimulator": Allowance(ours: servers, others: .any),
         "APNSLegacyCommands": Allowance(ours: commands, others: .any),
