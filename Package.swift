@@ -129,7 +129,7 @@ let package = Package(
         .target(
             name: "APNSTransport",
             dependencies: [
-                "OpenSSLTLS",
+                "APNSWire", "OpenSSLTLS",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOExtras", package: "swift-nio-extras"),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import APNSProvider
-import APNSSession
 import APNSWire
 public import Logging
 public import NIOCore
@@ -20,7 +19,7 @@ public struct HTTP2BatchOptions: Sendable {
     public var tryCountMax = 10
 
     /// How long what was taken from a source may take once the source is stopped, see
-    /// ``APNSProvider/NotificationSource/isStopped``; 30 s by default.
+    /// `NotificationSource.isStopped`; 30 s by default.
     ///
     /// Then what was written is indeterminate, and the rest unsent.
     public var drainDurationMax = Duration.seconds(30)
@@ -75,7 +74,7 @@ struct HTTP2Transport: ProviderTransport {
 extension BatchSender {
     /// Prepares to send over the HTTP/2 provider API.
     ///
-    /// ``run(_:)`` then throws ``PushError`` where sending stopped early.
+    /// `run` then throws ``PushError`` where sending stopped early.
     ///
     /// - Parameters:
     ///   - configuration: where and how.

@@ -50,9 +50,7 @@ struct PendingPush: Sendable {
     /// On how many streams it was written.
     var totalAttempts: Int { self.earlierAttempts + self.attempts }
 
-    /// The same, put off by the service.
-    ///
-    /// - Parameter answeredCount: how many others the service has answered.
+    /// The same, put off by the service, which has answered so many others.
     func putOff(answeredCount: UInt64) -> PendingPush {
         var push = PendingPush(self.submission)
         push.possibleDuplicate = self.possibleDuplicate

@@ -48,15 +48,16 @@ public final class PushClient: Service, Sendable {
         self.configuration = configuration
         self.group = eventLoopGroup
         let observer = PushObserver()
-        self.queue = PushQueue(
+        let queue = PushQueue(
             countMax: configuration.requestCountMax,
             workerCount: configuration.connectionCount,
             observer: observer
         )
+        self.queue = queue
         self.shared = HTTP2ConnectionWorker.Shared(
             configuration: configuration,
             opener: opener,
-            queue: self.queue,
+            queue: queue,
             tokens: configuration.providerToken,
             observer: observer,
             logger: logger

@@ -226,7 +226,9 @@ final class PushQueue: Sendable {
 
     /// How many to take from the source now; they count as taken.
     private func portion(_ state: inout State, _ wantedCount: Int) -> Int {
-        guard self.batch != nil, state.supply == .available, state.reason == nil, state.retries.hasRoom else { return 0 }
+        guard self.batch != nil, state.supply == .available, state.reason == nil, state.retries.hasRoom else {
+            return 0
+        }
         let count = min(max(wantedCount, Self.portionCountMin), Self.portionCountMax, self.countMax - state.openCount)
         guard count > 0 else { return 0 }
         state.openCount += count

@@ -60,7 +60,9 @@ package final class NotificationChunk: Sendable {
                 // Our own frames are whole, and within the limits.
                 guard let layout = try? FrameLayout(parsing: rest, limits: limits),
                     let token = try? DeviceToken(
-                        bytes: UnsafeRawBufferPointer(rebasing: rest[layout.tokenOffset...].prefix(layout.tokenByteCount))
+                        bytes: UnsafeRawBufferPointer(
+                            rebasing: rest[layout.tokenOffset...].prefix(layout.tokenByteCount)
+                        )
                     ),
                     let payload = frames.getSlice(
                         at: frames.readerIndex + offset + layout.payloadOffset,

@@ -25,6 +25,7 @@ package protocol ProviderTransport: Sendable {
 }
 
 /// Makes a worker; called on its event loop.
-package typealias WorkerFactory = @Sendable (
-    _ eventLoop: any EventLoop, _ finished: EventLoopPromise<WorkerEnding>
-) -> any ConnectionWorker
+package typealias WorkerFactory =
+    @Sendable (
+        _ eventLoop: any EventLoop, _ finished: EventLoopPromise<WorkerEnding>
+    ) -> any ConnectionWorker

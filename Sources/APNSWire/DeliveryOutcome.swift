@@ -129,7 +129,7 @@ extension DeliveryOutcome.Reason: CustomStringConvertible {
         case .notPermitted(let text): "not permitted: \(text)"
         case .unavailable(let text): "the service cannot be reached: \(text)"
         case .stopped: "the client ended"
-        case .serviceAnswer(let rejection): "\(rejection.status) \(rejection.reason.text)"
+        case .serviceAnswer(let rejection): "\(Rejection.http2(rejection))"
         }
     }
 }

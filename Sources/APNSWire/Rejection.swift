@@ -67,3 +67,13 @@ public struct PushRejection: Hashable, Sendable {
     /// As milliseconds this is in 1973, as seconds in the year 5138.
     private static let millisecondsMin: UInt64 = 100_000_000_000
 }
+
+extension Rejection: CustomStringConvertible {
+    /// The status, and its name or the reason.
+    public var description: String {
+        switch self {
+        case .binary(let status): status.description
+        case .http2(let rejection): "\(rejection.status) \(rejection.reason.text)"
+        }
+    }
+}

@@ -159,6 +159,7 @@ extension Rejection {
     /// What it says about the token; `nil` where the token is not at fault.
     ///
     /// - Parameter now: the time in seconds since 1970 (UTC).
+    /// - Returns: the fault.
     package func tokenFault(now: UInt32) -> TokenFault? {
         switch ResponseMeaning(self, now: now) {
         case .dead(let since): .dead(since: since)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSProvider
-import APNSSession
-import APNSWire
+package import APNSSession
+package import APNSWire
 import Glibc
 
 /// What ``SendSource`` guards: which line goes out next, and what became of those that did.

@@ -6,4 +6,11 @@ package struct SendProgress: Sendable {
     package var sentCount: UInt64
     package var hasReadAll: Bool
     package var tally: OutcomeCounts
+
+    package init(readByteCount: UInt64, sentCount: UInt64, hasReadAll: Bool, tally: OutcomeCounts) {
+        self.readByteCount = readByteCount
+        self.sentCount = sentCount
+        self.hasReadAll = hasReadAll
+        self.tally = tally
+    }
 }

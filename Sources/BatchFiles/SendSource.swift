@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSProvider
-import APNSSession
+package import APNSProvider
+package import APNSSession
 import Dispatch
 import NIOConcurrencyHelpers
 

@@ -62,7 +62,9 @@ import Testing
         #expect(talk.run() == .completed)
         let outcomes = Self.outcomes(talk)
         for number in 0..<64 as Range<UInt64> {
-            #expect(outcomes[Int(number)] == (bad.contains(number) ? .rejected(.binary(.invalidPayloadSize)) : .accepted))
+            #expect(
+                outcomes[Int(number)] == (bad.contains(number) ? .rejected(.binary(.invalidPayloadSize)) : .accepted)
+            )
         }
     }
 

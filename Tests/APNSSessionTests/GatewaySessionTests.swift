@@ -157,7 +157,10 @@ enum GatewayFixture {
         #expect(session.receive(try Fixture.message(103, tokenByteCount: 0, payload: "")) == .awaitEarlier)
         #expect(session.receive(try Fixture.message(104)) == .discard)
         #expect(session.settle(2, .accepted) == .none)
-        #expect(session.settle(1, .rejected(.unregistered(at: 17))) == .finish(Fixture.ending(.missingDeviceToken, 103, at: 3)))
+        #expect(
+            session.settle(1, .rejected(.unregistered(at: 17)))
+                == .finish(Fixture.ending(.missingDeviceToken, 103, at: 3))
+        )
         #expect(session.acceptedCount == 2)
         #expect(session.receive(try Fixture.message(105)) == .discard)
     }
@@ -222,7 +225,9 @@ enum GatewayFixture {
         )
         var missing = GatewaySession()
         #expect(missing.receive(try Fixture.message(nil, command: .items)) == .handOn(1))
-        #expect(missing.settle(1, .rejected(.binary(.invalidToken))) == .finish(Fixture.ending(.invalidToken, 0, at: 1)))
+        #expect(
+            missing.settle(1, .rejected(.binary(.invalidToken))) == .finish(Fixture.ending(.invalidToken, 0, at: 1))
+        )
     }
 
     @Test func `a service fault carries the identifier of the last message that was taken`() throws {
@@ -241,7 +246,8 @@ enum GatewayFixture {
         var first = try Self.session(inFlight: 2)
         #expect(first.settle(2, .unsent(.notPermitted(""))) == .awaitEarlier)
         #expect(
-            first.settle(1, .unsent(.notPermitted(""))) == .finish(GatewayEnding(response: nil, number: 1, drains: true))
+            first.settle(1, .unsent(.notPermitted("")))
+                == .finish(GatewayEnding(response: nil, number: 1, drains: true))
         )
     }
 
@@ -313,14 +319,18 @@ enum GatewayFixture {
         #expect(silent.shutDown(isAnnounced: false) == .finish(Fixture.ending(nil, at: 1)))
         var rejected = try Self.session(inFlight: 1)
         #expect(rejected.shutDown(isAnnounced: true) == .awaitEarlier)
-        #expect(rejected.settle(1, .rejected(.binary(.invalidToken))) == .finish(Fixture.ending(.invalidToken, 101, at: 1)))
+        #expect(
+            rejected.settle(1, .rejected(.binary(.invalidToken))) == .finish(Fixture.ending(.invalidToken, 101, at: 1))
+        )
     }
 
     @Test func `what comes after the end is thrown away within limits`() throws {
         var bytes = try Self.session(inFlight: 1)
         #expect(bytes.discarded(byteCount: 1000) == .none)
         #expect(bytes.drainDeadlinePassed() == .none)
-        #expect(bytes.settle(1, .rejected(.binary(.invalidToken))) == .finish(Fixture.ending(.invalidToken, 101, at: 1)))
+        #expect(
+            bytes.settle(1, .rejected(.binary(.invalidToken))) == .finish(Fixture.ending(.invalidToken, 101, at: 1))
+        )
         #expect(bytes.settle(1, .accepted) == .none)
         #expect(bytes.shutDown(isAnnounced: true) == .none)
         #expect(bytes.discarded(byteCount: 99) == .none)

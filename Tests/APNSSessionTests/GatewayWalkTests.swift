@@ -19,8 +19,8 @@ import Testing
         var command: Command
         var identifier: UInt32?
         var outcome: DeliveryOutcome
-            /// Whether it is the last that is taken.
-            var isLast = false
+        /// Whether it is the last that is taken.
+        var isLast = false
 
         init(number: UInt32, failurePerThousand: Int, random: inout SplitMix64) {
             self.command = Command.allCases.randomElement(using: &random) ?? .enhanced
@@ -258,8 +258,10 @@ import Testing
                 }
                 run.handedOn.append(number)
                 let isRejected = (number &+ seed) % 13 == 0
-                if case .finish(let ending) = session.settle(number, isRejected ? .rejected(.binary(.invalidToken)) : .accepted)
-                {
+                if case .finish(let ending) = session.settle(
+                    number,
+                    isRejected ? .rejected(.binary(.invalidToken)) : .accepted
+                ) {
                     run.endings.append(ending)
                     isOver = true
                 }

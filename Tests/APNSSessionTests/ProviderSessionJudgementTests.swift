@@ -82,7 +82,8 @@ import Testing
         let parts = talk.writes.map(\.count)
         #expect(parts.prefix(2) == [16, 8] && parts.contains(1), "\(parts)")
         for settlement in talk.settlements {
-            let expected = settlement.numbers.contains(offender) ? DeliveryOutcome.rejected(.binary(.invalidToken)) : .accepted
+            let expected =
+                settlement.numbers.contains(offender) ? DeliveryOutcome.rejected(.binary(.invalidToken)) : .accepted
             #expect(settlement.outcome == expected)
             #expect(settlement.possibleDuplicate)
         }

@@ -66,7 +66,8 @@ extension SendResults {
     }
 
     /// Writes a line for a token that is the same for all.
-    mutating func put(_ line: UInt64, _ outcome: DeliveryOutcome.Kind, status: UInt16? = nil, isDuplicate: Bool = false) throws
+    mutating func put(_ line: UInt64, _ outcome: DeliveryOutcome.Kind, status: UInt16? = nil, isDuplicate: Bool = false)
+        throws
     {
         let token = try DeviceToken(bytes: [UInt8](repeating: 1, count: 32))
         self.write(

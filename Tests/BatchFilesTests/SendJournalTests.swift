@@ -127,7 +127,7 @@ import Testing
             let record = "1 18446744073709551614 \(outcome) - - 1"
             #expect(
                 SendFolder.failure { _ = try self.past([record, record], hasChecksums: hasChecksums) }?.kind
-                    == .dataError
+                    == .badData
             )
         }
     }

@@ -63,7 +63,9 @@ final class Bridge: Sendable {
     // MARK: Notifications
 
     /// Takes a notification; called on the event loop of its connection.
-    func deliver(_ message: borrowing InboundNotification, of sender: Sender) -> (outcome: DeliveryOutcome?, isFull: Bool) {
+    func deliver(_ message: borrowing InboundNotification, of sender: Sender) -> (
+        outcome: DeliveryOutcome?, isFull: Bool
+    ) {
         let content = ResendContent(
             token: message.token,
             payload: message.payload,

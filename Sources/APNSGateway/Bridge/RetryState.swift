@@ -60,7 +60,10 @@ struct RetryState: Hashable, Sendable {
     /// The provider's notification is as good as any other; it cannot be told that.
     private static let requestFault = OnAnswer.end(.rejected(.binary(.processingError)), .gatewayFault)
 
-    private static let credentialFault = OnAnswer.end(.unsent(.notPermitted("the service does not accept the credentials")), .credentialFault)
+    private static let credentialFault = OnAnswer.end(
+        .unsent(.notPermitted("the service does not accept the credentials")),
+        .credentialFault
+    )
 
     /// The protocol has no word for what nobody knows: "taken" could hide a loss, and "not taken" a second delivery.
     private static let unknown = OnAnswer.end(.indeterminate(nil), .unknown)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSGateway
+import APNSProvider
 import APNSWire
 import ArgumentParser
 import BatchFiles
@@ -41,7 +41,7 @@ struct SendPurgeOptions: ParsableArguments, Sendable {
 
 /// The list of dead tokens that a batch is held against.
 struct SendPurge {
-    let dead: PurgeLookup
+    private let dead: PurgeLookup
     private let list: PurgeList
     /// Where rejected tokens go; `nil` where they go nowhere.
     private let target: PurgeScope?
@@ -74,6 +74,12 @@ struct SendPurge {
             throw CommandFailure(.usage, "The certificate names no topic; --purge-list needs --topic BUNDLE-ID.")
         }
         return topics.map { PurgeScope(topic: $0, environment: environment) }
+    }
+
+    /// Says of a token whether it is on the list.
+    var isDead: TokenPredicate {
+        let dead = self.dead
+        return { try dead.contains($0) }
     }
 
     /// Ends the use of the list, which then is one file.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSGateway
 import APNSHTTP2
 import APNSPayload
 import APNSProvider
@@ -54,8 +53,8 @@ struct SendRun {
             results: try self.results(journal),
             policy: self.command.delivery.delivery,
             suppressesRejectedTokens: true,
-            isDead: purge.map { purge in { [dead = purge.dead] in try dead.contains($0) } },
-            onRejectedToken: rejections.map { rejections in { rejections.append($0, deadSince: $1) } },
+            isDead: purge?.isDead,
+            onRejectedToken: rejections?.take,
             command: self.frameCommand,
             onDropped: self.say,
             onBadLine: self.badLines(input)

@@ -44,7 +44,7 @@ package enum BatchFormat: String, Hashable, Sendable, CaseIterable {
 
 extension UnsafeRawBufferPointer {
     /// The bytes without the white space at both ends.
-    var trimmed: UnsafeRawBufferPointer {
+    package var trimmed: UnsafeRawBufferPointer {
         var first = 0
         var last = self.count
         while first < last, self[first] == 0x20 || 0x09...0x0D ~= self[first] { first += 1 }

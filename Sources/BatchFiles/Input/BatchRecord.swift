@@ -12,7 +12,7 @@ package struct BatchRecord {
     /// The line that it begins at, counted from 1.
     package internal(set) var lineNumber = 0
     /// The device; of no meaning before the first record is read.
-    package internal(set) var token = BatchRecord.noToken
+    package var token = BatchRecord.noToken
     /// The payload, checked, and minified where the options say so.
     package internal(set) var payload = UnsafeRawBufferPointer(start: nil, count: 0)
     /// Seconds since 1970, 0 for "do not store", `nil` where the input says nothing.

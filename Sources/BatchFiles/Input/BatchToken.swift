@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSWire
+package import APNSWire
 
 /// The spellings of a token in batch input: those of `DeviceToken` and base64.
 package enum BatchToken {

@@ -3,16 +3,16 @@
 /// The fields of one row of CSV, one after the other.
 ///
 /// - SeeAlso: RFC 4180, section 2.
-struct CSVFields {
+package struct CSVFields {
     /// One field.
-    struct Field {
+    package struct Field {
         /// The bytes, without the quotes around them.
-        let bytes: UnsafeRawBufferPointer
+        package let bytes: UnsafeRawBufferPointer
         /// Whether a quote among the bytes stands there twice.
-        let hasDoubledQuotes: Bool
+        package let hasDoubledQuotes: Bool
 
         /// Writes the bytes with each doubled quote made one; `target` must have room for all of them.
-        func unquoted(into target: UnsafeMutableRawBufferPointer) -> UnsafeRawBufferPointer {
+        package func unquoted(into target: UnsafeMutableRawBufferPointer) -> UnsafeRawBufferPointer {
             var count = 0
             var index = 0
             // A word at a time: what is written behind a quote is written again, and never ahead of what was read.
@@ -38,18 +38,18 @@ struct CSVFields {
     }
 
     /// A quote where none may be.
-    struct MisplacedQuote: Error {}
+    package struct MisplacedQuote: Error {}
 
     private let row: UnsafeRawBufferPointer
     private var index = 0
     private var isAtEnd = false
 
-    init(_ row: UnsafeRawBufferPointer) {
+    package init(_ row: UnsafeRawBufferPointer) {
         self.row = row
     }
 
     /// The next field; `nil` behind the last.
-    mutating func next() -> Result<Field, MisplacedQuote>? {
+    package mutating func next() -> Result<Field, MisplacedQuote>? {
         guard !self.isAtEnd else { return nil }
         let field =
             self.index < self.row.count && self.row[self.index] == UInt8(ascii: "\"") ? self.quoted() : self.plain()

@@ -5,6 +5,9 @@
 package struct FNV1aHash: Equatable, Sendable {
     package private(set) var value: UInt64 = 0xCBF2_9CE4_8422_2325
 
+    /// Of nothing.
+    package init() {}
+
     package mutating func add(_ bytes: some Sequence<UInt8>) {
         for byte in bytes { self.value = (self.value ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }
         // A boundary, so that what stands before it and behind it cannot be exchanged.

@@ -39,6 +39,9 @@ package final class SendJournal {
         package var unlistedCount: UInt64 = 0
         /// When the first run began, in seconds since 1970; `nil` where the journal does not say.
         package var beganAt: Int64?
+
+        /// Nothing.
+        package init() {}
     }
 
     private let file: OutputFile

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Glibc
+package import Glibc
 
 /// What is asked of the system for output files, so that tests can record it, delay it or let it fail.
 package struct FileOperations: Sendable {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSWire
+package import APNSWire
 
 /// How many notifications of a batch had which outcome.
 package struct OutcomeCounts: Equatable, Sendable {
@@ -11,7 +11,15 @@ package struct OutcomeCounts: Equatable, Sendable {
     /// How many may have arrived twice.
     package private(set) var possibleDuplicateCount: UInt64 = 0
 
-    package mutating func add(_ outcome: DeliveryOutcome.Kind, status: UInt16? = nil, isDuplicate: Bool = false, count: UInt64) {
+    /// None.
+    package init() {}
+
+    package mutating func add(
+        _ outcome: DeliveryOutcome.Kind,
+        status: UInt16? = nil,
+        isDuplicate: Bool = false,
+        count: UInt64
+    ) {
         self.counts[outcome, default: 0] += count
         if let status { self.statuses[status, default: 0] += count }
         if isDuplicate { self.possibleDuplicateCount += count }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSWire
+package import APNSWire
 import Glibc
 
 /// What became of the lines of a batch, in memory: results, records of the journal, and the counts, which go together.
@@ -172,7 +172,12 @@ package struct SendResults: ~Copyable {
     // MARK: Outcomes
 
     /// Takes the outcome of lines that needs no line each in the results.
-    package mutating func settle(_ lines: Range<UInt64>, _ outcome: DeliveryOutcome.Kind, status: UInt16?, isDuplicate: Bool) {
+    package mutating func settle(
+        _ lines: Range<UInt64>,
+        _ outcome: DeliveryOutcome.Kind,
+        status: UInt16?,
+        isDuplicate: Bool
+    ) {
         self.tally.add(outcome, status: status, isDuplicate: isDuplicate, count: UInt64(lines.count))
         self.record(lines, outcome, status: status, isDuplicate: isDuplicate)
     }

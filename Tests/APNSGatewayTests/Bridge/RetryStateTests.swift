@@ -77,7 +77,10 @@ import Testing
         }
     }
 
-    private static let credentials = Ending(.unsent(.notPermitted("the service does not accept the credentials")), .credentialFault)
+    private static let credentials = Ending(
+        .unsent(.notPermitted("the service does not accept the credentials")),
+        .credentialFault
+    )
 
     static let finalLines: [Line] = [
         Line(200, nil, Ending(.accepted, .accepted)),
