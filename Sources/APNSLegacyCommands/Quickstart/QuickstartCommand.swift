@@ -4,7 +4,9 @@ import APNSFeedback
 import APNSProvider
 import APNSSession
 import APNSSimulator
+import APNSWire
 public import ArgumentParser
+import BatchFiles
 import Foundation
 import Logging
 import OpenSSLTLS
