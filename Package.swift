@@ -137,7 +137,7 @@ let package = Package(
         .target(
             name: "APNSTransport",
             dependencies: [
-                "OpenSSLTLS",
+                "APNSWire", "OpenSSLTLS",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOExtras", package: "swift-nio-extras"),
@@ -204,7 +204,8 @@ let package = Package(
         .target(
             name: "APNSHTTP2",
             dependencies: [
-                "APNSTransport", "APNSWire", "CNGHTTP2", "COpenSSL", "OpenSSLTLS",
+                "APNSPayload", "APNSProvider", "APNSSession", "APNSTransport", "APNSWire", "CNGHTTP2", "COpenSSL",
+                "OpenSSLTLS",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
@@ -221,7 +222,8 @@ let package = Package(
         .testTarget(
             name: "APNSHTTP2Tests",
             dependencies: [
-                "APNSHTTP2", "APNSServer", "APNSTestKit", "APNSWire", "OpenSSLTLS", "TestSupport",
+                "APNSHTTP2", "APNSProvider", "APNSServer", "APNSSession", "APNSTestKit", "APNSWire", "OpenSSLTLS",
+                "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -325,6 +327,24 @@ let package = Package(
         ),
         .testTarget(name: "TidyTests", swiftSettings: settings),
         .target(name: "APNSPayload", swiftSettings: strict),
+        .target(
+            name: "BatchFiles",
+            dependencies: [
+                "APNSPayload", "APNSProvider", "APNSSession", "APNSWire",
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "BatchFilesTests",
+            dependencies: [
+                "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "BatchFiles", "TestSupport",
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
         .testTarget(name: "APNSPayloadTests", dependencies: ["APNSPayload", "TestSupport"], swiftSettings: settings),
         .target(
             name: "TokenStore",
@@ -405,7 +425,7 @@ let package = Package(
             name: "APNSLegacyCommandsTests",
             dependencies: [
                 "APNSGateway", "APNSHTTP2", "APNSLegacyCommands", "APNSPayload", "APNSProvider", "APNSSession",
-                "APNSWire", "OpenSSLTLS", "TestSupport", "TokenStore",
+                "APNSWire", "BatchFiles", "OpenSSLTLS", "TestSupport", "TokenStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),

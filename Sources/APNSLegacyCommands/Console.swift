@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import BatchFiles
 import Glibc
 
 /// What a command says to people, on standard error, and its results, on standard output.

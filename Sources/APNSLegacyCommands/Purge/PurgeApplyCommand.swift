@@ -2,6 +2,7 @@
 
 import APNSWire
 public import ArgumentParser
+import BatchFiles
 import TokenStore
 
 /// `apns-legacy purge apply`: prunes a token table from the purge list.

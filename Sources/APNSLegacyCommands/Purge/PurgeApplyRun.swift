@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
+import BatchFiles
 import SystemPackage
 import TokenStore
 

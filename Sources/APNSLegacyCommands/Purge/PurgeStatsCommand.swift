@@ -2,6 +2,7 @@
 
 import APNSWire
 import ArgumentParser
+import BatchFiles
 import TokenStore
 
 /// `apns-legacy purge stats`: counts.

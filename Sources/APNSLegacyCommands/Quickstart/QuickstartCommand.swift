@@ -6,6 +6,7 @@ import APNSSession
 import APNSSimulator
 import APNSWire
 public import ArgumentParser
+import BatchFiles
 import Foundation
 import Logging
 import OpenSSLTLS

@@ -2,6 +2,7 @@
 
 import APNSPayload
 import APNSWire
+import BatchFiles
 import TokenStore
 import Testing
 
