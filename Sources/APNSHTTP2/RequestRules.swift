@@ -68,7 +68,7 @@ public struct RequestRules: Hashable, Sendable {
         priority: UInt8?,
         now: UInt32
     ) -> PushRequest {
-        let pushType = payload.withUnsafeReadableBytes { self.pushType(of: PayloadTraits($0)) }
+        let pushType = unsafe payload.withUnsafeReadableBytes { unsafe self.pushType(of: PayloadTraits($0)) }
         var request = PushRequest(token: token, payload: payload, topic: self.topic, pushType: pushType)
         request.priority = pushType == .background ? 5 : self.priority ?? priority ?? 10
         request.expiration = self.expiration(expiry, now: now)
