@@ -67,7 +67,7 @@ struct PayloadTraits: Hashable {
     /// Whether one of the words that matter stands behind a quote.
     private static func hasTellingWord(_ bytes: UnsafeRawBufferPointer) -> Bool {
         var rest = unsafe bytes
-        while let start = unsafe rest.baseAddress, let quote = unsafe memchr(start, 0x22, rest.count) {
+        while let start = rest.baseAddress, let quote = unsafe memchr(start, 0x22, rest.count) {
             unsafe rest = UnsafeRawBufferPointer(rebasing: rest[(UnsafeRawPointer(quote) - start + 1)...])
             if unsafe Self.begins(rest, "content-available\"") || Self.begins(rest, "mdm\"") { return true }
         }

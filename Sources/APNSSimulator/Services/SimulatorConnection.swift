@@ -2,6 +2,7 @@
 
 import APNSServer
 import APNSSession
+import APNSTransport
 import APNSWire
 
 /// One provider's connection to the simulator.
