@@ -3,6 +3,7 @@
 import APNSServer
 import APNSSession
 import APNSTestKit
+import APNSTransport
 import APNSWire
 import ListenerFixtures
 import NIOCore
