@@ -358,11 +358,11 @@ extension BinaryConnectionHandler {
 
 extension BinaryConnectionHandler {
     /// Takes verdicts that came from the backend; on the event loop.
-    func settle(_ verdicts: [(number: UInt64, verdict: Verdict)]) {
+    func settle(_ entries: [VerdictQueue.Entry]) {
         guard let context = self.context else { return }
-        for (number, verdict) in verdicts {
+        for entry in entries {
             guard let delivery = self.delivery else { return }
-            switch self.intake.session.settle(number, verdict) {
+            switch self.intake.session.settle(entry.number, entry.outcome, isLast: entry.isLast) {
             case .none: break
             case .stopReading: self.isReadingStopped = true
             case .resumeReading: self.resume(for: delivery, context: context)
@@ -405,7 +405,7 @@ extension BinaryConnectionHandler {
         let count = self.intake.session.inFlightCount
         guard count > 0 else { return }
         self.logger.warning("verdicts overdue", metadata: [LogKey.count: "\(count)"])
-        self.settle([(self.intake.session.acceptedCount + 1, .serviceFault)])
+        self.settle([VerdictQueue.Entry(number: self.intake.session.acceptedCount + 1, outcome: .unsent(.deadline))])
     }
 
     private func resume(for delivery: any DeliveryConnection, context: ChannelHandlerContext) {

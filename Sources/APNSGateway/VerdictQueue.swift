@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSSession
+import APNSWire
 import NIOConcurrencyHelpers
 import NIOCore
 import NIOPosix
 
-/// Verdicts on their way from any thread to the event loop of their connection, many at a time.
+/// Outcomes on their way from any thread to the event loop of their connection, many at a time.
 final class VerdictQueue: Sendable {
+    /// What became of one message.
+    struct Entry {
+        var number: UInt64
+        var outcome: DeliveryOutcome
+        var isLast = false
+    }
+
     private struct Waiting {
-        var verdicts: [(number: UInt64, verdict: Verdict)] = []
+        var verdicts: [Entry] = []
         var isClosed = false
     }
 
@@ -27,10 +34,10 @@ final class VerdictQueue: Sendable {
         self.waiting.withLockedValue { $0.isClosed = handler == nil }
     }
 
-    func put(_ number: UInt64, _ verdict: Verdict) {
+    func put(_ number: UInt64, _ outcome: DeliveryOutcome, isLast: Bool = false) {
         let isFirst = self.waiting.withLockedValue { waiting in
             guard !waiting.isClosed else { return false }
-            waiting.verdicts.append((number, verdict))
+            waiting.verdicts.append(Entry(number: number, outcome: outcome, isLast: isLast))
             return waiting.verdicts.count == 1
         }
         guard isFirst else { return }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import NIOCore
 import NIOHPACK
 import NIOTLS
@@ -274,7 +275,7 @@ final class PushConnection: ChannelInboundHandler {
         }
     }
 
-    private func fail(_ number: UInt32, _ trouble: PushTrouble) {
+    private func fail(_ number: UInt32, _ trouble: DeliveryOutcome.Reason) {
         if let push = self.ended(number) { self.worker?.unknown([push], trouble) }
     }
 

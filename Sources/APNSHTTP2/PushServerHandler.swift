@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSTransport
+import APNSWire
 import Logging
 import NIOCore
 import NIOHPACK

@@ -6,6 +6,7 @@ import APNSHTTP2
 import APNSProvider
 import APNSSession
 import ArgumentParser
+import BatchFiles
 import OpenSSLTLS
 import PurgeList
 
@@ -57,6 +58,7 @@ struct CommandFailure: Error, CustomStringConvertible {
     init(_ error: any Error) {
         switch error {
         case let failure as CommandFailure: self = failure
+        case let error as BatchFileError: self.init(error)
         case let error as ProviderError: self.init(error)
         case let error as FeedbackError: self.init(error)
         case let error as SpoolError: self.init(error)
@@ -67,6 +69,19 @@ struct CommandFailure: Error, CustomStringConvertible {
         case let error as TLSError: self.init(.configuration, "\(error)" + (error.remedy ?? ""))
         default: self.init(.software, "\(error)")
         }
+    }
+
+    private init(_ error: BatchFileError) {
+        let status: ExitStatus =
+            switch error.kind {
+            case .unreadable: .noInput
+            case .badData: .dataError
+            case .uncreatable: .cannotCreate
+            case .unwritable: .ioError
+            case .inUse: .tryAgain
+            case .unsuitable: .usage
+            }
+        self.init(status, error.description)
     }
 
     private init(_ error: GatewayError) {
@@ -84,8 +99,9 @@ struct CommandFailure: Error, CustomStringConvertible {
         let status: ExitStatus =
             switch error {
             case .configuration, .tls: .configuration
-            case .notPermitted: .notPermitted
-            case .unavailable, .listen: .unavailable
+            case .notPermitted, .senderRefused: .notPermitted
+            case .unavailable, .serviceTrouble, .listen: .unavailable
+            case .tooManyInvalidTokens: .dataError
             case .alreadyRan, .notListening: .software
             @unknown default: .software
             }

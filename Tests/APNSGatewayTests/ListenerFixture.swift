@@ -104,12 +104,12 @@ final class ScriptedBackend: DeliveryBackend {
     let requiresOrder: Bool
     private let books = NIOLockedValueBox(Books())
     private let waiters = NIOLockedValueBox<[(@Sendable (Books) -> Bool, EventLoopPromise<Void>)]>([])
-    private let verdict: @Sendable (UInt32?) -> Verdict?
+    private let verdict: @Sendable (UInt32?) -> DeliveryOutcome?
     private let manner: @Sendable (GatewayEnding) -> CloseStrategy
 
     init(
         requiresOrder: Bool = false,
-        verdict: @escaping @Sendable (_ identifier: UInt32?) -> Verdict? = { _ in .accepted },
+        verdict: @escaping @Sendable (_ identifier: UInt32?) -> DeliveryOutcome? = { _ in .accepted },
         manner: @escaping @Sendable (GatewayEnding) -> CloseStrategy = { .orderly($0.response) }
     ) {
         self.requiresOrder = requiresOrder
@@ -137,7 +137,7 @@ final class ScriptedBackend: DeliveryBackend {
         try await promise.futureResult.get()
     }
 
-    func settle(_ identifier: UInt32, _ verdict: Verdict) {
+    func settle(_ identifier: UInt32, _ verdict: DeliveryOutcome) {
         for taken in self.current.taken where taken.ticket.identifier == identifier { taken.ticket.settle(verdict) }
     }
 
@@ -159,7 +159,7 @@ final class ScriptedBackend: DeliveryBackend {
 
         init(backend: ScriptedBackend) { self.backend = backend }
 
-        func deliver(_ message: borrowing InboundNotification) -> Verdict? {
+        func deliver(_ message: borrowing InboundNotification) -> DeliveryOutcome? {
             let taken = Taken(notification: message.notification, ticket: message.ticket)
             self.backend.note { $0.taken.append(taken) }
             return self.backend.verdict(message.identifier)

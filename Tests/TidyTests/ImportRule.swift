@@ -22,18 +22,19 @@ enum ImportRule {
     static let servers = clients.union(["APNSGateway"])
     static let everything = servers.union(["APNSSimulator"])
     /// The quick start makes its certificates as tests do.
-    static let commands = everything.union(["APNSTestKit"])
+    static let commands = everything.union(["APNSTestKit", "BatchFiles"])
 
     static let allowances: [String: Allowance] = [
         "APNSWire": Allowance(ours: ["CPrefetch"], others: .only(["NIOCore"])),
         "APNSSession": Allowance(ours: ["APNSWire"], others: .only([])),
         "APNSPayload": Allowance(ours: [], others: .only([])),
         "OpenSSLTLS": Allowance(ours: ["COpenSSL"], others: .any),
-        "APNSTransport": Allowance(ours: ["OpenSSLTLS"], others: .any),
+        "APNSTransport": Allowance(ours: ["APNSWire", "OpenSSLTLS"], others: .any),
         "PurgeList": Allowance(ours: [], others: .anyBut(prefix: "NIO")),
         "APNSProvider": Allowance(ours: foundations.union(["APNSSession"]), others: .any),
         "APNSFeedback": Allowance(ours: foundations.union(["APNSSession", "CFallocate"]), others: .any),
-        "APNSHTTP2": Allowance(ours: foundations, others: .any),
+        "BatchFiles": Allowance(ours: ["APNSPayload", "APNSProvider", "APNSSession", "APNSWire"], others: .any),
+        "APNSHTTP2": Allowance(ours: foundations.union(["APNSSession", "APNSProvider"]), others: .any),
         "APNSGateway": Allowance(ours: clients, others: .any),
         "APNSSimulator": Allowance(ours: servers, others: .any),
         "APNSLegacyCommands": Allowance(ours: commands, others: .any),
@@ -43,6 +44,10 @@ enum ImportRule {
 
     /// Modules of this package that are C headers and import nothing.
     static let headers: Set<String> = ["CFallocate", "COpenSSL", "CPrefetch"]
+
+    /// The folders of commands that are clients, which need no server of ours.
+    static let clientFolders: Set<Substring> = ["Send", "Feedback"]
+    static let serverModules: Set<String> = ["APNSServer", "APNSGateway", "GatewayService", "APNSSimulator"]
 
     /// There is one TLS stack.
     static let neverInSources: Set<String> = ["NIOSSL", "XCTest"]
@@ -58,6 +63,10 @@ enum ImportRule {
         guard let allowance = Self.allowances[module] else {
             let sentence = "\(module) has no line in ImportRule.allowances"
             return [Finding(path: file.path, line: nil, sentence: sentence)]
+        }
+        if module == "APNSLegacyCommands", file.components.count > 3, Self.clientFolders.contains(file.components[2]) {
+            let who = "a command that only sends or reads"
+            return imports.filter { Self.serverModules.contains($0.module) }.map { Self.finding(file, $0, who) }
         }
         return imports.filter { !Self.allows(allowance, $0.module) }.map { Self.finding(file, $0, module) }
     }

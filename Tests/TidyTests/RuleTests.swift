@@ -61,7 +61,7 @@ struct RuleTests {
             ("APNSPayload", "import APNSWire"), ("APNSPayload", "internal import Foundation"),
             ("OpenSSLTLS", "@preconcurrency import APNSWire"), ("PurgeList", "import NIOPosix"),
             ("PurgeList", "import struct APNSWire.DeviceToken"), ("APNSProvider", "import APNSGateway"),
-            ("APNSFeedback", "import APNSProvider"), ("APNSHTTP2", "import APNSSession"),
+            ("APNSFeedback", "import APNSProvider"), ("APNSHTTP2", "import APNSGateway"),
             ("APNSGateway", "import APNSSimulator"), ("APNSSimulator", "import APNSLegacyCommands"),
             ("APNSProvider", "import NIOSSL"), ("apns-legacy", "import APNSWire"),
             ("APNSSession", "import CPrefetch"), ("APNSProvider", "import CPrefetch"),
@@ -85,6 +85,12 @@ struct RuleTests {
     )
     func `an import along the arrows passes`(_ module: String, _ line: String) {
         #expect(self.lines(.imports, "Sources/\(module)/A.swift", Self.license + line + "\n") == [])
+    }
+
+    @Test(arguments: ["Send", "Feedback"]) func `a server that a client's command imports is found`(_ folder: String) {
+        let text = Self.license + "import APNSProvider\nimport APNSGateway\n"
+        #expect(self.lines(.imports, "Sources/APNSLegacyCommands/\(folder)/A.swift", text) == [3])
+        #expect(self.lines(.imports, "Sources/APNSLegacyCommands/Gateway/A.swift", text) == [])
     }
 
     @Test func `a module without a line in the table of imports is found`() {

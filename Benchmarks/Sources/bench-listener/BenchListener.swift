@@ -35,7 +35,9 @@ struct BenchListener: AsyncParsableCommand {
         }
         let (frames, connections) = backend.totals
         guard frames == self.expect else { throw ValidationError("\(frames) of \(self.expect) came") }
-        print("{\"frames\": \(frames), \"connections\": \(connections), \"cpu_seconds\": \(BenchListener.cpuSeconds())}")
+        print(
+            "{\"frames\": \(frames), \"connections\": \(connections), \"cpu_seconds\": \(BenchListener.cpuSeconds())}"
+        )
     }
 
     private static func cpuSeconds() -> Double {
@@ -73,7 +75,7 @@ private final class TakingConnection: DeliveryConnection {
 
     init(backend: TakingBackend) { self.backend = backend }
 
-    func deliver(_ message: borrowing InboundNotification) -> Verdict? {
+    func deliver(_ message: borrowing InboundNotification) -> DeliveryOutcome? {
         self.count += 1
         return .accepted
     }

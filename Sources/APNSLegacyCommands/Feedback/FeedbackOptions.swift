@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSFeedback
-import APNSGateway
 import APNSProvider
 import ArgumentParser
 import Glibc

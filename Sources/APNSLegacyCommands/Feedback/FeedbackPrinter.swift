@@ -2,6 +2,7 @@
 
 import APNSFeedback
 import ArgumentParser
+import BatchFiles
 import NIOConcurrencyHelpers
 import PurgeList
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import ArgumentParser
+import BatchFiles
 import PurgeList
 
 /// `apns-legacy purge apply`: prunes a token table from the purge list.

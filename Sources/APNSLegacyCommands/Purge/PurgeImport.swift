@@ -2,6 +2,7 @@
 
 import APNSPayload
 import APNSWire
+import BatchFiles
 import PurgeList
 
 /// Makes entries of lines: tokens, CSV or JSON lines.
@@ -214,7 +215,7 @@ struct PurgeImport {
 
     /// What keeps a token off the list, although it is in the file; `nil` where nothing does.
     private func refusal(_ fields: [PurgeColumn: String]) -> String? {
-        let outcome = BatchOutcome.allCases.first { "\($0.name)" == fields[.outcome] }
+        let outcome = DeliveryOutcome.Kind.allCases.first { "\($0.name)" == fields[.outcome] }
         if let outcome, outcome != .rejected { return "\(outcome.name)" }
         if let reason = fields[.reason] { return self.takes(reason) ? nil : reason }
         guard outcome == .rejected else { return nil }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
+import BatchFiles
 import PurgeList
 
 /// `apns-legacy purge list`: shows entries to people.

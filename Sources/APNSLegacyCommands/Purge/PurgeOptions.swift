@@ -2,6 +2,7 @@
 
 import APNSWire
 import ArgumentParser
+import BatchFiles
 import Glibc
 import PurgeList
 

@@ -5,7 +5,9 @@ import APNSProvider
 import APNSSession
 import APNSSimulator
 import APNSTestKit
+import APNSWire
 public import ArgumentParser
+import BatchFiles
 import Foundation
 import Logging
 import OpenSSLTLS

@@ -6,6 +6,7 @@ import APNSSimulator
 import APNSTestKit
 import APNSWire
 public import ArgumentParser
+import BatchFiles
 import Glibc
 import Logging
 import OpenSSLTLS
