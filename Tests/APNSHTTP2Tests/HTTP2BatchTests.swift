@@ -2,6 +2,7 @@
 
 import APNSHTTP2
 import APNSProvider
+import APNSServer
 import APNSSession
 import APNSWire
 import NIOConcurrencyHelpers

@@ -402,7 +402,7 @@ enum GatewayFixture {
     ) throws {
         var session = Self.ignoring()
         #expect(session.receive(try Fixture.message(1)) == .handOn(1))
-        #expect(session.settle(1, .rejected(.binary(status))) == .finish(Fixture.ending(status, 101, at: 1)))
+        #expect(session.settle(1, .rejected(.binary(status))) == .finish(Fixture.ending(status, 1, at: 1)))
     }
 
     @Test func `an answer of the HTTP API is told in the words of the binary protocol`() throws {
@@ -415,7 +415,7 @@ enum GatewayFixture {
         for (outcome, status) in outcomes {
             var session = GatewaySession()
             #expect(session.receive(try Fixture.message(1)) == .handOn(1))
-            #expect(session.settle(1, outcome) == .finish(Fixture.ending(status, 101, at: 1)))
+            #expect(session.settle(1, outcome) == .finish(Fixture.ending(status, 1, at: 1)))
         }
     }
 

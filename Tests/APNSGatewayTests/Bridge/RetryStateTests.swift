@@ -177,7 +177,7 @@ import Testing
     @Test func `what was not processed for longer than the budget does not go out again at once`() throws {
         var scene = try Scene()
         scene.now += .seconds(61)
-        #expect(scene.receive(.unsent(nil)) == Ending(.unsent(.deadline), .budgetSpent)).action
+        #expect(scene.receive(.unsent(nil)) == Ending(.unsent(.deadline), .budgetSpent).action)
     }
 
     static let trouble: [DeliveryOutcome] = [
@@ -208,7 +208,7 @@ import Testing
         var scene = try Scene()
         _ = scene.answer(503, "ServiceUnavailable")
         _ = scene.receive(.indeterminate(nil))
-        #expect(scene.answer(200) == Ending(.accepted, .accepted)).action
+        #expect(scene.answer(200) == Ending(.accepted, .accepted).action)
     }
 
     @Test func `by option what is not to be kept is given up where its fate is unknown`() throws {
