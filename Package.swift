@@ -277,7 +277,7 @@ let package = Package(
         .target(
             name: "APNSGateway",
             dependencies: [
-                "APNSHTTP2", "APNSPayload", "APNSServer", "APNSSession", "APNSWire", "OpenSSLTLS",
+                "APNSHTTP2", "APNSServer", "APNSSession", "APNSTransport", "APNSWire", "COpenSSL", "OpenSSLTLS",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
