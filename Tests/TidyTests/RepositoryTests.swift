@@ -15,12 +15,7 @@ struct RepositoryTests {
 
     /// Files that a rule does not hold for, each with its reason.
     static let exceptions = [
-        Exception(rule: .bannedWords, path: "Tests/TestSupport/Eventually.swift", reason: "the one wait of the tests"),
-        Exception(
-            rule: .bannedWords,
-            path: "Tests/IntegrationTests/Apply/ApplySharingTests.swift",
-            reason: "an application whose pauses are what is tested; SQLite wants the one between two tries to block"
-        ),
+        Exception(rule: .bannedWords, path: "Tests/TestSupport/Eventually.swift", reason: "the one wait of the tests")
     ]
 
     @Test(arguments: Rule.allCases)

@@ -235,6 +235,8 @@ struct SendRun {
         guard let tls else { return nil }
         let sender = try self.sender(tls)
         let interrupts = NIOLockedValueBox(0)
+        // Before anything is sent: a signal that comes earlier would end the process without a summary.
+        let signals = await UnixSignalsSequence(trapping: [.sigint, .sigterm])
         return await withThrowingTaskGroup(of: SendRun.Part.self) { group in
             group.addTask {
                 do {
@@ -245,7 +247,7 @@ struct SendRun {
                 }
             }
             group.addTask {
-                for await _ in await UnixSignalsSequence(trapping: [.sigint, .sigterm]) {
+                for await _ in signals {
                     let count = interrupts.withLockedValue { count in
                         count += 1
                         return count
