@@ -94,7 +94,7 @@ public struct GatewaySession: ~Copyable {
 extension GatewaySession {
     /// What to do with a message that arrived.
     public enum OnMessage: Hashable, Sendable {
-        /// Hand it on under this number; then say ``GatewaySession/settle(_:_:)`` or
+        /// Hand it on under this number; then say ``GatewaySession/settle(_:_:isLast:)`` or
         /// ``GatewaySession/wait(for:isFull:)``.
         case handOn(UInt64)
         /// Throw it away and all that follows it; the end waits for the messages before it.
