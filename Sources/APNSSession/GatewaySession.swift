@@ -227,14 +227,14 @@ extension GatewaySession {
 
     /// Takes what became of a message; outcomes may come in any order.
     ///
-    /// | outcome                                        | what the provider learns                                      |
-    /// |------------------------------------------------|---------------------------------------------------------------|
-    /// | accepted, suppressed                           | nothing                                                       |
-    /// | rejected, since the app is gone                | nothing here: it hears of that from the feedback service      |
-    /// | rejected or invalid otherwise                  | the status, unless ``rejectionPolicy`` keeps it from that     |
-    /// | unsent                                         | that the service shuts down                                   |
-    /// | unsent, since the gateway is not permitted     | that, where something was taken before, else nothing          |
-    /// | indeterminate                                  | nothing: the connection closes, and all without proof is in doubt |
+    /// | outcome                                     | what the provider learns                                      |
+    /// |---------------------------------------------|---------------------------------------------------------------|
+    /// | accepted, suppressed                        | nothing                                                       |
+    /// | rejected, since the app is gone             | nothing here: it hears of that from the feedback service      |
+    /// | rejected or invalid otherwise               | the status, unless ``rejectionPolicy`` keeps it from that     |
+    /// | unsent                                      | that the service shuts down                                   |
+    /// | unsent, since the gateway is not permitted  | that, where something was taken before, else nothing          |
+    /// | indeterminate                               | nothing: the connection closes, so that the rest is in doubt  |
     ///
     /// A second outcome of the same message is passed over.
     ///

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSGateway
+import APNSServer
 import APNSWire
 import Foundation
 import NIOConcurrencyHelpers

@@ -12,7 +12,7 @@ public protocol Upstream: Sendable {
     ///
     /// - Parameters:
     ///   - request: what to send; all tries of a notification have the same identifier.
-    ///   - onAnswer: is called once, from any thread, also at once, with what came of this attempt, and how long the service took for its answer,
-    ///     without any wait before the request went out, and `nil` where it gave none.
+    ///   - onAnswer: is called once, from any thread, also at once, with what came of this attempt, and how long the
+    ///     service took for its answer, without any wait before the request went out; `nil` where it gave none.
     func send(_ request: PushRequest, onAnswer: @escaping @Sendable (DeliveryOutcome, _ latency: Duration?) -> Void)
 }
