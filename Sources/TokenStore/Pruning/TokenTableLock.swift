@@ -30,9 +30,7 @@ struct TokenTableLock {
     /// - Throws: `SQLITE_BUSY` where others keep the lock for longer than this waits.
     mutating func take() throws {
         if let freeSince = self.freeSince {
-            let isLong = self.lastHold > TokenTableLimits.longLockDuration
-            let pause = isLong ? TokenTableLimits.longPauseDuration : TokenTableLimits.pauseDuration
-            let rest = freeSince + pause - .now
+            let rest = freeSince + TokenTableLimits.pauseDuration(after: self.lastHold) - .now
             if rest > .zero { usleep(UInt32(rest / .microseconds(1))) }
         }
         try self.database.beginTransaction(.immediate)
