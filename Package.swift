@@ -31,7 +31,7 @@ let package = Package(
         .library(name: "APNSGateway", targets: ["APNSGateway", "APNSServer"]),
         .library(name: "APNSTestKit", targets: ["APNSTestKit", "APNSSimulator", "TestCertificates"]),
         .library(name: "OpenSSLTLS", targets: ["OpenSSLTLS"]),
-        .library(name: "PurgeList", targets: ["PurgeList"]),
+        .library(name: "TokenStore", targets: ["TokenStore"]),
         .executable(name: "apns-legacy", targets: ["apns-legacy"]),
     ],
     dependencies: [
@@ -47,6 +47,7 @@ let package = Package(
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
         .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.4.0"),
+        .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2", traits: []),
     ],
     targets: [
         .systemLibrary(name: "CPrefetch"),
@@ -136,7 +137,7 @@ let package = Package(
         .target(
             name: "APNSTransport",
             dependencies: [
-                "OpenSSLTLS",
+                "APNSWire", "OpenSSLTLS",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOExtras", package: "swift-nio-extras"),
@@ -150,7 +151,7 @@ let package = Package(
         .target(
             name: "APNSFeedback",
             dependencies: [
-                "APNSSession", "APNSTransport", "APNSWire", "CFallocate", "COpenSSL", "OpenSSLTLS", "PurgeList",
+                "APNSSession", "APNSTransport", "APNSWire", "CFallocate", "COpenSSL", "OpenSSLTLS",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -164,7 +165,7 @@ let package = Package(
             name: "APNSFeedbackTests",
             dependencies: [
                 "APNSFeedback", "APNSServer", "APNSSession", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS",
-                "PurgeList", "TestSupport",
+                "TestSupport", "TokenStore",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -203,7 +204,8 @@ let package = Package(
         .target(
             name: "APNSHTTP2",
             dependencies: [
-                "APNSTransport", "APNSWire", "CNGHTTP2", "COpenSSL", "OpenSSLTLS",
+                "APNSPayload", "APNSProvider", "APNSSession", "APNSTransport", "APNSWire", "CNGHTTP2", "COpenSSL",
+                "OpenSSLTLS",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
@@ -218,7 +220,8 @@ let package = Package(
         .testTarget(
             name: "APNSHTTP2Tests",
             dependencies: [
-                "APNSHTTP2", "APNSServer", "APNSTestKit", "APNSWire", "OpenSSLTLS", "TestSupport",
+                "APNSHTTP2", "APNSProvider", "APNSServer", "APNSSession", "APNSTestKit", "APNSWire", "OpenSSLTLS",
+                "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -274,9 +277,8 @@ let package = Package(
         .target(
             name: "APNSGateway",
             dependencies: [
-                "APNSHTTP2", "APNSPayload", "APNSServer", "APNSSession", "APNSWire", "OpenSSLTLS",
+                "APNSHTTP2", "APNSServer", "APNSSession", "APNSTransport", "APNSWire", "COpenSSL", "OpenSSLTLS",
                 .product(name: "DequeModule", package: "swift-collections"),
-                .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -300,7 +302,6 @@ let package = Package(
             dependencies: [
                 "APNSGateway", "APNSHTTP2", "APNSServer", "APNSSession", "APNSTestKit", "APNSTransport", "APNSWire",
                 "ListenerFixtures", "OpenSSLTLS", "TestSupport",
-                .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -324,21 +325,45 @@ let package = Package(
         ),
         .testTarget(name: "TidyTests", swiftSettings: settings),
         .target(name: "APNSPayload", swiftSettings: strict),
+        .target(
+            name: "BatchFiles",
+            dependencies: [
+                "APNSPayload", "APNSProvider", "APNSSession", "APNSWire",
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "BatchFilesTests",
+            dependencies: [
+                "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "BatchFiles", "TestSupport",
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
         .testTarget(name: "APNSPayloadTests", dependencies: ["APNSPayload", "TestSupport"], swiftSettings: settings),
         .target(
-            name: "PurgeList",
+            name: "TokenStore",
             dependencies: [
+                "APNSSession", "APNSWire",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
             swiftSettings: settings
         ),
         .testTarget(
-            name: "PurgeListTests",
+            name: "TokenStoreTests",
             dependencies: [
-                "PurgeList", "TestSupport",
+                "APNSGateway", "APNSSession", "APNSWire", "ListenerFixtures", "TestSupport", "TokenStore",
                 .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
             ],
             swiftSettings: settings
         ),
@@ -346,6 +371,7 @@ let package = Package(
             name: "GatewayService",
             dependencies: [
                 "APNSGateway", "APNSHTTP2", "APNSServer", "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS",
+                "TokenStore",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -371,14 +397,15 @@ let package = Package(
             name: "APNSLegacyCommands",
             dependencies: [
                 "APNSFeedback", "APNSGateway", "APNSHTTP2", "APNSPayload", "APNSProvider", "APNSServer", "APNSSession",
-                "APNSSimulator", "APNSTransport", "APNSWire", "OpenSSLTLS", "GatewayService", "PurgeList",
-                "TestCertificates",
+                "APNSSimulator", "APNSTransport", "APNSWire", "BatchFiles", "GatewayService", "OpenSSLTLS",
+                "TestCertificates", "TokenStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
-                .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "Subprocess", package: "swift-subprocess"),
+                .product(name: "SystemPackage", package: "swift-system"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ],
             swiftSettings: settings
@@ -396,7 +423,7 @@ let package = Package(
             name: "APNSLegacyCommandsTests",
             dependencies: [
                 "APNSGateway", "APNSHTTP2", "APNSLegacyCommands", "APNSPayload", "APNSProvider", "APNSSession",
-                "APNSWire", "OpenSSLTLS", "PurgeList", "TestSupport",
+                "APNSWire", "BatchFiles", "OpenSSLTLS", "TestSupport", "TokenStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
@@ -408,8 +435,10 @@ let package = Package(
         .testTarget(
             name: "IntegrationTests",
             dependencies: [
-                "APNSGateway", "APNSHTTP2", "APNSServer", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS",
-                "PurgeList", "TestSupport", "apns-legacy",
+                "APNSGateway", "APNSHTTP2", "APNSLegacyCommands", "APNSServer", "APNSSimulator", "APNSTestKit",
+                "APNSWire",
+                "OpenSSLTLS", "TestSupport", "TokenStore", "apns-legacy",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import PurgeList
+import APNSWire
 
 /// The bytes of a segment: what one connection to the feedback service delivered.
 ///
@@ -60,7 +60,7 @@ enum SpoolFormat {
 
 /// What a segment says of itself.
 struct SpoolHeader: Hashable, Sendable {
-    var scope: PurgeScope
+    var scope: TokenScope
     var host: String
     /// When the connection began, in seconds since 1970 (UTC).
     var startedAt: Int64
@@ -78,7 +78,7 @@ struct SpoolHeader: Hashable, Sendable {
             + text + (SpoolDigest.of(text, at: 0) ?? [])
     }
 
-    init(scope: PurgeScope, host: String, startedAt: Int64) {
+    init(scope: TokenScope, host: String, startedAt: Int64) {
         self.scope = scope
         self.host = host
         self.startedAt = startedAt
@@ -87,10 +87,10 @@ struct SpoolHeader: Hashable, Sendable {
     /// Reads the text of a header.
     init?(text: [UInt8]) {
         let fields = String(decoding: text, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false)
-        guard fields.count == 5, let environment = PushEnvironment(rawValue: String(fields[1])),
+        guard fields.count == 5, let environment = Environment(rawValue: String(fields[1])),
             let startedAt = Int64(fields[3])
         else { return nil }
-        self.scope = PurgeScope(topic: String(fields[0]), environment: environment)
+        self.scope = TokenScope(topic: String(fields[0]), environment: environment)
         self.host = String(fields[2])
         self.startedAt = startedAt
     }

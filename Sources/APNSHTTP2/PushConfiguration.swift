@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 public import OpenSSLTLS
 
 /// Where and how a client sends.
@@ -77,7 +78,7 @@ public struct PushConfiguration: Sendable {
     /// Whether the client ends where the service does not let it in or is not the one that it should be; by default it
     /// does.
     ///
-    /// Otherwise what waits is unsent with ``PushTrouble/notPermitted(_:)``, and it connects again, after the pauses of
+    /// Otherwise what waits is unsent because it is not permitted, and the client connects again, after the pauses of
     /// ``backOffFirst`` and ``backOffMax``, for what comes later.
     public var endsWhenRefused = true
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
+
 extension ProviderSession {
     mutating func accept(before end: UInt64) {
         guard end > self.settled else { return }
@@ -8,7 +10,7 @@ extension ProviderSession {
     }
 
     /// Gives all unsettled notifications before a number their outcome.
-    mutating func settle(before end: UInt64, _ outcome: Outcome) {
+    mutating func settle(before end: UInt64, _ outcome: DeliveryOutcome) {
         while self.settled < end {
             let start = self.settled
             var next = end
@@ -85,10 +87,10 @@ extension ProviderSession {
         self.leftCount = self.taken - self.settled
         if case .open(let open) = self.link, open.written > self.settled {
             self.attemptEnds.insertSorted(open.written)
-            self.settle(before: open.written, .indeterminate)
+            self.settle(before: open.written, .indeterminate(nil))
         }
-        self.settle(before: max(self.settled, min(self.doubtful, self.taken)), .indeterminate)
-        self.settle(before: self.taken, .unsent)
+        self.settle(before: max(self.settled, min(self.doubtful, self.taken)), .indeterminate(nil))
+        self.settle(before: self.taken, .unsent(nil))
         self.link = .none
         self.standby = .none
         self.closesDue = self.live.sorted()

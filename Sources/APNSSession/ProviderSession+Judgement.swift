@@ -47,7 +47,7 @@ extension ProviderSession {
                 return
             }
         }
-        self.settle(before: number + 1, .rejected(status))
+        self.settle(before: number + 1, .rejected(.binary(status)))
         self.prove()
         self.countInvalidToken(status)
     }
@@ -66,7 +66,7 @@ extension ProviderSession {
         self.attemptEnds.insertSorted(open.left)
         guard count > 1 else {
             self.dismiss(open)
-            self.settle(before: self.settled + 1, .rejected(status))
+            self.settle(before: self.settled + 1, .rejected(.binary(status)))
             self.prove()
             // Whatever the status, many in a row mean that it is not the notifications.
             self.countInvalidToken(.invalidToken)
@@ -93,7 +93,7 @@ extension ProviderSession {
         let settledBefore = self.settled
         if count > 0 {
             switch self.limits.policy {
-            case .atMostOnce: self.settle(before: open.left, .indeterminate)
+            case .atMostOnce: self.settle(before: open.left, .indeterminate(nil))
             case .atLeastOnce: self.doubt(before: open.left)
             }
         }
@@ -131,7 +131,7 @@ extension ProviderSession {
             self.loneDeath = (self.settled, deaths)
             self.suspicion = Suspicion(end: max(end, self.suspicion?.end ?? 0), part: 1)
             guard deaths >= self.limits.silentAttemptCountMax else { return }
-            self.settle(before: end, .indeterminate)
+            self.settle(before: end, .indeterminate(nil))
             self.narrow()
         } else if self.limits.hasNoIdentifiers {
             self.suspicion = Suspicion(end: end, part: max(1, count / 2))

@@ -2,6 +2,7 @@
 
 import APNSPayload
 public import APNSServer
+import APNSTransport
 public import OpenSSLTLS
 
 /// What a simulator is made of.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import Foundation
-import PurgeList
+import TokenStore
 import Testing
 
 /// What `apns-legacy purge` prints, and its exit codes.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import PurgeList
+import APNSWire
+import TokenStore
 
 extension SendScene {
     var purgeList: String { self.path("purge.db") }
@@ -11,7 +12,7 @@ extension SendScene {
     }
 
     /// Puts devices on the list of this folder.
-    func bury(_ devices: [Int], environment: PushEnvironment = .production, topic: String = SendScene.topic) throws {
+    func bury(_ devices: [Int], environment: Environment = .production, topic: String = SendScene.topic) throws {
         try PurgeList(path: self.purgeList).record(
             devices.map { device in
                 PurgeEntry(

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSSimulator
+import APNSWire
 import Foundation
 import GRDB
-import PurgeList
 import TestSupport
+import TokenStore
 import Testing
 
 /// `send` with a list of dead tokens.

@@ -3,10 +3,11 @@
 import APNSFeedback
 import APNSProvider
 import APNSServer
+import APNSWire
 import ArgumentParser
 import Glibc
 import OpenSSLTLS
-import PurgeList
+import TokenStore
 
 /// Where the feedback service is and who one is there; as of `send`, for any number of certificates.
 struct FeedbackEndpointOptions: ParsableArguments, Sendable {
@@ -17,7 +18,7 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
             valueName: "production|sandbox"
         )
     )
-    var environment: PushEnvironment?
+    var environment: Environment?
 
     @Option(
         help: ArgumentHelp(
@@ -149,7 +150,7 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
         }
         let isSandboxOnly = facts.isForSandbox && !facts.isForProduction
         let environment = self.environment ?? (isSandboxOnly ? .sandbox : .production)
-        let scope = PurgeScope(topic: topic, environment: environment)
+        let scope = TokenScope(topic: topic, environment: environment)
         do { try scope.check() } catch {
             throw CommandFailure(
                 self.topic == nil ? .configuration : .usage,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 public import ArgumentParser
-import PurgeList
+import TokenStore
 
 /// The table, and what its columns mean.
 struct PurgeTableOptions: ParsableArguments, Sendable {
@@ -57,7 +58,7 @@ struct PurgeEntryOptions: ParsableArguments, Sendable {
     var topic: [String] = []
 
     @Option(help: ArgumentHelp("Where the tokens are from.", valueName: "production|sandbox"))
-    var environment = PushEnvironment.production
+    var environment = Environment.production
 
     @Flag(
         help: """
@@ -151,7 +152,7 @@ struct PurgeActionOptions: ParsableArguments, Sendable {
 }
 
 /// Databases of other kinds.
-struct PurgeElsewhereOptions: ParsableArguments, Sendable {
+struct OtherDatabaseOptions: ParsableArguments, Sendable {
     @Option(
         help: ArgumentHelp(
             "Instead of --database: write statements for another database.",

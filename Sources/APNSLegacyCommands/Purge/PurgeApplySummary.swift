@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import PurgeList
+import TokenStore
 
 /// The end of a run over a token table, for people and for programs.
 struct PurgeApplySummary {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import APNSWire
 public import ArgumentParser
-public import PurgeList
+public import TokenStore
 
-extension PushEnvironment: ExpressibleByArgument {}
+extension Environment: ExpressibleByArgument {}
 
 extension PurgeExport.Format: ExpressibleByArgument {}

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import ArgumentParser
+import BatchFiles
 import Glibc
-import PurgeList
+import TokenStore
 
 /// `apns-legacy purge forget`: takes off what registered again.
 struct PurgeForgetCommand: ParsableCommand {
@@ -38,7 +40,7 @@ struct PurgeForgetCommand: ParsableCommand {
     var topic: String?
 
     @Option(help: ArgumentHelp("Only in this environment.", valueName: "production|sandbox"))
-    var environment: PushEnvironment?
+    var environment: Environment?
 
     func validate() throws {
         guard self.tokens != nil || !self.token.isEmpty else {
@@ -60,7 +62,7 @@ struct PurgeForgetCommand: ParsableCommand {
     func run() throws {
         try CommandFailure.ending("purge forget") {
             let list = try self.file.open()
-            var result = PurgeForgetting()
+            var result = PurgeForgetResult()
             var portion = self.token.map {
                 PurgeRegistration(token: $0.bytes, registeredAt: self.registeredAt?.seconds)
             }

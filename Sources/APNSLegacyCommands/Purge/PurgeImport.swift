@@ -2,14 +2,15 @@
 
 import APNSPayload
 import APNSWire
-import PurgeList
+import BatchFiles
+import TokenStore
 
 /// Makes entries of lines: tokens, CSV or JSON lines.
 struct PurgeImport {
     /// What holds for lines that do not say.
     struct Defaults {
         var topic: String?
-        var environment: PushEnvironment?
+        var environment: Environment?
         var failedAt: Int64?
         var source: String
         var now: Int64
@@ -214,7 +215,7 @@ struct PurgeImport {
 
     /// What keeps a token off the list, although it is in the file; `nil` where nothing does.
     private func refusal(_ fields: [PurgeColumn: String]) -> String? {
-        let outcome = BatchOutcome.allCases.first { "\($0.name)" == fields[.outcome] }
+        let outcome = DeliveryOutcome.Kind.allCases.first { "\($0.name)" == fields[.outcome] }
         if let outcome, outcome != .rejected { return "\(outcome.name)" }
         if let reason = fields[.reason] { return self.takes(reason) ? nil : reason }
         guard outcome == .rejected else { return nil }
@@ -246,12 +247,12 @@ struct PurgeImport {
         return moment.seconds
     }
 
-    private func environment(_ fields: [PurgeColumn: String]) throws(PurgeProblem) -> PushEnvironment {
+    private func environment(_ fields: [PurgeColumn: String]) throws(PurgeProblem) -> Environment {
         guard let text = fields[.environment] else {
             guard let environment = self.defaults.environment else { throw .noEnvironment }
             return environment
         }
-        guard let environment = PushEnvironment(rawValue: text) else { throw .environment }
+        guard let environment = Environment(rawValue: text) else { throw .environment }
         return environment
     }
 }

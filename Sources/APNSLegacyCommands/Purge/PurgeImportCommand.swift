@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import ArgumentParser
+import BatchFiles
 import Glibc
-import PurgeList
+import TokenStore
 
 /// `apns-legacy purge import`: puts on the list what others know.
 struct PurgeImportCommand: ParsableCommand {
@@ -34,7 +36,7 @@ struct PurgeImportCommand: ParsableCommand {
     var topic: String?
 
     @Option(help: ArgumentHelp("The environment of lines that have none.", valueName: "production|sandbox"))
-    var environment: PushEnvironment?
+    var environment: Environment?
 
     @Option(
         help: ArgumentHelp(

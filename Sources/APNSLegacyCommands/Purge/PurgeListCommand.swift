@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import ArgumentParser
-import PurgeList
+import BatchFiles
+import TokenStore
 
 /// `apns-legacy purge list`: shows entries to people.
 struct PurgeListCommand: ParsableCommand {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import ArgumentParser
-import PurgeList
+import BatchFiles
+import TokenStore
 
 /// `apns-legacy purge stats`: counts.
 struct PurgeStatsCommand: ParsableCommand {

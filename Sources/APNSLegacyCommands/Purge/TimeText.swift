@@ -2,7 +2,7 @@
 
 import ArgumentParser
 import Glibc
-import PurgeList
+import TokenStore
 
 /// A moment on the command line or in an import: seconds since 1970, or ISO 8601; as an option, also `now` and a span.
 struct TimeText: ExpressibleByArgument, Equatable {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSPayload
-import PurgeList
+import APNSWire
+import BatchFiles
+import TokenStore
 import Testing
 
 @testable import APNSLegacyCommands
@@ -26,7 +28,7 @@ struct PurgeImportTests {
 
     private func entry(
         topic: String = "a",
-        environment: PushEnvironment = .sandbox,
+        environment: Environment = .sandbox,
         failedAt: Int64 = 1000,
         firstSeen: Int64 = PurgeImportTests.now,
         source: String = "import:x"

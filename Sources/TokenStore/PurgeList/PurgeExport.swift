@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+
+/// Writes entries of a list as text for other programs.
+///
+/// | format | a line                                                                            |
+/// |--------|-----------------------------------------------------------------------------------|
+/// | text   | the token in lower-case hexadecimal digits                                        |
+/// | CSV    | `token,topic,environment,failed_at,first_seen,source` as in RFC 4180, and a header |
+/// | JSONL  | `{"token":…,"topic":…,"environment":…,"failedAt":…,"firstSeen":…,"source":…}`     |
+/// | SQL    | statements that make a table of the list and fill it                              |
+///
+/// Times are seconds since 1970. The SQL is that of SQLite, PostgreSQL and MySQL alike: its literals hold hexadecimal
+/// digits, numbers, and names in which all but letters, digits, spaces and `._:/@+=-` is percent-encoded, so that no
+/// name can end a literal in any of them.
+public struct PurgeExport: Sendable {
+    /// What is written.
+    public enum Format: String, Hashable, Sendable, CaseIterable {
+        /// One token a line.
+        case text
+        /// Comma-separated values with a header.
+        case csv
+        /// One JSON object a line.
+        case jsonLines = "jsonl"
+        /// Statements that make and fill a table.
+        case sql
+    }
+
+    /// What was written since the last ``removeAll()``, in UTF-8.
+    public private(set) var bytes: [UInt8] = []
+    private let format: Format
+    private let table: String
+    private var rowCount = 0
+
+    /// So many rows go into one SQL statement.
+    private static let statementRowCountMax = 500
+
+    /// Begins an export.
+    ///
+    /// - Parameters:
+    ///   - format: what is written.
+    ///   - table: the table's name in SQL; one that ``isTableName(_:)`` says no to is not written.
+    public init(_ format: Format, table: String = "purge_list") {
+        self.format = format
+        self.table = PurgeExport.isTableName(table) ? table : "purge_list"
+        switch format {
+        case .text, .jsonLines: break
+        case .csv: self.append("token,topic,environment,failed_at,first_seen,source\r\n")
+        case .sql:
+            self.append(
+                """
+                CREATE TABLE IF NOT EXISTS \(self.table) (token VARCHAR(200) NOT NULL, topic VARCHAR(255) NOT NULL, \
+                environment VARCHAR(10) NOT NULL, failed_at BIGINT NOT NULL, first_seen BIGINT NOT NULL, \
+                source VARCHAR(765) NOT NULL, PRIMARY KEY (token, topic, environment));
+
+                """
+            )
+        }
+    }
+
+    /// Whether a text is a name that needs no quoting in SQL, with a schema's name and a point before it or not.
+    ///
+    /// - Parameter text: letters, digits and `_`, no digit first, 63 at most in each part.
+    /// - Returns: whether it is.
+    public static func isTableName(_ text: String) -> Bool {
+        let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        return (1...2).contains(parts.count)
+            && parts.allSatisfy { part in
+                (1...63).contains(part.count) && part.first.map { !(0x30...0x39).contains($0) } == true
+                    && part.allSatisfy { self.isAlphanumeric($0) || $0 == UInt8(ascii: "_") }
+            }
+    }
+
+    /// Writes one entry.
+    ///
+    /// - Parameter entry: the entry.
+    public mutating func append(_ entry: PurgeEntry) {
+        switch self.format {
+        case .text:
+            self.appendHexadecimal(entry.token)
+            self.append("\n")
+        case .csv: self.appendRow(entry)
+        case .jsonLines: self.appendObject(entry)
+        case .sql: self.appendValues(entry)
+        }
+        self.rowCount += 1
+    }
+
+    /// Ends the last statement.
+    public mutating func finish() {
+        if self.format == .sql, self.rowCount > 0 { self.append(";\n") }
+    }
+
+    /// Forgets the bytes, when they went where they belong.
+    public mutating func removeAll() { self.bytes.removeAll(keepingCapacity: true) }
+
+    // MARK: Formats
+
+    private mutating func appendRow(_ entry: PurgeEntry) {
+        self.appendHexadecimal(entry.token)
+        self.append(",")
+        self.appendField(entry.topic)
+        self.append(",\(entry.environment.rawValue),\(entry.failedAt),\(entry.firstSeen),")
+        self.appendField(entry.source)
+        self.append("\r\n")
+    }
+
+    private mutating func appendField(_ text: String) {
+        let special: [UInt8] = Array("\",\r\n".utf8)
+        guard text.utf8.contains(where: { special.contains($0) }) || text.first == " " || text.last == " " else {
+            return self.append(text)
+        }
+        self.append("\"")
+        for byte in text.utf8 {
+            if byte == UInt8(ascii: "\"") { self.bytes.append(byte) }
+            self.bytes.append(byte)
+        }
+        self.append("\"")
+    }
+
+    private mutating func appendObject(_ entry: PurgeEntry) {
+        self.append("{\"token\":\"")
+        self.appendHexadecimal(entry.token)
+        self.append("\",\"topic\":")
+        self.appendString(entry.topic)
+        self.append(",\"environment\":\"\(entry.environment.rawValue)\",\"failedAt\":\(entry.failedAt)")
+        self.append(",\"firstSeen\":\(entry.firstSeen),\"source\":")
+        self.appendString(entry.source)
+        self.append("}\n")
+    }
+
+    /// Names on a list hold no control characters.
+    private mutating func appendString(_ text: String) {
+        self.append("\"")
+        for byte in text.utf8 {
+            if byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { self.bytes.append(UInt8(ascii: "\\")) }
+            self.bytes.append(byte)
+        }
+        self.append("\"")
+    }
+
+    private mutating func appendValues(_ entry: PurgeEntry) {
+        if self.rowCount.isMultiple(of: Self.statementRowCountMax) {
+            if self.rowCount > 0 { self.append(";\n") }
+            self.append("INSERT INTO \(self.table) (token, topic, environment, failed_at, first_seen, source) VALUES\n")
+        } else {
+            self.append(",\n")
+        }
+        self.append("('")
+        self.appendHexadecimal(entry.token)
+        self.append("','")
+        self.appendLiteral(entry.topic)
+        self.append("','\(entry.environment.rawValue)',\(entry.failedAt),\(entry.firstSeen),'")
+        self.appendLiteral(entry.source)
+        self.append("')")
+    }
+
+    /// Doubling quotes would not do: MySQL, and PostgreSQL by option, also take a backslash before one.
+    private mutating func appendLiteral(_ text: String) {
+        for byte in text.utf8 {
+            if Self.isAlphanumeric(byte) || " ._:/@+=-".utf8.contains(byte) {
+                self.bytes.append(byte)
+            } else {
+                self.append("%")
+                self.appendHexadecimal([byte])
+            }
+        }
+    }
+
+    // MARK: Bytes
+
+    private static func isAlphanumeric(_ byte: UInt8) -> Bool {
+        (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
+    }
+
+    private mutating func append(_ text: String) { self.bytes.append(contentsOf: text.utf8) }
+
+    private mutating func appendHexadecimal(_ bytes: [UInt8]) {
+        for byte in bytes {
+            self.bytes.append(Self.digit(byte >> 4))
+            self.bytes.append(Self.digit(byte & 15))
+        }
+    }
+
+    private static func digit(_ value: UInt8) -> UInt8 {
+        value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") - 10 + value
+    }
+}
