@@ -16,23 +16,23 @@ enum HexadecimalText {
 }
 
 extension [UInt8] {
-    mutating func appendHexadecimal(_ token: DeviceToken) {
-        unsafe self.append(byteCount: 2 * token.byteCount) { target in
+    /// Writes the digits of a token over what is at a position.
+    mutating func setHexadecimal(_ token: DeviceToken, at position: Int) {
+        precondition(position + 2 * token.byteCount <= self.count)
+        unsafe self.withUnsafeMutableBytes { target in
             unsafe token.withUnsafeBytes { bytes in
                 for unsafe(index, byte) in unsafe bytes.enumerated() {
-                    unsafe HexadecimalText.write(byte, to: target, at: 2 * index)
+                    unsafe HexadecimalText.write(byte, to: target, at: position + 2 * index)
                 }
             }
         }
     }
 
-    mutating func appendText(of identifier: PushIdentifier) {
-        unsafe self.append(byteCount: PushIdentifier.characterCount) { unsafe identifier.writeText(to: $0) }
-    }
-
-    private mutating func append(byteCount: Int, _ fill: (UnsafeMutableRawBufferPointer) -> Void) {
-        let start = self.count
-        self.append(contentsOf: repeatElement(0, count: byteCount))
-        unsafe self.withUnsafeMutableBytes { unsafe fill(UnsafeMutableRawBufferPointer(rebasing: $0[start...])) }
+    /// Writes the text of an identifier over what is at a position.
+    mutating func setText(of identifier: PushIdentifier, at position: Int) {
+        precondition(position + PushIdentifier.characterCount <= self.count)
+        unsafe self.withUnsafeMutableBytes {
+            unsafe identifier.writeText(to: UnsafeMutableRawBufferPointer(rebasing: $0[position...]))
+        }
     }
 }

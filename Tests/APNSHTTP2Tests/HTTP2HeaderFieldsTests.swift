@@ -14,13 +14,13 @@ struct HTTP2HeaderFieldsTests {
     private func expected(_ request: PushRequest, _ authorization: String?) -> [String] {
         var headers = [":method: POST", ":scheme: https", ":authority: host", ":path: /3/device/"]
         headers[3] += request.token.hexadecimal
-        if let authorization { headers.append("authorization: \(authorization)") }
         headers.append("apns-id: \(request.identifier)")
-        if let expiration = request.expiration { headers.append("apns-expiration: \(expiration)") }
-        if let collapse = request.collapseIdentifier { headers.append("apns-collapse-id: \(collapse)") }
         if let topic = request.topic { headers.append("apns-topic: \(topic)") }
         if let type = request.pushType { headers.append("apns-push-type: \(type.rawValue)") }
         if let priority = request.priority { headers.append("apns-priority: \(priority)") }
+        if let authorization { headers.append("authorization: \(authorization)") }
+        if let expiration = request.expiration { headers.append("apns-expiration: \(expiration)") }
+        if let collapse = request.collapseIdentifier { headers.append("apns-collapse-id: \(collapse)") }
         return headers
     }
 
@@ -62,9 +62,17 @@ struct HTTP2HeaderFieldsTests {
         var harness = try PushConnectionHarness(requests: 0, settings: [(1, size), (3, 1000)])
         var decoder = HPACKDecoder(allocator: ByteBufferAllocator())
         if size > 4096 { decoder.maxDynamicTableLength = Int(size) }
+        var last: PushRequest?
         for number in 0..<100 {
             if seed % 5 == 4, number == 75 { harness.receive(HTTP2Wire.settings([(1, 200)])) }
-            let request = try self.request(&random)
+            var request = try self.request(&random)
+            // In rows that differ in their tokens only, as those of a batch do.
+            if seed % 2 == 1, let last, Int.random(in: 0..<4, using: &random) > 0 {
+                let (token, identifier) = (request.token, request.identifier)
+                request = last
+                (request.token, request.identifier) = (token, identifier)
+            }
+            last = request
             let authorization: String? =
                 seed.isMultiple(of: 3) ? "bearer " + String(repeating: "t", count: number * 3) : nil
             harness.write(request, authorization: authorization)

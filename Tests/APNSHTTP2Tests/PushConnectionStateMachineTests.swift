@@ -194,8 +194,8 @@ struct PushConnectionStateMachineTests {
         var harness = PushConnectionHarness()
         harness.send()
         let settings = harness.frames(.settings).first?.payload ?? []
-        // No push, and header fields of 16,384 bytes.
-        #expect(settings == [0, 2, 0, 0, 0, 0, 0, 6, 0, 0, 0x40, 0])
+        // No push, header fields of 16,384 bytes, and no priorities.
+        #expect(settings == [0, 2, 0, 0, 0, 0, 0, 6, 0, 0, 0x40, 0, 0, 9, 0, 0, 0, 1])
         #expect(harness.frames(.windowUpdate).first?.payload == [0, 0x10, 0, 0])
         #expect(harness.machine.room == 0)
     }

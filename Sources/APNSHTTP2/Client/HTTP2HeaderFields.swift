@@ -4,7 +4,8 @@ import APNSWire
 
 /// The header fields of one request: their names, and their values one behind the other.
 ///
-/// One of these serves all requests of a connection, so that its memory is allocated once.
+/// One of these serves all requests of a connection. Most requests differ from the last one in their path and name
+/// only, which are written over those of the last.
 struct HTTP2HeaderFields {
     /// A field whose value is a part of ``values``.
     struct Field {
@@ -17,8 +18,20 @@ struct HTTP2HeaderFields {
     private(set) var fields: [Field] = []
     private(set) var values: [UInt8] = []
 
+    // Where the path and the identifier are.
+    private let pathField: Int
+    private let pathStart: Int
+    private let identifierField: Int
+    private let identifierStart: Int
+    // What is the same for all requests, and where the rest begins.
     private let commonFieldCount: Int
     private let commonByteCount: Int
+    // What was the same for the last requests, and where the rest begins.
+    private var topic: String?
+    private var pushType: PushType?
+    private var priority: UInt8?
+    private var seldomFieldCount: Int
+    private var seldomByteCount: Int
     // The table of the service has the name of each of these after it came once.
     private var hasIdentifier = false
     private var hasExpiration = false
@@ -30,17 +43,27 @@ struct HTTP2HeaderFields {
     init(authority: String) {
         var fields: [Field] = []
         var values: [UInt8] = []
-        for (name, value) in [(":method", "POST"), (":scheme", "https"), (":authority", authority)]
-            as [(StaticString, String)]
-        {
-            let start = values.count
-            values += value.utf8
-            fields.append(Field(name: name, value: start..<values.count, isIndexed: true))
+        func append(_ name: StaticString, _ value: [UInt8], isIndexed: Bool) {
+            fields.append(Field(name: name, value: values.count..<(values.count + value.count), isIndexed: isIndexed))
+            values += value
         }
+        append(":method", Array("POST".utf8), isIndexed: true)
+        append(":scheme", Array("https".utf8), isIndexed: true)
+        append(":authority", Array(authority.utf8), isIndexed: true)
+        self.pathField = fields.count
+        self.pathStart = values.count
+        // As much as the longest token takes.
+        let digits = [UInt8](repeating: 0, count: 2 * WireLimits.tokenByteCountMax)
+        append(":path", Self.pathPrefix + digits, isIndexed: false)
+        self.identifierField = fields.count
+        self.identifierStart = values.count
+        append("apns-id", Array(repeating: 0, count: PushIdentifier.characterCount), isIndexed: true)
         self.fields = fields
         self.values = values
         self.commonFieldCount = fields.count
         self.commonByteCount = values.count
+        self.seldomFieldCount = fields.count
+        self.seldomByteCount = values.count
     }
 
     /// Takes the place of the last request's fields.
@@ -49,15 +72,14 @@ struct HTTP2HeaderFields {
     ///
     /// - SeeAlso: "Sending notification requests to APNs", on HPACK.
     mutating func set(_ request: PushRequest, authorization: String?) {
-        self.fields.removeLast(self.fields.count - self.commonFieldCount)
-        self.values.removeLast(self.values.count - self.commonByteCount)
-        self.append(":path", isIndexed: false) { values in
-            values += Self.pathPrefix
-            values.appendHexadecimal(request.token)
-        }
-        if let authorization { self.append("authorization", authorization, isIndexed: false) }
-        self.append("apns-id", isIndexed: !self.hasIdentifier) { $0.appendText(of: request.identifier) }
+        self.setSeldom(request)
+        let digitsStart = self.pathStart + Self.pathPrefix.count
+        self.values.setHexadecimal(request.token, at: digitsStart)
+        self.fields[self.pathField].value = self.pathStart..<(digitsStart + 2 * request.token.byteCount)
+        self.values.setText(of: request.identifier, at: self.identifierStart)
+        self.fields[self.identifierField].isIndexed = !self.hasIdentifier
         self.hasIdentifier = true
+        if let authorization { self.append("authorization", authorization, isIndexed: false) }
         if let expiration = request.expiration {
             self.append("apns-expiration", String(expiration), isIndexed: !self.hasExpiration)
             self.hasExpiration = true
@@ -66,18 +88,36 @@ struct HTTP2HeaderFields {
             self.append("apns-collapse-id", collapse, isIndexed: !self.hasCollapseIdentifier)
             self.hasCollapseIdentifier = true
         }
+    }
+
+    /// Leaves what seldom changes, and nothing behind it.
+    private mutating func setSeldom(_ request: PushRequest) {
+        let isSame =
+            self.priority == request.priority && self.pushType == request.pushType && self.topic == request.topic
+        self.cut(
+            fieldCount: isSame ? self.seldomFieldCount : self.commonFieldCount,
+            byteCount: isSame ? self.seldomByteCount : self.commonByteCount
+        )
+        guard !isSame else { return }
         if let topic = request.topic { self.append("apns-topic", topic, isIndexed: true) }
         if let type = request.pushType { self.append("apns-push-type", type.rawValue, isIndexed: true) }
         if let priority = request.priority { self.append("apns-priority", String(priority), isIndexed: true) }
+        self.topic = request.topic
+        self.pushType = request.pushType
+        self.priority = request.priority
+        self.seldomFieldCount = self.fields.count
+        self.seldomByteCount = self.values.count
+    }
+
+    private mutating func cut(fieldCount: Int, byteCount: Int) {
+        guard self.fields.count > fieldCount else { return }
+        self.fields.removeLast(self.fields.count - fieldCount)
+        self.values.removeLast(self.values.count - byteCount)
     }
 
     private mutating func append(_ name: StaticString, _ value: String, isIndexed: Bool) {
-        self.append(name, isIndexed: isIndexed) { $0 += value.utf8 }
-    }
-
-    private mutating func append(_ name: StaticString, isIndexed: Bool, _ write: (inout [UInt8]) -> Void) {
         let start = self.values.count
-        write(&self.values)
+        self.values += value.utf8
         self.fields.append(Field(name: name, value: start..<self.values.count, isIndexed: isIndexed))
     }
 }

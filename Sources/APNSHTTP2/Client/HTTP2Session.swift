@@ -53,6 +53,7 @@ import NIOCore
     /// The bodies of which not all has left, each in the slot of which the library knows the number.
     private var bodies: [Body] = []
     private var freeSlots: [Int] = []
+    private var unfinishedCount = 0
     private var unsentByteCount = 0
     private var isBlocked = false
     /// How many requests have left whole.
@@ -72,13 +73,15 @@ import NIOCore
     /// So many frames that move nothing on may come until ``resetInputCounts()``.
     static let idleFrameCountMax = 10_000
     /// So many bytes may; the library does not tell of frames that it passes over.
-    static let idleByteCountMax = 4 << 20
+    static let idleByteCountMax = 1 << 20
     /// So many acknowledgements may wait for a service that does not read.
     static let acknowledgementCountMax = 1000
     /// The most parameters of a SETTINGS frame.
     static let settingCountMax = 32
     /// What the service may send on all streams together beyond the usual window, in bytes.
     static let windowByteCount = 1 << 20
+    /// SETTINGS_NO_RFC7540_PRIORITIES (RFC 9218, 2.1), which the headers of older versions do not have.
+    private static let noPrioritiesSetting: Int32 = 9
     private static let usualWindowByteCount = 65_535
     /// The most bytes that are given to the library at a time, so that the number of events has a bound.
     static let inputByteCountMax = 16_384
@@ -118,6 +121,8 @@ import NIOCore
                 settings_id: Int32(NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE.rawValue),
                 value: UInt32(Self.headerByteCountMax)
             ),
+            // No stream comes before another, so that the library keeps no tree of them.
+            nghttp2_settings_entry(settings_id: Self.noPrioritiesSetting, value: 1),
         ]
         self.check(
             unsafe nghttp2_submit_settings(self.session, UInt8(NGHTTP2_FLAG_NONE.rawValue), settings, settings.count)
@@ -196,7 +201,7 @@ import NIOCore
     // MARK: Writing
 
     /// Whether a body waits for the service to take more, so that no more requests should be begun.
-    var isExhausted: Bool { self.isBlocked && self.bodies.count > self.freeSlots.count }
+    var isExhausted: Bool { self.isBlocked && self.unfinishedCount > 0 }
 
     /// Submits a request.
     ///
@@ -229,6 +234,7 @@ import NIOCore
         let number = UInt32(stream)
         if !self.isBlocked { self.isBlocked = !self.fits(body) }
         self.bodies[slot] = Body(stream: number, bytes: body)
+        self.unfinishedCount += 1
         self.unsentByteCount += body.readableBytes
         return number
     }
@@ -271,14 +277,15 @@ import NIOCore
         self.unsentByteCount -= self.bodies[slot].bytes.readableBytes
         self.bodies[slot] = Body()
         self.freeSlots.append(slot)
-        if self.freeSlots.count == self.bodies.count { self.isBlocked = false }
+        self.unfinishedCount -= 1
+        if self.unfinishedCount == 0 { self.isBlocked = false }
     }
 
     /// The streams of which not the whole request has left.
     var unfinishedStreams: [UInt32] { self.bodies.map(\.stream).filter { $0 != 0 }.sorted() }
 
     private func isUnfinished(_ stream: UInt32) -> Bool {
-        self.bodies.count > self.freeSlots.count && self.bodies.contains { $0.stream == stream }
+        self.unfinishedCount > 0 && self.bodies.contains { $0.stream == stream }
     }
 
     /// Ends a stream for good; of its body no more is sent.
@@ -300,7 +307,7 @@ import NIOCore
     }
 
     private func forgetBody(_ stream: UInt32) {
-        guard self.bodies.count > self.freeSlots.count,
+        guard self.unfinishedCount > 0,
             let slot = self.bodies.firstIndex(where: { $0.stream == stream })
         else { return }
         self.release(slot)
@@ -350,7 +357,11 @@ import NIOCore
                 self.hasSentGoAway = true
             }
             guard count > 0 else { break }
-            unsafe self.outgoing.writeBytes(UnsafeRawBufferPointer(start: bytes, count: count))
+            let frame = unsafe UnsafeRawBufferPointer(start: bytes, count: count)
+            if unsafe count >= Self.goAwayByteCountMin && frame[3] == UInt8(NGHTTP2_GOAWAY.rawValue) {
+                unsafe self.sendsGoAway(frame)
+            }
+            unsafe self.outgoing.writeBytes(frame)
         }
         return self.outgoing.readableBytes > 0
     }
@@ -360,10 +371,6 @@ import NIOCore
 
 extension HTTP2Session {
     private static func setCallbacks(_ callbacks: OpaquePointer?) {
-        unsafe nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks) { _, _, user in
-            unsafe HTTP2Session.of(user).beginsFrame()
-            return 0
-        }
         unsafe nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks) { _, _, user in
             unsafe HTTP2Session.of(user).beginsHeaders()
             return 0
@@ -404,10 +411,6 @@ extension HTTP2Session {
             unsafe HTTP2Session.of(user).closed(UInt32(bitPattern: stream), code)
             return 0
         }
-        unsafe nghttp2_session_callbacks_set_before_frame_send_callback(callbacks) { _, frame, user in
-            if let frame = unsafe frame { unsafe HTTP2Session.of(user).sends(frame) }
-            return 0
-        }
         unsafe nghttp2_session_callbacks_set_send_data_callback(callbacks) { _, frame, header, count, source, user in
             guard let frame = unsafe frame, let source = unsafe source, let header = unsafe header else {
                 return NGHTTP2_ERR_CALLBACK_FAILURE.rawValue
@@ -420,13 +423,6 @@ extension HTTP2Session {
     private static func of(_ user: UnsafeMutableRawPointer?) -> HTTP2Session {
         guard let user = unsafe user else { preconditionFailure("A callback came without its session.") }
         return unsafe Unmanaged<HTTP2Session>.fromOpaque(user).takeUnretainedValue()
-    }
-
-    private func beginsFrame() {
-        self.frameCount += 1
-        if self.frameCount > Self.idleFrameCountMax {
-            self.failure = self.failure ?? HTTP2Failure(code: HTTP2Failure.enhanceYourCalm)
-        }
     }
 
     private func beginsHeaders() {
@@ -448,6 +444,10 @@ extension HTTP2Session {
     }
 
     private func received(_ frame: UnsafePointer<nghttp2_frame>) {
+        self.frameCount += 1
+        if self.frameCount > Self.idleFrameCountMax {
+            self.failure = self.failure ?? HTTP2Failure(code: HTTP2Failure.enhanceYourCalm)
+        }
         let header = unsafe frame.pointee.hd
         let stream = UInt32(bitPattern: header.stream_id)
         let isEnd = header.flags & UInt8(NGHTTP2_FLAG_END_STREAM.rawValue) != 0
@@ -488,16 +488,13 @@ extension HTTP2Session {
         self.note(.closed(stream: stream, code: code))
     }
 
-    private func sends(_ frame: UnsafePointer<nghttp2_frame>) {
-        guard unsafe UInt32(frame.pointee.hd.type) == NGHTTP2_GOAWAY.rawValue else { return }
-        let goAway = unsafe frame.pointee.goaway
+    private func sendsGoAway(_ frame: UnsafeRawBufferPointer) {
         self.hasSentGoAway = true
-        guard unsafe goAway.error_code != UInt32(NGHTTP2_NO_ERROR.rawValue) else { return }
-        // The library's own words.
-        let text = unsafe UnsafeRawBufferPointer(start: goAway.opaque_data, count: goAway.opaque_data_len)
-        self.failure =
-            unsafe self.failure
-            ?? HTTP2Failure(code: goAway.error_code, detail: String(decoding: text, as: UTF8.self))
+        // The last stream, the code, and the library's own words.
+        let body = unsafe UnsafeRawBufferPointer(rebasing: frame[Self.frameHeaderByteCount...])
+        let code = unsafe UInt32(bigEndian: body.loadUnaligned(fromByteOffset: 4, as: UInt32.self))
+        guard code != UInt32(NGHTTP2_NO_ERROR.rawValue), self.failure == nil else { return }
+        self.failure = unsafe HTTP2Failure(code: code, detail: String(decoding: body.dropFirst(8), as: UTF8.self))
     }
 
     /// Tells how much of a body may leave, which ``sends(_:_:byteCount:slot:)`` then writes.
@@ -544,6 +541,7 @@ extension HTTP2Session {
     }
 
     private static let frameHeaderByteCount = 9
+    private static let goAwayByteCountMin = 17
 }
 
 /// The connection cannot be used any longer; the code of HTTP/2 says why.

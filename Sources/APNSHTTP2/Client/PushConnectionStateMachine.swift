@@ -33,7 +33,7 @@ struct PushConnectionStateMachine<Element> {
 
     private let session: HTTP2Session
     private var headers: HTTP2HeaderFields
-    private var answers: [UInt32: PushAnswer] = [:]
+    private var answers = AnswersInProgress()
     private var hasFailed = false
 
     private(set) var streams: StreamTable<Element>
@@ -122,14 +122,14 @@ struct PushConnectionStateMachine<Element> {
     /// Takes out all requests: the connection is lost.
     mutating func takeLost() -> Unanswered {
         let unwritten = self.session.unfinishedStreams.compactMap { self.ended($0) }
-        self.answers = [:]
+        self.answers = AnswersInProgress()
         return Unanswered(written: self.streams.lost(), unwritten: unwritten)
     }
 
     // MARK: Reading
 
     /// The bytes of bodies of answers that are not complete.
-    var keptByteCount: Int { self.answers.values.reduce(0) { $0 + $1.body.readableBytes } }
+    var keptByteCount: Int { self.answers.byteCount }
 
     /// The most bytes that ``receive(_:)`` takes.
     static var inputByteCountMax: Int { HTTP2Session.inputByteCountMax }
@@ -167,7 +167,7 @@ struct PushConnectionStateMachine<Element> {
     }
 
     private mutating func received(_ number: UInt32, _ status: Int?, isEnd: Bool) -> Action? {
-        // Most answers are this one frame.
+        // Many answers are this one frame.
         if isEnd, let status, (200...599).contains(status), self.answers.isEmpty {
             return self.finished(number, PushAnswer(status: status))
         }
@@ -220,7 +220,7 @@ struct PushConnectionStateMachine<Element> {
     }
 
     private mutating func goingAway(_ last: UInt32) -> Action {
-        let begun = self.answers.keys.filter { $0 > last }.sorted().compactMap { self.ended($0) }
+        let begun = self.answers.streams.filter { $0 > last }.compactMap { self.ended($0) }
         return .goingAway(unprocessed: self.streams.goAway(last: last), begun: begun)
     }
 
