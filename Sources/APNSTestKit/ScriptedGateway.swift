@@ -44,7 +44,7 @@ public final class ScriptedGateway: Sendable {
     ///
     /// - Parameters:
     ///   - tls: a server's TLS configuration, such as `TLSConfiguration.server(identity:)` with an identity of a
-    ///     ``TestCertificateAuthority``.
+    ///     `TestCertificateAuthority`.
     ///   - host: the address to listen on; loopback by default.
     ///   - port: the TCP port; by default a free one.
     ///   - eventLoopGroup: the threads that do it; NIO's own by default.
