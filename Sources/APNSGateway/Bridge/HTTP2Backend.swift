@@ -10,7 +10,7 @@ public import NIOPosix
 /// Delivers what a binary listener takes over the HTTP/2 provider API.
 ///
 /// Each provider is let in by its own ``AdmissionRule``; nobody else is. Several notifications of a connection are
-/// under way at a time; what was delivered behind one that is rejected is remembered in a ``ResendStore``, and not
+/// under way at a time; what was delivered behind one that is rejected is remembered in a `ResendStore`, and not
 /// delivered again when the provider sends it again.
 public final class HTTP2Backend: DeliveryBackend {
     private struct Providers: Sendable {
@@ -79,7 +79,7 @@ public final class HTTP2Backend: DeliveryBackend {
     }
 
     /// Takes other configurations, for connections to come; those that are open keep theirs, until
-    /// ``BinaryListener/readmit()`` ends those whose provider is gone or another.
+    /// `BinaryListener.readmit()` ends those whose provider is gone or another.
     ///
     /// What is remembered of a provider stays, by its name.
     ///

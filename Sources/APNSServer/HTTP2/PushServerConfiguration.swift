@@ -45,7 +45,7 @@ public import OpenSSLTLS
 
     /// Checks that a payload is a JSON object; `nil`, the default, for not checked.
     ///
-    /// One that is not is refused with ``PushReason/payloadEmpty``. It is called on event loops, for every request
+    /// One that is not is refused with `PushReason.payloadEmpty`. It is called on event loops, for every request
     /// whose payload is not too long, with bytes that must not leave the call.
     public var payloadCheck: (@Sendable (UnsafeRawBufferPointer) -> Bool)?
 
