@@ -49,10 +49,11 @@ let package = Package(
         .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.4.0"),
     ],
     targets: [
-        .systemLibrary(name: "CPrefetch"),
         .systemLibrary(name: "CFallocate"),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
+        .target(name: "FileSystemSupport", swiftSettings: strict),
+        .testTarget(name: "FileSystemSupportTests", dependencies: ["FileSystemSupport"], swiftSettings: settings),
         .target(
             name: "OpenSSLTLS",
             dependencies: [
@@ -61,7 +62,7 @@ let package = Package(
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOTLS", package: "swift-nio"),
             ],
-            swiftSettings: settings
+            swiftSettings: strict
         ),
         .target(
             name: "TestCertificates",
@@ -69,18 +70,18 @@ let package = Package(
                 "COpenSSL", "OpenSSLTLS",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
             ],
-            swiftSettings: settings
+            swiftSettings: strict
         ),
         .target(
             name: "APNSTestKit",
             dependencies: [
-                "APNSWire", "OpenSSLTLS", "TestCertificates",
+                "APNSTransport", "APNSWire", "OpenSSLTLS", "TestCertificates",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOTLS", package: "swift-nio"),
             ],
-            swiftSettings: settings
+            swiftSettings: strict
         ),
         .target(
             name: "TestSupport",
@@ -108,10 +109,7 @@ let package = Package(
         ),
         .target(
             name: "APNSWire",
-            dependencies: [
-                "CPrefetch",
-                .product(name: "NIOCore", package: "swift-nio"),
-            ],
+            dependencies: [.product(name: "NIOCore", package: "swift-nio")],
             swiftSettings: strict
         ),
         .testTarget(
@@ -136,7 +134,7 @@ let package = Package(
         .target(
             name: "APNSTransport",
             dependencies: [
-                "OpenSSLTLS",
+                "APNSWire", "OpenSSLTLS",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOExtras", package: "swift-nio-extras"),
@@ -145,12 +143,13 @@ let package = Package(
                 .product(name: "NIOSOCKS", package: "swift-nio-extras"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
-            swiftSettings: settings
+            swiftSettings: strict
         ),
         .target(
             name: "APNSFeedback",
             dependencies: [
-                "APNSSession", "APNSTransport", "APNSWire", "CFallocate", "COpenSSL", "OpenSSLTLS", "PurgeList",
+                "APNSSession", "APNSTransport", "APNSWire", "CFallocate", "COpenSSL", "FileSystemSupport", "OpenSSLTLS",
+                "PurgeList",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -158,7 +157,7 @@ let package = Package(
                 .product(name: "NIOTLS", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
-            swiftSettings: settings
+            swiftSettings: strict
         ),
         .testTarget(
             name: "APNSFeedbackTests",
@@ -186,7 +185,7 @@ let package = Package(
                 .product(name: "NIOTLS", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
-            swiftSettings: settings
+            swiftSettings: strict
         ),
         .testTarget(
             name: "APNSProviderTests",
@@ -203,7 +202,7 @@ let package = Package(
         .target(
             name: "APNSHTTP2",
             dependencies: [
-                "APNSTransport", "APNSWire", "CNGHTTP2", "COpenSSL", "OpenSSLTLS",
+                "APNSSession", "APNSTransport", "APNSWire", "CNGHTTP2", "COpenSSL", "OpenSSLTLS",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
@@ -220,7 +219,7 @@ let package = Package(
         .testTarget(
             name: "APNSHTTP2Tests",
             dependencies: [
-                "APNSHTTP2", "APNSServer", "APNSTestKit", "APNSWire", "OpenSSLTLS", "TestSupport",
+                "APNSHTTP2", "APNSServer", "APNSSession", "APNSTestKit", "APNSWire", "OpenSSLTLS", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -295,7 +294,7 @@ let package = Package(
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
             ],
-            swiftSettings: settings
+            swiftSettings: strict
         ),
         .testTarget(
             name: "APNSGatewayTests",
@@ -330,6 +329,7 @@ let package = Package(
         .target(
             name: "PurgeList",
             dependencies: [
+                "APNSPayload", "APNSWire",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
                 .product(name: "SystemPackage", package: "swift-system"),
@@ -339,7 +339,7 @@ let package = Package(
         .testTarget(
             name: "PurgeListTests",
             dependencies: [
-                "PurgeList", "TestSupport",
+                "APNSWire", "PurgeList", "TestSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             swiftSettings: settings
@@ -347,7 +347,8 @@ let package = Package(
         .target(
             name: "GatewayService",
             dependencies: [
-                "APNSGateway", "APNSHTTP2", "APNSServer", "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS",
+                "APNSGateway", "APNSHTTP2", "APNSPayload", "APNSServer", "APNSSession", "APNSTransport", "APNSWire",
+                "FileSystemSupport", "OpenSSLTLS",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -361,7 +362,7 @@ let package = Package(
         .testTarget(
             name: "GatewayServiceTests",
             dependencies: [
-                "APNSGateway", "APNSHTTP2", "APNSSession", "GatewayService", "OpenSSLTLS",
+                "APNSGateway", "APNSHTTP2", "APNSSession", "APNSWire", "GatewayService", "OpenSSLTLS",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -373,8 +374,8 @@ let package = Package(
             name: "APNSLegacyCommands",
             dependencies: [
                 "APNSFeedback", "APNSGateway", "APNSHTTP2", "APNSPayload", "APNSProvider", "APNSServer", "APNSSession",
-                "APNSSimulator", "APNSTransport", "APNSWire", "OpenSSLTLS", "GatewayService", "PurgeList",
-                "TestCertificates",
+                "APNSSimulator", "APNSTransport", "APNSWire", "FileSystemSupport", "GatewayService", "OpenSSLTLS",
+                "PurgeList", "TestCertificates",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),

@@ -142,7 +142,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
     private func spoolingFailed(_ error: any Error) {
         self.ending.spoolFailure = self.ending.spoolFailure ?? error
         _ = self.reader?.stop()
-        self.context?.triggerUserOutboundEvent(AbruptClose.Order(), promise: nil)
+        self.context?.triggerUserOutboundEvent(RawCloseHandler.Cut(), promise: nil)
         self.spoolIfIdle()
         self.endIfIdle()
     }
@@ -168,7 +168,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
         self.closeDue = nil
         switch close {
         case .orderly: self.context?.close(promise: nil)
-        case .abrupt: self.context?.triggerUserOutboundEvent(AbruptClose.Order(), promise: nil)
+        case .abrupt: self.context?.triggerUserOutboundEvent(RawCloseHandler.Cut(), promise: nil)
         }
     }
 
@@ -206,7 +206,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
         var bytes = self.unwrapInboundIn(data)
         guard self.ending.spoolFailure == nil else { return }
         let now = self.now
-        let step = bytes.withUnsafeReadableBytes { self.reader?.received($0, now: now) ?? .ignore }
+        let step = unsafe bytes.withUnsafeReadableBytes { unsafe self.reader?.received($0, now: now) ?? .ignore }
         guard step != .ignore else { return }
         self.pending.writeBuffer(&bytes)
         self.run(step)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
+package import FileSystemSupport
 import Glibc
-public import PurgeList
+package import PurgeList
 
 /// A folder in which what was read from the feedback service waits until the purge list has it.
 ///
@@ -20,12 +21,12 @@ public struct FeedbackSpool: Hashable, Sendable {
     /// - Throws: ``SpoolError``.
     public init(folder: String) throws {
         self.folder = folder
-        guard mkdir(folder, 0o700) != 0 else { return }
+        guard unsafe mkdir(folder, 0o700) != 0 else { return }
         guard errno == EEXIST else { throw SpoolError.current("open", folder) }
         var status = stat()
-        guard stat(folder, &status) == 0 else { throw SpoolError.current("open", folder) }
+        guard unsafe stat(folder, &status) == 0 else { throw SpoolError.current("open", folder) }
         guard status.st_mode & S_IFMT == S_IFDIR else {
-            throw SpoolError.cannotCreate(path: folder, detail: String(cString: strerror(ENOTDIR)))
+            throw unsafe SpoolError.cannotCreate(path: folder, detail: String(cString: strerror(ENOTDIR)))
         }
     }
 
@@ -34,8 +35,16 @@ public struct FeedbackSpool: Hashable, Sendable {
     /// - Parameter scope: the topic and environment.
     /// - Returns: the lock, which ends with its last reference.
     /// - Throws: ``SpoolError/held(path:holder:)``, and that it cannot be taken.
-    public func lock(_ scope: PurgeScope) throws -> SpoolLock {
-        try SpoolLock(path: self.path(scope.fileStem + ".lock"))
+    package func lock(_ scope: PurgeScope) throws(SpoolError) -> FileLock {
+        let path = self.path(scope.fileStem + ".lock")
+        do throws(FileLock.Failure) {
+            return try FileLock(path: path)
+        } catch {
+            switch error {
+            case .held(let holder): throw .held(path: path, holder: holder)
+            case .system(let action, let code): throw SpoolError(code: code, action.rawValue, path)
+            }
+        }
     }
 
     func path(_ name: String) -> String { self.folder + "/" + name }
@@ -58,7 +67,7 @@ public struct FeedbackSpool: Hashable, Sendable {
             number += 1
             let path = self.path(name + Self.segmentEnding)
             // A name that was used and set aside is not used again either.
-            guard access(path, F_OK) != 0, try !self.isSetAside(name) else { continue }
+            guard unsafe access(path, F_OK) != 0, try !self.isSetAside(name) else { continue }
             do throws(SpoolError) {
                 let segment = try SpoolSegment(path: path, header)
                 try SpoolNames.synchronize(folder: self.folder)

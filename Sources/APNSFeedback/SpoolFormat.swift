@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import PurgeList
 
 /// The bytes of a segment: what one connection to the feedback service delivered.
@@ -51,9 +52,9 @@ enum SpoolFormat {
     /// The longest record, in bytes; more is never read at a time, whatever a file announces.
     static let recordByteCountMax = 1 << 20
 
-    static func bytes(_ number: UInt64) -> [UInt8] { withUnsafeBytes(of: number.bigEndian) { Array($0) } }
+    static func bytes(_ number: UInt64) -> [UInt8] { unsafe withUnsafeBytes(of: number.bigEndian) { unsafe Array($0) } }
 
-    static func bytes(_ number: UInt32) -> [UInt8] { withUnsafeBytes(of: number.bigEndian) { Array($0) } }
+    static func bytes(_ number: UInt32) -> [UInt8] { unsafe withUnsafeBytes(of: number.bigEndian) { unsafe Array($0) } }
 
     static func number(_ bytes: some Sequence<UInt8>) -> Int { bytes.prefix(4).reduce(0) { $0 << 8 | Int($1) } }
 }
@@ -87,7 +88,7 @@ struct SpoolHeader: Hashable, Sendable {
     /// Reads the text of a header.
     init?(text: [UInt8]) {
         let fields = String(decoding: text, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false)
-        guard fields.count == 5, let environment = PushEnvironment(rawValue: String(fields[1])),
+        guard fields.count == 5, let environment = Environment(rawValue: String(fields[1])),
             let startedAt = Int64(fields[3])
         else { return nil }
         self.scope = PurgeScope(topic: String(fields[0]), environment: environment)

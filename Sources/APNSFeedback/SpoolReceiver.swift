@@ -62,7 +62,8 @@ final class SpoolReceiver: Sendable {
     ///   ``unspooledByteCount`` says so.
     func append(_ bytes: ByteBuffer) throws {
         guard case (let segment?, let segmentImport?) = self.parts else { return }
-        guard let failure = bytes.withUnsafeReadableBytes({ self.write($0, segment, segmentImport) }) else { return }
+        guard let failure = unsafe bytes.withUnsafeReadableBytes({ unsafe self.write($0, segment, segmentImport) })
+        else { return }
         do {
             try segmentImport.advance(to: segment.durableByteCount)
             guard try segmentImport.restart(segment) else { throw failure }
@@ -81,8 +82,8 @@ final class SpoolReceiver: Sendable {
         _ segment: SpoolSegment,
         _ segmentImport: SpoolImport
     ) -> SpoolError? {
-        do throws(SpoolError) { try segment.append(bytes) } catch {
-            segmentImport.keep(bytes)
+        do throws(SpoolError) { try unsafe segment.append(bytes) } catch {
+            unsafe segmentImport.keep(bytes)
             return error
         }
         do throws(SpoolError) { try segment.reserve() } catch { return error }

@@ -25,7 +25,7 @@ final class HTTP2ConnectionWorker {
     private let eventLoop: any EventLoop
     private var current: PushConnection?
     private var leaving: [PushConnection] = []
-    private var backOff: ConnectBackoff
+    private var failures: ConnectFailureCounter
     private var isPausing = false
     private var isOver = false
     private var timer: Scheduled<Void>?
@@ -43,9 +43,8 @@ final class HTTP2ConnectionWorker {
         self.shared = shared
         self.eventLoop = eventLoop
         let configuration = shared.configuration
-        self.backOff = ConnectBackoff(
-            first: configuration.backOffFirst,
-            most: configuration.backOffMax,
+        self.failures = ConnectFailureCounter(
+            backoff: configuration.backoff,
             failureCountMax: configuration.connectFailureCountMax
         )
     }
@@ -242,7 +241,7 @@ final class HTTP2ConnectionWorker {
 
     private func pause(_ text: String, hasAnswered: Bool) {
         if !hasAnswered { self.shared.configuration.onConnectFailure?(text) }
-        switch self.backOff.failed(hasAnswered: hasAnswered, jitter: .random(in: 0...1)) {
+        switch self.failures.failed(hasAnswered: hasAnswered, jitter: .random(in: 0...1)) {
         case .giveUp:
             self.shared.stop(.unavailable(text))
         case .wait(let pause):
@@ -265,7 +264,7 @@ final class HTTP2ConnectionWorker {
     func answersBegin() { self.shared.configuration.onFirstAnswer?() }
 
     func answered(_ push: PendingPush, _ outcome: PushOutcome, on connection: PushConnection) {
-        if case .accepted = outcome { self.backOff.succeeded() }
+        if case .accepted = outcome { self.failures.succeeded() }
         if case .rejected(let rejection) = outcome, Self.isAboutConnection(rejection.reason) {
             self.release(connection)
         }

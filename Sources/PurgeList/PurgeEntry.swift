@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import APNSWire
+
 /// One dead token: a device that no longer has the app.
 ///
 /// Times are whole seconds since 1970 UTC.
@@ -7,7 +9,7 @@ public struct PurgeEntry: Hashable, Sendable {
     /// The app's bundle identifier, or another topic of its certificate; 1 to 255 bytes of UTF-8.
     public var topic: String
     /// Where the token is from.
-    public var environment: PushEnvironment
+    public var environment: Environment
     /// The token, 1 to 100 bytes.
     public var token: [UInt8]
     /// When the token was last found dead.
@@ -28,7 +30,7 @@ public struct PurgeEntry: Hashable, Sendable {
     ///   - source: who said so.
     public init(
         topic: String,
-        environment: PushEnvironment,
+        environment: Environment,
         token: [UInt8],
         failedAt: Int64,
         firstSeen: Int64,

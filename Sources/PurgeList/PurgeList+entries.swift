@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import FoundationEssentials
 import GRDB
 
@@ -57,7 +58,7 @@ extension PurgeList {
             arguments: [query.topic, query.environment?.rawValue]
         )
         return try rows.map { row in
-            guard let environment = PushEnvironment(rawValue: try row.value(2)) else {
+            guard let environment = Environment(rawValue: try row.value(2)) else {
                 throw DatabaseError(resultCode: .SQLITE_CORRUPT, message: "unknown environment")
             }
             return (try row.value(0), PurgeScope(topic: try row.value(1), environment: environment))

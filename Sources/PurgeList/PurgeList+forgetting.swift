@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import APNSWire
 import GRDB
 
 extension PurgeList {
@@ -19,7 +20,7 @@ extension PurgeList {
     public func forget(
         _ registrations: some Sequence<PurgeRegistration>,
         topic: String? = nil,
-        environment: PushEnvironment? = nil
+        environment: Environment? = nil
     ) throws -> PurgeForgetting {
         try PurgeListError.translated(path: self.path) {
             try self.pool.write { database in

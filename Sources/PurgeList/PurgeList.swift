@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import APNSWire
 import FoundationEssentials
 import GRDB
 import Glibc
@@ -106,7 +107,7 @@ public final class PurgeList: Sendable {
     ///   - environment: where the token is from.
     /// - Returns: whether it is.
     /// - Throws: ``PurgeListError``.
-    public func contains(token: [UInt8], topic: String, environment: PushEnvironment) throws -> Bool {
+    public func contains(token: [UInt8], topic: String, environment: Environment) throws -> Bool {
         try PurgeListError.translated(path: self.path) {
             try self.pool.read { database in
                 try Bool.fetchOne(

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import APNSWire
 import FoundationEssentials
 import GRDB
 
@@ -8,7 +9,7 @@ public struct PurgeQuery: Hashable, Sendable {
     /// Only of this topic.
     public var topic: String?
     /// Only of this environment.
-    public var environment: PushEnvironment?
+    public var environment: Environment?
     /// Only with this token.
     public var token: [UInt8]?
     /// Only what failed then or later, in seconds since 1970.

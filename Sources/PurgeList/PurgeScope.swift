@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import APNSWire
+
 /// A topic in an environment: within one, a token means one device.
 ///
 /// Topics are the same where their bytes are, whatever Unicode says of them.
@@ -7,14 +9,14 @@ public struct PurgeScope: Hashable, Sendable {
     /// The app's bundle identifier.
     public var topic: String
     /// Where tokens are from.
-    public var environment: PushEnvironment
+    public var environment: Environment
 
     /// Makes a scope.
     ///
     /// - Parameters:
     ///   - topic: the app's bundle identifier.
     ///   - environment: where tokens are from.
-    public init(topic: String, environment: PushEnvironment) {
+    public init(topic: String, environment: Environment) {
         self.topic = topic
         self.environment = environment
     }

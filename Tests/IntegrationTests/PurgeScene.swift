@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import PurgeList
 
 extension SendScene {
@@ -11,7 +12,7 @@ extension SendScene {
     }
 
     /// Puts devices on the list of this folder.
-    func bury(_ devices: [Int], environment: PushEnvironment = .production, topic: String = SendScene.topic) throws {
+    func bury(_ devices: [Int], environment: Environment = .production, topic: String = SendScene.topic) throws {
         try PurgeList(path: self.purgeList).record(
             devices.map { device in
                 PurgeEntry(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSSimulator
+import APNSWire
 import Foundation
 import GRDB
 import PurgeList

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import PurgeList
 import TestSupport
 import Testing
@@ -19,7 +20,7 @@ struct PurgeListTests {
         failedAt: Int64 = 1000,
         firstSeen: Int64 = 2000,
         topic: String = "com.example.app",
-        environment: PushEnvironment = .production,
+        environment: Environment = .production,
         source: String = "feedback"
     ) -> PurgeEntry {
         PurgeEntry(

@@ -110,7 +110,7 @@ struct RetryState: Hashable, Sendable {
 
     private mutating func wait(now: Duration, jitter: Double) -> Duration? {
         self.failureCount += 1
-        let wait = self.rules.wait(failures: self.failureCount, jitter: jitter)
+        let wait = self.rules.backoff.delay(failures: self.failureCount, jitter: jitter)
         return now + wait <= self.startedAt + self.rules.budget ? wait : nil
     }
 }

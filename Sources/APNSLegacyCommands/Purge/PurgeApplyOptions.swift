@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 public import ArgumentParser
 import PurgeList
 
@@ -57,7 +58,7 @@ struct PurgeEntryOptions: ParsableArguments, Sendable {
     var topic: [String] = []
 
     @Option(help: ArgumentHelp("Where the tokens are from.", valueName: "production|sandbox"))
-    var environment = PushEnvironment.production
+    var environment = Environment.production
 
     @Flag(
         help: """
@@ -103,7 +104,7 @@ struct PurgeActionOptions: ParsableArguments, Sendable {
             valueName: "span"
         )
     )
-    var grace: PurgeSpan?
+    var grace: ExplicitDurationArgument?
 
     @Option(
         help: ArgumentHelp(
@@ -122,7 +123,7 @@ struct PurgeActionOptions: ParsableArguments, Sendable {
             valueName: "span"
         )
     )
-    var lockWait: PurgeSpan?
+    var lockWait: ExplicitDurationArgument?
 
     @Flag(help: "Count what would go, and change nothing.")
     var dryRun = false
@@ -197,7 +198,7 @@ struct PurgeElsewhereOptions: ParsableArguments, Sendable {
             valueName: "span"
         )
     )
-    var execDeadline: PurgeSpan?
+    var execDeadline: ExplicitDurationArgument?
 
     func validate() throws {
         let forSQL = [

@@ -3,6 +3,4 @@
 public import ArgumentParser
 public import PurgeList
 
-extension PushEnvironment: ExpressibleByArgument {}
-
 extension PurgeExport.Format: ExpressibleByArgument {}

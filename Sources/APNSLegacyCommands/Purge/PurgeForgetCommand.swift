@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import ArgumentParser
 import Glibc
 import PurgeList
@@ -38,7 +39,7 @@ struct PurgeForgetCommand: ParsableCommand {
     var topic: String?
 
     @Option(help: ArgumentHelp("Only in this environment.", valueName: "production|sandbox"))
-    var environment: PushEnvironment?
+    var environment: Environment?
 
     func validate() throws {
         guard self.tokens != nil || !self.token.isEmpty else {

@@ -9,7 +9,7 @@ struct PurgeImport {
     /// What holds for lines that do not say.
     struct Defaults {
         var topic: String?
-        var environment: PushEnvironment?
+        var environment: Environment?
         var failedAt: Int64?
         var source: String
         var now: Int64
@@ -246,12 +246,12 @@ struct PurgeImport {
         return moment.seconds
     }
 
-    private func environment(_ fields: [PurgeColumn: String]) throws(PurgeProblem) -> PushEnvironment {
+    private func environment(_ fields: [PurgeColumn: String]) throws(PurgeProblem) -> Environment {
         guard let text = fields[.environment] else {
             guard let environment = self.defaults.environment else { throw .noEnvironment }
             return environment
         }
-        guard let environment = PushEnvironment(rawValue: text) else { throw .environment }
+        guard let environment = Environment(rawValue: text) else { throw .environment }
         return environment
     }
 }

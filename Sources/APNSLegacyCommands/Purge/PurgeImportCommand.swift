@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import ArgumentParser
 import Glibc
 import PurgeList
@@ -34,7 +35,7 @@ struct PurgeImportCommand: ParsableCommand {
     var topic: String?
 
     @Option(help: ArgumentHelp("The environment of lines that have none.", valueName: "production|sandbox"))
-    var environment: PushEnvironment?
+    var environment: Environment?
 
     @Option(
         help: ArgumentHelp(

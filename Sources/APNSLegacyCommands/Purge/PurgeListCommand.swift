@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import ArgumentParser
 import PurgeList
 
@@ -53,7 +54,7 @@ struct PurgeListCommand: ParsableCommand {
     private static func line(_ entry: PurgeEntry) -> String {
         let fields = [
             TimeText(seconds: entry.failedAt).text, entry.environment.rawValue, entry.topic,
-            PurgeOutput.hexadecimal(entry.token), entry.source,
+            Hexadecimal.text(entry.token), entry.source,
         ]
         return fields.joined(separator: "\t") + "\n"
     }
@@ -77,10 +78,5 @@ struct PurgeOutput {
     mutating func flush() throws {
         try self.bytes.withUnsafeBytes { try self.file.append($0) }
         self.bytes.removeAll(keepingCapacity: true)
-    }
-
-    /// Lower-case digits.
-    static func hexadecimal(_ bytes: [UInt8]) -> String {
-        String(decoding: bytes.flatMap { [JSONText.digit($0 >> 4), JSONText.digit($0 & 15)] }, as: UTF8.self)
     }
 }

@@ -27,7 +27,7 @@ struct PurgeSelectionOptions: ParsableArguments {
     var topic: String?
 
     @Option(help: ArgumentHelp("Only this environment.", valueName: "production|sandbox"))
-    var environment: PushEnvironment?
+    var environment: Environment?
 
     @Option(help: ArgumentHelp("Only this token.", valueName: "token"))
     var token: PurgeToken?
@@ -66,7 +66,7 @@ struct PurgeToken: ExpressibleByArgument {
     static func parse(_ text: String) -> [UInt8]? {
         Array(text.utf8).withUnsafeBytes { text in
             var record = BatchRecord()
-            return BatchToken.parse(text, into: &record.token) ? record.token.bytes : nil
+            return DeviceTokenText.decode(text, into: &record.token) ? record.token.bytes : nil
         }
     }
 }

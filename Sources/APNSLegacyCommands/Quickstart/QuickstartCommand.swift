@@ -4,8 +4,9 @@ import APNSFeedback
 import APNSProvider
 import APNSSession
 import APNSSimulator
+import APNSWire
 public import ArgumentParser
-import Foundation
+import FoundationEssentials
 import Logging
 import OpenSSLTLS
 import PurgeList

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import FileSystemSupport
 import Glibc
 
 /// A file, or standard output, that is written to from its beginning or its end on.
@@ -115,7 +116,7 @@ final class OutputFile {
     /// Holds the file against other processes until it is closed.
     ///
     /// - Returns: whether nobody else holds it.
-    func lock() -> Bool { flock(self.descriptor, LOCK_EX | LOCK_NB) == 0 }
+    func lock() -> Bool { (try? FileLock.take(self.descriptor)) == true }
 
     /// Reads all that is in the file, in portions.
     func read(_ take: (UnsafeRawBufferPointer) throws -> Void) throws {

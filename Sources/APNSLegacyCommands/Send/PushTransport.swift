@@ -43,12 +43,11 @@ struct PushTransport: Sendable {
     /// - Parameter source: gives the lines and takes their outcomes.
     /// - Throws: `PushError`, and ``CommandFailure`` where every further line would have the same answer.
     func run(_ source: SendSource) async throws {
-        var pauses = RetryRules()
-        pauses.backOffFirst = self.configuration.backOffFirst
+        let backoff = Backoff(first: self.configuration.backoff.first, max: ResponseClassifier.delayMax)
         let judge = ResponseClassifier(
             invalidTokenRunCountMax: self.invalidTokenRunCountMax,
             tryCountMax: self.tryCountMax,
-            pauses: pauses
+            backoff: backoff
         )
         let (wakes, waker) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         let client = try self.client(judge, waker)

@@ -2,6 +2,7 @@
 
 import APNSGateway
 import APNSHTTP2
+import APNSSession
 import Glibc
 import NIOConcurrencyHelpers
 
@@ -24,20 +25,23 @@ final class ResponseClassifier: Sendable {
         var isConnectionLost = false
     }
 
+    /// The longest pause before a line is sent again.
+    static let delayMax = Duration.seconds(15)
+
     private let invalidTokenRunCountMax: Int
     private let tryCountMax: Int
-    private let pauses: RetryRules
+    private let backoff: Backoff
     private let state = NIOLockedValueBox(State())
 
     /// - Parameters:
     ///   - invalidTokenRunCountMax: after how many tokens in a row that are rejected as invalid the batch ends; 0 for
     ///     never.
     ///   - tryCountMax: how often a line is sent that the service puts off.
-    ///   - pauses: how long to wait in between.
-    init(invalidTokenRunCountMax: Int, tryCountMax: Int, pauses: RetryRules) {
+    ///   - backoff: how long to wait in between.
+    init(invalidTokenRunCountMax: Int, tryCountMax: Int, backoff: Backoff) {
         self.invalidTokenRunCountMax = invalidTokenRunCountMax
         self.tryCountMax = tryCountMax
-        self.pauses = pauses
+        self.backoff = backoff
     }
 
     /// Why no more are sent.
@@ -125,7 +129,7 @@ final class ResponseClassifier: Sendable {
         if sendAttempt.putOffCount == 0 { sendAttempt.answeredCountThen = answeredCount }
         sendAttempt.putOffCount += 1
         guard sendAttempt.putOffCount >= self.tryCountMax else {
-            return .sendAgain(after: self.pauses.wait(failures: sendAttempt.putOffCount, jitter: .random(in: 0...1)))
+            return .sendAgain(after: self.backoff.delay(failures: sendAttempt.putOffCount, jitter: .random(in: 0...1)))
         }
         if isAboutService, answeredCount == sendAttempt.answeredCountThen {
             self.fail(.unavailable, "The service has trouble: it answers \(text).")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSServer
+import APNSWire
 import ArgumentParser
 import Glibc
 import OpenSSLTLS
@@ -17,7 +18,7 @@ struct SendPurgeOptions: ParsableArguments, Sendable {
             valueName: "production|sandbox"
         )
     )
-    var purgeEnvironment: PushEnvironment?
+    var purgeEnvironment: Environment?
 
     @Flag(
         help: """
@@ -60,8 +61,7 @@ struct SendPurge {
     /// What the tokens of the batch are of: the topics of `--topic` or the certificate, never none.
     private static func scopes(_ command: SendCommand, _ identity: TLSIdentity?) throws -> [PurgeScope] {
         let options = command.purge
-        let known = command.endpoint.environment.flatMap { PushEnvironment(rawValue: $0.rawValue) }
-        guard let environment = known ?? options.purgeEnvironment else {
+        guard let environment = command.endpoint.environment ?? options.purgeEnvironment else {
             throw CommandFailure(.usage, "--purge-list needs --purge-environment production|sandbox.")
         }
         guard options.purgeEnvironment ?? environment == environment else {

@@ -70,7 +70,7 @@ public struct SimulatorCommand: AsyncParsableCommand, Sendable {
     var deadDevices: [String] = []
 
     @Option(help: ArgumentHelp("Which service to play.", valueName: "production|sandbox"))
-    var environment = DeviceEnvironment.sandbox
+    var environment = Environment.sandbox
 
     @Option(help: ArgumentHelp("The identifier of the key for provider tokens.", valueName: "id"))
     var keyId = "SIMULATOR1"
@@ -160,5 +160,3 @@ public struct SimulatorCommand: AsyncParsableCommand, Sendable {
         )
     }
 }
-
-extension DeviceEnvironment: ExpressibleByArgument {}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import GRDB
 import GRDBSQLite
 import Glibc
@@ -63,7 +64,7 @@ struct DeadTokens {
     private static func all(
         _ topics: [String],
         of known: [(identifier: Int64, scope: PurgeScope)],
-        _ environment: PushEnvironment
+        _ environment: Environment
     ) throws -> [(identifier: Int64, scope: PurgeScope)] {
         let names = Set(topics.map(PurgeName.init))
         let missing = names.subtracting(known.map { PurgeName($0.scope.topic) }).map(\.text).sorted()

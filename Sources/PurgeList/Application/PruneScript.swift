@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
+
 /// Statements that prune a token table of another database, in transactions of a bounded number of tokens.
 ///
 /// Each token comes with its own time of failure, so that no row goes that registered after it. A registration before
@@ -182,7 +184,7 @@ public struct PruneScript: Hashable, Sendable {
         switch self.clock {
         case .seconds: "\(seconds)"
         case .milliseconds: "\(seconds * 1000)"
-        case .timestamp: "TIMESTAMP '\(RegistrationTime.text(seconds))'"
+        case .timestamp: "TIMESTAMP '\(ISO8601Time.unzonedText(seconds))'"
         }
     }
 

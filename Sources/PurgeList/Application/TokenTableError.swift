@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import APNSWire
 import GRDB
 
 /// Why a token table cannot be pruned.
@@ -44,11 +45,11 @@ public enum TokenTableError: Error, Hashable, Sendable {
     /// The table has rows, and in no row of them the column holds a time.
     case noTimes(column: String, table: String, rowCount: Int)
     /// The list has several topics, and nothing says which of them the table is for.
-    case severalTopics([String], PushEnvironment)
+    case severalTopics([String], Environment)
     /// A token was to be dead in several topics, and there are only these.
-    case fewTopics([String], PushEnvironment)
+    case fewTopics([String], Environment)
     /// A token was to be dead in these topics too, of which the list never heard; it knows others.
-    case unknownTopics([String], PushEnvironment, found: [String])
+    case unknownTopics([String], Environment, found: [String])
     /// A foreign key or another constraint refused a whole batch when it was to be committed.
     case constraint(path: String, detail: String)
     /// Something else that SQLite says.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import APNSWire
+
 /// What makes a row of a token table due, and what is done with it.
 public struct TokenTableRules: Hashable, Sendable {
     /// Which entries of the list count for a row.
@@ -46,7 +48,7 @@ public struct TokenTableRules: Hashable, Sendable {
     }
 
     /// Which of the two services the tokens are from; the default is production.
-    public var environment: PushEnvironment
+    public var environment: Environment
     /// Which entries count; the default is ``TopicRule/only``.
     public var topic: TopicRule
     /// What tells the time of registration.
@@ -66,7 +68,7 @@ public struct TokenTableRules: Hashable, Sendable {
     ///   - graceSecondCount: how many seconds a failure must be later than the registration.
     public init(
         registration: Registration,
-        environment: PushEnvironment = .production,
+        environment: Environment = .production,
         topic: TopicRule = .only,
         action: Action = .delete,
         graceSecondCount: Int64 = 0

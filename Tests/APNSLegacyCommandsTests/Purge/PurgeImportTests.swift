@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSPayload
+import APNSWire
 import PurgeList
 import Testing
 
@@ -26,7 +27,7 @@ struct PurgeImportTests {
 
     private func entry(
         topic: String = "a",
-        environment: PushEnvironment = .sandbox,
+        environment: Environment = .sandbox,
         failedAt: Int64 = 1000,
         firstSeen: Int64 = PurgeImportTests.now,
         source: String = "import:x"

@@ -20,7 +20,7 @@ import Testing
     }
 
     private static func judge(breaker: Int = 2, tries: Int = 3) -> ResponseClassifier {
-        ResponseClassifier(invalidTokenRunCountMax: breaker, tryCountMax: tries, pauses: RetryRules())
+        ResponseClassifier(invalidTokenRunCountMax: breaker, tryCountMax: tries, backoff: RetryRules().backoff)
     }
 
     private static func report(_ outcome: PushOutcome, isDuplicate: Bool = false) -> PushReport {

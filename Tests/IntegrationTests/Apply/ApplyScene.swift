@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import Foundation
 import GRDB
 import PurgeList
@@ -63,7 +64,7 @@ final class ApplyScene: Sendable {
         _ numbers: some Sequence<Int>,
         failedAt: Int64 = ApplyScene.failedAt,
         topic: String = ApplyScene.topic,
-        environment: PushEnvironment = .production
+        environment: Environment = .production
     ) throws {
         _ = try self.list.record(
             numbers.lazy.map {
