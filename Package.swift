@@ -31,7 +31,7 @@ let package = Package(
         .library(name: "APNSGateway", targets: ["APNSGateway", "APNSServer"]),
         .library(name: "APNSTestKit", targets: ["APNSTestKit", "APNSSimulator", "TestCertificates"]),
         .library(name: "OpenSSLTLS", targets: ["OpenSSLTLS"]),
-        .library(name: "PurgeList", targets: ["PurgeList"]),
+        .library(name: "TokenStore", targets: ["TokenStore"]),
         .executable(name: "apns-legacy", targets: ["apns-legacy"]),
     ],
     dependencies: [
@@ -47,6 +47,7 @@ let package = Package(
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
         .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.4.0"),
+        .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2", traits: []),
     ],
     targets: [
         .systemLibrary(name: "CFallocate"),
@@ -149,7 +150,6 @@ let package = Package(
             name: "APNSFeedback",
             dependencies: [
                 "APNSSession", "APNSTransport", "APNSWire", "CFallocate", "COpenSSL", "FileSystemSupport", "OpenSSLTLS",
-                "PurgeList",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -163,7 +163,7 @@ let package = Package(
             name: "APNSFeedbackTests",
             dependencies: [
                 "APNSFeedback", "APNSServer", "APNSSession", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS",
-                "PurgeList", "TestSupport",
+                "TestSupport", "TokenStore",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -202,14 +202,13 @@ let package = Package(
         .target(
             name: "APNSHTTP2",
             dependencies: [
-                "APNSSession", "APNSTransport", "APNSWire", "CNGHTTP2", "COpenSSL", "OpenSSLTLS",
+                "APNSPayload", "APNSProvider", "APNSSession", "APNSTransport", "APNSWire", "CNGHTTP2", "COpenSSL",
+                "OpenSSLTLS",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHPACK", package: "swift-nio-http2"),
-                .product(name: "NIOHTTP2", package: "swift-nio-http2"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOTLS", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
@@ -219,7 +218,8 @@ let package = Package(
         .testTarget(
             name: "APNSHTTP2Tests",
             dependencies: [
-                "APNSHTTP2", "APNSServer", "APNSSession", "APNSTestKit", "APNSWire", "OpenSSLTLS", "TestSupport",
+                "APNSHTTP2", "APNSProvider", "APNSServer", "APNSSession", "APNSTestKit", "APNSWire", "OpenSSLTLS",
+                "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -275,9 +275,8 @@ let package = Package(
         .target(
             name: "APNSGateway",
             dependencies: [
-                "APNSHTTP2", "APNSPayload", "APNSServer", "APNSSession", "APNSWire", "OpenSSLTLS",
+                "APNSHTTP2", "APNSServer", "APNSSession", "APNSTransport", "APNSWire", "COpenSSL", "OpenSSLTLS",
                 .product(name: "DequeModule", package: "swift-collections"),
-                .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -301,7 +300,6 @@ let package = Package(
             dependencies: [
                 "APNSGateway", "APNSHTTP2", "APNSServer", "APNSSession", "APNSTestKit", "APNSTransport", "APNSWire",
                 "ListenerFixtures", "OpenSSLTLS", "TestSupport",
-                .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -325,22 +323,45 @@ let package = Package(
         ),
         .testTarget(name: "TidyTests", swiftSettings: settings),
         .target(name: "APNSPayload", swiftSettings: strict),
+        .target(
+            name: "BatchFiles",
+            dependencies: [
+                "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "FileSystemSupport",
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "BatchFilesTests",
+            dependencies: [
+                "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "BatchFiles", "TestSupport",
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
         .testTarget(name: "APNSPayloadTests", dependencies: ["APNSPayload", "TestSupport"], swiftSettings: settings),
         .target(
-            name: "PurgeList",
+            name: "TokenStore",
             dependencies: [
-                "APNSPayload", "APNSWire",
+                "APNSPayload", "APNSSession", "APNSWire",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
             swiftSettings: settings
         ),
         .testTarget(
-            name: "PurgeListTests",
+            name: "TokenStoreTests",
             dependencies: [
-                "APNSWire", "PurgeList", "TestSupport",
+                "APNSGateway", "APNSSession", "APNSWire", "ListenerFixtures", "TestSupport", "TokenStore",
                 .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
             ],
             swiftSettings: settings
         ),
@@ -348,7 +369,7 @@ let package = Package(
             name: "GatewayService",
             dependencies: [
                 "APNSGateway", "APNSHTTP2", "APNSPayload", "APNSServer", "APNSSession", "APNSTransport", "APNSWire",
-                "FileSystemSupport", "OpenSSLTLS",
+                "FileSystemSupport", "OpenSSLTLS", "TokenStore",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -374,14 +395,15 @@ let package = Package(
             name: "APNSLegacyCommands",
             dependencies: [
                 "APNSFeedback", "APNSGateway", "APNSHTTP2", "APNSPayload", "APNSProvider", "APNSServer", "APNSSession",
-                "APNSSimulator", "APNSTransport", "APNSWire", "FileSystemSupport", "GatewayService", "OpenSSLTLS",
-                "PurgeList", "TestCertificates",
+                "APNSSimulator", "APNSTransport", "APNSWire", "BatchFiles", "FileSystemSupport", "GatewayService",
+                "OpenSSLTLS", "TestCertificates", "TokenStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
-                .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "Subprocess", package: "swift-subprocess"),
+                .product(name: "SystemPackage", package: "swift-system"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ],
             swiftSettings: settings
@@ -399,7 +421,7 @@ let package = Package(
             name: "APNSLegacyCommandsTests",
             dependencies: [
                 "APNSGateway", "APNSHTTP2", "APNSLegacyCommands", "APNSPayload", "APNSProvider", "APNSSession",
-                "APNSWire", "OpenSSLTLS", "PurgeList", "TestSupport",
+                "APNSWire", "BatchFiles", "OpenSSLTLS", "TestSupport", "TokenStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
@@ -411,8 +433,10 @@ let package = Package(
         .testTarget(
             name: "IntegrationTests",
             dependencies: [
-                "APNSGateway", "APNSHTTP2", "APNSServer", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS",
-                "PurgeList", "TestSupport", "apns-legacy",
+                "APNSGateway", "APNSHTTP2", "APNSLegacyCommands", "APNSServer", "APNSSimulator", "APNSTestKit",
+                "APNSWire",
+                "OpenSSLTLS", "TestSupport", "TokenStore", "apns-legacy",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),

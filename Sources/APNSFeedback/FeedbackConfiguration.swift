@@ -12,7 +12,7 @@ public struct FeedbackConfiguration: Sendable {
     public var tls: TLSConfiguration
 
     /// The app and environment whose dead tokens the service lists for this identity.
-    public var scope: PurgeScope
+    public var scope: TokenScope
 
     /// A proxy to go through; `nil` by default.
     public var proxy: Proxy?
@@ -49,7 +49,7 @@ public struct FeedbackConfiguration: Sendable {
     ///   - endpoint: where the feedback service listens.
     ///   - tls: identity, trust and versions of TLS.
     ///   - scope: the app and environment that the identity is for.
-    public init(endpoint: Endpoint, tls: TLSConfiguration, scope: PurgeScope) {
+    public init(endpoint: Endpoint, tls: TLSConfiguration, scope: TokenScope) {
         self.endpoint = endpoint
         self.tls = tls
         self.scope = scope

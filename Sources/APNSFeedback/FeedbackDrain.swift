@@ -1,70 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import APNSWire
 import Glibc
 public import Logging
 public import NIOCore
 public import NIOPosix
 import OpenSSLTLS
 
-/// Reads one list of dead tokens from the feedback service into a purge list.
+/// Reads one list of dead tokens from the feedback service, and hands it to a sink.
 ///
 /// Reading empties the service's list. So what comes goes to the disk before anything else is done with it: into a
-/// segment of the ``FeedbackSpool``, which is given up when the purge list has it in a transaction of its own. What an
-/// earlier drain left there is recorded first. A process that ends at any instant loses nothing that it had spooled,
-/// and since a purge list keeps each token once, nothing is doubled when it runs again.
+/// segment of the ``FeedbackSpool``, which is given up when the ``DeadTokenSink`` has taken it. What an earlier drain
+/// left there is handed over first. A process that ends at any instant loses nothing that it had spooled; the sink may
+/// be given again what it took last.
 public struct FeedbackDrain: Sendable {
     /// Bytes that are read from the socket at a time.
     private static let readByteCount = 65_536
 
     private let configuration: FeedbackConfiguration
     private let spool: FeedbackSpool
-    private let list: PurgeList
+    private let sink: any DeadTokenSink
     private let group: any EventLoopGroup
     private let pool: NIOThreadPool
     private let logger: Logger
-    private let sink: (any FeedbackSink)?
 
     /// Makes a drain.
     ///
     /// - Parameters:
     ///   - configuration: where the list is read, and how.
-    ///   - spool: where bytes wait until the list has them.
-    ///   - list: gets the tokens.
+    ///   - spool: where bytes wait until the sink has taken them.
+    ///   - sink: is handed the tokens.
     ///   - eventLoopGroup: by default NIO's own.
     ///   - threadPool: where calls block; by default NIO's own.
     ///   - logger: gets debug messages.
-    ///   - sink: is told of each tuple that is recorded; by default nobody is.
     public init(
         _ configuration: FeedbackConfiguration,
         spool: FeedbackSpool,
-        list: PurgeList,
+        sink: any DeadTokenSink,
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
         threadPool: NIOThreadPool = .singleton,
-        logger: Logger = .current,
-        sink: (any FeedbackSink)? = nil
+        logger: Logger = .current
     ) {
         self.configuration = configuration
         self.spool = spool
-        self.list = list
+        self.sink = sink
         self.group = eventLoopGroup
         self.pool = threadPool
         self.logger = logger
-        self.sink = sink
     }
 
     /// The app and environment.
-    public var scope: PurgeScope { self.configuration.scope }
+    public var scope: TokenScope { self.configuration.scope }
 
-    /// Records what earlier drains left, then reads the service's list, unless another process on this machine does so
-    /// with the same certificate.
+    /// Hands over what earlier drains left, then reads the service's list, unless another process on this machine does
+    /// so with the same certificate.
     ///
-    /// When the task is cancelled, no more is read, and what was read is recorded.
+    /// When the task is cancelled, no more is read, and what was read is handed over.
     ///
     /// - Returns: what was done, also where it failed.
     public func run() async -> FeedbackOutcome {
         var outcome = FeedbackOutcome(scope: self.configuration.scope)
         do {
-            // What the list would refuse is not read.
+            // What could not be kept is not read.
             try self.configuration.scope.check()
             let lock = try self.spool.lock(self.configuration.scope)
             defer { withExtendedLifetime(lock) {} }
@@ -88,17 +85,17 @@ public struct FeedbackDrain: Sendable {
         return outcome
     }
 
-    /// Does something that blocks, also when the task is cancelled: what was read is to be recorded then, too.
-    private func block<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
-        try await self.pool.runIfActive(eventLoop: self.group.any(), body).get()
-    }
+    private var threads: BlockingThreads { BlockingThreads(pool: self.pool, group: self.group) }
 
     private func replay(_ outcome: inout FeedbackOutcome) async throws {
-        let (spool, list, sink, scope) = (self.spool, self.list, self.sink, self.configuration.scope)
-        let now = Int64(time(nil))
-        let result = try await self.block {
-            try SpoolImport.replay(scope, of: spool, into: list, now: now, sink: sink)
-        }
+        let sink = SinkErrors(self.sink)
+        let result = try await SpoolImport.replay(
+            self.configuration.scope,
+            of: self.spool,
+            into: sink,
+            on: self.threads,
+            now: Int64(time(nil))
+        )
         outcome.replayedTupleCount = result.tupleCount
         outcome.add(result)
     }
@@ -109,11 +106,11 @@ public struct FeedbackDrain: Sendable {
             host: self.configuration.endpoint.host,
             startedAt: Int64(time(nil))
         )
-        let intake = SpoolReceiver(self.spool, header, into: self.list, sink: self.sink)
-        try await self.block { try intake.begin() }
+        let intake = SpoolReceiver(self.spool, header, into: SinkErrors(self.sink), on: self.threads)
+        try await intake.begin()
         let ending: FeedbackHandler.Ending
         do { ending = try await self.connect(intake) } catch {
-            try? await self.block { try intake.finish(isEnded: false) }
+            try? await intake.finish(isEnded: false)
             throw error
         }
         outcome.ending = ending.ending
@@ -121,7 +118,7 @@ public struct FeedbackDrain: Sendable {
         do {
             if ending.importFailure == nil || intake.unspooledByteCount > 0 {
                 let isEnded = ending.ending?.cause.isByService ?? false
-                try await self.block { try intake.finish(isEnded: isEnded) }
+                try await intake.finish(isEnded: isEnded)
             }
         } catch {
             let lostByteCount = intake.unspooledByteCount
@@ -140,7 +137,7 @@ public struct FeedbackDrain: Sendable {
         case .closed, .silence, .deadline, .stopped, .limit, .malformed: break
         }
         // Also where nothing was dead there: then that is known.
-        try await self.block { [list, scope] in try list.addScope(scope) }
+        try await SinkErrors(self.sink).finish(self.scope)
     }
 
     /// Connects and reads to the end.
@@ -186,7 +183,23 @@ public struct FeedbackDrain: Sendable {
 extension FeedbackOutcome {
     fileprivate mutating func add(_ result: SpoolImport.Result) {
         self.futureTupleCount += result.futureTupleCount
-        self.change += result.change
         self.leftovers += result.leftovers
+    }
+}
+
+/// A sink whose errors are told from those of the spool and of the connection.
+private struct SinkErrors: DeadTokenSink {
+    private let sink: any DeadTokenSink
+
+    init(_ sink: any DeadTokenSink) { self.sink = sink }
+
+    var pageTokenCountMax: Int { self.sink.pageTokenCountMax }
+
+    func take(_ page: DeadTokenPage) async throws {
+        do { try await self.sink.take(page) } catch { throw FeedbackError.sink(error) }
+    }
+
+    func finish(_ scope: TokenScope) async throws {
+        do { try await self.sink.finish(scope) } catch { throw FeedbackError.sink(error) }
     }
 }

@@ -4,7 +4,7 @@ import OpenSSLTLS
 
 /// Why a drain did not go to its end, or did not begin.
 ///
-/// Whatever it is, what had been read is in the purge list or in the spool, unless
+/// Whatever it is, the sink has what had been read, or it is in the spool, unless
 /// ``lost(byteCount:underlying:)`` says otherwise.
 @nonexhaustive
 public enum FeedbackError: Error {
@@ -17,18 +17,18 @@ public enum FeedbackError: Error {
     case refused(Endpoint)
     /// The spool cannot be used.
     case spool(SpoolError)
-    /// The purge list cannot be used.
-    case purgeList(PurgeListError)
-    /// Who is told of the tuples could not take them.
-    case output(any Error)
+    /// The sink could not take a page of tokens.
+    case sink(any Error)
     /// A segment in the spool was made by a newer release.
     case newerSpool(path: String, version: Int)
     /// Another drain on this machine reads this service with the same certificate; its process where that is known.
     case held(Endpoint, holder: Int32?)
-    /// So many bytes that were read could go neither to the spool nor to the purge list.
+    /// So many bytes that were read could go neither to the spool nor to the sink.
     case lost(byteCount: Int, underlying: any Error)
     /// The certificate names no topic, and none was given.
     case topicMissing
+    /// The topic is longer than it may be, or has characters that it may not have.
+    case topicUnusable(String)
     /// The drain was stopped before it connected.
     case stopped
 
@@ -37,7 +37,6 @@ public enum FeedbackError: Error {
         switch error {
         case let error as FeedbackError: self = error
         case let error as SpoolError: self = .spool(error)
-        case let error as PurgeListError: self = .purgeList(error)
         case let error as TLSError where error.isPermanent: self = .notPermitted(endpoint, underlying: error)
         case ProxyError.authenticationRequired: self = .notPermitted(endpoint, underlying: error)
         default: self = .unavailable(endpoint, underlying: error)
@@ -58,8 +57,7 @@ extension FeedbackError: CustomStringConvertible {
                 + "says close_notify. Most likely it refuses this certificate: check that it is the right one and has "
                 + "not expired, and look into the log of the service."
         case .spool(let error): "\(error)"
-        case .purgeList(let error): "\(error)"
-        case .output(let error): "\(error)"
+        case .sink(let error): "\(error)"
         case .newerSpool(let path, let version):
             "\(path) is of version \(version), which a newer release made. Run that release, and it empties the spool."
         case .held(let endpoint, let holder):
@@ -69,6 +67,7 @@ extension FeedbackError: CustomStringConvertible {
             "\(byteCount) bytes that were read could go neither to the spool nor to the purge list, and are lost, as "
                 + "is what the service sent after them where it forgets what it writes: \(error)"
         case .topicMissing: "The certificate names no topic. Say which app it is for."
+        case .topicUnusable(let detail): detail
         case .stopped: "Stopped before the service was asked."
         }
     }

@@ -42,6 +42,8 @@ final class FeedbackHandler: ChannelDuplexHandler {
     private var pending = ByteBuffer()
     private var isSpooling = false
     private var isImporting = false
+    /// Why what was read last could not be written: the sink gets all there is before more is written.
+    private var reliefCause: (any Error)?
     private var isReadHeld = false
     private var closeDue: Close?
     private var isInactive = false
@@ -118,15 +120,17 @@ final class FeedbackHandler: ChannelDuplexHandler {
         let intake = self.intake
         self.pool.runIfActive(eventLoop: context.eventLoop) { try intake.append(bytes) }
             .assumeIsolated().whenComplete { result in
-                self.isSpooling = false
                 switch result {
                 case .success: self.spooled()
-                case .failure(let error): self.spoolingFailed(error)
+                case .failure(let error):
+                    self.reliefCause = error
+                    self.importIfDue()
                 }
             }
     }
 
     private func spooled() {
+        self.isSpooling = false
         self.spoolIfIdle()
         self.importIfDue()
         if self.isReadHeld, self.closeDue == nil, self.pending.readableBytes < FeedbackHandler.pendingByteCountMax {
@@ -140,6 +144,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
 
     /// What cannot be kept is not read; what was read meanwhile may still find a place.
     private func spoolingFailed(_ error: any Error) {
+        self.isSpooling = false
         self.ending.spoolFailure = self.ending.spoolFailure ?? error
         _ = self.reader?.stop()
         self.context?.triggerUserOutboundEvent(RawCloseHandler.Cut(), promise: nil)
@@ -147,20 +152,30 @@ final class FeedbackHandler: ChannelDuplexHandler {
         self.endIfIdle()
     }
 
+    /// Hands over what is on the disk when it is enough, or when the disk is full; one such task goes on at a time, and
+    /// the connection does not end before it.
     private func importIfDue() {
-        guard !self.isImporting, self.ending.importFailure == nil, self.intake.isImportDue,
-            let eventLoop = self.context?.eventLoop
-        else { return }
-        self.isImporting = true
+        guard !self.isImporting, let eventLoop = self.context?.eventLoop else { return }
         let intake = self.intake
-        self.pool.runIfActive(eventLoop: eventLoop) { try intake.advance() }
-            .assumeIsolated().whenComplete { result in
-                self.isImporting = false
-                // Reading goes on: what comes is safe in the spool, and the list gets it the next time.
-                if case .failure(let error) = result { self.ending.importFailure = error }
-                self.importIfDue()
-                self.endIfIdle()
-            }
+        if let cause = self.reliefCause {
+            self.isImporting = true
+            eventLoop.makeFutureWithTask { await intake.relieve() }
+                .assumeIsolated().whenSuccess { isRelieved in
+                    self.isImporting = false
+                    self.reliefCause = nil
+                    if isRelieved { self.spooled() } else { self.spoolingFailed(cause) }
+                }
+        } else if self.ending.importFailure == nil, intake.isImportDue {
+            self.isImporting = true
+            eventLoop.makeFutureWithTask { try await intake.advance() }
+                .assumeIsolated().whenComplete { result in
+                    self.isImporting = false
+                    // Reading goes on: what comes is safe in the spool, and the sink gets it the next time.
+                    if case .failure(let error) = result { self.ending.importFailure = error }
+                    self.importIfDue()
+                    self.endIfIdle()
+                }
+        }
     }
 
     private func closeIfDurable() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import Glibc
 
 /// When a topic's list is to be read next, kept in the spool so that it outlives the process.
@@ -10,7 +11,7 @@ struct FeedbackSchedule {
     /// The most that is read of its file, in bytes.
     private static let contentByteCountMax = 32
 
-    init(_ scope: PurgeScope, in spool: FeedbackSpool) {
+    init(_ scope: TokenScope, in spool: FeedbackSpool) {
         self.path = spool.path(scope.fileStem + ".next")
         self.folder = spool.folder
     }

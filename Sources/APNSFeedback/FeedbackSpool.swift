@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
+package import APNSWire
 package import FileSystemSupport
 import Glibc
-package import PurgeList
 
-/// A folder in which what was read from the feedback service waits until the purge list has it.
+/// A folder in which what was read from the feedback service waits until a ``DeadTokenSink`` has it.
 ///
-/// Files of a topic and environment begin with its ``PurgeList/PurgeScope/fileStem``: `.lock`, `.next`, and for each
-/// connection a segment, `.TIME-PROCESS-COUNT.spool`. What cannot be used is set aside under the same name with
-/// another ending, and is never read or removed again: `.partial`, `.torn`, `.malformed`, `.damaged`.
+/// Files of a topic and environment begin with its `fileStem`: `.lock`, `.next`, and for each
+/// connection a segment, `.TIME-PROCESS-COUNT.spool`, beside which `.taken` says how much of it the sink has. What
+/// cannot be used is set aside under the same name with another ending, and is never read or removed again:
+/// `.partial`, `.torn`, `.malformed`, `.damaged`.
 public struct FeedbackSpool: Hashable, Sendable {
     /// The folder.
     public let folder: String
@@ -35,7 +36,7 @@ public struct FeedbackSpool: Hashable, Sendable {
     /// - Parameter scope: the topic and environment.
     /// - Returns: the lock, which ends with its last reference.
     /// - Throws: ``SpoolError/held(path:holder:)``, and that it cannot be taken.
-    package func lock(_ scope: PurgeScope) throws(SpoolError) -> FileLock {
+    package func lock(_ scope: TokenScope) throws(SpoolError) -> FileLock {
         let path = self.path(scope.fileStem + ".lock")
         do throws(FileLock.Failure) {
             return try FileLock(path: path)
@@ -50,7 +51,7 @@ public struct FeedbackSpool: Hashable, Sendable {
     func path(_ name: String) -> String { self.folder + "/" + name }
 
     /// The segments that earlier connections left, the oldest first.
-    func segments(_ scope: PurgeScope) throws(SpoolError) -> [String] {
+    func segments(_ scope: TokenScope) throws(SpoolError) -> [String] {
         let names = try SpoolNames.list(self.folder)
         return names.filter { $0.hasPrefix(scope.fileStem + ".") && $0.hasSuffix(Self.segmentEnding) }
             .filter {
@@ -82,8 +83,45 @@ public struct FeedbackSpool: Hashable, Sendable {
         try SpoolNames.list(self.folder).contains { $0.hasPrefix(name + ".") }
     }
 
-    /// Forgets a segment, which the purge list has.
+    // MARK: What the sink has
+
+    /// How many bytes of a segment's content the sink has; 0 where nothing is noted.
+    func takenByteCount(of path: String) throws(SpoolError) -> UInt64 {
+        let path = Self.aside(path, Self.takenEnding)
+        guard unsafe access(path, F_OK) == 0 else { return 0 }
+        let bytes = try SpoolFile(path: path, O_RDONLY).read(byteCount: Self.takenByteCount, at: 0)
+        let count = bytes.prefix(8)
+        // What a crash cut short counts for nothing: then the sink is given all of the segment again.
+        guard bytes.count == Self.takenByteCount,
+            SpoolDigest.of(Array(count), at: 0)?.elementsEqual(bytes.dropFirst(8)) == true
+        else { return 0 }
+        return count.reduce(0) { $0 << 8 | UInt64($1) }
+    }
+
+    /// Notes how many bytes of a segment's content the sink has.
+    func setTakenByteCount(_ count: UInt64, of path: String) throws(SpoolError) {
+        let bytes = SpoolFormat.bytes(count)
+        guard let digest = SpoolDigest.of(bytes, at: 0) else { return }
+        let file = try SpoolFile(path: Self.aside(path, Self.takenEnding), O_WRONLY | O_CREAT | O_TRUNC)
+        try file.write(bytes + digest)
+        try file.synchronize()
+        try SpoolNames.synchronize(folder: self.folder)
+    }
+
+    /// Removes the note of what the sink has, before the segment goes or changes.
+    func removeTakenByteCount(of path: String) throws(SpoolError) {
+        let path = Self.aside(path, Self.takenEnding)
+        guard unsafe access(path, F_OK) == 0 else { return }
+        try SpoolNames.remove(path)
+        try SpoolNames.synchronize(folder: self.folder)
+    }
+
+    private static let takenEnding = "taken"
+    private static let takenByteCount = 8 + SpoolDigest.byteCount
+
+    /// Removes a segment, which the sink has.
     func acknowledge(_ path: String) throws(SpoolError) {
+        try self.removeTakenByteCount(of: path)
         try SpoolNames.remove(path)
         try SpoolNames.synchronize(folder: self.folder)
     }
@@ -92,7 +130,8 @@ public struct FeedbackSpool: Hashable, Sendable {
     ///
     /// - Returns: its new path.
     func setAside(_ path: String, as ending: SpoolLeftover.Kind) throws(SpoolError) -> String {
-        let aside = Self.aside(path, ending)
+        let aside = Self.aside(path, ending.rawValue)
+        try self.removeTakenByteCount(of: path)
         try SpoolNames.rename(path, to: aside)
         // A process that was killed had taken room behind its end.
         if let file = try? SpoolFile(path: aside, O_RDWR) { try? file.truncate(to: file.byteCount()) }
@@ -104,7 +143,7 @@ public struct FeedbackSpool: Hashable, Sendable {
     ///
     /// - Returns: the path of what was written.
     func keepPartial(_ bytes: [UInt8], of path: String) throws(SpoolError) -> String {
-        let aside = Self.aside(path, .partial)
+        let aside = Self.aside(path, SpoolLeftover.Kind.partial.rawValue)
         let file = try SpoolFile(path: aside, O_WRONLY | O_CREAT | O_TRUNC)
         try file.write(bytes)
         try file.synchronize()
@@ -112,8 +151,9 @@ public struct FeedbackSpool: Hashable, Sendable {
         return aside
     }
 
-    private static func aside(_ path: String, _ kind: SpoolLeftover.Kind) -> String {
-        path.dropLast(Self.segmentEnding.utf8.count) + "." + kind.rawValue
+    /// The path of a file that belongs to a segment.
+    private static func aside(_ path: String, _ ending: String) -> String {
+        path.dropLast(Self.segmentEnding.utf8.count) + "." + ending
     }
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
-import PurgeList
 
 /// The bytes of a segment: what one connection to the feedback service delivered.
 ///
@@ -61,7 +60,7 @@ enum SpoolFormat {
 
 /// What a segment says of itself.
 struct SpoolHeader: Hashable, Sendable {
-    var scope: PurgeScope
+    var scope: TokenScope
     var host: String
     /// When the connection began, in seconds since 1970 (UTC).
     var startedAt: Int64
@@ -79,7 +78,7 @@ struct SpoolHeader: Hashable, Sendable {
             + text + (SpoolDigest.of(text, at: 0) ?? [])
     }
 
-    init(scope: PurgeScope, host: String, startedAt: Int64) {
+    init(scope: TokenScope, host: String, startedAt: Int64) {
         self.scope = scope
         self.host = host
         self.startedAt = startedAt
@@ -91,7 +90,7 @@ struct SpoolHeader: Hashable, Sendable {
         guard fields.count == 5, let environment = Environment(rawValue: String(fields[1])),
             let startedAt = Int64(fields[3])
         else { return nil }
-        self.scope = PurgeScope(topic: String(fields[0]), environment: environment)
+        self.scope = TokenScope(topic: String(fields[0]), environment: environment)
         self.host = String(fields[2])
         self.startedAt = startedAt
     }

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import Glibc
 import NIOConcurrencyHelpers
-import PurgeList
 
-/// Brings one segment into the purge list, and gives the segment up when the list has it.
+/// Hands the tuples of one segment to a sink, and gives the segment up when the sink has them.
 ///
-/// Its calls block, so they belong on threads that may; one at a time.
+/// One call at a time.
 final class SpoolImport: Sendable {
     struct Result: Sendable {
         var tupleCount: UInt64 = 0
         var futureTupleCount: UInt64 = 0
-        var change = PurgeChange()
         var leftovers: [SpoolLeftover] = []
     }
 
     private struct State {
         var cursor: SpoolCursor?
+        /// Tuples that an earlier drain had handed over.
+        var skipped = (tupleCount: UInt64(0), futureTupleCount: UInt64(0))
         var result = Result()
         /// What the service sent after what is in the segment, and what could not be written there.
         var unspooled: [UInt8] = []
@@ -24,161 +25,207 @@ final class SpoolImport: Sendable {
 
     private let spool: FeedbackSpool
     private let path: String
-    private let list: PurgeList
+    private let sink: any DeadTokenSink
+    private let threads: BlockingThreads
     private let now: Int64
     /// By when its bytes had been read; `nil` while they are.
     private let readBy: Int64?
-    private let sink: (any FeedbackSink)?
     private let state = NIOLockedValueBox(State())
 
     init(
         _ path: String,
         of spool: FeedbackSpool,
-        into list: PurgeList,
+        into sink: any DeadTokenSink,
+        on threads: BlockingThreads,
         now: Int64,
-        readBy: Int64? = nil,
-        sink: (any FeedbackSink)?
+        readBy: Int64? = nil
     ) {
         self.path = path
         self.spool = spool
-        self.list = list
+        self.sink = sink
+        self.threads = threads
         self.now = now
         self.readBy = readBy
-        self.sink = sink
     }
 
     var result: Result { self.state.withLockedValue(\.result) }
 
-    /// Bytes that are neither in the segment nor on the list.
+    /// Bytes that are neither in the segment nor with the sink.
     var unspooledByteCount: Int { self.state.withLockedValue(\.unspooled.count) }
 
-    /// Records what may be read so far of a segment that is being written, and then what is not in it.
+    /// Hands over what may be read so far of a segment that is being written, and then what is not in it.
+    func advance(to byteCount: @escaping @Sendable () -> Int) async throws {
+        try await self.advance(to: byteCount, isLast: false)
+    }
+
+    private func advance(to byteCount: @escaping @Sendable () -> Int, isLast: Bool) async throws {
+        guard var cursor = try await self.threads.run({ try self.open(byteCount()) }) else { return }
+        while let page = try await self.nextPage(&cursor) {
+            try await self.sink.take(page)
+            cursor = try await self.threads.run { page.end }
+            self.note(cursor)
+            // Where this was the last page, the segment itself goes next.
+            guard !isLast || cursor.ending == nil else { continue }
+            await self.mark(cursor)
+        }
+        self.note(cursor)
+        let unspooled = self.state.withLockedValue(\.unspooled)
+        guard !unspooled.isEmpty, cursor.isDrained else { return }
+        cursor.feed(unspooled)
+        // They are in no segment, so that all of them come again where one page is not taken.
+        while let page = try await self.nextPage(&cursor) {
+            try await self.sink.take(page)
+            cursor = try await self.threads.run { page.end }
+        }
+        self.note(cursor)
+        self.state.withLockedValue { [cursor] in $0.unspooled = cursor.isDrained ? [] : cursor.partial }
+    }
+
+    /// Opens the segment, or goes on in it.
     ///
-    /// How much may be read is looked at when no other call is at work.
-    func advance(to byteCount: @autoclosure () -> Int) throws {
-        try self.state.withLockedValue { state in
-            if state.cursor == nil {
-                guard let reader = try SpoolReader.open(path: self.path).reader else {
-                    // Its header is on the disk before anything is read, so without one there was nothing to lose.
-                    return try self.spool.acknowledge(self.path)
-                }
-                state.cursor = SpoolCursor(reader, now: self.now, sink: self.sink)
-            }
-            guard var cursor = state.cursor else { return }
-            cursor.extend(to: byteCount(), readBy: self.readBy ?? Int64(time(nil)))
-            cursor = try self.record(&state, cursor)
-            guard !state.unspooled.isEmpty, cursor.isDrained else { return }
-            cursor.feed(state.unspooled)
-            cursor = try self.record(&state, cursor)
-            state.unspooled = cursor.isDrained ? [] : cursor.partial
+    /// - Returns: `nil` where there is nothing in it.
+    private func open(_ byteCount: Int) throws -> SpoolCursor? {
+        let readBy = self.readBy ?? Int64(time(nil))
+        if var cursor = self.state.withLockedValue(\.cursor) {
+            cursor.extend(to: byteCount, readBy: readBy)
+            return cursor
+        }
+        guard let reader = try SpoolReader.open(path: self.path).reader else {
+            // Its header is on the disk before anything is read, so without one there was nothing to lose.
+            try self.spool.acknowledge(self.path)
+            return nil
+        }
+        var cursor = SpoolCursor(reader, readBy: readBy)
+        cursor.extend(to: byteCount, readBy: readBy)
+        cursor.skip(toOffset: try self.spool.takenByteCount(of: self.path))
+        self.state.withLockedValue { [cursor] in
+            $0.skipped = (cursor.tupleCount, cursor.futureTupleCount)
+        }
+        return cursor
+    }
+
+    /// Makes the page behind a position; where there are no more tokens, the position says why.
+    private func nextPage(_ cursor: inout SpoolCursor) async throws -> DeadTokenPage? {
+        let start = cursor
+        let probed = try await self.threads.run {
+            var probe = start
+            return probe.next() == nil ? probe : nil
+        }
+        if let probed {
+            cursor = probed
+            return nil
+        }
+        return DeadTokenPage(start, tokenCountMax: self.sink.pageTokenCountMax, firstSeen: self.now)
+    }
+
+    private func note(_ cursor: SpoolCursor) {
+        self.state.withLockedValue { state in
+            state.cursor = cursor
+            state.result.tupleCount = cursor.tupleCount - state.skipped.tupleCount
+            state.result.futureTupleCount = cursor.futureTupleCount - state.skipped.futureTupleCount
         }
     }
 
-    /// Keeps bytes that could not be written to the segment, until the list has them.
+    /// Notes in the spool what was taken; where that fails, the sink is given it again after a crash.
+    private func mark(_ cursor: SpoolCursor) async {
+        try? await self.threads.run { try self.spool.setTakenByteCount(cursor.segmentOffset, of: self.path) }
+    }
+
+    /// Keeps bytes that could not be written to the segment, until the sink has them.
     func keep(_ bytes: UnsafeRawBufferPointer) { self.state.withLockedValue { unsafe $0.unspooled += bytes } }
 
-    /// Begins the segment anew, as the list has all that is in it.
+    /// Begins the segment anew, as the sink has all that is in it.
     ///
     /// - Returns: whether that was possible: not where there is something that is no tuple.
-    func restart(_ segment: SpoolSegment) throws -> Bool {
-        try self.state.withLockedValue { state in
-            guard let cursor = state.cursor, cursor.isDrained, state.unspooled.isEmpty,
+    func restart(_ segment: SpoolSegment) async throws -> Bool {
+        try await self.threads.run {
+            let (current, isEmpty) = self.state.withLockedValue { ($0.cursor, $0.unspooled.isEmpty) }
+            guard var cursor = current, cursor.isDrained, isEmpty,
                 let reader = try SpoolReader.open(path: self.path).reader
             else { return false }
-            do { try self.sink?.flush() } catch { throw FeedbackError.output(error) }
+            // Before its bytes go: what is behind it then is not what was taken.
+            try self.spool.removeTakenByteCount(of: self.path)
             try segment.restart(with: cursor.partial)
-            state.cursor?.restart(reader)
+            cursor.restart(reader)
+            self.state.withLockedValue { [cursor] in $0.cursor = cursor }
             return true
         }
     }
 
-    /// Records the rest, and gives up the segment or sets it aside.
+    /// Hands over the rest, and gives up the segment or sets it aside.
     ///
     /// The beginning of a tuple is kept only where the segment says that the service's list came to its end: otherwise
     /// this end cut it off.
-    func finish(at byteCount: @autoclosure () -> Int, isFromEarlier: Bool = false) throws {
-        try self.advance(to: byteCount())
-        try self.state.withLockedValue { state in
-            guard let cursor = state.cursor, let ending = cursor.ending else { return }
-            do { try self.sink?.flush() } catch { throw FeedbackError.output(error) }
-            switch ending {
-            case .drained:
-                let partial = cursor.partial
-                if !partial.isEmpty, cursor.isEnded {
-                    let path = try self.spool.keepPartial(partial, of: self.path)
-                    state.result.leftovers.append(
-                        SpoolLeftover(
-                            kind: .partial,
-                            path: path,
-                            isFromEarlier: isFromEarlier,
-                            detail: "\(partial.count)"
-                        )
-                    )
-                }
-                try self.spool.acknowledge(self.path)
-            case .torn(let count): try self.setAside(.torn, "\(count)", isFromEarlier, &state)
-            case .damaged(let offset):
-                let detail = "at byte \(offset) of the file; \(cursor.tupleCount) tuples before that are on the list"
-                try self.setAside(.damaged, detail, isFromEarlier, &state)
-            case .malformed(let offset, let count):
-                let detail =
-                    "At byte \(offset) of what the service sent there is no tuple: a token of \(count) bytes."
-                try self.setAside(.malformed, detail, isFromEarlier, &state)
-            case .unreadable(let error): throw error
-            case .refused(let error): throw FeedbackError.output(error)
-            }
+    func finish(at byteCount: @escaping @Sendable () -> Int, isFromEarlier: Bool = false) async throws {
+        try await self.advance(to: byteCount, isLast: true)
+        guard let cursor = self.state.withLockedValue(\.cursor), let ending = cursor.ending else { return }
+        let leftover = try await self.threads.run { try self.release(cursor, ending, isFromEarlier) }
+        if let leftover { self.state.withLockedValue { $0.result.leftovers.append(leftover) } }
+    }
+
+    private func release(
+        _ cursor: SpoolCursor,
+        _ ending: SpoolCursor.Ending,
+        _ isFromEarlier: Bool
+    ) throws -> SpoolLeftover? {
+        func setAside(_ kind: SpoolLeftover.Kind, _ detail: String) throws -> SpoolLeftover {
+            let path = try self.spool.setAside(self.path, as: kind)
+            return SpoolLeftover(kind: kind, path: path, isFromEarlier: isFromEarlier, detail: detail)
         }
-    }
-
-    private func record(_ state: inout State, _ cursor: SpoolCursor) throws -> SpoolCursor {
-        let tuples = SpoolTuples(cursor)
-        let change = try self.list.record(tuples)
-        state.cursor = tuples.cursor
-        state.result.tupleCount = tuples.cursor.tupleCount
-        state.result.futureTupleCount = tuples.cursor.futureTupleCount
-        state.result.change += change
-        return tuples.cursor
-    }
-
-    private func setAside(
-        _ kind: SpoolLeftover.Kind,
-        _ detail: String,
-        _ isFromEarlier: Bool,
-        _ state: inout State
-    ) throws {
-        let path = try self.spool.setAside(self.path, as: kind)
-        state.result.leftovers.append(
-            SpoolLeftover(kind: kind, path: path, isFromEarlier: isFromEarlier, detail: detail)
-        )
+        switch ending {
+        case .drained:
+            var leftover: SpoolLeftover?
+            let partial = cursor.partial
+            if !partial.isEmpty, cursor.isEnded {
+                let path = try self.spool.keepPartial(partial, of: self.path)
+                let detail = "\(partial.count)"
+                leftover = SpoolLeftover(kind: .partial, path: path, isFromEarlier: isFromEarlier, detail: detail)
+            }
+            try self.spool.acknowledge(self.path)
+            return leftover
+        case .torn(let count): return try setAside(.torn, "\(count)")
+        case .damaged(let offset):
+            return try setAside(
+                .damaged,
+                "at byte \(offset) of the file; \(cursor.tupleCount) tuples before that are on the list"
+            )
+        case .malformed(let offset, let count):
+            return try setAside(
+                .malformed,
+                "At byte \(offset) of what the service sent there is no tuple: a token of \(count) bytes."
+            )
+        case .unreadable(let error): throw error
+        }
     }
 }
 
 extension SpoolImport {
-    /// Brings what earlier drains left into the list.
+    /// Hands over what earlier drains left.
     static func replay(
-        _ scope: PurgeScope,
+        _ scope: TokenScope,
         of spool: FeedbackSpool,
-        into list: PurgeList,
-        now: Int64,
-        sink: (any FeedbackSink)?
-    ) throws -> Result {
+        into sink: any DeadTokenSink,
+        on threads: BlockingThreads,
+        now: Int64
+    ) async throws -> Result {
         var sum = Result()
-        for path in try spool.segments(scope) {
-            let (startedAt, leftover) = try self.check(path, spool)
+        for path in try await threads.run({ try spool.segments(scope) }) {
+            let (startedAt, leftover) = try await threads.run { try self.check(path, spool) }
             if let leftover {
                 sum.leftovers.append(leftover)
                 continue
             }
-            let file = try SpoolFile(path: path, O_RDONLY)
+            let (byteCount, modifiedAt) = try await threads.run {
+                let file = try SpoolFile(path: path, O_RDONLY)
+                return (try file.byteCount(), try file.modifiedAt())
+            }
             // The last bytes came when the file was changed last.
-            let readBy = min(now, max(startedAt, try file.modifiedAt()))
-            let segment = SpoolImport(path, of: spool, into: list, now: now, readBy: readBy, sink: sink)
-            let byteCount = try file.byteCount()
-            try segment.finish(at: byteCount, isFromEarlier: true)
+            let readBy = min(now, max(startedAt, modifiedAt))
+            let segment = SpoolImport(path, of: spool, into: sink, on: threads, now: now, readBy: readBy)
+            try await segment.finish(at: { byteCount }, isFromEarlier: true)
             let result = segment.result
             sum.tupleCount += result.tupleCount
             sum.futureTupleCount += result.futureTupleCount
-            sum.change += result.change
             sum.leftovers += result.leftovers
         }
         return sum

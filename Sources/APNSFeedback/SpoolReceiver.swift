@@ -2,12 +2,10 @@
 
 import NIOConcurrencyHelpers
 import NIOCore
-import PurgeList
 
-/// Takes what one connection delivers into the spool, and from there into the purge list.
+/// Takes what one connection delivers into the spool, and from there to the sink.
 ///
-/// Its calls block, so they belong on threads that may. One call at a time appends and one advances; the two may go on
-/// at the same time.
+/// One call at a time appends, and one other hands over; the two may go on at the same time.
 final class SpoolReceiver: Sendable {
     private struct State {
         var segment: SpoolSegment?
@@ -15,37 +13,37 @@ final class SpoolReceiver: Sendable {
         var importedByteCount = 0
     }
 
-    /// So much waits on the disk before the list is told, in bytes: one transaction of many tokens is much faster than
-    /// many transactions, each of which touches most pages of the list.
+    /// So much waits on the disk before the sink is told, in bytes: one transaction of many tokens is much faster than
+    /// many transactions, each of which touches most pages of a list.
     private static let portionByteCount = 64 << 20
 
     private let spool: FeedbackSpool
     private let header: SpoolHeader
-    private let list: PurgeList
-    private let sink: (any FeedbackSink)?
+    private let sink: any DeadTokenSink
+    private let threads: BlockingThreads
     private let state = NIOLockedValueBox(State())
 
     init(
         _ spool: FeedbackSpool,
         _ header: SpoolHeader,
-        into list: PurgeList,
-        sink: (any FeedbackSink)?
+        into sink: any DeadTokenSink,
+        on threads: BlockingThreads
     ) {
         self.spool = spool
         self.header = header
-        self.list = list
         self.sink = sink
+        self.threads = threads
     }
 
     /// Makes the segment, with room for what comes: that there is none is to be found out before anything is read.
-    func begin() throws {
-        let segment = try self.spool.begin(self.header)
+    func begin() async throws {
+        let segment = try await self.threads.run { try self.spool.begin(self.header) }
         let segmentImport = SpoolImport(
             segment.path,
             of: self.spool,
-            into: self.list,
-            now: self.header.startedAt,
-            sink: self.sink
+            into: self.sink,
+            on: self.threads,
+            now: self.header.startedAt
         )
         self.state.withLockedValue { state in
             state.segment = segment
@@ -53,24 +51,30 @@ final class SpoolReceiver: Sendable {
         }
     }
 
-    /// Appends bytes, and waits until they are on the disk.
+    /// Appends bytes, and waits until they are on the disk; it blocks.
     ///
-    /// Where the disk with the spool has no more room, the list gets all there is, and the spool begins anew. So what
-    /// does not fit into the one may still fit into the other.
-    ///
-    /// - Throws: that no more may be read. These bytes are in the spool or on the list all the same, or else
-    ///   ``unspooledByteCount`` says so.
+    /// - Throws: that they could not be written, or that there is no room for more. They are kept, in memory where they
+    ///   could not be written, until ``relieve()``.
     func append(_ bytes: ByteBuffer) throws {
         guard case (let segment?, let segmentImport?) = self.parts else { return }
-        guard let failure = unsafe bytes.withUnsafeReadableBytes({ unsafe self.write($0, segment, segmentImport) })
-        else { return }
+        if let failure = unsafe bytes.withUnsafeReadableBytes({ unsafe self.write($0, segment, segmentImport) }) { throw failure }
+    }
+
+    /// Hands all there is to the sink and begins the spool anew, so that what does not fit into the one may still fit
+    /// into the other.
+    ///
+    /// - Returns: whether more may be read. If not, the spool or the sink has what was read all the same, or else
+    ///   ``unspooledByteCount`` says so.
+    func relieve() async -> Bool {
+        guard case (let segment?, let segmentImport?) = self.parts else { return false }
         do {
-            try segmentImport.advance(to: segment.durableByteCount)
-            guard try segmentImport.restart(segment) else { throw failure }
+            try await segmentImport.advance(to: { segment.durableByteCount })
+            guard try await segmentImport.restart(segment) else { return false }
             self.state.withLockedValue { $0.importedByteCount = 0 }
-            try segment.reserve()
+            try await self.threads.run { try segment.reserve() }
+            return true
         } catch {
-            throw failure
+            return false
         }
     }
 
@@ -90,37 +94,36 @@ final class SpoolReceiver: Sendable {
         return nil
     }
 
-    /// Bytes that were read and are neither in the spool nor on the list.
+    /// Bytes that were read and are neither in the spool nor with the sink.
     var unspooledByteCount: Int { self.parts.1?.unspooledByteCount ?? 0 }
 
-    /// Whether enough is on the disk to tell the list.
+    /// Whether enough is on the disk to tell the sink.
     var isImportDue: Bool {
         self.state.withLockedValue { state in
             (state.segment?.durableByteCount ?? 0) - state.importedByteCount >= Self.portionByteCount
         }
     }
 
-    /// Tells the list what is on the disk.
-    func advance() throws {
+    /// Hands over what is on the disk.
+    func advance() async throws {
         guard case (let segment?, let segmentImport?) = self.parts else { return }
         let byteCount = segment.durableByteCount
         self.state.withLockedValue { $0.importedByteCount = byteCount }
-        // Meanwhile it may have begun anew.
-        try segmentImport.advance(to: segment.durableByteCount)
+        try await segmentImport.advance(to: { segment.durableByteCount })
     }
 
-    /// Tells the list the rest, and gives up the segment; nothing is appended any more.
+    /// Hands over the rest, and gives up the segment; nothing is appended any more.
     ///
     /// - Parameter isEnded: whether the service ended its list, be it inside a tuple.
-    /// - Throws: that the list cannot take it; then the segment stays.
-    func finish(isEnded: Bool) throws {
+    /// - Throws: that the sink cannot take it; then the segment stays.
+    func finish(isEnded: Bool) async throws {
         guard case (let segment?, let segmentImport?) = self.parts else { return }
         // Without the mark of its end it is like one that a kill left.
-        try? segment.finish(isEnded: isEnded)
-        try segmentImport.finish(at: segment.durableByteCount)
+        try? await self.threads.run { try segment.finish(isEnded: isEnded) }
+        try await segmentImport.finish(at: { segment.durableByteCount })
     }
 
-    /// What the list has been told.
+    /// What the sink has been given.
     var result: SpoolImport.Result { self.parts.1?.result ?? SpoolImport.Result() }
 
     private var parts: (SpoolSegment?, SpoolImport?) {

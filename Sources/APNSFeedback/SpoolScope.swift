@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSWire
-public import PurgeList
+public import APNSWire
 
-extension PurgeScope {
+extension TokenScope {
     /// The name of this scope in file names: letters, digits, dots and hyphens stay, other bytes become `%XX`.
     public var fileStem: String {
         let topic = self.topic.utf8.map { byte -> String in
@@ -19,18 +18,19 @@ extension PurgeScope {
         return topic.joined() + "_" + self.environment.rawValue
     }
 
-    /// Finds out whether a purge list would take tokens of this scope.
+    /// The longest topic in bytes of UTF-8.
+    private static var topicByteCountMax: Int { 255 }
+
+    /// Finds out whether the spool, and a sink behind it, can keep tokens of this scope.
     ///
-    /// - Throws: ``PurgeList/PurgeListError`` with what is wrong with the topic.
-    package func check() throws(PurgeListError) {
-        let entry = PurgeEntry(
-            topic: self.topic,
-            environment: self.environment,
-            token: [0],
-            failedAt: 0,
-            firstSeen: 0,
-            source: SpoolCursor.source
-        )
-        try entry.check()
+    /// - Throws: ``FeedbackError/topicUnusable(_:)``.
+    package func check() throws(FeedbackError) {
+        let byteCount = self.topic.utf8.count
+        guard (1...Self.topicByteCountMax).contains(byteCount) else {
+            throw .topicUnusable("A topic has \(byteCount) bytes; it must have 1 to \(Self.topicByteCountMax).")
+        }
+        guard !self.topic.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
+            throw .topicUnusable("A topic has a control character, such as an end of line.")
+        }
     }
 }

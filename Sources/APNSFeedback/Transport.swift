@@ -3,4 +3,4 @@
 // The configuration is made of its types, and endings and environments are in outcomes.
 @_exported public import APNSSession
 @_exported public import APNSTransport
-@_exported public import PurgeList
+@_exported public import APNSWire

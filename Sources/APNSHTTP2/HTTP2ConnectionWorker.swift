@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSProvider
+import APNSSession
+import APNSWire
 import Logging
+import NIOConcurrencyHelpers
 import NIOCore
 import OpenSSLTLS
 
 /// One connection at a time and what becomes of its requests, on one event loop.
 ///
 /// A connection that the service leaves goes on until its last answer, beside the one that takes its place.
-final class HTTP2ConnectionWorker {
-    /// What all workers of a client share.
+final class HTTP2ConnectionWorker: ConnectionWorker {
+    /// What all workers of a client, or of a batch, share.
     struct Shared: Sendable {
         let configuration: PushConfiguration
         let opener: PushOpener
@@ -16,8 +20,6 @@ final class HTTP2ConnectionWorker {
         let tokens: ProviderTokenSource?
         let observer: PushObserver
         let logger: Logger
-        /// Ends the client.
-        let stop: @Sendable (PushError) -> Void
     }
 
     private let index: Int
@@ -29,7 +31,9 @@ final class HTTP2ConnectionWorker {
     private var isPausing = false
     private var isOver = false
     private var timer: Scheduled<Void>?
-    private var closed: EventLoopPromise<Void>?
+    private let finished: EventLoopPromise<WorkerEnding>
+    /// Gives the rest of a batch up whose source was stopped.
+    private var drainTimer: Scheduled<Void>?
     /// Outcomes since the queue was last told.
     private var settledCount = 0
     private var now = NIODeadline.now()
@@ -38,10 +42,11 @@ final class HTTP2ConnectionWorker {
     private static let batchCountMax = 256
     private static let checkInterval = TimeAmount.milliseconds(500)
 
-    init(index: Int, shared: Shared, eventLoop: any EventLoop) {
+    init(index: Int, shared: Shared, eventLoop: any EventLoop, finished: EventLoopPromise<WorkerEnding>) {
         self.index = index
         self.shared = shared
         self.eventLoop = eventLoop
+        self.finished = finished
         let configuration = shared.configuration
         self.failures = ConnectFailureCounter(
             backoff: configuration.backoff,
@@ -49,54 +54,102 @@ final class HTTP2ConnectionWorker {
         )
     }
 
-    /// Looks after deadlines until ``close()``.
-    func begin() {
-        self.timer = self.eventLoop.assumeIsolated().scheduleTask(in: Self.checkInterval) { [weak self] in
-            guard let self, !self.isOver else { return }
-            self.check()
-            if !self.isOver { self.begin() }
+    /// Makes the workers of a run, one after the other.
+    static func factory(_ shared: Shared) -> WorkerFactory {
+        let nextIndex = NIOLockedValueBox(0)
+        return { eventLoop, finished in
+            let index = nextIndex.withLockedValue { next in
+                defer { next += 1 }
+                return next
+            }
+            return HTTP2ConnectionWorker(index: index, shared: shared, eventLoop: eventLoop, finished: finished)
         }
     }
 
-    /// Ends: what has no answer is reported as lost.
-    ///
-    /// - Returns: succeeds when all connections have ended; their channels' own deadlines see to that.
-    func close() -> EventLoopFuture<Void> {
-        self.isOver = true
-        self.timer?.cancel()
-        let promise = self.eventLoop.makePromise(of: Void.self)
-        self.closed = promise
-        for connection in self.leaving + [self.current].compactMap(\.self) { connection.close() }
-        self.finishClosing()
-        return promise.futureResult
+    func begin() {
+        let bound = NIOLoopBound(self, eventLoop: self.eventLoop)
+        let eventLoop = self.eventLoop
+        let isWoken = self.shared.queue.enter(self.index) { eventLoop.execute { bound.value.look() } }
+        self.watch()
+        if isWoken { self.look() }
     }
 
-    private func finishClosing() {
-        guard self.isOver, self.current == nil, self.leaving.isEmpty else { return }
-        self.closed?.succeed(())
-        self.closed = nil
+    /// Looks after deadlines until the end.
+    private func watch() {
+        self.timer = self.eventLoop.assumeIsolated().scheduleTask(in: Self.checkInterval) { [weak self] in
+            guard let self, !self.isOver else { return }
+            self.check()
+            if !self.isOver { self.watch() }
+        }
     }
 
-    /// There is something to send.
+    /// The source of a batch may have something, or nothing more.
     func wake() {
+        guard let batch = self.shared.queue.batch, !self.isOver else { return }
+        self.shared.queue.askSourceAgain()
+        if batch.source.isStopped { self.limitDrain(batch) }
+        // It is to be known also while no connection can be opened.
+        if self.isPausing, batch.source.isEnded { _ = self.shared.queue.hasWork(self.index, at: .now()) }
+        self.look()
+    }
+
+    /// There is something to send, or everything is over.
+    private func look() {
         guard !self.isOver else { return }
+        guard !self.shared.queue.isOver else { return self.end() }
         self.now = .now()
         self.fill()
+    }
+
+    func abandon() {
+        self.shared.queue.stop(.stopped, isAtOnce: true)
+        self.look()
+    }
+
+    /// The source was stopped: what it gave is not waited for without end, and not at all where nobody is there.
+    private func limitDrain(_ batch: HTTP2Batch) {
+        if batch.isForsaken { self.shared.queue.stop(.stopped) }
+        guard self.shared.queue.limitDrain() else { return }
+        let queue = self.shared.queue
+        self.drainTimer = self.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(batch.drainDurationMax)) {
+            queue.stop(.stopped, isAtOnce: true)
+        }
+    }
+
+    /// Closes the connections: what has no answer is reported as lost.
+    ///
+    /// Their channels' own deadlines see to it that this comes to its end.
+    private func end() {
+        self.isOver = true
+        self.timer?.cancel()
+        self.drainTimer?.cancel()
+        self.shared.queue.leave(self.index)
+        for connection in self.leaving + [self.current].compactMap(\.self) { connection.close() }
+        self.finish()
+    }
+
+    private func finish() {
+        guard self.isOver, self.current == nil, self.leaving.isEmpty else { return }
+        let failure = self.shared.queue.failure
+        // The others learn from the queue why it ended.
+        self.finished.succeed(
+            WorkerEnding(
+                ending: failure == nil ? .completed : .unavailable,
+                failure: failure,
+                hasLeftSomething: failure != nil
+            )
+        )
     }
 
     private func fill() {
         guard !self.isPausing, !self.isOver else { return }
         guard let current = self.current else {
-            if self.shared.queue.isEmpty {
-                self.shared.queue.setStatus(.resting, worker: self.index)
-            } else {
-                self.connect()
-            }
+            if self.shared.queue.hasWork(self.index, at: self.now) { self.connect() }
             return
         }
         let room = min(current.room, Self.batchCountMax)
         guard room > 0 else { return }
-        let pushes = self.shared.queue.take(room, worker: self.index)
+        let pushes = self.shared.queue.take(room, worker: self.index, at: self.now)
         guard !pushes.isEmpty else { return }
         self.write(pushes, on: current)
         if pushes.count == Self.batchCountMax {
@@ -110,7 +163,7 @@ final class HTTP2ConnectionWorker {
             token = try self.shared.tokens?.current()
         } catch {
             self.shared.queue.putBack(pushes)
-            self.shared.stop(.tls(error))
+            self.shared.queue.fail(.tls(error))
             return
         }
         self.now = .now()
@@ -157,7 +210,7 @@ final class HTTP2ConnectionWorker {
     /// The service does not let this client in, or is not the one that it should be.
     private func refused(_ text: String) {
         if self.shared.configuration.endsWhenRefused {
-            self.shared.stop(.notPermitted(text))
+            self.shared.queue.fail(.notPermitted(text))
         } else {
             self.shared.queue.reject(.notPermitted(text))
         }
@@ -210,7 +263,7 @@ final class HTTP2ConnectionWorker {
             self.unknown(waiting, self.isOver ? .stopped : .connectionLost(text))
         }
         self.tellQueue()
-        guard !self.isOver else { return self.finishClosing() }
+        guard !self.isOver else { return self.finish() }
         self.shared.logger.debug("connection to push service ended", metadata: [LogKey.failure: "\(text)"])
         if isPermanent {
             self.refused(text)
@@ -240,13 +293,13 @@ final class HTTP2ConnectionWorker {
     }
 
     private func pause(_ text: String, hasAnswered: Bool) {
-        if !hasAnswered { self.shared.configuration.onConnectFailure?(text) }
+        if !hasAnswered { self.hasLostConnection(text) }
         switch self.failures.failed(hasAnswered: hasAnswered, jitter: .random(in: 0...1)) {
         case .giveUp:
-            self.shared.stop(.unavailable(text))
+            self.shared.queue.fail(.unavailable(text))
         case .wait(let pause):
             self.isPausing = true
-            self.shared.queue.setStatus(.busy, worker: self.index)
+            self.shared.queue.pause(self.index)
             self.shared.logger.debug(
                 "connecting again after a pause",
                 metadata: [LogKey.failure: "\(text)", LogKey.pause: "\(pause)"]
@@ -258,17 +311,24 @@ final class HTTP2ConnectionWorker {
         }
     }
 
+    private func hasLostConnection(_ text: String) {
+        self.shared.configuration.onConnectFailure?(text)
+        guard let batch = self.shared.queue.batch else { return }
+        batch.classifier.loseConnection()
+        if batch.isForsaken { self.shared.queue.stop(.stopped) }
+    }
+
     // MARK: Outcomes
 
     /// A connection answers for the first time.
     func answersBegin() { self.shared.configuration.onFirstAnswer?() }
 
-    func answered(_ push: PendingPush, _ outcome: PushOutcome, on connection: PushConnection) {
+    func answered(_ push: PendingPush, _ outcome: DeliveryOutcome, on connection: PushConnection) {
         if case .accepted = outcome { self.failures.succeeded() }
-        if case .rejected(let rejection) = outcome, Self.isAboutConnection(rejection.reason) {
+        if case .rejected(.http2(let rejection)) = outcome, Self.isAboutConnection(rejection.reason) {
             self.release(connection)
         }
-        if case .rejected(let rejection) = outcome, self.isMended(push, rejection.reason, connection) {
+        if case .rejected(.http2(let rejection)) = outcome, self.isMended(push, rejection.reason, connection) {
             var push = push
             push.hasNewToken = true
             self.shared.observer.repeated(1)
@@ -311,7 +371,7 @@ final class HTTP2ConnectionWorker {
     }
 
     /// Takes requests whose fate is unknown.
-    func unknown(_ pushes: [PendingPush], _ trouble: PushTrouble) {
+    func unknown(_ pushes: [PendingPush], _ trouble: DeliveryOutcome.Reason) {
         let configuration = self.shared.configuration
         guard configuration.resendsUnknown, !self.isOver else {
             for push in pushes { self.settle(push, .indeterminate(trouble)) }
@@ -329,23 +389,42 @@ final class HTTP2ConnectionWorker {
         }
     }
 
-    private func settle(_ push: PendingPush, _ outcome: PushOutcome, isAnswer: Bool = false) {
+    private func settle(_ push: PendingPush, _ outcome: DeliveryOutcome, isAnswer: Bool = false) {
         var outcome = outcome
         // An earlier attempt may have arrived, so it is not safe to send it again.
-        if push.possibleDuplicate, case .unsent(let trouble) = outcome { outcome = .indeterminate(trouble) }
+        if case .unsent(let reason) = outcome { outcome = push.unprocessed(reason) }
         self.shared.observer.settled(outcome)
         self.log(push, outcome)
-        self.settledCount += 1
-        push.settle(outcome, at: isAnswer ? self.now : nil)
+        guard let batch = self.shared.queue.batch else {
+            self.settledCount += 1
+            return push.settle(outcome, at: isAnswer ? self.now : nil)
+        }
+        self.settle(push, outcome, in: batch)
     }
 
-    private func log(_ push: PendingPush, _ outcome: PushOutcome) {
+    private func settle(_ push: PendingPush, _ outcome: DeliveryOutcome, in batch: HTTP2Batch) {
+        var push = push
+        switch batch.classifier.classify(outcome, of: &push) {
+        case .settle(let outcome):
+            self.settledCount += 1
+            push.settle(outcome)
+        case .sendAgain(let pause):
+            let pause = TimeAmount(pause)
+            if self.shared.queue.putOff(push, until: .now() + pause) {
+                self.eventLoop.assumeIsolated().scheduleTask(in: pause) { [weak self] in self?.look() }
+            }
+        }
+        // What waits has no chance either.
+        if batch.classifier.failure != nil { self.shared.queue.stop(.stopped) }
+    }
+
+    private func log(_ push: PendingPush, _ outcome: DeliveryOutcome) {
         let level: Logger.Level = if case .accepted = outcome { .trace } else { .debug }
         guard level >= self.shared.logger.logLevel else { return }
         var metadata: Logger.Metadata = [
             LogKey.request: "\(push.submission.request.identifier)", LogKey.outcome: "\(outcome.name)",
         ]
-        if case .rejected(let rejection) = outcome {
+        if case .rejected(.http2(let rejection)) = outcome {
             metadata[LogKey.status] = "\(rejection.status)"
             metadata[LogKey.reason] = "\(rejection.reason.text)"
         }
@@ -375,7 +454,7 @@ final class HTTP2ConnectionWorker {
         self.now = .now()
         for push in self.shared.queue.takeOverdue(at: self.now) { self.settle(push, .unsent(.deadline)) }
         let limit = self.shared.configuration.answerDurationMax
-        let isWanted = !self.shared.queue.isEmpty
+        let isWanted = self.shared.queue.isWaiting
         for connection in self.leaving + [self.current].compactMap(\.self) {
             let overdue = connection.check(
                 at: self.now,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import FoundationEssentials
 import NIOCore
 
@@ -33,11 +34,13 @@ struct PushAnswer {
         if let slice = bytes.readSlice(length: count) { self.body.writeImmutableBuffer(slice) }
     }
 
-    var outcome: PushOutcome {
+    var outcome: DeliveryOutcome {
         if self.status == 200 { return .accepted }
         let explanation = Self.explanation(self.body)
         let reason = PushReason(text: explanation?.reason ?? "")
-        return .rejected(PushRejection(status: self.status, reason: reason, timestamp: explanation?.timestamp))
+        return .rejected(
+            .http2(PushRejection(status: self.status, reason: reason, timestamp: explanation?.timestamp))
+        )
     }
 
     private struct Explanation: Decodable {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSProvider
+public import APNSWire
 public import Logging
 import NIOConcurrencyHelpers
 public import NIOCore
@@ -19,16 +21,14 @@ public final class PushClient: Service, Sendable {
         /// There is no room now; it will have no report.
         case full
         /// The client takes nothing any more, and why; it will have no report.
-        case ended(PushTrouble)
+        case ended(DeliveryOutcome.Reason)
     }
 
     private let configuration: PushConfiguration
     private let group: any EventLoopGroup
     private let queue: PushQueue
     private let shared: HTTP2ConnectionWorker.Shared
-    private let failure = NIOLockedValueBox<PushError?>(nil)
     private let hasRun = NIOLockedValueBox(false)
-    private let ended: EventLoopPromise<Void>
 
     /// Prepares a client; nothing is connected before the first request.
     ///
@@ -44,7 +44,6 @@ public final class PushClient: Service, Sendable {
         logger: Logger = .current
     ) throws(PushError) {
         try configuration.check()
-        // What throws comes first: a promise that an unfinished client leaves behind would end the process.
         let opener = try PushOpener(configuration)
         self.configuration = configuration
         self.group = eventLoopGroup
@@ -54,9 +53,7 @@ public final class PushClient: Service, Sendable {
             workerCount: configuration.connectionCount,
             observer: observer
         )
-        let (failure, ended) = (self.failure, eventLoopGroup.any().makePromise(of: Void.self))
         self.queue = queue
-        self.ended = ended
         self.shared = HTTP2ConnectionWorker.Shared(
             configuration: configuration,
             opener: opener,
@@ -64,14 +61,8 @@ public final class PushClient: Service, Sendable {
             tokens: configuration.providerToken,
             observer: observer,
             logger: logger
-        ) { error in
-            failure.withLockedValue { $0 = $0 ?? error }
-            queue.stop(error.trouble)
-            ended.succeed(())
-        }
+        )
     }
-
-    deinit { self.ended.succeed(()) }
 
     /// Keeps the connections until ``finish()`` was called and everything is settled; may be called once.
     ///
@@ -86,28 +77,18 @@ public final class PushClient: Service, Sendable {
             return !hasRun
         }
         guard isFirst else { throw PushError.alreadyRan }
-        let handles = self.makeHandles()
-        await withTaskCancellationHandler {
-            await withGracefulShutdownHandler {
-                try? await self.ended.futureResult.get()
-            } onGracefulShutdown: {
-                self.finish()
-            }
-        } onCancel: {
-            self.stop()
+        let pool = WorkerPool(
+            count: self.configuration.connectionCount,
+            on: self.group,
+            HTTP2ConnectionWorker.factory(self.shared)
+        )
+        _ = try? await withGracefulShutdownHandler {
+            try await pool.endings()
+        } onGracefulShutdown: {
+            self.finish()
         }
-        for handle in handles { await handle.close() }
-        self.queue.stop(self.failure.withLockedValue { $0?.trouble ?? .stopped })
-        if let failure = self.failure.withLockedValue(\.self) { throw failure }
-    }
-
-    private func makeHandles() -> [HTTP2WorkerHandle] {
-        let handles = (0..<self.configuration.connectionCount).map { index in
-            HTTP2WorkerHandle(index: index, shared: self.shared, eventLoop: self.group.next())
-        }
-        let ended = self.ended
-        self.queue.start(wakers: handles.map { handle in { handle.wake() } }) { ended.succeed(()) }
-        return handles
+        self.queue.stop(self.queue.failure?.reason ?? .stopped)
+        if let failure = self.queue.failure { throw failure }
     }
 
     /// Whether a request would be taken now.
@@ -136,7 +117,7 @@ public final class PushClient: Service, Sendable {
             return .taken
         }
         let deadline = self.configuration.queueDurationMax.map { NIODeadline.now() + TimeAmount($0) } ?? .distantFuture
-        return self.queue.put(Submission(request, deadline: deadline, onReport: onReport))
+        return self.queue.put(Submission(request, deadline: deadline, from: .caller(onReport)))
     }
 
     /// Sends a request, and waits for its outcome; for room first, where there is none.
@@ -145,7 +126,7 @@ public final class PushClient: Service, Sendable {
     /// - Returns: what became of it. Where the task is cancelled while there is no room, it is unsent; once it was
     ///   taken, cancellation does not end the wait, which ``PushConfiguration/queueDurationMax`` and
     ///   ``PushConfiguration/answerDurationMax`` bound.
-    public func send(_ request: PushRequest) async -> PushOutcome { await self.report(of: request).outcome }
+    public func send(_ request: PushRequest) async -> DeliveryOutcome { await self.report(of: request).outcome }
 
     /// Sends a request as ``send(_:)`` does.
     ///
@@ -196,10 +177,7 @@ public final class PushClient: Service, Sendable {
     public func abandon() { self.queue.stop(.stopped) }
 
     /// Ends ``run()`` at once, as cancelling its task does: what was written is indeterminate, the rest unsent.
-    public func stop() {
-        self.queue.stop(.stopped)
-        self.ended.succeed(())
-    }
+    public func stop() { self.queue.stop(.stopped, isAtOnce: true) }
 }
 
 extension PushClient {
@@ -230,19 +208,20 @@ extension PushClient {
 
 extension PushReport {
     /// Of a request that never left this process.
-    init(_ identifier: PushIdentifier, _ outcome: PushOutcome) {
+    init(_ identifier: PushIdentifier, _ outcome: DeliveryOutcome) {
         self.init(identifier: identifier, outcome: outcome, attempts: 0)
     }
 }
 
 extension PushError {
     /// What it means for requests.
-    var trouble: PushTrouble {
+    var reason: DeliveryOutcome.Reason {
         switch self {
         case .tls(let error): .notPermitted("\(error)")
         case .notPermitted(let text): .notPermitted(text)
         case .unavailable(let text): .unavailable(text)
-        case .configuration, .alreadyRan: .stopped
+        case .senderRefused(let answer), .serviceTrouble(let answer): .serviceAnswer(answer)
+        case .configuration, .alreadyRan, .tooManyInvalidTokens: .stopped
         }
     }
 }

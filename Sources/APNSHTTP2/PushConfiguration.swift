@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import APNSSession
+import APNSWire
 public import OpenSSLTLS
 
 /// Where and how a client sends.
@@ -75,8 +76,8 @@ public struct PushConfiguration: Sendable {
     /// Whether the client ends where the service does not let it in or is not the one that it should be; by default it
     /// does.
     ///
-    /// Otherwise what waits is unsent with ``PushTrouble/notPermitted(_:)``, and it connects again, after the pauses of
-    /// ``backoff``, for what comes later.
+    /// Otherwise what waits is unsent with ``DeliveryOutcome.Reason/notPermitted(_:)``, and it connects again, after the
+    /// pauses of ``backoff``, for what comes later.
     public var endsWhenRefused = true
 
     /// After how long without a word on an idle connection the service is asked whether it is there; 1 h by default.

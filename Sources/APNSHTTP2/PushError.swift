@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import APNSWire
 public import OpenSSLTLS
 
 /// Why a client as a whole does not go on.
@@ -15,6 +16,14 @@ public enum PushError: Error, Hashable, Sendable {
     case notPermitted(String)
     /// The service cannot be reached, after as many tries as are allowed; the text is the last failure.
     case unavailable(String)
+    /// The service answered this, as it would to every notification of the sender: its credentials or its topic are
+    /// not permitted.
+    case senderRefused(PushRejection)
+    /// The service answered this, time after time, and nothing else.
+    case serviceTrouble(PushRejection)
+    /// So many tokens in a row were rejected as invalid, and none was accepted in between: tokens of the other
+    /// environment?
+    case tooManyInvalidTokens(count: Int)
     /// `run` was called a second time.
     case alreadyRan
 }
@@ -27,6 +36,13 @@ extension PushError: CustomStringConvertible {
         case .tls(let error): "\(error)"
         case .notPermitted(let text): "The push service does not permit it: \(text)"
         case .unavailable(let text): "The push service cannot be reached. The last failure: \(text)"
+        case .senderRefused(let answer):
+            "The service does not permit it: \(DeliveryOutcome.Reason.serviceAnswer(answer))."
+        case .serviceTrouble(let answer):
+            "The service has trouble: it answers \(DeliveryOutcome.Reason.serviceAnswer(answer))."
+        case .tooManyInvalidTokens(let count):
+            "\(count) tokens in a row were rejected as invalid, and none was accepted in between. Are they tokens of "
+                + "the other environment or of another app?"
         case .alreadyRan: "It runs once; make a new one."
         }
     }

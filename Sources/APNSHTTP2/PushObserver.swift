@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import Metrics
 
 /// What can be counted at a client, as swift-metrics.
@@ -17,13 +18,14 @@ struct PushObserver: Sendable {
         Counter(label: "push.http2.requests", dimensions: [("outcome", outcome)])
     }
 
-    func settled(_ outcome: PushOutcome) {
+    func settled(_ outcome: DeliveryOutcome) {
         switch outcome {
         case .accepted: self.accepted.increment()
         case .rejected: self.rejected.increment()
         case .indeterminate: self.indeterminate.increment()
         case .unsent: self.unsent.increment()
         case .invalid: self.invalid.increment()
+        case .suppressed: break
         }
     }
 

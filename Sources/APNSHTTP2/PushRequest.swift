@@ -59,7 +59,7 @@ public struct PushRequest: Sendable {
     public static let collapseIdentifierByteCountMax = 64
 
     /// What is wrong with it before it is sent.
-    func problem(payloadByteCountMax: Int) -> PushOutcome.InvalidReason? {
+    func problem(payloadByteCountMax: Int) -> DeliveryOutcome.InvalidReason? {
         let count = self.payload.readableBytes
         guard count > 0 else { return .payloadEmpty }
         guard count <= payloadByteCountMax else {

@@ -7,9 +7,10 @@ import APNSProvider
 import APNSServer
 import APNSSession
 import ArgumentParser
+import BatchFiles
 import GatewayService
 import OpenSSLTLS
-import PurgeList
+import TokenStore
 
 /// The exit codes of all commands, after sysexits.h.
 enum ExitStatus: Int32, Sendable {
@@ -59,6 +60,7 @@ struct CommandFailure: Error, CustomStringConvertible {
     init(_ error: any Error) {
         switch error {
         case let failure as CommandFailure: self = failure
+        case let error as BatchFileError: self.init(error)
         case let error as ProviderError: self.init(error)
         case let error as FeedbackError: self.init(error)
         case let error as SpoolError: self.init(error)
@@ -66,11 +68,24 @@ struct CommandFailure: Error, CustomStringConvertible {
         case let error as TokenTableError: self.init(error)
         case let error as ServerError: self.init(error)
         case let error as GatewayFailure: self.init(error)
-        case let error as GatewayError: self.init(.ioError, "\(error)")
+        case let error as GatewayStoreError: self.init(.ioError, "\(error)")
         case let error as PushError: self.init(error)
         case let error as TLSError: self.init(.configuration, "\(error)" + (error.remedy ?? ""))
         default: self.init(.software, "\(error)")
         }
+    }
+
+    private init(_ error: BatchFileError) {
+        let status: ExitStatus =
+            switch error.kind {
+            case .unreadable: .noInput
+            case .badData: .dataError
+            case .uncreatable: .cannotCreate
+            case .unwritable: .ioError
+            case .inUse: .tryAgain
+            case .unsuitable: .usage
+            }
+        self.init(status, error.description)
     }
 
     private init(_ error: GatewayFailure) {
@@ -98,8 +113,9 @@ struct CommandFailure: Error, CustomStringConvertible {
         let status: ExitStatus =
             switch error {
             case .configuration, .tls: .configuration
-            case .notPermitted: .notPermitted
-            case .unavailable: .unavailable
+            case .notPermitted, .senderRefused: .notPermitted
+            case .unavailable, .serviceTrouble: .unavailable
+            case .tooManyInvalidTokens: .dataError
             case .alreadyRan: .software
             @unknown default: .software
             }

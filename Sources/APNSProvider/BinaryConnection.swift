@@ -12,7 +12,7 @@ final class BinaryConnection: ChannelInboundHandler {
     typealias OutboundOut = ByteBuffer
 
     let number: ConnectionNumber
-    private weak var worker: ConnectionWorker?
+    private weak var worker: BinaryConnectionWorker?
     private var context: ChannelHandlerContext?
     /// Every channel that was opened for this connection and has not closed, also before this is in its pipeline.
     private var channels: [ObjectIdentifier: any Channel] = [:]
@@ -29,7 +29,7 @@ final class BinaryConnection: ChannelInboundHandler {
     /// The TLS below, once the channel has it.
     var tls: TLSHandler?
 
-    init(number: ConnectionNumber, worker: ConnectionWorker) {
+    init(number: ConnectionNumber, worker: BinaryConnectionWorker) {
         self.number = number
         self.worker = worker
     }

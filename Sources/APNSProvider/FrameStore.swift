@@ -7,7 +7,7 @@ import NIOCore
 /// The frames of one session that are not settled, in the order of their numbers, to be sent again where that is due.
 struct FrameStore {
     /// Frames one behind the other.
-    struct Chunk {
+    struct Chunk: Sendable {
         var frames: ByteBuffer
         var firstNumber: UInt64
         var count: Int
@@ -154,6 +154,9 @@ struct FrameStore {
             }
         }
     }
+
+    /// Gives the first chunk away.
+    mutating func removeFirst() -> Chunk? { self.chunks.popFirst() }
 
     private mutating func reuse(_ frames: ByteBuffer) {
         guard frames.capacity >= FrameStore.chunkByteCount, self.spare.count < FrameStore.spareCountMax else { return }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import APNSSession
-import APNSWire
+public import APNSWire
 import NIOCore
 
 /// Gives notifications in batches, and takes what became of them.
@@ -31,6 +31,12 @@ public protocol NotificationSource: Sendable {
     /// It is looked at when the source wakes the connections.
     var isEnded: Bool { get }
 
+    /// Whether it was told to end before everything was sent; `false` by default.
+    ///
+    /// What it gave is still sent, but a transport that bounds how long that may take does so from then on. It is
+    /// looked at when the source wakes the connections, and when one of them fails.
+    var isStopped: Bool { get }
+
     /// Is told that no connection will take notifications any more.
     func stop()
 }
@@ -38,6 +44,9 @@ public protocol NotificationSource: Sendable {
 extension NotificationSource {
     /// Never, before ``fill(_:)`` has said so.
     public var isEnded: Bool { false }
+
+    /// Never.
+    public var isStopped: Bool { false }
 
     /// Does nothing, for sources that never wait.
     public func start(wake: @escaping @Sendable () -> Void) {}
@@ -49,9 +58,9 @@ extension NotificationSource {
 /// Notifications that followed one another in a batch and have the same outcome.
 public struct SettledNotifications: ~Copyable {
     /// What became of each.
-    public let outcome: Outcome
+    public let outcome: DeliveryOutcome
 
-    /// On how many connections each was written.
+    /// On how many connections, or over HTTP/2 on how many streams, each was written.
     public let attempts: Int
 
     /// Whether each may have reached its device more than once.
@@ -59,6 +68,8 @@ public struct SettledNotifications: ~Copyable {
 
     let chunk: FrameStore.Chunk
     let indices: Range<Int>
+    /// Where the first of them lies, where that is known.
+    var firstOffset: Int?
 
     /// How many they are.
     public var count: Int { self.indices.count }
@@ -77,7 +88,7 @@ public struct SettledNotifications: ~Copyable {
         _ body: (_ tag: UInt64, _ token: UnsafeRawBufferPointer, _ note: UnsafeRawBufferPointer) -> Void
     ) {
         unsafe self.chunk.frames.withUnsafeReadableBytes { bytes in
-            var offset = unsafe FrameScanner.offset(passing: self.indices.lowerBound, in: bytes)
+            var offset = unsafe self.firstOffset ?? FrameScanner.offset(passing: self.indices.lowerBound, in: bytes)
             var index = self.indices.lowerBound
             self.chunk.marks.forEachTagRange(in: self.indices) { tags in
                 for tag in tags {

@@ -37,9 +37,36 @@ public struct Provider: Service, Sendable {
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
         logger: Logger = .current
     ) throws {
+        self.init(
+            try BatchSender(configuration, eventLoopGroup: eventLoopGroup, logger: logger),
+            command: configuration.command,
+            payloadByteCountMax: configuration.payloadByteCountMax,
+            suppressesRejectedTokens: configuration.suppressesRejectedTokens
+        )
+    }
+
+    /// Prepares a provider over any transport; nothing is connected yet.
+    ///
+    /// - Parameters:
+    ///   - sender: carries what is put in.
+    ///   - command: the format that notifications wait in, which says what of them is kept.
+    ///   - payloadByteCountMax: the longest payload.
+    ///   - suppressesRejectedTokens: whether no more is sent for tokens that were rejected.
+    package init(
+        _ sender: BatchSender,
+        command: Command,
+        payloadByteCountMax: Int,
+        suppressesRejectedTokens: Bool
+    ) {
         let buffer = OutcomeBuffer()
-        self.sender = try BatchSender(configuration, eventLoopGroup: eventLoopGroup, logger: logger)
-        let submissionQueue = SubmissionQueue(configuration, outcomes: buffer, observer: ProviderObserver())
+        self.sender = sender
+        let submissionQueue = SubmissionQueue(
+            command: command,
+            payloadByteCountMax: payloadByteCountMax,
+            suppressesRejectedTokens: suppressesRejectedTokens,
+            outcomes: buffer,
+            observer: ProviderObserver()
+        )
         self.submissionQueue = submissionQueue
         self.outcomes = Outcomes(buffer: buffer)
         buffer.whenRoom { submissionQueue.resumeWaiters() }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSSession
+import APNSWire
 import Metrics
 
 /// What can be counted while a provider sends, as swift-metrics.
 struct ProviderObserver: Sendable {
-    private let outcomes: [String: Counter]
+    private let outcomes: [DeliveryOutcome.Kind: Counter]
     private let connections = Counter(label: "push.connections")
     private let probes = Counter(label: "push.probes")
     private let failures = Counter(label: "push.connection.failures")
@@ -14,10 +15,9 @@ struct ProviderObserver: Sendable {
 
     init(onFailure: @escaping @Sendable (any Error) -> Void = { _ in }) {
         self.onFailure = onFailure
-        let names = ["accepted", "rejected", "indeterminate", "unsent", "invalid", "suppressed"]
         self.outcomes = Dictionary(
-            uniqueKeysWithValues: names.map { name in
-                (name, Counter(label: "push.notifications", dimensions: [("outcome", name)]))
+            uniqueKeysWithValues: DeliveryOutcome.Kind.allCases.map { kind in
+                (kind, Counter(label: "push.notifications", dimensions: [("outcome", "\(kind.name)")]))
             }
         )
     }
@@ -27,8 +27,8 @@ struct ProviderObserver: Sendable {
         if settlement.possibleDuplicate { self.duplicates.increment(by: settlement.numbers.count) }
     }
 
-    func settled(_ outcome: Outcome, count: Int) {
-        self.outcomes[outcome.name]?.increment(by: count)
+    func settled(_ outcome: DeliveryOutcome, count: Int) {
+        self.outcomes[outcome.kind]?.increment(by: count)
     }
 
     func connecting() { self.connections.increment() }

@@ -56,10 +56,16 @@ final class SubmissionQueue: NotificationSource, @unchecked Sendable {
     /// When so few wait, those go on that wait for room: to wake one for each block would cost more than the block.
     private static let sealedCountLow = 4
 
-    init(_ configuration: ProviderConfiguration, outcomes: OutcomeBuffer, observer: ProviderObserver) {
-        self.command = configuration.command
-        self.payloadByteCountMax = configuration.payloadByteCountMax
-        self.suppressesRejectedTokens = configuration.suppressesRejectedTokens
+    init(
+        command: Command,
+        payloadByteCountMax: Int,
+        suppressesRejectedTokens: Bool,
+        outcomes: OutcomeBuffer,
+        observer: ProviderObserver
+    ) {
+        self.command = command
+        self.payloadByteCountMax = payloadByteCountMax
+        self.suppressesRejectedTokens = suppressesRejectedTokens
         self.outcomes = outcomes
         self.observer = observer
     }
@@ -100,7 +106,7 @@ final class SubmissionQueue: NotificationSource, @unchecked Sendable {
     }
 
     /// Gives one an outcome that never leaves this process.
-    private func settleHere(_ outcome: Outcome) -> Receipt {
+    private func settleHere(_ outcome: DeliveryOutcome) -> Receipt {
         let number = self.withState { state -> UInt64? in
             guard !state.isEnded, !state.isStopped else { return nil }
             defer { state.nextNumber += 1 }
@@ -198,7 +204,9 @@ final class SubmissionQueue: NotificationSource, @unchecked Sendable {
     }
 
     func settle(_ settled: borrowing SettledNotifications) {
-        if self.suppressesRejectedTokens, settled.outcome == .rejected(.invalidToken) {
+        if self.suppressesRejectedTokens, case .rejected(let rejection) = settled.outcome,
+            rejection.tokenFault(now: .max) != nil
+        {
             unsafe settled.forEach { _, token, _ in self.withState { unsafe $0.rejected.insert(token) } }
         }
         let (outcome, attempts, isDuplicate) = (settled.outcome, settled.attempts, settled.possibleDuplicate)
@@ -219,9 +227,9 @@ final class SubmissionQueue: NotificationSource, @unchecked Sendable {
             return ranges
         }
         for numbers in unsent {
-            self.observer.settled(.unsent, count: numbers.count)
+            self.observer.settled(.unsent(nil), count: numbers.count)
             self.outcomes.append(
-                Settlement(numbers: numbers, outcome: .unsent, attempts: 0, possibleDuplicate: false)
+                Settlement(numbers: numbers, outcome: .unsent(nil), attempts: 0, possibleDuplicate: false)
             )
         }
         self.outcomes.finish()

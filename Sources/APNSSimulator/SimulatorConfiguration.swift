@@ -2,6 +2,7 @@
 
 import APNSPayload
 public import APNSServer
+import APNSTransport
 public import APNSWire
 public import OpenSSLTLS
 

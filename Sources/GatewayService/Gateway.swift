@@ -13,6 +13,7 @@ import NIOConcurrencyHelpers
 package import NIOCore
 import NIOPosix
 import OpenSSLTLS
+import TokenStore
 
 /// The gateway from start to end.
 package final class Gateway: Sendable {
@@ -64,7 +65,7 @@ package final class Gateway: Sendable {
     ///   - metrics: what the metrics of this process go to; served to operators.
     ///   - logger: for all that is logged.
     ///   - reread: reads the configuration anew.
-    /// - Throws: ``GatewayFailure/databaseInUse(path:)``, `GatewayError` where the database cannot be used, or
+    /// - Throws: ``GatewayFailure/databaseInUse(path:)``, `GatewayStoreError` where the database cannot be used, or
     ///   `PushError` where a client cannot be made.
     package init(
         _ configuration: ResolvedConfiguration,

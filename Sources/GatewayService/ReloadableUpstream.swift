@@ -2,6 +2,7 @@
 
 import APNSGateway
 import APNSHTTP2
+import APNSWire
 import NIOConcurrencyHelpers
 
 /// The client of the service that a provider's requests go through now; another one takes its place when certificates
@@ -19,7 +20,7 @@ final class ReloadableUpstream: Upstream {
 
     func send(
         _ request: PushRequest,
-        onAnswer: @escaping @Sendable (UpstreamAnswer, _ latency: Duration?) -> Void
+        onAnswer: @escaping @Sendable (DeliveryOutcome, _ latency: Duration?) -> Void
     ) {
         self.current.send(request, onAnswer: onAnswer)
     }

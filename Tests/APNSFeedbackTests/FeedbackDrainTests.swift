@@ -8,6 +8,7 @@ import Foundation
 import NIOCore
 import OpenSSLTLS
 import Testing
+import TokenStore
 
 @testable import APNSFeedback
 
@@ -29,7 +30,7 @@ import Testing
         let outcome = try await self.folder.drain(store)
         #expect(outcome.failure == nil)
         #expect(outcome.ending?.cause == .closed && outcome.tupleCount == 5000)
-        #expect(outcome.change.addedCount == Set(tuples.map(\.token)).count)
+        #expect(self.folder.sink.change.addedCount == Set(tuples.map(\.token)).count)
         try self.expectList(tuples)
         #expect(store.count == 0 && self.folder.files.isEmpty)
         let again = try await self.folder.drain(store)
@@ -202,10 +203,10 @@ import Testing
     }
 
     @Test(arguments: ["", String(repeating: "x", count: 256), "com.example\n.app"])
-    func `a topic that the list would refuse is told before the service is asked`(_ topic: String) async throws {
+    func `a topic that cannot be kept is told before the service is asked`(_ topic: String) async throws {
         let store = MemoryStore(try Fixture.tuples(5))
         let outcome = try await self.folder.drain(store) { $0.scope.topic = topic }
-        guard case .purgeList = outcome.failure else {
+        guard case .topicUnusable = outcome.failure else {
             Issue.record("\(String(describing: outcome.failure))")
             return
         }
@@ -220,18 +221,17 @@ import Testing
         }
     }
 
-    @Test func `where the entries cannot be told, the segment stays and is told again`() async throws {
+    @Test func `where the sink does not take the tokens, the segment stays and comes again`() async throws {
         struct Full: Error {}
-        struct FullSink: FeedbackSink {
-            func take(_ entry: PurgeEntry) {}
-            func flush() throws { throw Full() }
+        struct FullSink: DeadTokenSink {
+            func take(_ page: DeadTokenPage) async throws { throw Full() }
         }
         let store = MemoryStore(try Fixture.tuples(10))
         let folder = self.folder
         try await FeedbackListener.withRunning(try Fixture.listener(), store: store) { listener in
             let port = try await listener.boundAddress.port ?? 0
             let outcome = try await folder.drain(port: port, sink: FullSink())
-            guard case .output(is Full) = outcome.failure else {
+            guard case .sink(is Full) = outcome.failure else {
                 Issue.record("\(String(describing: outcome.failure))")
                 return
             }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSFeedback
 import APNSServer
 import APNSSimulator
 import APNSTestKit
@@ -9,12 +8,16 @@ import Foundation
 import Logging
 import NIOConcurrencyHelpers
 import NIOCore
+import NIOPosix
 import OpenSSLTLS
+import TokenStore
+
+@testable import APNSFeedback
 
 /// Certificates, made once.
 enum FeedbackFixture {
     static let topic = "com.example.app"
-    static let scope = PurgeScope(topic: topic, environment: .sandbox)
+    static let scope = TokenScope(topic: topic, environment: .sandbox)
     static let authority = Result { try TestCertificateAuthority() }
     static let service = Result { try Self.authority.get().issueServer() }
     static let provider = Result { try Self.authority.get().issueClient(topic: Self.topic) }
@@ -133,11 +136,45 @@ struct EndlessStore: FeedbackStore {
     func open(_ provider: ProviderConnection) -> (any FeedbackList)? { List() }
 }
 
+/// Records tokens in a purge list.
+final class ListSink: DeadTokenSink {
+    private let list: PurgeList
+    private let sum = NIOLockedValueBox(PurgeChange())
+    let pageTokenCountMax: Int
+
+    init(_ list: PurgeList, pageTokenCountMax: Int = .max) {
+        self.list = list
+        self.pageTokenCountMax = pageTokenCountMax
+    }
+
+    /// What was changed in the list in all.
+    var change: PurgeChange { self.sum.withLockedValue { $0 } }
+
+    func take(_ page: DeadTokenPage) async throws {
+        let change = try self.list.record(
+            page.lazy.map {
+                PurgeEntry(
+                    topic: page.scope.topic,
+                    environment: page.scope.environment,
+                    token: $0.token.bytes,
+                    failedAt: Int64($0.failedAt),
+                    firstSeen: page.firstSeen,
+                    source: "feedback"
+                )
+            }
+        )
+        self.sum.withLockedValue { $0 += change }
+    }
+
+    func finish(_ scope: TokenScope) async throws { try self.list.addScope(scope) }
+}
+
 /// A folder with a spool and a purge list; removed with this object.
 final class FeedbackFolder: Sendable {
     let path: String
     let spool: FeedbackSpool
     let list: PurgeList
+    let sink: ListSink
 
     convenience init() throws {
         let name = "feedback-\(UUID().uuidString)"
@@ -149,6 +186,7 @@ final class FeedbackFolder: Sendable {
         self.path = path
         self.spool = try FeedbackSpool(folder: path + "/spool")
         self.list = try PurgeList(path: path + "/dead.sqlite")
+        self.sink = ListSink(self.list)
     }
 
     deinit { try? FileManager.default.removeItem(atPath: self.path) }
@@ -170,7 +208,7 @@ final class FeedbackFolder: Sendable {
     func drain(
         port: Int,
         tls: TLSConfiguration? = nil,
-        sink: (any FeedbackSink)? = nil,
+        sink: (any DeadTokenSink)? = nil,
         _ change: (inout FeedbackConfiguration) -> Void = { _ in }
     ) async throws -> FeedbackOutcome {
         var configuration = FeedbackConfiguration(
@@ -182,8 +220,20 @@ final class FeedbackFolder: Sendable {
         configuration.deadline = .seconds(40)
         change(&configuration)
         let logger = Logger(label: "tests", factory: { _ in SwiftLogNoOpLogHandler() })
-        let drain = FeedbackDrain(configuration, spool: self.spool, list: self.list, logger: logger, sink: sink)
-        return await drain.run()
+        return await FeedbackDrain(configuration, spool: self.spool, sink: sink ?? self.sink, logger: logger).run()
+    }
+
+    static let threads = BlockingThreads(pool: .singleton, group: MultiThreadedEventLoopGroup.singleton)
+
+    /// Hands over what earlier drains left.
+    func replay(now: Int64, into sink: (any DeadTokenSink)? = nil) async throws -> SpoolImport.Result {
+        try await SpoolImport.replay(
+            FeedbackFixture.scope,
+            of: self.spool,
+            into: sink ?? self.sink,
+            on: Self.threads,
+            now: now
+        )
     }
 
     /// One drain from a listener over a store.

@@ -24,13 +24,13 @@ import Testing
         let configuration = FeedbackConfiguration(
             endpoint: Endpoint(host: "localhost", port: 1),
             tls: try Fixture.tls(),
-            scope: PurgeScope(topic: topic, environment: .sandbox)
+            scope: TokenScope(topic: topic, environment: .sandbox)
         )
-        return FeedbackDrain(configuration, spool: self.folder.spool, list: self.folder.list, logger: self.logger)
+        return FeedbackDrain(configuration, spool: self.folder.spool, sink: self.folder.sink, logger: self.logger)
     }
 
     func schedule(_ topic: String) -> FeedbackSchedule {
-        FeedbackSchedule(PurgeScope(topic: topic, environment: .sandbox), in: self.folder.spool)
+        FeedbackSchedule(TokenScope(topic: topic, environment: .sandbox), in: self.folder.spool)
     }
 
     /// Runs a poller until so many drains are done; the topics in order.

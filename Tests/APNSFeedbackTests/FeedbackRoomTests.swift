@@ -116,13 +116,13 @@ import Testing
         #expect(try Self.roomByteCount(segment.path) <= 65_536)
     }
 
-    @Test func `what is set aside keeps no room that a killed process had taken`() throws {
+    @Test func `what is set aside keeps no room that a killed process had taken`() async throws {
         let folder = try FeedbackFolder()
         let header = SpoolHeader(scope: Fixture.scope, host: "localhost", startedAt: 1_700_000_000)
         let segment = try folder.spool.begin(header)
         try [UInt8](repeating: 0, count: 10).withUnsafeBytes { try segment.append($0) }
         #expect(try Self.roomByteCount(segment.path) >= SpoolSegment.roomByteCount)
-        let result = try SpoolImport.replay(Fixture.scope, of: folder.spool, into: folder.list, now: 5, sink: nil)
+        let result = try await folder.replay(now: 5)
         let leftover = try #require(result.leftovers.first)
         #expect(leftover.kind == .malformed)
         #expect(try Self.roomByteCount(leftover.path) <= 65_536)

@@ -5,6 +5,7 @@ import Foundation
 import NIOConcurrencyHelpers
 import TestSupport
 import Testing
+import TokenStore
 
 @testable import APNSFeedback
 
@@ -28,30 +29,28 @@ import Testing
     /// After all times of the fixtures, and of their files.
     static let now: Int64 = 4_000_000_000
 
-    func replay(now: Int64 = Self.now) throws -> SpoolImport.Result {
-        try SpoolImport.replay(Fixture.scope, of: self.folder.spool, into: self.folder.list, now: now, sink: nil)
-    }
+    func replay(now: Int64 = Self.now) async throws -> SpoolImport.Result { try await self.folder.replay(now: now) }
 
     static func bytes(_ range: Range<Int>) throws -> [UInt8] { try range.flatMap { try Fixture.tuple($0).bytes } }
 
     var endings: [String] { self.folder.files.map { ($0 as NSString).pathExtension } }
 
-    @Test(arguments: [true, false]) func `what an earlier run left is recorded once`(_ isFinished: Bool) throws {
+    @Test(arguments: [true, false]) func `what an earlier run left is recorded once`(_ isFinished: Bool) async throws {
         let bytes = try Self.bytes(0..<100)
         let portions = [Array(bytes[..<1000]), Array(bytes[1000..<1001]), Array(bytes[1001...])]
         _ = try self.segment(portions, isFinished: isFinished)
         _ = try self.segment(portions, isFinished: isFinished)
-        let result = try self.replay()
+        let result = try await self.replay()
         #expect(result.tupleCount == 200 && result.leftovers.isEmpty)
-        #expect(result.change.addedCount == 100 && result.change.unchangedCount == 100)
+        #expect(self.folder.sink.change.addedCount == 100 && self.folder.sink.change.unchangedCount == 100)
         #expect(self.folder.files.isEmpty)
-        #expect(try self.replay().tupleCount == 0)
+        #expect(try await self.replay().tupleCount == 0)
     }
 
     /// Goal: a process that is killed at any byte of an append loses no tuple that was whole.
     ///
     /// Method: cut the file at every length.
-    @Test func `a segment that was cut short at any byte gives all whole tuples`() throws {
+    @Test func `a segment that was cut short at any byte gives all whole tuples`() async throws {
         let tuples = [0..<3, 3..<5, 5..<6]
         let portions = try tuples.map { try Self.bytes($0) }
         let path = try self.segment(portions)
@@ -63,13 +62,7 @@ import Testing
             let folder = self.folder
             let name = Fixture.scope.fileStem + ".1-1-0.spool"
             try whole.prefix(count).write(to: URL(filePath: folder.spool.folder + "/" + name))
-            let result = try SpoolImport.replay(
-                Fixture.scope,
-                of: folder.spool,
-                into: folder.list,
-                now: Self.now,
-                sink: nil
-            )
+            let result = try await folder.replay(now: Self.now)
             var expected = 0
             var end = headerByteCount
             for range in tuples {
@@ -85,18 +78,20 @@ import Testing
     }
 
     /// Notes the tokens that are recorded.
-    private final class Notes: FeedbackSink {
+    private final class Notes: DeadTokenSink {
         private let noted = NIOLockedValueBox<Set<[UInt8]>>([])
         var tokens: Set<[UInt8]> { self.noted.withLockedValue { $0 } }
-        func take(_ entry: PurgeEntry) { self.noted.withLockedValue { _ = $0.insert(entry.token) } }
-        func flush() {}
+        func take(_ page: DeadTokenPage) async {
+            self.noted.withLockedValue { $0.formUnion(page.map(\.token.bytes)) }
+        }
     }
 
     /// Goal: no flipped bit makes a token go missing without a word, or puts one on the list that never came.
     ///
     /// Method: flip each bit of a segment that has its end, and of one that a kill left between two records; outside
     /// the long run, one bit of each byte.
-    @Test(arguments: [true, false]) func `no flipped bit makes a token go missing unsaid`(_ isFinished: Bool) throws {
+    @Test(arguments: [true, false])
+    func `no flipped bit makes a token go missing unsaid`(_ isFinished: Bool) async throws {
         let portions = [try Self.bytes(0..<2), try Self.bytes(2..<3), try Self.bytes(3..<6)]
         let path = try self.segment(portions, isFinished: isFinished)
         let whole = try #require(FileManager.default.contents(atPath: path))
@@ -106,9 +101,8 @@ import Testing
             changed[bit / 8] ^= 1 << UInt8(bit % 8)
             try changed.write(to: URL(filePath: path))
             let notes = Notes()
-            let (spool, list) = (self.folder.spool, self.folder.list)
             do {
-                let result = try SpoolImport.replay(Fixture.scope, of: spool, into: list, now: Self.now, sink: notes)
+                let result = try await self.folder.replay(now: Self.now, into: notes)
                 let kept = result.leftovers.map { FileManager.default.contents(atPath: $0.path) }
                 #expect(kept == [] || kept == [changed], "bit \(bit)")
                 if notes.tokens != tokens {
@@ -122,13 +116,14 @@ import Testing
         }
     }
 
-    @Test func `of a damaged segment, what is before the damage goes to the list, and all of it is kept`() throws {
+    @Test func `of a damaged segment, what is before the damage goes to the list, and all of it is kept`() async throws
+    {
         let path = try self.segment([try Self.bytes(0..<2), try Self.bytes(2..<4), try Self.bytes(4..<6)])
         var bytes = try #require(FileManager.default.contents(atPath: path))
         let third = try #require(bytes.range(of: Data(try Self.bytes(2..<3))))
         bytes[third.lowerBound] ^= 1
         try bytes.write(to: URL(filePath: path))
-        let result = try self.replay()
+        let result = try await self.replay()
         #expect(result.tupleCount == 2 && result.leftovers.map(\.kind) == [.damaged])
         #expect(try self.folder.tokens() == Set(try Fixture.tuples(2).map(\.token.bytes)))
         #expect(FileManager.default.contents(atPath: result.leftovers.first?.path ?? "") == bytes)
@@ -138,7 +133,7 @@ import Testing
     /// Goal: a spool of the first version is read as before.
     ///
     /// Method: write one as that release did, with its end, without it, and cut at each byte.
-    @Test func `a spool of the first version is still read`() throws {
+    @Test func `a spool of the first version is still read`() async throws {
         let header = SpoolHeader(scope: Fixture.scope, host: "localhost", startedAt: 1_700_000_000)
         let text = Array(header.text)
         var bytes = Array("APNSFBS".utf8) + [1] + SpoolFormat.bytes(UInt32(text.count)) + text
@@ -154,7 +149,7 @@ import Testing
         let path = self.folder.spool.path(Fixture.scope.fileStem + ".1-1-0.spool")
         for count in [bytes.count, ends[0], ends[0] - 3, ends[0] - 15] {
             try Data(bytes.prefix(count)).write(to: URL(filePath: path))
-            let result = try self.replay()
+            let result = try await self.replay()
             let expected = count >= ends[0] ? 5 : count == ends[0] - 3 ? 4 : 3
             #expect(result.tupleCount == expected && result.leftovers.isEmpty, "cut at \(count): \(result)")
             #expect(self.folder.files.isEmpty)
@@ -168,19 +163,19 @@ import Testing
             (1_750_000_000, 1_750_000_000), (0, 1_700_000_000), (1_950_000_000, 1_800_000_000),
         ] as [(written: Int, believed: Int64)]
     )
-    func `a failure in the future is taken for one at the time of reading`(written: Int, believed: Int64) throws {
+    func `a failure in the future is taken for one at the time of reading`(written: Int, believed: Int64) async throws {
         let token = try DeviceToken(bytes: [1, 2, 3])
         let path = try self.segment([FeedbackTuple(failedAt: .max, token: token).bytes + (try Self.bytes(0..<1))])
         let times = [timespec(tv_sec: written, tv_nsec: 0), timespec(tv_sec: written, tv_nsec: 0)]
         try #require(utimensat(AT_FDCWD, path, times, 0) == 0)
-        let result = try self.replay(now: 1_800_000_000)
+        let result = try await self.replay(now: 1_800_000_000)
         #expect(result.tupleCount == 2 && result.futureTupleCount == 1)
         var failures: Set<Int64> = []
         try self.folder.list.entries { failures.insert($0.failedAt) }
         #expect(failures == [believed, 1_600_000_000])
     }
 
-    @Test func `of a record that was cut short, tuples are taken up to the first whose time cannot be`() throws {
+    @Test func `of a record that was cut short, tuples are taken up to the first whose time cannot be`() async throws {
         let token = try DeviceToken(bytes: [1, 2, 3])
         let impossible = [0, 1_199_145_599, 1_900_000_000].map { FeedbackTuple(failedAt: $0, token: token).bytes }
         for bytes in impossible {
@@ -191,13 +186,7 @@ import Testing
             try FileManager.default.removeItem(atPath: path)
             let name = Fixture.scope.fileStem + ".1-1-0.spool"
             try whole.dropLast().write(to: URL(filePath: folder.spool.folder + "/" + name))
-            let result = try SpoolImport.replay(
-                Fixture.scope,
-                of: folder.spool,
-                into: folder.list,
-                now: 1_800_000_000,
-                sink: nil
-            )
+            let result = try await folder.replay(now: 1_800_000_000)
             #expect(result.tupleCount == 4 && result.leftovers.map(\.kind) == [.torn])
             #expect(try folder.tokens() == Set((0..<4).map { try Fixture.tuple($0).token.bytes }))
             let leftover = try #require(result.leftovers.first)
@@ -206,65 +195,65 @@ import Testing
         }
     }
 
-    @Test func `zeros in a token of a record that was cut short are not its end`() throws {
+    @Test func `zeros in a token of a record that was cut short are not its end`() async throws {
         let token = try DeviceToken(bytes: [UInt8](repeating: 0, count: 100))
         let zeros = FeedbackTuple(failedAt: 1_600_000_000, token: token).bytes
         let path = try self.segment([try Self.bytes(0..<2), try Self.bytes(2..<3) + zeros], isFinished: false)
         let whole = try #require(FileManager.default.contents(atPath: path))
         try whole.dropLast(10).write(to: URL(filePath: path))
-        let result = try self.replay()
+        let result = try await self.replay()
         #expect(result.tupleCount == 3 && result.leftovers.isEmpty, "\(result.leftovers)")
     }
 
-    @Test func `a last record that does not agree with its checksum is damage`() throws {
+    @Test func `a last record that does not agree with its checksum is damage`() async throws {
         let path = try self.segment([try Self.bytes(0..<2), try Self.bytes(2..<4)], isFinished: false)
         var bytes = try #require(FileManager.default.contents(atPath: path))
         bytes[bytes.count - 1] ^= 1
         try bytes.write(to: URL(filePath: path))
-        let result = try self.replay()
+        let result = try await self.replay()
         #expect(result.tupleCount == 2 && result.leftovers.map(\.kind) == [.damaged])
         #expect(FileManager.default.contents(atPath: result.leftovers.first?.path ?? "") == bytes)
     }
 
-    @Test func `zeros behind a segment are a tail that the power cut off`() throws {
+    @Test func `zeros behind a segment are a tail that the power cut off`() async throws {
         let path = try self.segment([try Self.bytes(0..<4)], isFinished: false)
         let file = try FileHandle(forWritingTo: URL(filePath: path))
         try file.seekToEnd()
         try file.write(contentsOf: Data(count: 5000))
         try file.close()
-        let result = try self.replay()
+        let result = try await self.replay()
         #expect(result.tupleCount == 4 && result.leftovers.map(\.kind) == [.torn] && self.endings == ["torn"])
     }
 
-    @Test func `half a tuple that a kill left is no fault of the service, and nothing is left behind`() throws {
+    @Test func `half a tuple that a kill left is no fault of the service, and nothing is left behind`() async throws {
         let bytes = try Self.bytes(30..<32)
         for count in 1..<37 {
             _ = try self.segment([bytes.dropLast(count)], isFinished: false)
-            let result = try self.replay()
+            let result = try await self.replay()
             #expect(result.tupleCount == 1 && result.leftovers.isEmpty && self.folder.files.isEmpty, "\(count)")
         }
     }
 
-    @Test func `a tuple without its end in a list that ended is kept and told, also by the next run`() throws {
+    @Test func `a tuple without its end in a list that ended is kept and told, also by the next run`() async throws {
         let bytes = try Self.bytes(30..<32)
         _ = try self.segment([bytes.dropLast(5)], isFinished: true)
-        let result = try self.replay()
+        let result = try await self.replay()
         #expect(result.tupleCount == 1 && self.endings == ["partial"])
         #expect(result.leftovers.first?.isFromEarlier == true)
-        #expect(try self.replay().leftovers.isEmpty)
+        #expect(try await self.replay().leftovers.isEmpty)
     }
 
-    @Test func `the spool of a newer release is left alone`() throws {
+    @Test func `the spool of a newer release is left alone`() async throws {
         let path = try self.segment([try Self.bytes(0..<4)])
         var bytes = try #require(FileManager.default.contents(atPath: path))
         bytes[7] = 9
         try bytes.write(to: URL(filePath: path))
-        #expect(throws: FeedbackError.self) { try self.replay() }
+        await #expect(throws: FeedbackError.self) { try await self.replay() }
         #expect(FileManager.default.contents(atPath: path) == bytes)
     }
 
     @Test func `names of topics are safe as names of files`() {
-        let scope = PurgeScope(topic: "../a b_c/é", environment: .production)
+        let scope = TokenScope(topic: "../a b_c/é", environment: .production)
         #expect(scope.fileStem == "..%2Fa%20b%5Fc%2F%C3%A9_production")
     }
 

@@ -3,6 +3,7 @@
 import APNSWire
 import Foundation
 import Testing
+import TokenStore
 
 @testable import APNSFeedback
 
@@ -22,16 +23,18 @@ import Testing
         self.segmentImport = SpoolImport(
             self.segment.path,
             of: self.folder.spool,
-            into: self.folder.list,
-            now: 1_800_000_000,
-            sink: nil
+            into: self.folder.sink,
+            on: FeedbackFolder.threads,
+            now: 1_800_000_000
         )
         self.bytes = try (0..<100).flatMap { try Fixture.tuple($0).bytes }
     }
 
     func append(_ range: Range<Int>) throws { try self.bytes[range].withUnsafeBytes { try self.segment.append($0) } }
 
-    func advance() throws { try self.segmentImport.advance(to: self.segment.durableByteCount) }
+    func advance() async throws { try await self.segmentImport.advance(to: { self.segment.durableByteCount }) }
+
+    func finish() async throws { try await self.segmentImport.finish(at: { self.segment.durableByteCount }) }
 
     func expectList(_ byteCount: Int) throws {
         var tokens: Set<[UInt8]> = []
@@ -48,24 +51,23 @@ import Testing
     ///
     /// Method: at each of many splits.
     @Test(arguments: Array(stride(from: 900, through: 1100, by: 7)))
-    func `a segment that begins anew goes on in the midst of a tuple`(_ split: Int) throws {
+    func `a segment that begins anew goes on in the midst of a tuple`(_ split: Int) async throws {
         try self.append(0..<split)
-        try self.advance()
+        try await self.advance()
         let before = self.segment.durableByteCount
-        #expect(try self.segmentImport.restart(self.segment))
+        #expect(try await self.segmentImport.restart(self.segment))
         #expect(self.segment.durableByteCount < before)
         try self.append(split..<split + 1000)
         let copy = try #require(FileManager.default.contents(atPath: self.segment.path))
         try self.append(split + 1000..<self.bytes.count)
         try self.segment.finish()
-        try self.segmentImport.finish(at: self.segment.durableByteCount)
+        try await self.finish()
         #expect(self.segmentImport.result.tupleCount == 100 && self.folder.files.isEmpty)
         try self.expectList(self.bytes.count)
         // The process that was killed behind the second append.
         let other = try FeedbackFolder()
         try copy.write(to: URL(filePath: other.spool.path(Fixture.scope.fileStem + ".1-1-0.spool")))
-        let spool = other.spool
-        let replayed = try SpoolImport.replay(Fixture.scope, of: spool, into: other.list, now: 5, sink: nil)
+        let replayed = try await other.replay(now: 5)
         let counts = self.tupleCounts(upTo: split, split + 1000)
         #expect(replayed.tupleCount == UInt64(counts[1] - counts[0]))
     }
@@ -80,53 +82,50 @@ import Testing
         }
     }
 
-    @Test func `bytes that could not be written go to the list behind those of the segment`() throws {
+    @Test func `bytes that could not be written go to the list behind those of the segment`() async throws {
         try self.append(0..<1001)
         self.bytes[1001..<2003].withUnsafeBytes { self.segmentImport.keep($0) }
         self.bytes[2003..<2500].withUnsafeBytes { self.segmentImport.keep($0) }
         #expect(self.segmentImport.unspooledByteCount == 1499)
-        try self.advance()
+        try await self.advance()
         #expect(self.segmentImport.unspooledByteCount == 0)
         try self.expectList(2500)
-        #expect(try self.segmentImport.restart(self.segment))
+        #expect(try await self.segmentImport.restart(self.segment))
         try self.append(2500..<self.bytes.count)
         try self.segment.finish()
-        try self.segmentImport.finish(at: self.segment.durableByteCount)
+        try await self.finish()
         #expect(self.segmentImport.result.tupleCount == 100 && self.folder.files.isEmpty)
         try self.expectList(self.bytes.count)
     }
 
-    @Test func `bytes for which neither has room are counted, and the segment stays`() throws {
+    @Test func `bytes for which neither has room are counted, and the segment stays`() async throws {
         try self.append(0..<1001)
         self.folder.list.close()
         self.bytes[1001..<2003].withUnsafeBytes { self.segmentImport.keep($0) }
-        #expect(throws: PurgeListError.self) { try self.advance() }
-        #expect(throws: PurgeListError.self) {
-            try self.segmentImport.finish(at: self.segment.durableByteCount)
-        }
+        await #expect(throws: PurgeListError.self) { try await self.advance() }
+        await #expect(throws: PurgeListError.self) { try await self.finish() }
         #expect(self.segmentImport.unspooledByteCount == 1002 && self.folder.files.count == 1)
         let error = FeedbackError.lost(byteCount: 1002, underlying: PurgeListError.full(path: "P"))
         #expect("\(error)".hasPrefix("1002 bytes that were read") && "\(error)".contains("disk with the purge list P"))
     }
 
-    @Test func `bytes that a sink refuses are counted`() throws {
+    @Test func `bytes that a sink refuses are counted`() async throws {
         struct Full: Error {}
-        struct FullSink: FeedbackSink {
-            func take(_ entry: PurgeEntry) throws { throw Full() }
-            func flush() {}
+        struct FullSink: DeadTokenSink {
+            func take(_ page: DeadTokenPage) async throws { throw Full() }
         }
         let segmentImport = SpoolImport(
             self.segment.path,
             of: self.folder.spool,
-            into: self.folder.list,
-            now: 1_800_000_000,
-            sink: FullSink()
+            into: FullSink(),
+            on: FeedbackFolder.threads,
+            now: 1_800_000_000
         )
         self.bytes[0..<1000].withUnsafeBytes { segmentImport.keep($0) }
-        try segmentImport.advance(to: self.segment.durableByteCount)
+        await #expect(throws: Full.self) { try await segmentImport.advance(to: { self.segment.durableByteCount }) }
         #expect(segmentImport.unspooledByteCount == 1000)
-        #expect(try !segmentImport.restart(self.segment))
-        #expect(throws: FeedbackError.self) { try segmentImport.finish(at: self.segment.durableByteCount) }
+        #expect(try await !segmentImport.restart(self.segment))
+        await #expect(throws: Full.self) { try await segmentImport.finish(at: { self.segment.durableByteCount }) }
         #expect(segmentImport.unspooledByteCount == 1000)
     }
 }

@@ -156,14 +156,14 @@ struct InteropTests {
         let configuration = try PushFixture.clientConfiguration(port: port)
         let unknown = try PushFixture.request(2)
         let outcomes = try await PushClient.withClient(configuration, logger: PushFixture.quiet) { client in
-            await withTaskGroup(of: PushOutcome.self) { group in
+            await withTaskGroup(of: DeliveryOutcome.self) { group in
                 for number in 0..<200 {
                     group.addTask { await client.send(number == 100 ? unknown : known) }
                 }
-                return await group.reduce(into: [PushOutcome]()) { $0.append($1) }
+                return await group.reduce(into: [DeliveryOutcome]()) { $0.append($1) }
             }
         }
         #expect(outcomes.count { $0 == .accepted } == 199)
-        #expect(outcomes.contains(.rejected(PushRejection(status: 404, reason: .other("")))))
+        #expect(outcomes.contains(.rejected(.http2(PushRejection(status: 404, reason: .other(""))))))
     }
 }

@@ -3,6 +3,7 @@
 import APNSTestKit
 import NIOConcurrencyHelpers
 import NIOCore
+import APNSWire
 import OpenSSLTLS
 import Testing
 
@@ -136,7 +137,7 @@ struct ProviderTokenTests {
             logger: PushFixture.quiet
         ) { server in
             let port = try await server.boundAddress.port ?? 0
-            var outcomes: [PushOutcome] = []
+            var outcomes: [DeliveryOutcome] = []
             for time in [Int64.min, Self.noon] {
                 var configuration = try PushFixture.tokenConfiguration(port: port)
                 configuration.providerToken = try PushFixture.tokens { time }
@@ -146,7 +147,7 @@ struct ProviderTokenTests {
             }
             return outcomes
         }
-        #expect(outcomes == [.rejected(PushRejection(status: 403, reason: .expiredProviderToken)), .accepted])
+        #expect(outcomes == [.rejected(.http2(PushRejection(status: 403, reason: .expiredProviderToken))), .accepted])
     }
 
     @Test func `the validator refuses signatures of other keys, other teams and unknown keys`() throws {
@@ -223,9 +224,9 @@ struct ProviderTokenTests {
             server: { $0.startsWithOneStream = true },
             usesToken: true
         ) { client in
-            await withTaskGroup(of: PushOutcome.self) { group in
+            await withTaskGroup(of: DeliveryOutcome.self) { group in
                 for _ in 0..<20 { group.addTask { await client.send(request) } }
-                return await group.reduce(into: [PushOutcome]()) { $0.append($1) }
+                return await group.reduce(into: [DeliveryOutcome]()) { $0.append($1) }
             }
         }
         #expect(outcomes == Array(repeating: .accepted, count: 20))
@@ -234,13 +235,13 @@ struct ProviderTokenTests {
     @Test func `without a topic a client with tokens is told so`() async throws {
         let request = try PushFixture.request()
         let outcome = try await PushFixture.withPair(ScriptedService(), usesToken: true) { await $0.send(request) }
-        #expect(outcome == .rejected(PushRejection(status: 400, reason: .missingTopic)))
+        #expect(outcome == .rejected(.http2(PushRejection(status: 400, reason: .missingTopic))))
     }
 
     @Test func `a token that expires is renewed in time`() async throws {
         let request = try PushFixture.request(topic: PushFixture.topic)
         let outcomes = try await self.withClock { client, time in
-            var outcomes: [PushOutcome] = []
+            var outcomes: [DeliveryOutcome] = []
             for _ in 0..<5 {
                 outcomes.append(await client.send(request))
                 time.withLockedValue { $0 += 3500 }
@@ -268,7 +269,7 @@ struct ProviderTokenTests {
     @Test func `a renewal that is refused until the old token has expired costs no request`() async throws {
         let request = try PushFixture.request(topic: PushFixture.topic)
         let outcomes = try await self.withClock(renewalIntervalMin: .seconds(3300)) { client, time in
-            var outcomes: [PushOutcome] = []
+            var outcomes: [DeliveryOutcome] = []
             for seconds in [0, 3050, 3500, 3599, 3605, 3700, 4100, 4300, 7000] as [Int64] {
                 time.withLockedValue { $0 = Self.noon + seconds }
                 outcomes.append(await client.send(request))
@@ -311,6 +312,6 @@ struct ProviderTokenTests {
             client: { $0.providerToken = ProviderTokenSource(key: other) },
             { await $0.send(request) }
         )
-        #expect(outcome == .rejected(PushRejection(status: 403, reason: .invalidProviderToken)))
+        #expect(outcome == .rejected(.http2(PushRejection(status: 403, reason: .invalidProviderToken))))
     }
 }

@@ -2,6 +2,7 @@
 
 import APNSHTTP2
 import APNSTestKit
+import APNSWire
 import NIOConcurrencyHelpers
 import TestSupport
 import Testing
@@ -17,20 +18,20 @@ struct PushClientHostileTests {
     struct Case: Sendable, CustomTestStringConvertible {
         var testDescription: String
         var script: Script
-        var isExpected: @Sendable (PushOutcome) -> Bool
+        var isExpected: @Sendable (DeliveryOutcome) -> Bool
         var code: UInt32?
     }
 
-    private static let isLost: @Sendable (PushOutcome) -> Bool = {
+    private static let isLost: @Sendable (DeliveryOutcome) -> Bool = {
         if case .indeterminate(.connectionLost) = $0 { true } else { false }
     }
 
     /// On a slow machine the deadline may come before the limit of frames.
-    private static let isLostOrOverdue: @Sendable (PushOutcome) -> Bool = {
+    private static let isLostOrOverdue: @Sendable (DeliveryOutcome) -> Bool = {
         isLost($0) || $0 == .indeterminate(.deadline)
     }
 
-    private static func isReset(_ code: Int) -> @Sendable (PushOutcome) -> Bool {
+    private static func isReset(_ code: Int) -> @Sendable (DeliveryOutcome) -> Bool {
         { $0 == .indeterminate(.streamReset(code: code)) }
     }
 
@@ -117,7 +118,7 @@ struct PushClientHostileTests {
         try await HTTP2FrameService.withRunning(script, identity: identity) { service in
             let configuration = try PushFixture.clientConfiguration(port: service.port)
             let request = try PushFixture.request()
-            let outcome = NIOLockedValueBox<PushOutcome?>(nil)
+            let outcome = NIOLockedValueBox<DeliveryOutcome?>(nil)
             let error = await #expect(throws: PushError.self) {
                 try await PushClient.withClient(configuration, logger: PushFixture.quiet) { client in
                     let sent = await client.send(request)

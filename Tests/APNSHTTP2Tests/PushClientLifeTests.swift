@@ -3,6 +3,7 @@
 import APNSHTTP2
 import APNSServer
 import APNSTestKit
+import APNSWire
 import NIOConcurrencyHelpers
 import NIOCore
 import NIOPosix
@@ -24,7 +25,7 @@ struct PushClientLifeTests {
         var configuration = try PushFixture.clientConfiguration(port: try await self.deadPort())
         configuration.connectFailureCountMax = 3
         let request = try PushFixture.request()
-        let outcome = NIOLockedValueBox<PushOutcome?>(nil)
+        let outcome = NIOLockedValueBox<DeliveryOutcome?>(nil)
         await #expect(throws: PushError.self) {
             try await PushClient.withClient(configuration, logger: PushFixture.quiet) { client in
                 let sent = await client.send(request)
@@ -74,7 +75,7 @@ struct PushClientLifeTests {
         let stranger = try TestCertificateAuthority(name: "Stranger").issueClient(topic: PushFixture.topic)
         let service = ScriptedService()
         let request = try PushFixture.request()
-        let outcome = NIOLockedValueBox<PushOutcome?>(nil)
+        let outcome = NIOLockedValueBox<DeliveryOutcome?>(nil)
         await #expect(throws: PushError.self) {
             try await PushFixture.withPair(service, client: { $0.tls.identity = stranger.identity }) { client in
                 let sent = await client.send(request)
@@ -101,7 +102,7 @@ struct PushClientLifeTests {
     @Test func `a service that says the certificate is bad ends the client`() async throws {
         let service = ScriptedService { _, _ in .goingAway(.badCertificateEnvironment) }
         let request = try PushFixture.request()
-        let outcome = NIOLockedValueBox<PushOutcome?>(nil)
+        let outcome = NIOLockedValueBox<DeliveryOutcome?>(nil)
         await #expect(throws: PushError.notPermitted("BadCertificateEnvironment")) {
             try await PushFixture.withPair(service) { client in
                 let sent = await client.send(request)
@@ -167,7 +168,7 @@ struct PushClientLifeTests {
             client: { $0.onFirstAnswer = { connections.withLockedValue { $0 += 1 } } },
             { client in [await client.send(request), await client.send(request), await client.send(request)] }
         )
-        #expect(outcomes == [.accepted, .rejected(PushRejection(status: 503, reason: reason)), .accepted])
+        #expect(outcomes == [.accepted, .rejected(.http2(PushRejection(status: 503, reason: reason))), .accepted])
         #expect(connections.withLockedValue(\.self) == 2)
     }
 
@@ -207,11 +208,11 @@ struct PushClientLifeTests {
             let port = try await server.boundAddress.port ?? 0
             let client = try PushClient(try PushFixture.clientConfiguration(port: port), logger: PushFixture.quiet)
             let running = Task { try await client.run() }
-            let outcomes = await withTaskGroup(of: PushOutcome.self) { group in
+            let outcomes = await withTaskGroup(of: DeliveryOutcome.self) { group in
                 for _ in 0..<5 { group.addTask { await client.send(request) } }
                 while service.requests.count < 2 { await Task.yield() }
                 running.cancel()
-                return await group.reduce(into: [PushOutcome]()) { $0.append($1) }
+                return await group.reduce(into: [DeliveryOutcome]()) { $0.append($1) }
             }
             try await running.value
             #expect(outcomes.count { $0 == .indeterminate(.stopped) } == 2)

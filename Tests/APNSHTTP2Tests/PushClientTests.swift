@@ -60,7 +60,7 @@ struct PushClientTests {
         let request = try PushFixture.request(9)
         let outcome = try await PushFixture.withPair(service) { await $0.send(request) }
         let rejection = PushRejection(status: 410, reason: .unregistered, timestamp: 1_700_000_000_123)
-        #expect(outcome == .rejected(rejection))
+        #expect(outcome == .rejected(.http2(rejection)))
         #expect(rejection.secondsSince1970 == 1_700_000_000)
     }
 
@@ -70,7 +70,7 @@ struct PushClientTests {
         let service = ScriptedService { _, _ in .rejected(rejection) }
         let request = try PushFixture.request()
         let outcome = try await PushFixture.withPair(service) { await $0.send(request) }
-        #expect(outcome == .rejected(rejection))
+        #expect(outcome == .rejected(.http2(rejection)))
     }
 
     @Test func `an unknown reason is kept as text`() async throws {
@@ -78,7 +78,7 @@ struct PushClientTests {
         let service = ScriptedService { _, _ in .rejected(rejection) }
         let request = try PushFixture.request()
         let outcome = try await PushFixture.withPair(service) { await $0.send(request) }
-        #expect(outcome == .rejected(rejection))
+        #expect(outcome == .rejected(.http2(rejection)))
     }
 
     @Test func `what goes away unprocessed is sent again on another connection`() async throws {

@@ -17,7 +17,7 @@ struct PushConnectionHarness {
         case rejected(Int)
         /// Proved not to be processed.
         case unprocessed
-        case unknown(PushTrouble)
+        case unknown(DeliveryOutcome.Reason)
         /// It had left whole when the connection was lost.
         case lost
         /// Not the whole of it had left then.

@@ -76,7 +76,7 @@ struct PushValueTests {
         var answer = PushAnswer(status: 410)
         // In pieces, as it may come.
         for byte in body.utf8 { answer.append(ByteBuffer(bytes: [byte])) }
-        #expect(answer.outcome == .rejected(PushRejection(status: 410, reason: reason, timestamp: timestamp)))
+        #expect(answer.outcome == .rejected(.http2(PushRejection(status: 410, reason: reason, timestamp: timestamp))))
     }
 
     @Test func `a body without end is not kept`() {

@@ -50,7 +50,7 @@ struct AccountingTests {
             #expect(outcomes.count { $0 == .accepted } == 9994)
             let byNumber = outcomes.byNumber
             #expect(byNumber.count == 10_000 && byNumber.values.allSatisfy { $0.count == 1 })
-            let rejected = byNumber.filter { $0.value.first?.outcome == .rejected(.invalidToken) }
+            let rejected = byNumber.filter { $0.value.first?.outcome == .rejected(.binary(.invalidToken)) }
             #expect(Set(rejected.keys) == Self.bad)
             #expect(outcomes.settlements.allSatisfy { !$0.possibleDuplicate })
             let counts = gateway.takenCounts
@@ -69,7 +69,7 @@ struct AccountingTests {
             }
             let outcomes = try await Sending.send(10_000, configuration)
             #expect(outcomes.count { $0 == .accepted } == 9994)
-            let rejected = outcomes.byNumber.filter { $0.value.first?.outcome == .rejected(.invalidToken) }
+            let rejected = outcomes.byNumber.filter { $0.value.first?.outcome == .rejected(.binary(.invalidToken)) }
             #expect(Set(rejected.keys) == Self.bad)
             let counts = gateway.takenCounts
             #expect(counts.count == 9994 && counts.values.allSatisfy { $0 == 1 })
@@ -90,7 +90,7 @@ struct AccountingTests {
             let outcomes = try await Sending.send(1000, configuration)
             let byNumber = outcomes.byNumber
             #expect(byNumber.count == 1000)
-            #expect(byNumber[300]?.map(\.outcome) == [.indeterminate])
+            #expect(byNumber[300]?.map(\.outcome) == [.indeterminate(nil)])
             #expect(outcomes.count { $0 == .accepted } == 999)
             for (number, count) in gateway.takenCounts where count > 1 {
                 #expect(byNumber[number]?.first?.possibleDuplicate == true)
@@ -139,7 +139,7 @@ struct AccountingTests {
             }
         }) { gateway in
             let outcomes = try await Sending.send(10, Sending.configuration(port: gateway.port))
-            #expect(outcomes.byNumber[5]?.map(\.outcome) == [.rejected(.invalidTokenSize)])
+            #expect(outcomes.byNumber[5]?.map(\.outcome) == [.rejected(.binary(.invalidTokenSize))])
             #expect(outcomes.count { $0 == .accepted } == 9)
         }
     }
@@ -174,7 +174,7 @@ struct AccountingTests {
                 $0.limits.checkpointIntervalMin = .zero
             }
             let outcomes = try await Sending.send(200, configuration)
-            #expect(outcomes.byNumber[77]?.map(\.outcome) == [.rejected(.invalidToken)])
+            #expect(outcomes.byNumber[77]?.map(\.outcome) == [.rejected(.binary(.invalidToken))])
             #expect(outcomes.count { $0 == .accepted } == 199)
         }
     }
@@ -228,9 +228,9 @@ struct AccountingTests {
             let counts = gateway.takenCounts
             #expect(counts.count == 100)
             let all = outcomes.withLockedValue { $0 }
-            let unsent = all.settlements.filter { $0.outcome == .unsent }.flatMap(\.numbers)
+            let unsent = all.settlements.filter { $0.outcome == .unsent(nil) }.flatMap(\.numbers)
             #expect(unsent.filter { counts[$0] != nil }.isEmpty)
-            #expect(all.count { $0 == .indeterminate } >= 100)
+            #expect(all.count { $0 == .indeterminate(nil) } >= 100)
         }
     }
 }

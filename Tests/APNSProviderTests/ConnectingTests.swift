@@ -73,7 +73,7 @@ struct ConnectingTests {
                 return
             }
             #expect(flaw.words.allSatisfy(description.contains), "\(description)")
-            #expect(outcomes.withLockedValue { $0.settlements.allSatisfy { $0.outcome == .unsent } })
+            #expect(outcomes.withLockedValue { $0.settlements.allSatisfy { $0.outcome == .unsent(nil) } })
             #expect(gateway.takenCounts.isEmpty)
         }
     }

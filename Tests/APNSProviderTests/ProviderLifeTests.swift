@@ -186,7 +186,7 @@ struct ProviderLifeTests {
             #expect(throws: ProviderError.self) { try result.get() }
             var outcomes = Sending.Outcomes()
             for await settlement in provider.outcomes { outcomes.settlements.append(settlement) }
-            #expect(outcomes.count { $0 == .indeterminate } == 1000)
+            #expect(outcomes.count { $0 == .indeterminate(nil) } == 1000)
         }
     }
 
@@ -201,7 +201,7 @@ struct ProviderLifeTests {
         #expect(throws: ProviderError.self) { try result.get() }
         var outcomes = Sending.Outcomes()
         for await settlement in provider.outcomes { outcomes.settlements.append(settlement) }
-        #expect(outcomes.settlements.map(\.outcome) == [.unsent])
+        #expect(outcomes.settlements.map(\.outcome) == [.unsent(nil)])
     }
 
     @Test func `graceful shutdown proves what was taken`() async throws {
@@ -266,7 +266,7 @@ struct ProviderLifeTests {
             try await gateway.wait { $0.contains { $0.taken.count == 100 } }
             lending.cancel()
             _ = await lending.result
-            #expect(outcomes.withLockedValue { $0.count { $0 == .indeterminate } } == 100)
+            #expect(outcomes.withLockedValue { $0.count { $0 == .indeterminate(nil) } } == 100)
         }
     }
 
@@ -319,7 +319,7 @@ struct ProviderLifeTests {
             #expect(await iterator.next()?.outcome == .invalid(.payloadEmpty))
             #expect(await iterator.next()?.outcome == .invalid(.payloadTooLong(byteCount: 257, limit: 256)))
             #expect(try provider.trySend(Sending.notification(1)) == 2)
-            #expect(await iterator.next()?.outcome == .rejected(.invalidToken))
+            #expect(await iterator.next()?.outcome == .rejected(.binary(.invalidToken)))
             #expect(try provider.trySend(Sending.notification(1)) == 3)
             #expect(await iterator.next()?.outcome == .suppressed)
             provider.finish()

@@ -3,6 +3,7 @@
 import APNSProvider
 import APNSSession
 import APNSTestKit
+import APNSWire
 import Foundation
 import Glibc
 import NIOCore

@@ -14,7 +14,7 @@ enum Sending {
     struct Outcomes: Sendable {
         var settlements: [Settlement] = []
 
-        func count(where isMeant: (Outcome) -> Bool) -> Int {
+        func count(where isMeant: (DeliveryOutcome) -> Bool) -> Int {
             self.settlements.filter { isMeant($0.outcome) }.map(\.numbers.count).reduce(0, +)
         }
 

@@ -3,6 +3,7 @@
 import APNSServer
 import APNSSession
 import APNSTestKit
+import APNSTransport
 import APNSWire
 import ListenerFixtures
 import NIOCore
@@ -44,7 +45,7 @@ struct BinaryListenerTests {
     }
 
     @Test func `a stream that comes byte by byte is the same stream`() async throws {
-        let backend = ScriptedBackend { $0 == 4 ? .rejected(.invalidToken) : .accepted }
+        let backend = ScriptedBackend { $0 == 4 ? .rejected(.binary(.invalidToken)) : .accepted }
         try await Fixture.withListener(backend) { _, port in
             try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) {
                 var bytes = try Fixture.frames(1...6, command: .items)
@@ -87,7 +88,7 @@ struct BinaryListenerTests {
                     _ = try await $0.end()
                 }
                 #expect(provider.bytes == [])
-                backend.settle(2, .dead)
+                backend.settle(2, .rejected(.unregistered(at: nil)))
                 #expect(try await provider.end().bytes == Fixture.response(.missingDeviceToken, 4))
             }
         }
@@ -99,8 +100,8 @@ struct BinaryListenerTests {
             try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { provider in
                 try await provider.send(try Fixture.frames(1...5))
                 try await backend.wait("five messages") { $0.taken.count == 5 }
-                backend.settle(4, .rejected(.invalidToken))
-                backend.settle(2, .rejected(.invalidPayloadSize))
+                backend.settle(4, .rejected(.binary(.invalidToken)))
+                backend.settle(2, .rejected(.binary(.invalidPayloadSize)))
                 backend.settle(1, .accepted)
                 #expect(try await provider.end().bytes == Fixture.response(.invalidPayloadSize, 2))
             }
@@ -115,7 +116,7 @@ struct BinaryListenerTests {
                 for number in 1...4 {
                     try await backend.wait("message \(number)") { $0.taken.count >= number }
                     #expect(backend.current.taken.count == number)
-                    backend.settle(UInt32(number), number == 4 ? .rejected(.invalidToken) : .accepted)
+                    backend.settle(UInt32(number), number == 4 ? .rejected(.binary(.invalidToken)) : .accepted)
                 }
                 #expect(try await provider.end().bytes == Fixture.response(.invalidToken, 4))
             }
@@ -145,7 +146,7 @@ struct BinaryListenerTests {
     }
 
     @Test func `command 0 that fails and an unknown command close without a word`() async throws {
-        let backend = ScriptedBackend { _ in .rejected(.invalidToken) }
+        let backend = ScriptedBackend { _ in .rejected(.binary(.invalidToken)) }
         try await Fixture.withListener(backend) { _, port in
             for bytes in [try Fixture.frames(1...3, command: .simple), ByteBuffer(bytes: [77, 1, 2, 3])] {
                 try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) {
@@ -188,7 +189,7 @@ struct BinaryListenerTests {
                 try await backend.wait("two messages") { $0.taken.count == 2 }
                 try await provider.closeOutput()
                 backend.settle(1, .accepted)
-                backend.settle(2, .rejected(.invalidToken))
+                backend.settle(2, .rejected(.binary(.invalidToken)))
                 #expect(try await provider.end().bytes == Fixture.response(.invalidToken, 2))
             }
         }
@@ -200,7 +201,7 @@ struct BinaryListenerTests {
     /// kernel resets the connection.
     @Test(arguments: [TLSVersion.tls1_2, .tls1_3])
     func `the response reaches a provider that floods, each time`(version: TLSVersion) async throws {
-        let backend = ScriptedBackend { $0 == 500 ? .rejected(.invalidToken) : .accepted }
+        let backend = ScriptedBackend { $0 == 500 ? .rejected(.binary(.invalidToken)) : .accepted }
         let configuration = try Fixture.configuration {
             $0.drainDuration = .milliseconds(100)
             $0.drainByteCountMax = 1 << 20

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSTestKit
+import APNSTransport
 import APNSWire
 import ListenerFixtures
 import Logging

@@ -217,7 +217,7 @@ struct ListenerAdmissionTests {
     }
 
     @Test func `a provider that never goes is cut when its time is over`() async throws {
-        let backend = ScriptedBackend { _ in .rejected(.invalidToken) }
+        let backend = ScriptedBackend { _ in .rejected(.binary(.invalidToken)) }
         let configuration = try Fixture.configuration { $0.drainDuration = .milliseconds(50) }
         try await Fixture.withListener(backend, configuration) { _, port in
             let context = try Fixture.client()

@@ -90,7 +90,7 @@ import Testing
                 for identifier in 1...4 as ClosedRange<UInt32> { backend.settle(identifier, .accepted) }
                 // By then the listener has read the end of the stream.
                 try await backend.wait("further messages") { $0.taken.count > 5 }
-                backend.settle(5, .rejected(.invalidToken))
+                backend.settle(5, .rejected(.binary(.invalidToken)))
                 #expect(try await provider.end().bytes == Fixture.response(.invalidToken, 5))
             }
         }
@@ -128,7 +128,7 @@ import Testing
                 try await provider.send(try Fixture.frames(1...3))
                 try await provider.send(try Fixture.probe(4))
                 try await backend.wait("three messages") { $0.taken.count == 3 }
-                backend.settle(2, .rejected(.invalidToken))
+                backend.settle(2, .rejected(.binary(.invalidToken)))
                 backend.settle(1, .accepted)
                 #expect(try await provider.end().bytes == Fixture.response(.invalidToken, 2))
             }

@@ -26,11 +26,11 @@ final class ScriptedBackend: DeliveryBackend {
     let requiresOrder: Bool
     private let state = NIOLockedValueBox(State())
     private let waiters = NIOLockedValueBox<[(@Sendable (State) -> Bool, EventLoopPromise<Void>)]>([])
-    private let verdict: @Sendable (UInt32?) -> Verdict?
+    private let verdict: @Sendable (UInt32?) -> DeliveryOutcome?
 
     init(
         requiresOrder: Bool = false,
-        verdict: @escaping @Sendable (_ identifier: UInt32?) -> Verdict? = { _ in .accepted }
+        verdict: @escaping @Sendable (_ identifier: UInt32?) -> DeliveryOutcome? = { _ in .accepted }
     ) {
         self.requiresOrder = requiresOrder
         self.verdict = verdict
@@ -56,7 +56,7 @@ final class ScriptedBackend: DeliveryBackend {
         try await promise.futureResult.get()
     }
 
-    func settle(_ identifier: UInt32, _ verdict: Verdict) {
+    func settle(_ identifier: UInt32, _ verdict: DeliveryOutcome) {
         for taken in self.current.taken where taken.ticket.identifier == identifier { taken.ticket.settle(verdict) }
     }
 
@@ -78,7 +78,7 @@ final class ScriptedBackend: DeliveryBackend {
 
         init(backend: ScriptedBackend) { self.backend = backend }
 
-        func deliver(_ message: borrowing InboundNotification) -> Verdict? {
+        func deliver(_ message: borrowing InboundNotification) -> DeliveryOutcome? {
             let taken = Taken(notification: message.notification, ticket: message.ticket)
             self.backend.note { $0.taken.append(taken) }
             return self.backend.verdict(message.identifier)

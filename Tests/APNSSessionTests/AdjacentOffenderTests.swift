@@ -24,7 +24,7 @@ import Testing
         }
     }
 
-    private static func outcomes(_ talk: Conversation) -> [Outcome] {
+    private static func outcomes(_ talk: Conversation) -> [DeliveryOutcome] {
         talk.settlements.flatMap { settlement in settlement.numbers.map { _ in settlement.outcome } }
     }
 
@@ -34,7 +34,7 @@ import Testing
         #expect(talk.run() == .completed)
         let outcomes = Self.outcomes(talk)
         for number in 0..<32 as Range<UInt64> {
-            #expect(outcomes[Int(number)] == (bad.contains(number) ? .indeterminate : .accepted))
+            #expect(outcomes[Int(number)] == (bad.contains(number) ? .indeterminate(nil) : .accepted))
         }
     }
 
@@ -50,7 +50,7 @@ import Testing
         #expect(talk.run() == .unavailable)
         let outcomes = Self.outcomes(talk)
         #expect(outcomes[..<100].allSatisfy { $0 == .accepted })
-        #expect(outcomes[100...].allSatisfy { $0 == .indeterminate })
+        #expect(outcomes[100...].allSatisfy { $0 == .indeterminate(nil) })
     }
 
     @Test(arguments: [[0, 1, 2], Array(0...20), Array(40...60)] as [[UInt64]])
@@ -62,7 +62,9 @@ import Testing
         #expect(talk.run() == .completed)
         let outcomes = Self.outcomes(talk)
         for number in 0..<64 as Range<UInt64> {
-            #expect(outcomes[Int(number)] == (bad.contains(number) ? .rejected(.invalidPayloadSize) : .accepted))
+            #expect(
+                outcomes[Int(number)] == (bad.contains(number) ? .rejected(.binary(.invalidPayloadSize)) : .accepted)
+            )
         }
     }
 
@@ -71,6 +73,6 @@ import Testing
             written.isEmpty ? .silence : .answer(ErrorResponse(.invalidPayloadSize, 0))
         }
         #expect(talk.run() == .tooManyInvalidTokens)
-        #expect(Self.outcomes(talk).filter { $0 == .rejected(.invalidPayloadSize) }.count == 50)
+        #expect(Self.outcomes(talk).filter { $0 == .rejected(.binary(.invalidPayloadSize)) }.count == 50)
     }
 }

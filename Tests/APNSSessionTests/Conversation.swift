@@ -13,7 +13,7 @@ extension ErrorResponse {
 }
 
 extension Settlement {
-    init(_ numbers: Range<UInt64>, _ outcome: Outcome, attempts: Int, isDuplicate: Bool = false) {
+    init(_ numbers: Range<UInt64>, _ outcome: DeliveryOutcome, attempts: Int, isDuplicate: Bool = false) {
         self.init(numbers: numbers, outcome: outcome, attempts: attempts, possibleDuplicate: isDuplicate)
     }
 }

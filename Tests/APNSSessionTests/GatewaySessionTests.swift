@@ -157,15 +157,18 @@ enum GatewayFixture {
         #expect(session.receive(try Fixture.message(103, tokenByteCount: 0, payload: "")) == .awaitEarlier)
         #expect(session.receive(try Fixture.message(104)) == .discard)
         #expect(session.settle(2, .accepted) == .none)
-        #expect(session.settle(1, .dead) == .finish(Fixture.ending(.missingDeviceToken, 103, at: 3)))
+        #expect(
+            session.settle(1, .rejected(.unregistered(at: 17)))
+                == .finish(Fixture.ending(.missingDeviceToken, 103, at: 3))
+        )
         #expect(session.acceptedCount == 2)
         #expect(session.receive(try Fixture.message(105)) == .discard)
     }
 
     @Test func `the lowest failing message is reported, whichever verdict comes first`() throws {
         var session = try Self.session(inFlight: 4)
-        #expect(session.settle(4, .rejected(.invalidPayloadSize)) == .awaitEarlier)
-        #expect(session.settle(2, .rejected(.invalidToken)) == .awaitEarlier)
+        #expect(session.settle(4, .rejected(.binary(.invalidPayloadSize))) == .awaitEarlier)
+        #expect(session.settle(2, .rejected(.binary(.invalidToken))) == .awaitEarlier)
         #expect(session.settle(3, .accepted) == .none)
         #expect(session.settle(1, .accepted) == .finish(Fixture.ending(.invalidToken, 102, at: 2)))
         #expect(session.settle(3, .accepted) == .none)
@@ -175,10 +178,10 @@ enum GatewayFixture {
     @Test func `a second verdict on a message is passed over`() throws {
         var session = try Self.session(inFlight: 2)
         #expect(session.settle(2, .accepted) == .none)
-        #expect(session.settle(2, .rejected(.invalidToken)) == .none)
+        #expect(session.settle(2, .rejected(.binary(.invalidToken))) == .none)
         #expect(session.settle(1, .accepted) == .none)
-        #expect(session.settle(1, .rejected(.invalidToken)) == .none)
-        #expect(session.settle(99, .rejected(.invalidToken)) == .none)
+        #expect(session.settle(1, .rejected(.binary(.invalidToken))) == .none)
+        #expect(session.settle(99, .rejected(.binary(.invalidToken))) == .none)
         #expect(session.acceptedCount == 2)
     }
 
@@ -191,7 +194,7 @@ enum GatewayFixture {
         var rejected = GatewaySession()
         #expect(rejected.receive(try Fixture.message(nil, command: .simple)) == .handOn(1))
         let ending = Fixture.ending(nil, at: 1, untold: .invalidToken)
-        #expect(rejected.settle(1, .rejected(.invalidToken)) == .finish(ending))
+        #expect(rejected.settle(1, .rejected(.binary(.invalidToken))) == .finish(ending))
         var unreadable = GatewaySession()
         #expect(
             unreadable.receive(
@@ -222,33 +225,36 @@ enum GatewayFixture {
         )
         var missing = GatewaySession()
         #expect(missing.receive(try Fixture.message(nil, command: .items)) == .handOn(1))
-        #expect(missing.settle(1, .rejected(.invalidToken)) == .finish(Fixture.ending(.invalidToken, 0, at: 1)))
+        #expect(
+            missing.settle(1, .rejected(.binary(.invalidToken))) == .finish(Fixture.ending(.invalidToken, 0, at: 1))
+        )
     }
 
     @Test func `a service fault carries the identifier of the last message that was taken`() throws {
         var session = try Self.session(inFlight: 4)
-        #expect(session.settle(3, .serviceFault) == .awaitEarlier)
+        #expect(session.settle(3, .unsent(nil)) == .awaitEarlier)
         #expect(session.settle(2, .accepted) == .none)
         #expect(session.settle(1, .accepted) == .finish(Fixture.ending(.shutdown, 102, at: 3)))
         var first = try Self.session(inFlight: 1)
-        #expect(first.settle(1, .serviceFault) == .finish(Fixture.ending(.shutdown, 0, at: 1)))
+        #expect(first.settle(1, .unsent(nil)) == .finish(Fixture.ending(.shutdown, 0, at: 1)))
     }
 
     @Test func `a service that lets nobody in is a shutdown behind what was taken, else a silent close`() throws {
         var session = try Self.session(inFlight: 3)
-        #expect(session.settle(2, .notPermitted) == .awaitEarlier)
+        #expect(session.settle(2, .unsent(.notPermitted(""))) == .awaitEarlier)
         #expect(session.settle(1, .accepted) == .finish(Fixture.ending(.shutdown, 101, at: 2)))
         var first = try Self.session(inFlight: 2)
-        #expect(first.settle(2, .notPermitted) == .awaitEarlier)
+        #expect(first.settle(2, .unsent(.notPermitted(""))) == .awaitEarlier)
         #expect(
-            first.settle(1, .notPermitted) == .finish(GatewayEnding(response: nil, number: 1, drains: true))
+            first.settle(1, .unsent(.notPermitted("")))
+                == .finish(GatewayEnding(response: nil, number: 1, drains: true))
         )
     }
 
     @Test func `the last message that is to be taken counts as taken, and nothing behind it`() throws {
         var session = try Self.session(inFlight: 3)
         #expect(session.settle(3, .accepted) == .none)
-        #expect(session.settle(2, .acceptedAsLast) == .awaitEarlier)
+        #expect(session.settle(2, .accepted, isLast: true) == .awaitEarlier)
         #expect(session.settle(1, .accepted) == .finish(Fixture.ending(.shutdown, 102, at: 3)))
         #expect(session.acceptedCount == 2)
     }
@@ -275,14 +281,14 @@ enum GatewayFixture {
 
     @Test func `the end resumes reading that was stopped`() throws {
         var session = try Self.session(inFlight: 2, inFlightCountMax: 2)
-        #expect(session.settle(2, .rejected(.invalidToken)) == .awaitEarlier)
+        #expect(session.settle(2, .rejected(.binary(.invalidToken))) == .awaitEarlier)
         #expect(session.settle(1, .accepted) == .finish(Fixture.ending(.invalidToken, 102, at: 2)))
     }
 
     @Test func `a provider that closes its side still gets its response`() throws {
         var session = try Self.session(inFlight: 2)
         #expect(session.inputClosed() == .awaitEarlier)
-        #expect(session.settle(2, .rejected(.invalidToken)) == .awaitEarlier)
+        #expect(session.settle(2, .rejected(.binary(.invalidToken))) == .awaitEarlier)
         #expect(
             session.settle(1, .accepted) == .finish(Fixture.ending(.invalidToken, 102, at: 2, drains: false))
         )
@@ -313,14 +319,18 @@ enum GatewayFixture {
         #expect(silent.shutDown(isAnnounced: false) == .finish(Fixture.ending(nil, at: 1)))
         var rejected = try Self.session(inFlight: 1)
         #expect(rejected.shutDown(isAnnounced: true) == .awaitEarlier)
-        #expect(rejected.settle(1, .rejected(.invalidToken)) == .finish(Fixture.ending(.invalidToken, 101, at: 1)))
+        #expect(
+            rejected.settle(1, .rejected(.binary(.invalidToken))) == .finish(Fixture.ending(.invalidToken, 101, at: 1))
+        )
     }
 
     @Test func `what comes after the end is thrown away within limits`() throws {
         var bytes = try Self.session(inFlight: 1)
         #expect(bytes.discarded(byteCount: 1000) == .none)
         #expect(bytes.drainDeadlinePassed() == .none)
-        #expect(bytes.settle(1, .rejected(.invalidToken)) == .finish(Fixture.ending(.invalidToken, 101, at: 1)))
+        #expect(
+            bytes.settle(1, .rejected(.binary(.invalidToken))) == .finish(Fixture.ending(.invalidToken, 101, at: 1))
+        )
         #expect(bytes.settle(1, .accepted) == .none)
         #expect(bytes.shutDown(isAnnounced: true) == .none)
         #expect(bytes.discarded(byteCount: 99) == .none)
@@ -328,10 +338,10 @@ enum GatewayFixture {
         #expect(bytes.discarded(byteCount: 1) == .none)
         #expect(bytes.drainDeadlinePassed() == .none)
         var time = try Self.session(inFlight: 1)
-        #expect(time.settle(1, .serviceFault) == .finish(Fixture.ending(.shutdown, 0, at: 1)))
+        #expect(time.settle(1, .unsent(nil)) == .finish(Fixture.ending(.shutdown, 0, at: 1)))
         #expect(time.drainDeadlinePassed() == .close)
         var provider = try Self.session(inFlight: 1)
-        #expect(provider.settle(1, .serviceFault) == .finish(Fixture.ending(.shutdown, 0, at: 1)))
+        #expect(provider.settle(1, .unsent(nil)) == .finish(Fixture.ending(.shutdown, 0, at: 1)))
         #expect(provider.inputClosed() == .close)
     }
 
@@ -339,7 +349,7 @@ enum GatewayFixture {
         var session = try Self.session(inFlight: 2)
         session.connectionLost()
         #expect(session.settle(1, .accepted) == .none)
-        #expect(session.settle(2, .rejected(.invalidToken)) == .none)
+        #expect(session.settle(2, .rejected(.binary(.invalidToken))) == .none)
         #expect(session.receive(try Fixture.message(103)) == .discard)
         #expect(session.receive(WireError.unknownCommand(3), command: nil) == .discard)
         #expect(session.inputClosed() == .none)
@@ -375,7 +385,7 @@ enum GatewayFixture {
         let items = WireError.frameTooLong(announced: 10_000, limit: 8192)
         #expect(session.receive(items, command: .items) == .skip(.protocolError))
         #expect(session.receive(try Fixture.message(2)) == .handOn(2))
-        #expect(session.settle(1, .ignored) == .none)
+        #expect(session.settle(1, .rejected(.binary(.invalidToken))) == .none)
         #expect(session.settle(2, .accepted) == .none)
         #expect(session.acceptedCount == 2)
         // A probe asks for an answer.
@@ -384,6 +394,29 @@ enum GatewayFixture {
             return
         }
         #expect(ending.response?.status == .missingDeviceToken)
+    }
+
+    @Test(arguments: [ErrorResponse.Status.missingTopic, .invalidTopicSize])
+    func `a topic that no message can have is told also to a provider that is not told of faults`(
+        _ status: ErrorResponse.Status
+    ) throws {
+        var session = Self.ignoring()
+        #expect(session.receive(try Fixture.message(1)) == .handOn(1))
+        #expect(session.settle(1, .rejected(.binary(status))) == .finish(Fixture.ending(status, 1, at: 1)))
+    }
+
+    @Test func `an answer of the HTTP API is told in the words of the binary protocol`() throws {
+        let outcomes: [(DeliveryOutcome, ErrorResponse.Status)] = [
+            (.rejected(.http2(PushRejection(status: 400, reason: .badDeviceToken))), .invalidToken),
+            (.rejected(.http2(PushRejection(status: 413, reason: .payloadTooLarge))), .invalidPayloadSize),
+            (.rejected(.http2(PushRejection(status: 400, reason: .badPath))), .processingError),
+            (.invalid(.payloadTooLong(byteCount: 5000, limit: 4096)), .invalidPayloadSize),
+        ]
+        for (outcome, status) in outcomes {
+            var session = GatewaySession()
+            #expect(session.receive(try Fixture.message(1)) == .handOn(1))
+            #expect(session.settle(1, outcome) == .finish(Fixture.ending(status, 1, at: 1)))
+        }
     }
 
     @Test func `what cannot be passed over ends the connection, also where its provider is not told of faults`() {

@@ -18,22 +18,26 @@ import Testing
         var kind: Kind
         var command: Command
         var identifier: UInt32?
-        var verdict: Verdict
+        var outcome: DeliveryOutcome
+        /// Whether it is the last that is taken.
+        var isLast = false
 
         init(number: UInt32, failurePerThousand: Int, random: inout SplitMix64) {
             self.command = Command.allCases.randomElement(using: &random) ?? .enhanced
             let hasIdentifier = self.command == .enhanced || self.command == .items && random.chance(9, of: 10)
             self.identifier = hasIdentifier ? number &* 7 : nil
             self.kind = .good
-            self.verdict = random.chance(1, of: 5) ? [.dead, .ignored][random.below(2)] : .accepted
+            self.outcome =
+                random.chance(1, of: 5) ? [.rejected(.unregistered(at: 9)), .suppressed][random.below(2)] : .accepted
             guard random.chance(failurePerThousand, of: 1000) else { return }
             let kinds: [Kind] = [.good, .good, .good, .probe, .empty, .broken, .unknown]
             self.kind = kinds.randomElement(using: &random) ?? .good
-            let verdicts: [Verdict] = [
-                .rejected(.invalidToken), .rejected(.processingError), .serviceFault, .notPermitted,
-                .acceptedAsLast, .inDoubt,
+            let outcomes: [DeliveryOutcome] = [
+                .rejected(.binary(.invalidToken)), .rejected(.binary(.processingError)), .unsent(nil),
+                .unsent(.notPermitted("")), .accepted, .indeterminate(nil),
             ]
-            self.verdict = verdicts.randomElement(using: &random) ?? .serviceFault
+            self.outcome = outcomes.randomElement(using: &random) ?? .unsent(nil)
+            self.isLast = self.outcome == .accepted
         }
 
         var frame: NotificationFrame {
@@ -64,20 +68,20 @@ import Testing
                 func told(_ status: ErrorResponse.Status) -> ErrorResponse? {
                     isSilent ? nil : ErrorResponse(status: status, identifier: step.identifier ?? 0)
                 }
-                switch (step.kind, step.verdict) {
+                switch (step.kind, step.outcome) {
                 case (.probe, _): self.response = told(.missingDeviceToken)
                 case (.empty, _): self.response = told(.missingPayload)
                 case (.broken, _): self.response = told(.protocolError)
                 case (.unknown, _): self.response = nil
-                case (.good, .rejected(let status)): self.response = told(status)
-                case (.good, .serviceFault): self.response = ErrorResponse(status: .shutdown, identifier: last)
-                case (.good, .inDoubt): self.response = nil
-                case (.good, .notPermitted):
+                case (.good, .rejected(.binary(let status))): self.response = told(status)
+                case (.good, .unsent(.notPermitted)):
                     self.response = self.number > 1 ? ErrorResponse(status: .shutdown, identifier: last) : nil
-                case (.good, .acceptedAsLast):
+                case (.good, .unsent): self.response = ErrorResponse(status: .shutdown, identifier: last)
+                case (.good, .indeterminate): self.response = nil
+                case (.good, _) where step.isLast:
                     self.number += 1
                     self.response = ErrorResponse(status: .shutdown, identifier: step.identifier ?? 0)
-                case (.good, .accepted), (.good, .dead), (.good, .ignored):
+                case (.good, _):
                     last = step.identifier ?? 0
                     self.number += 1
                     continue
@@ -145,13 +149,13 @@ import Testing
         }
 
         mutating func settle(_ number: UInt64) {
-            let verdict = self.received[Int(number) - 1].verdict
-            switch verdict {
-            case .rejected, .serviceFault, .notPermitted, .inDoubt: self.knownFailure = min(self.knownFailure, number)
-            case .acceptedAsLast: self.knownFailure = min(self.knownFailure, number + 1)
-            case .accepted, .dead, .ignored: break
+            let step = self.received[Int(number) - 1]
+            switch step.outcome {
+            case .rejected(.binary), .unsent, .indeterminate: self.knownFailure = min(self.knownFailure, number)
+            case _ where step.isLast: self.knownFailure = min(self.knownFailure, number + 1)
+            default: break
             }
-            switch self.session.settle(number, verdict) {
+            switch self.session.settle(number, step.outcome, isLast: step.isLast) {
             case .none: break
             case .stopReading: self.isReading = false
             case .resumeReading: self.isReading = true
@@ -255,8 +259,10 @@ import Testing
                 }
                 run.handedOn.append(number)
                 let isRejected = (number &+ seed) % 13 == 0
-                if case .finish(let ending) = session.settle(number, isRejected ? .rejected(.invalidToken) : .accepted)
-                {
+                if case .finish(let ending) = session.settle(
+                    number,
+                    isRejected ? .rejected(.binary(.invalidToken)) : .accepted
+                ) {
                     run.endings.append(ending)
                     isOver = true
                 }

@@ -84,14 +84,14 @@ import Testing
         session.connectFailed(2, permanently: true, now: .zero, jitter: 1)
         session.die(1)
         #expect(session.step(now: .zero) == .finish(.notPermitted))
-        #expect(session.takeSettlements() == [Settlement(0..<3, .indeterminate, attempts: 1, isDuplicate: true)])
+        #expect(session.takeSettlements() == [Settlement(0..<3, .indeterminate(nil), attempts: 1, isDuplicate: true)])
     }
 
     @Test func `a certificate refused after the handshake leaves all unsent`() {
         var session = ProviderSession(written: 3)
         session.left(1, before: 3)
         session.closed(1, permanently: true, isUnprocessed: true, now: .zero, jitter: 1)
-        #expect(session.takeSettlements() == [Settlement(0..<3, .unsent, attempts: 0)])
+        #expect(session.takeSettlements() == [Settlement(0..<3, .unsent(nil), attempts: 0)])
         #expect(session.step(now: .zero) == .finish(.notPermitted))
     }
 
@@ -100,7 +100,7 @@ import Testing
         var session = ProviderSession(written: 5, limits: ProviderLimits { $0.policy = policy })
         session.left(1, before: 3)
         session.closed(1, permanently: true, now: .zero, jitter: 1)
-        #expect(session.takeSettlements().map(\.outcome) == [.indeterminate, .unsent])
+        #expect(session.takeSettlements().map(\.outcome) == [.indeterminate(nil), .unsent(nil)])
         #expect(session.settled == 5)
         #expect(session.step(now: .zero) == .finish(.notPermitted))
     }
@@ -190,10 +190,10 @@ import Testing
         #expect(talk.run() == .tooManyInvalidTokens)
         #expect(
             talk.settlements == [
-                Settlement(0..<1, .rejected(.invalidToken), attempts: 1),
-                Settlement(1..<2, .rejected(.invalidToken), attempts: 2),
-                Settlement(2..<3, .rejected(.invalidToken), attempts: 3),
-                Settlement(3..<10, .unsent, attempts: 3),
+                Settlement(0..<1, .rejected(.binary(.invalidToken)), attempts: 1),
+                Settlement(1..<2, .rejected(.binary(.invalidToken)), attempts: 2),
+                Settlement(2..<3, .rejected(.binary(.invalidToken)), attempts: 3),
+                Settlement(3..<10, .unsent(nil), attempts: 3),
             ]
         )
     }
@@ -207,7 +207,7 @@ import Testing
             return probe.map { .answer(ErrorResponse(.missingDeviceToken, $0)) } ?? .silence
         }
         #expect(talk.run() == .completed)
-        #expect(talk.settlements.filter { $0.outcome == .rejected(.invalidToken) }.count == 5)
+        #expect(talk.settlements.filter { $0.outcome == .rejected(.binary(.invalidToken)) }.count == 5)
     }
 
     @Test func `with no limit any number of invalid tokens goes through`() {
@@ -231,7 +231,7 @@ import Testing
         session.abandon()
         #expect(
             session.takeSettlements() == [
-                Settlement(1..<3, .indeterminate, attempts: 2), Settlement(3..<5, .unsent, attempts: 1),
+                Settlement(1..<3, .indeterminate(nil), attempts: 2), Settlement(3..<5, .unsent(nil), attempts: 1),
             ]
         )
         #expect(session.step(now: .zero) == .close(2))
@@ -248,8 +248,8 @@ import Testing
         session.abandon()
         #expect(
             session.takeSettlements() == [
-                Settlement(0..<3, .indeterminate, attempts: 1, isDuplicate: true),
-                Settlement(3..<5, .unsent, attempts: 0),
+                Settlement(0..<3, .indeterminate(nil), attempts: 1, isDuplicate: true),
+                Settlement(3..<5, .unsent(nil), attempts: 0),
             ]
         )
         #expect(session.step(now: .zero) == .finish(.abandoned))
@@ -271,12 +271,15 @@ import Testing
     }
 
     @Test func `every outcome has a name`() {
-        let outcomes: [Outcome] = [
-            .accepted, .rejected(.invalidToken), .indeterminate, .unsent, .invalid(.payloadEmpty), .suppressed,
+        let outcomes: [DeliveryOutcome] = [
+            .accepted, .rejected(.binary(.invalidToken)), .indeterminate(nil), .unsent(nil),
+            .invalid(.payloadEmpty), .suppressed,
         ]
         #expect(
             outcomes.map(\.name) == ["accepted", "rejected", "indeterminate", "unsent", "invalid", "suppressed"]
         )
+        #expect(outcomes.map(\.kind) == DeliveryOutcome.Kind.allCases)
+        #expect(outcomes.map(\.rejectionStatusCode) == [nil, 8, nil, nil, nil, nil])
     }
 
     @Test func `connections are ordered by their numbers`() {

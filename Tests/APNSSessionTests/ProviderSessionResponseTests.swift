@@ -19,7 +19,7 @@ import Testing
         #expect(
             session.takeSettlements() == [
                 Settlement(0..<2, .accepted, attempts: 1),
-                Settlement(2..<3, .rejected(.invalidPayloadSize), attempts: 1),
+                Settlement(2..<3, .rejected(.binary(.invalidPayloadSize)), attempts: 1),
             ]
         )
         #expect(session.stepOnNextConnection(now: .zero) == .write(2, numbers: 3..<100_003, firstIdentifier: 1))
@@ -54,7 +54,7 @@ import Testing
     @Test func `status 10 with identifier 0 leaves all indeterminate at most once`() {
         var session = ProviderSession(written: 3, limits: Self.atMostOnce)
         session.receive(.shutdown, 0, on: 1)
-        #expect(session.takeSettlements() == [Settlement(0..<3, .indeterminate, attempts: 1)])
+        #expect(session.takeSettlements() == [Settlement(0..<3, .indeterminate(nil), attempts: 1)])
     }
 
     @Test func `status 10 with identifier 0 sends all again, flagged, at least once`() {
@@ -82,7 +82,8 @@ import Testing
         let parts = talk.writes.map(\.count)
         #expect(parts.prefix(2) == [16, 8] && parts.contains(1), "\(parts)")
         for settlement in talk.settlements {
-            let expected = settlement.numbers.contains(offender) ? Outcome.rejected(.invalidToken) : .accepted
+            let expected =
+                settlement.numbers.contains(offender) ? DeliveryOutcome.rejected(.binary(.invalidToken)) : .accepted
             #expect(settlement.outcome == expected)
             #expect(settlement.possibleDuplicate)
         }
@@ -94,7 +95,7 @@ import Testing
         var session = ProviderSession(written: 3, limits: Self.atMostOnce)
         session.left(1, before: 2)
         session.receive(.invalidToken, 0, on: 1)
-        #expect(session.takeSettlements() == [Settlement(0..<2, .indeterminate, attempts: 1)])
+        #expect(session.takeSettlements() == [Settlement(0..<2, .indeterminate(nil), attempts: 1)])
         #expect(session.stepOnNextConnection(now: .zero) == .write(2, numbers: 2..<100_002, firstIdentifier: 1))
     }
 
@@ -103,7 +104,7 @@ import Testing
         var session = ProviderSession(written: 1, limits: ProviderLimits { $0.policy = policy })
         session.left(1, before: 1)
         session.receive(.invalidToken, 0, on: 1)
-        #expect(session.takeSettlements() == [Settlement(0..<1, .rejected(.invalidToken), attempts: 1)])
+        #expect(session.takeSettlements() == [Settlement(0..<1, .rejected(.binary(.invalidToken)), attempts: 1)])
     }
 
     @Test func `an answer before anything has left blames nothing`() {
@@ -132,7 +133,7 @@ import Testing
         }
         session.left(4, before: 1)
         session.receive(.processingError, 1, on: 4)
-        #expect(session.takeSettlements() == [Settlement(0..<1, .rejected(.processingError), attempts: 4)])
+        #expect(session.takeSettlements() == [Settlement(0..<1, .rejected(.binary(.processingError)), attempts: 4)])
     }
 
     @Test func `status 1 is tried again later, also over a replacement that waits`() {
@@ -198,7 +199,7 @@ import Testing
         session.supply(.ended)
         session.left(1, before: 2)
         session.die(1)
-        #expect(session.takeSettlements() == [Settlement(0..<2, .indeterminate, attempts: 1)])
+        #expect(session.takeSettlements() == [Settlement(0..<2, .indeterminate(nil), attempts: 1)])
         #expect(session.stepOnNextConnection(now: .zero) == .write(2, numbers: 2..<100_002, firstIdentifier: 1))
     }
 
@@ -208,7 +209,7 @@ import Testing
         session.left(1, before: 1)
         session.left(7, before: 1)
         session.die(1)
-        #expect(session.takeSettlements() == [Settlement(0..<5, .indeterminate, attempts: 1)])
+        #expect(session.takeSettlements() == [Settlement(0..<5, .indeterminate(nil), attempts: 1)])
     }
 
     @Test func `after the second silent death in a row the parts are smaller`() {
@@ -231,7 +232,7 @@ import Testing
             return probe.map { .answer(ErrorResponse(.missingDeviceToken, $0)) } ?? .silence
         }
         #expect(talk.run() == .completed)
-        #expect(talk.settlements.filter { $0.outcome == .indeterminate }.map(\.numbers) == [3..<4])
+        #expect(talk.settlements.filter { $0.outcome == .indeterminate(nil) }.map(\.numbers) == [3..<4])
         #expect(talk.settlements.filter { $0.outcome == .accepted }.map(\.numbers.count).reduce(0, +) == 19)
     }
 
@@ -245,7 +246,7 @@ import Testing
             return probe.map { .answer(ErrorResponse(.missingDeviceToken, $0)) } ?? .silence
         }
         #expect(talk.run() == .completed)
-        #expect(talk.settlements.filter { $0.outcome == .indeterminate }.map(\.numbers) == [700..<701])
+        #expect(talk.settlements.filter { $0.outcome == .indeterminate(nil) }.map(\.numbers) == [700..<701])
         #expect(talk.settlements.map(\.numbers.count).reduce(0, +) == 1000)
     }
 }

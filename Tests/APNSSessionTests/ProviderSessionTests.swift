@@ -68,7 +68,7 @@ import Testing
         #expect(
             session.takeSettlements() == [
                 Settlement(0..<1, .accepted, attempts: 1),
-                Settlement(1..<2, .rejected(.invalidToken), attempts: 1),
+                Settlement(1..<2, .rejected(.binary(.invalidToken)), attempts: 1),
                 Settlement(2..<5, .accepted, attempts: 2),
                 Settlement(5..<6, .accepted, attempts: 1),
             ]

@@ -24,7 +24,7 @@ struct ProviderWalk {
     /// More rounds than any walk needs; one that takes more does not end.
     private static let roundCountMax = 400_000
 
-    init(seed: UInt64, rules: ResponseRules = .proved) {
+    init(seed: UInt64, rules: ProofRules = .proved) {
         var random = SplitMix64(seed: seed)
         var limits = ProviderLimits()
         limits.policy = random.chance(50) ? .atLeastOnce : .atMostOnce

@@ -46,16 +46,16 @@ import Testing
 /// The rules that looked right to others, each in place of the one that is.
 struct WrongRule: CustomTestStringConvertible, Sendable {
     var testDescription: String
-    var rules: ResponseRules
+    var rules: ProofRules
 
     private init(
         _ name: String,
-        end: ResponseMeaning = .silence,
-        interpret: @escaping @Sendable (ErrorResponse, UInt64, Bool) -> ResponseMeaning? = { _, _, _ in nil }
+        end: ConnectionProof = .silence,
+        interpret: @escaping @Sendable (ErrorResponse, UInt64, Bool) -> ConnectionProof? = { _, _, _ in nil }
     ) {
         self.testDescription = name
-        self.rules = ResponseRules(
-            interpret: { interpret($0, $1, $2) ?? ResponseRules.proved.interpret($0, $1, $2) },
+        self.rules = ProofRules(
+            interpret: { interpret($0, $1, $2) ?? ProofRules.proved.interpret($0, $1, $2) },
             end: end
         )
     }

@@ -64,7 +64,7 @@ enum WalkMark: Hashable, CaseIterable, Sendable {
             return
         }
         let count = open.written - open.base
-        switch ResponseRules.proved.interpret(response, count, open.probeDeadline != nil) {
+        switch ProofRules.proved.interpret(response, count, open.probeDeadline != nil) {
         case .provesAll: self = response.identifier == 0 ? .probeAnsweredWithoutIdentifier : .probeAnswered
         case .proves: self = .shutdown
         case .silence: self = .shutdownWithoutIdentifier

@@ -73,14 +73,14 @@ struct CheckOrderTests {
         _ sent: [Sent],
         _ proof: Proof = .certificate,
         change: (inout SimulatorConfiguration) throws -> Void = { _ in }
-    ) async throws -> [PushOutcome] {
+    ) async throws -> [DeliveryOutcome] {
         let key = try Self.signer.get().publicKey
         var configuration = try Fixture.configuration()
         configuration.push.tokenKeys = [Self.keyIdentifier: .init(key: key, teamIdentifier: Self.teamIdentifier)]
         try change(&configuration)
         return try await Simulator.withRunning(configuration) { simulator in
             try await PushClient.withClient(try Self.configuration(simulator, proof)) { client in
-                var outcomes: [PushOutcome] = []
+                var outcomes: [DeliveryOutcome] = []
                 for one in sent {
                     let payload = ByteBuffer(string: one.payload)
                     let request = PushRequest(token: one.token, payload: payload, topic: one.topic)
@@ -112,8 +112,8 @@ struct CheckOrderTests {
         }
     }
 
-    private func rejected(_ reason: PushReason, timestamp: UInt64? = nil) -> PushOutcome {
-        .rejected(PushRejection(status: reason.status ?? 0, reason: reason, timestamp: timestamp))
+    private func rejected(_ reason: PushReason, timestamp: UInt64? = nil) -> DeliveryOutcome {
+        .rejected(.http2(PushRejection(status: reason.status ?? 0, reason: reason, timestamp: timestamp)))
     }
 
     // MARK: Credentials

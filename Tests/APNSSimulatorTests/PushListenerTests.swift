@@ -20,7 +20,7 @@ struct PushListenerTests {
         topic: String? = nil,
         faults: [PushFault] = [],
         _ check: @escaping @Sendable (Simulator) throws -> Void = { _ in }
-    ) async throws -> [PushOutcome] {
+    ) async throws -> [DeliveryOutcome] {
         let configuration = try Fixture.configuration { $0.pushFaults = faults }
         return try await Simulator.withRunning(configuration) { simulator in
             var client = PushConfiguration(
@@ -30,7 +30,7 @@ struct PushListenerTests {
             )
             client.backoff.first = .milliseconds(5)
             let outcomes = try await PushClient.withClient(client) { client in
-                var outcomes: [PushOutcome] = []
+                var outcomes: [DeliveryOutcome] = []
                 for device in devices {
                     let token = try Fixture.token(device)
                     let payload = ByteBuffer(string: "{\"aps\":{}}")
@@ -43,8 +43,8 @@ struct PushListenerTests {
         }
     }
 
-    private func rejected(_ reason: PushReason, timestamp: UInt64? = nil) -> PushOutcome {
-        .rejected(PushRejection(status: reason.status ?? 0, reason: reason, timestamp: timestamp))
+    private func rejected(_ reason: PushReason, timestamp: UInt64? = nil) -> DeliveryOutcome {
+        .rejected(.http2(PushRejection(status: reason.status ?? 0, reason: reason, timestamp: timestamp)))
     }
 
     @Test func `each kind of device has its answer, and what was taken is in the books`() async throws {

@@ -2,6 +2,7 @@
 
 import APNSHTTP2
 import APNSServer
+import APNSWire
 import NIOConcurrencyHelpers
 import NIOCore
 import NIOPosix

@@ -9,7 +9,7 @@ import Logging
 import NIOConcurrencyHelpers
 import NIOCore
 import OpenSSLTLS
-import PurgeList
+import TokenStore
 
 /// A feedback service that forgets each tuple as soon as it is taken to be written.
 final class ForgetfulStore: FeedbackStore {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
-import PurgeList
+import TokenStore
 import Testing
 
 /// The walk-through of docs/gateway.md: simulator, gateway and provider, each a process of its own on one machine.

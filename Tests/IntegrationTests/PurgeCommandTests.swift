@@ -2,7 +2,7 @@
 
 import APNSWire
 import Foundation
-import PurgeList
+import TokenStore
 import Testing
 
 /// What `apns-legacy purge` prints, and its exit codes.

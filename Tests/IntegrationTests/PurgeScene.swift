@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
-import PurgeList
+import TokenStore
 
 extension SendScene {
     var purgeList: String { self.path("purge.db") }

@@ -3,8 +3,8 @@
 import APNSSimulator
 import APNSWire
 import Foundation
-import PurgeList
 import TestSupport
+import TokenStore
 import Testing
 
 /// `send --transport http2` with a list of dead tokens.

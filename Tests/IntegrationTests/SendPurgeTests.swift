@@ -4,8 +4,8 @@ import APNSSimulator
 import APNSWire
 import Foundation
 import GRDB
-import PurgeList
 import TestSupport
+import TokenStore
 import Testing
 
 /// `send` with a list of dead tokens.

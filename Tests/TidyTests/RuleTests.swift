@@ -71,7 +71,7 @@ struct RuleTests {
     @Test(arguments: ["import NIOCore", "// import Foundation", "let x = \"import Foundation\"", "import FoundX"])
     func `other imports pass`(_ line: String) {
         #expect(self.lines(.bannedImports, "Sources/APNSWire/A.swift", line + "\n") == [])
-        #expect(self.lines(.bannedImports, "Sources/PurgeList/A.swift", "import Foundation\n") == [])
+        #expect(self.lines(.bannedImports, "Sources/TokenStore/A.swift", "import Foundation\n") == [])
     }
 
     @Test func `XCTest in a test is found`() {

@@ -74,7 +74,7 @@ private final class TakingConnection: DeliveryConnection {
 
     init(backend: TakingBackend) { self.backend = backend }
 
-    func deliver(_ message: borrowing InboundNotification) -> Verdict? {
+    func deliver(_ message: borrowing InboundNotification) -> DeliveryOutcome? {
         self.count += 1
         return .accepted
     }

@@ -64,7 +64,9 @@ final class Bridge: Sendable {
     // MARK: Notifications
 
     /// Takes a notification; called on the event loop of its connection.
-    func deliver(_ message: borrowing InboundNotification, of sender: Sender) -> (verdict: Verdict?, isFull: Bool) {
+    func deliver(_ message: borrowing InboundNotification, of sender: Sender) -> (
+        outcome: DeliveryOutcome?, isFull: Bool
+    ) {
         let content = ResendContent(
             token: message.token,
             payload: message.payload,
@@ -121,28 +123,38 @@ final class Bridge: Sendable {
             ]
         )
         self.resends.remove(key, of: self.configuration.name) {
-            self.settle(flight, origin, sender.cooldownKey, RetryOutcome(.accepted, .resent))
+            self.settle(flight, origin, sender.cooldownKey, .accepted, .resent)
         }
     }
 
-    private func refuseLongPayload(_ number: DeliveryNumber, _ origin: DeliveryOrigin, _ sender: Sender) -> Verdict {
-        let ending = self.told(.rejected(ErrorResponse.Status.invalidPayloadSize.rawValue, .rejected))
+    private func refuseLongPayload(_ number: DeliveryNumber, _ origin: DeliveryOrigin, _ sender: Sender)
+        -> DeliveryOutcome
+    {
+        let (outcome, cause) = self.told(.rejected(.binary(.invalidPayloadSize)), .rejected)
         self.logger.info(
             "not delivered",
             metadata: [
                 LogKey.bridgeConnection: "\(origin.connection)", LogKey.message: "\(origin.number)",
-                LogKey.topic: "\(sender.list.topic)", LogKey.cause: "\(ending.cause.rawValue)",
+                LogKey.topic: "\(sender.list.topic)", LogKey.cause: "\(cause.rawValue)",
                 LogKey.reason: "the payload is longer than \(self.configuration.payloadByteCountMax) bytes",
             ]
         )
-        self.observer.ended(ending.cause)
-        // The session learns of it by the verdict that is returned, not by another one.
+        self.observer.ended(cause)
+        // The session learns of it by the outcome that is returned, not by another one.
         let after = self.state.withLockedValue { state in
-            _ = state.end(number, from: origin, ending, of: sender.cooldownKey, now: self.clock.now(), jitter: 0)
+            _ = state.end(
+                number,
+                from: origin,
+                outcome,
+                cause,
+                of: sender.cooldownKey,
+                now: self.clock.now(),
+                jitter: 0
+            )
             return Self.after(&state)
         }
-        self.carryOut(.drop, ending.verdict, after)
-        return ending.verdict
+        self.carryOut(.drop, outcome, after)
+        return outcome
     }
 
     private func send(_ delivery: Delivery) {
@@ -152,10 +164,10 @@ final class Bridge: Sendable {
         }
     }
 
-    private func receive(_ answer: UpstreamAnswer, _ before: Delivery) {
-        if answer.isAcceptance {
+    private func receive(_ answer: DeliveryOutcome, _ before: Delivery) {
+        if case .accepted = answer {
             // Nearly every answer: a copy that could be sent again, and random numbers, would cost more than the rest.
-            self.end(before, .accepted, answer)
+            self.end(before, .accepted, .accepted, answer)
             return
         }
         var delivery = before
@@ -168,18 +180,18 @@ final class Bridge: Sendable {
             rules: self.rules
         )
         switch action {
-        case .end(let ending):
-            let told = self.told(ending)
-            if told.cause == .ignored {
-                self.ignore(delivery, ending, answer)
+        case .end(let found, let foundCause):
+            let (outcome, cause) = self.told(found, foundCause)
+            if cause == .ignored {
+                self.ignore(delivery, outcome, foundCause, answer)
             } else {
-                self.end(delivery, told, answer)
+                self.end(delivery, outcome, cause, answer)
             }
         case .sendAgain(let pause): self.wait(pause, delivery, answer)
         }
     }
 
-    private func wait(_ pause: Duration, _ delivery: Delivery, _ answer: UpstreamAnswer) {
+    private func wait(_ pause: Duration, _ delivery: Delivery, _ answer: DeliveryOutcome) {
         self.observer.sentAgain()
         self.logger.debug("sent again", metadata: self.metadata(delivery, answer))
         var next = delivery
@@ -202,71 +214,90 @@ final class Bridge: Sendable {
         }
     }
 
-    /// What is told of an ending: of a rejection nothing, where the provider never listens.
-    private func told(_ ending: RetryOutcome) -> RetryOutcome {
-        let ending = self.rules.ending(ending)
-        guard self.configuration.rejections == .ignore else { return ending }
-        switch ending.cause {
-        case .rejected, .gatewayFault: return RetryOutcome(.ignored, .ignored)
+    /// How an ending counts: where the provider never listens, a rejection is ignored, as the session does by itself.
+    private func told(_ outcome: DeliveryOutcome, _ cause: DeliveryCause) -> (DeliveryOutcome, DeliveryCause) {
+        let (outcome, cause) = self.rules.ending(outcome, cause)
+        guard self.configuration.rejections == .ignore else { return (outcome, cause) }
+        switch cause {
+        case .rejected, .gatewayFault: return (outcome, .ignored)
         case .accepted, .dead, .throttled, .unknown, .misconfigured, .credentialFault, .budgetSpent, .ignored, .resent,
             .leftToResend:
-            return ending
+            return (outcome, cause)
         }
     }
 
-    private func end(_ delivery: Delivery, _ ending: RetryOutcome, _ answer: UpstreamAnswer) {
-        switch ending.cause {
+    private func end(
+        _ delivery: Delivery,
+        _ outcome: DeliveryOutcome,
+        _ cause: DeliveryCause,
+        _ answer: DeliveryOutcome
+    ) {
+        switch cause {
         case .accepted:
             // The metadata is made only where that level is on.
             self.logger.debug("delivered", metadata: self.metadata(delivery, answer))
             self.recorder.forget(delivery.request.token, in: delivery.list)
-            self.settle(delivery, ending)
+            self.settle(delivery, outcome, cause)
         case .dead:
             self.logger.debug("token dead", metadata: self.metadata(delivery, answer))
-            let tuple = FeedbackTuple(failedAt: ending.deadSince ?? self.clock.date(), token: delivery.request.token)
-            self.recorder.record(tuple, in: delivery.list) { self.settle(delivery, ending) }
+            let tuple = FeedbackTuple(failedAt: self.deathDate(outcome), token: delivery.request.token)
+            self.recorder.record(tuple, in: delivery.list) { self.settle(delivery, outcome, cause) }
         case .misconfigured, .credentialFault, .gatewayFault, .budgetSpent, .throttled, .unknown:
-            self.logger.error("not delivered", metadata: self.metadata(delivery, answer, ending))
-            self.settle(delivery, ending)
+            self.logger.error("not delivered", metadata: self.metadata(delivery, answer, cause))
+            self.settle(delivery, outcome, cause)
         case .rejected:
-            self.logger.info("not delivered", metadata: self.metadata(delivery, answer, ending))
-            self.settle(delivery, ending)
-        case .ignored, .resent, .leftToResend: self.settle(delivery, ending)
+            self.logger.info("not delivered", metadata: self.metadata(delivery, answer, cause))
+            self.settle(delivery, outcome, cause)
+        case .ignored, .resent, .leftToResend: self.settle(delivery, outcome, cause)
         }
     }
 
     /// Takes a rejection that the provider is not told.
-    private func ignore(_ delivery: Delivery, _ rejection: RetryOutcome, _ answer: UpstreamAnswer) {
-        let level: Logger.Level = rejection.cause == .gatewayFault ? .error : .info
-        let metadata = self.metadata(delivery, answer, rejection)
+    private func ignore(
+        _ delivery: Delivery,
+        _ outcome: DeliveryOutcome,
+        _ cause: DeliveryCause,
+        _ answer: DeliveryOutcome
+    ) {
+        let level: Logger.Level = cause == .gatewayFault ? .error : .info
+        let metadata = self.metadata(delivery, answer, cause)
         self.logger.log(level: level, "not delivered, and its provider not told", metadata: metadata)
-        let ending = RetryOutcome(.ignored, .ignored)
-        guard self.configuration.listsRejectedTokens, rejection.verdict == .rejected(.invalidToken) else {
-            self.settle(delivery, ending)
+        guard self.configuration.listsRejectedTokens, outcome == .rejected(.binary(.invalidToken)) else {
+            self.settle(delivery, outcome, .ignored)
             return
         }
         let tuple = FeedbackTuple(failedAt: self.clock.date(), token: delivery.request.token)
-        self.recorder.record(tuple, in: delivery.list) { self.settle(delivery, ending) }
+        self.recorder.record(tuple, in: delivery.list) { self.settle(delivery, outcome, .ignored) }
     }
 
-    private func settle(_ delivery: Delivery, _ ending: RetryOutcome) {
-        self.settle(delivery.number, delivery.origin, delivery.cooldownKey, ending)
+    /// When the app was gone, for the feedback service.
+    private func deathDate(_ outcome: DeliveryOutcome) -> UInt32 {
+        let now = self.clock.date()
+        guard case .rejected(let rejection) = outcome, case .dead(let since) = rejection.tokenFault(now: now) else {
+            return now
+        }
+        return since
+    }
+
+    private func settle(_ delivery: Delivery, _ outcome: DeliveryOutcome, _ cause: DeliveryCause) {
+        self.settle(delivery.number, delivery.origin, delivery.cooldownKey, outcome, cause)
     }
 
     private func settle(
         _ number: DeliveryNumber,
         _ origin: DeliveryOrigin,
         _ key: ProviderCooldown.Key,
-        _ ending: RetryOutcome
+        _ outcome: DeliveryOutcome,
+        _ cause: DeliveryCause
     ) {
-        self.observer.ended(ending.cause)
+        self.observer.ended(cause)
         // Each random number costs a system call.
-        let jitter = ending.verdict == .accepted ? 0 : self.clock.jitter()
+        let jitter = outcome.kind == .accepted ? 0 : self.clock.jitter()
         let (action, after) = self.state.withLockedValue { state in
-            let action = state.end(number, from: origin, ending, of: key, now: self.clock.now(), jitter: jitter)
+            let action = state.end(number, from: origin, outcome, cause, of: key, now: self.clock.now(), jitter: jitter)
             return (action, Self.after(&state))
         }
-        self.carryOut(action, ending.verdict, after)
+        self.carryOut(action, outcome, after)
     }
 
     /// What else there is to do when a notification is under way no more.
@@ -274,10 +305,10 @@ final class Bridge: Sendable {
 
     private static func after(_ state: inout BridgeState) -> After { (state.inFlightCount, state.takeIdleWaiters()) }
 
-    private func carryOut(_ action: BridgeState.OnEnding, _ verdict: Verdict, _ after: After) {
+    private func carryOut(_ action: BridgeState.OnEnding, _ outcome: DeliveryOutcome, _ after: After) {
         self.observer.inFlight(after.inFlightCount)
         switch action {
-        case .settle(let verdicts, let number): verdicts.put(number, verdict)
+        case .settle(let verdicts, let number): verdicts.put(number, outcome)
         case .drop: break
         case .finish(let end): self.remember(end)
         }
@@ -383,21 +414,26 @@ final class Bridge: Sendable {
 
     private func metadata(
         _ delivery: Delivery,
-        _ answer: UpstreamAnswer,
-        _ ending: RetryOutcome? = nil
+        _ answer: DeliveryOutcome,
+        _ cause: DeliveryCause? = nil
     ) -> Logger.Metadata {
         var metadata: Logger.Metadata = [
             LogKey.bridgeConnection: "\(delivery.origin.connection)", LogKey.message: "\(delivery.origin.number)",
             LogKey.topic: "\(delivery.list.topic)", LogKey.request: "\(delivery.request.identifier)",
         ]
-        switch answer {
-        case .answered(let status, let reason, _):
-            metadata[LogKey.answer] = "\(status) \(reason ?? "")"
-        case .unprocessed: metadata[LogKey.answer] = "not processed"
-        case .lost: metadata[LogKey.answer] = "none"
-        case .notPermitted(let detail): metadata[LogKey.answer] = "not permitted: \(detail)"
-        }
-        if let ending { metadata[LogKey.cause] = "\(ending.cause.rawValue)" }
+        metadata[LogKey.answer] = "\(Self.text(answer))"
+        if let cause { metadata[LogKey.cause] = "\(cause.rawValue)" }
         return metadata
+    }
+
+    private static func text(_ answer: DeliveryOutcome) -> String {
+        switch answer {
+        case .accepted, .suppressed: "200 "
+        case .rejected(let rejection): "\(rejection.statusCode) \(rejection.reason?.text ?? "")"
+        case .invalid(let reason): "\(reason.rejection.status) \(reason.rejection.reason.text)"
+        case .unsent(.notPermitted(let detail)): "not permitted: \(detail)"
+        case .unsent: "not processed"
+        case .indeterminate: "none"
+        }
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSHTTP2
 import APNSServer
 import APNSSession
 import APNSWire
@@ -38,10 +39,10 @@ final class BridgeConnection: DeliveryConnection {
         }
     }
 
-    func deliver(_ message: borrowing InboundNotification) -> Verdict? {
-        let (verdict, isFull) = self.bridge.deliver(message, of: self.sender)
+    func deliver(_ message: borrowing InboundNotification) -> DeliveryOutcome? {
+        let (outcome, isFull) = self.bridge.deliver(message, of: self.sender)
         self.isFull = isFull
-        return verdict
+        return outcome
     }
 
     func isAdmitted(_ provider: ProviderConnection) -> Bool {

@@ -5,7 +5,7 @@ import NIOCore
 
 /// What can be counted at a bridge, as swift-metrics.
 struct BridgeObserver: Sendable {
-    private let endings: [RetryOutcome.Cause: Counter]
+    private let endings: [DeliveryCause: Counter]
     /// That of nearly all, which needs no look-up.
     private let accepted: Counter?
     private let deliveries: Gauge
@@ -15,8 +15,8 @@ struct BridgeObserver: Sendable {
 
     init(provider: String) {
         let dimensions = [("provider", provider)]
-        var endings: [RetryOutcome.Cause: Counter] = [:]
-        for cause in RetryOutcome.Cause.allCases {
+        var endings: [DeliveryCause: Counter] = [:]
+        for cause in DeliveryCause.allCases {
             endings[cause] = Counter(
                 label: "push.bridge.settled",
                 dimensions: dimensions + [("verdict", cause.rawValue)]
@@ -30,12 +30,12 @@ struct BridgeObserver: Sendable {
         self.doubts = Counter(label: "push.bridge.closed.in.doubt", dimensions: dimensions)
     }
 
-    func ended(_ cause: RetryOutcome.Cause) {
+    func ended(_ cause: DeliveryCause) {
         let counter = cause == .accepted ? self.accepted : self.endings[cause]
         counter?.increment()
     }
 
-    func ended(_ cause: RetryOutcome.Cause, count: Int) {
+    func ended(_ cause: DeliveryCause, count: Int) {
         if count > 0 { self.endings[cause]?.increment(by: count) }
     }
 

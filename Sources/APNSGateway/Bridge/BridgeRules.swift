@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSSession
+import APNSWire
 
 /// The decisions by which a bridge neither loses nor doubles a notification.
 ///
@@ -22,13 +23,13 @@ struct BridgeRules: Sendable {
     var remembered: @Sendable ([ResendKey]) -> [ResendKey] = { $0 }
 
     /// What an answer of the service that is no acceptance means.
-    var meaning: @Sendable (AnswerMeaning) -> AnswerMeaning = { $0 }
+    var meaning: @Sendable (ResponseMeaning) -> ResponseMeaning = { $0 }
 
     /// What becomes of a notification whose way to the service ended otherwise than accepted.
-    var ending: @Sendable (RetryOutcome) -> RetryOutcome = { $0 }
+    var ending: @Sendable (DeliveryOutcome, DeliveryCause) -> (DeliveryOutcome, DeliveryCause) = { ($0, $1) }
 
-    /// What the service has done with a notification of a verdict.
-    var tracked: @Sendable (Verdict) -> InFlightTracker.Ending = { $0.trackedEnding }
+    /// What the service has done with a notification of an outcome.
+    var tracked: @Sendable (DeliveryOutcome, DeliveryCause) -> InFlightTracker.Ending = InFlightTracker.Ending.init
 
     static let exact = BridgeRules()
 }

@@ -2,6 +2,7 @@
 
 import APNSServer
 import APNSSession
+import APNSWire
 
 /// What outlives the connections of one provider, and reloads of its configuration.
 struct BridgeState {
@@ -87,20 +88,21 @@ struct BridgeState {
     mutating func end(
         _ flight: DeliveryNumber,
         from origin: DeliveryOrigin,
-        _ ending: RetryOutcome,
+        _ outcome: DeliveryOutcome,
+        _ cause: DeliveryCause,
         of key: ProviderCooldown.Key,
         now: Duration,
         jitter: Double
     ) -> OnEnding {
         self.inFlightCount -= 1
-        switch ending.cause {
+        switch cause {
         case .accepted, .dead: self.cooldown.success(of: key)
         case .misconfigured, .credentialFault, .budgetSpent:
             let delayMax = self.rememberedDuration / 2
             self.cooldown.fault(of: key, now: now, delayMax: delayMax, jitter: jitter)
         case .rejected, .throttled, .unknown, .gatewayFault, .ignored, .resent, .leftToResend: break
         }
-        switch self.tracker.end(flight, from: origin, self.rules.tracked(ending.verdict)) {
+        switch self.tracker.end(flight, from: origin, self.rules.tracked(outcome, cause)) {
         case .settle: return self.verdictQueues[origin.connection].map { .settle($0, origin.number) } ?? .drop
         case .drop: return .drop
         case .finish(let end): return .finish(end)
@@ -199,14 +201,15 @@ struct BridgeState {
     }
 }
 
-extension Verdict {
-    /// What the service has done with a notification of this verdict.
-    var trackedEnding: InFlightTracker.Ending {
-        switch self {
-        case .accepted, .dead, .acceptedAsLast: .delivered
-        case .ignored: .ignored
-        case .inDoubt: .inDoubt
-        case .rejected, .serviceFault, .notPermitted: .notDelivered
+extension InFlightTracker.Ending {
+    /// What the service has done with a notification of an outcome.
+    init(_ outcome: DeliveryOutcome, _ cause: DeliveryCause) {
+        switch outcome {
+        case _ where cause == .ignored: self = .ignored
+        case .accepted, .suppressed: self = .delivered
+        case .rejected(let rejection): self = rejection.errorResponseStatus == nil ? .delivered : .notDelivered
+        case .indeterminate: self = .inDoubt
+        case .unsent, .invalid: self = .notDelivered
         }
     }
 }

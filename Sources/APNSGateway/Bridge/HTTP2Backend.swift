@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import APNSServer
-import APNSSession
+public import APNSSession
 public import Logging
 import NIOConcurrencyHelpers
 public import NIOCore

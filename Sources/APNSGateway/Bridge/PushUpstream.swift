@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import APNSHTTP2
+public import APNSWire
 
 /// Sends a bridge's requests through a client of the HTTP/2 provider API.
 ///
@@ -23,42 +24,13 @@ public struct PushUpstream: Upstream {
     ///   - onAnswer: is called once.
     public func send(
         _ request: PushRequest,
-        onAnswer: @escaping @Sendable (UpstreamAnswer, _ latency: Duration?) -> Void
+        onAnswer: @escaping @Sendable (DeliveryOutcome, _ latency: Duration?) -> Void
     ) {
-        switch self.client.submit(request, onReport: { onAnswer(UpstreamAnswer($0.outcome), $0.latency) }) {
+        switch self.client.submit(request, onReport: { onAnswer($0.outcome, $0.latency) }) {
         case .taken: break
         // Few come here, since providers are not read from while there is no room.
         case .full: self.client.whenRoom { self.send(request, onAnswer: onAnswer) }
-        case .ended(let trouble): onAnswer(UpstreamAnswer(unsent: trouble), nil)
-        }
-    }
-}
-
-extension UpstreamAnswer {
-    package init(_ outcome: PushOutcome) {
-        switch outcome {
-        case .accepted: self = .answered(status: 200, reason: nil, timestamp: nil)
-        case .rejected(let rejection):
-            self = .answered(
-                status: rejection.status,
-                reason: rejection.reason.text,
-                timestamp: rejection.timestamp
-            )
-        case .indeterminate: self = .lost
-        case .unsent(let trouble): self.init(unsent: trouble)
-        case .invalid(.payloadEmpty): self = .answered(status: 400, reason: "PayloadEmpty", timestamp: nil)
-        case .invalid(.payloadTooLong): self = .answered(status: 413, reason: "PayloadTooLarge", timestamp: nil)
-        case .invalid(.header("apns-push-type")):
-            self = .answered(status: 400, reason: "InvalidPushType", timestamp: nil)
-        case .invalid(.header): self = .answered(status: 400, reason: "BadTopic", timestamp: nil)
-        }
-    }
-
-    fileprivate init(unsent trouble: PushTrouble) {
-        if case .notPermitted(let detail) = trouble {
-            self = .notPermitted(detail: detail)
-        } else {
-            self = .unprocessed
+        case .ended(let reason): onAnswer(.unsent(reason), nil)
         }
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSSession
 import DequeModule
 
 /// What was delivered although its provider was told to send it again.

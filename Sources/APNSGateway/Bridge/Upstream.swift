@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import APNSHTTP2
+public import APNSWire
 
 /// Where a bridge's requests go: a client of the HTTP/2 provider API.
 public protocol Upstream: Sendable {
@@ -11,7 +12,7 @@ public protocol Upstream: Sendable {
     ///
     /// - Parameters:
     ///   - request: what to send; all tries of a notification have the same identifier.
-    ///   - onAnswer: is called once, from any thread, also at once; with how long the service took for its answer,
+    ///   - onAnswer: is called once, from any thread, also at once, with what came of this attempt, and how long the service took for its answer,
     ///     without any wait before the request went out, and `nil` where it gave none.
-    func send(_ request: PushRequest, onAnswer: @escaping @Sendable (UpstreamAnswer, _ latency: Duration?) -> Void)
+    func send(_ request: PushRequest, onAnswer: @escaping @Sendable (DeliveryOutcome, _ latency: Duration?) -> Void)
 }

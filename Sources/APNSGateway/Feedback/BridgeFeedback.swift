@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import APNSServer
+public import APNSSession
 import APNSWire
 
 /// Gives each provider of a bridge the list of its dead tokens.

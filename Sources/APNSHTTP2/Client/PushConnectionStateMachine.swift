@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import NIOCore
 
 /// One connection to the service without its channel: what became of each request, by what the service said.
@@ -15,7 +16,7 @@ struct PushConnectionStateMachine<Element> {
         /// These were proved not to be processed.
         case unprocessed([Element])
         /// The fate of a request is unknown.
-        case unknown(Element, PushTrouble)
+        case unknown(Element, DeliveryOutcome.Reason)
         /// The service goes away. It did not process the first; to the others it began to answer, and says no more.
         case goingAway(unprocessed: [Element], begun: [Element])
         /// Send what there is, and close.

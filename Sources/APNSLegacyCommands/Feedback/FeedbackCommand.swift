@@ -2,7 +2,7 @@
 
 import APNSFeedback
 public import ArgumentParser
-import PurgeList
+import TokenStore
 
 /// `apns-legacy feedback`: reads lists of dead tokens into a purge list.
 public struct FeedbackCommand: AsyncParsableCommand, Sendable {

@@ -37,11 +37,10 @@ extension CommandFailure {
             self.init(.notPermitted, "\(error)" + ((underlying as? TLSError)?.remedy ?? ""))
         case .refused: self.init(.notPermitted, "\(error)")
         case .spool(let error): self.init(error)
-        case .purgeList(let error): self.init(error)
-        case .output(let error): self.init(error)
+        case .sink(let error): self.init(error)
         case .lost: self.init(.ioError, "\(error)")
         case .newerSpool: self.init(.dataError, "\(error)")
-        case .topicMissing: self.init(.configuration, "\(error)")
+        case .topicMissing, .topicUnusable: self.init(.configuration, "\(error)")
         case .held, .stopped: self.init(.tryAgain, "\(error)")
         @unknown default: self.init(.software, "\(error)")
         }

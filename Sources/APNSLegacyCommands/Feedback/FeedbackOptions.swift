@@ -7,7 +7,7 @@ import APNSWire
 import ArgumentParser
 import Glibc
 import OpenSSLTLS
-import PurgeList
+import TokenStore
 
 /// Where the feedback service is and who one is there; as of `send`, for any number of certificates.
 struct FeedbackEndpointOptions: ParsableArguments, Sendable {
@@ -150,7 +150,7 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
         }
         let isSandboxOnly = facts.isForSandbox && !facts.isForProduction
         let environment = self.environment ?? (isSandboxOnly ? .sandbox : .production)
-        let scope = PurgeScope(topic: topic, environment: environment)
+        let scope = TokenScope(topic: topic, environment: environment)
         do { try scope.check() } catch {
             throw CommandFailure(
                 self.topic == nil ? .configuration : .usage,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSFeedback
 import ArgumentParser
+import BatchFiles
 import NIOConcurrencyHelpers
-import PurgeList
+import TokenStore
 
 /// Prints what was read to standard output.
-final class FeedbackPrinter: FeedbackSink {
+final class FeedbackPrinter: Sendable {
     /// How it prints; SQL is for lists that are whole.
     enum Format: String, ExpressibleByArgument, CaseIterable {
         case text
@@ -29,7 +29,7 @@ final class FeedbackPrinter: FeedbackSink {
 
     init(_ format: Format) { self.export = NIOLockedValueBox(PurgeExport(format.export)) }
 
-    func take(_ entry: PurgeEntry) throws {
+    func print(_ entry: PurgeEntry) throws {
         try self.export.withLockedValue { export in
             export.append(entry)
             if export.bytes.count >= FeedbackPrinter.blockByteCount { try FeedbackPrinter.write(&export) }

@@ -5,7 +5,7 @@ import APNSWire
 import Glibc
 import Logging
 import NIOConcurrencyHelpers
-import PurgeList
+import TokenStore
 import UnixSignals
 
 /// One run of `apns-legacy feedback`.
@@ -48,20 +48,24 @@ struct FeedbackRun {
         defer { list.close() }
         let spool = try FeedbackSpool(folder: self.command.spool ?? self.command.purgeList + ".spool")
         let printer = self.command.output.map { FeedbackPrinter($0) }
-        let drains = configurations.map {
-            FeedbackDrain($0, spool: spool, list: list, logger: self.logger, sink: printer)
-        }
-        let status = try await self.poll(drains, spool)
+        let sink = PurgeListSink(list, printer: printer)
+        let drains = configurations.map { FeedbackDrain($0, spool: spool, sink: sink, logger: self.logger) }
+        let status = try await self.poll(drains, spool, sink)
         // A header that stands alone is written too.
         try printer?.flush()
         return worst.worse(status)
     }
 
-    private func poll(_ drains: [FeedbackDrain], _ spool: FeedbackSpool) async throws -> ExitStatus {
+    private func poll(
+        _ drains: [FeedbackDrain],
+        _ spool: FeedbackSpool,
+        _ sink: PurgeListSink
+    ) async throws -> ExitStatus {
         let worst = NIOLockedValueBox(ExitStatus.success)
         let isDaemon = self.command.every != nil
         let poller = FeedbackPoller(drains, spool: spool, every: self.command.every?.duration, logger: self.logger) {
-            self.report($0)
+            // One drain goes on at a time, so all of that is its own.
+            self.report($0, sink.takeChange())
             let status = self.isDoubtful($0) ? .unavailable : ExitStatus($0)
             // A daemon that is told to end has no drain to answer for.
             if !isDaemon { worst.withLockedValue { $0 = $0.worse(status) } }
@@ -97,7 +101,7 @@ struct FeedbackRun {
 
     // MARK: Telling
 
-    private func report(_ outcome: FeedbackOutcome) {
+    private func report(_ outcome: FeedbackOutcome, _ change: PurgeChange) {
         let name = "\(outcome.scope.topic) (\(outcome.scope.environment.rawValue))"
         for leftover in outcome.leftovers { Console.say("apns-legacy feedback: \(name): \(leftover)") }
         if let failure = outcome.failure {
@@ -115,18 +119,17 @@ struct FeedbackRun {
         let isWell = outcome.failure == nil && outcome.leftovers.isEmpty
         guard !self.command.quiet || !isWell else { return }
         guard outcome.failure == nil || outcome.tupleCount + outcome.replayedTupleCount > 0 else { return }
-        Console.say("\(name): \(FeedbackRun.summary(outcome))")
+        Console.say("\(name): \(FeedbackRun.summary(outcome, change))")
     }
 
     /// What was read and what it changed, in one line.
-    static func summary(_ outcome: FeedbackOutcome) -> String {
+    static func summary(_ outcome: FeedbackOutcome, _ change: PurgeChange) -> String {
         let total = outcome.tupleCount + outcome.replayedTupleCount
         var parts = [SendSummary.counted(total, "dead token")]
         if outcome.replayedTupleCount > 0 {
             parts.append("\(SendSummary.grouped(outcome.replayedTupleCount)) of them from the spool")
         }
         if total > 0 {
-            let change = outcome.change
             parts.append("\(SendSummary.grouped(UInt64(change.addedCount))) new")
             parts.append("\(SendSummary.grouped(UInt64(change.updatedCount))) with a newer time")
             parts.append("\(SendSummary.grouped(UInt64(change.unchangedCount))) known")

@@ -2,7 +2,7 @@
 
 import APNSWire
 public import ArgumentParser
-import PurgeList
+import TokenStore
 
 /// The table, and what its columns mean.
 struct PurgeTableOptions: ParsableArguments, Sendable {
@@ -152,7 +152,7 @@ struct PurgeActionOptions: ParsableArguments, Sendable {
 }
 
 /// Databases of other kinds.
-struct PurgeElsewhereOptions: ParsableArguments, Sendable {
+struct OtherDatabaseOptions: ParsableArguments, Sendable {
     @Option(
         help: ArgumentHelp(
             "Instead of --database: write statements for another database.",

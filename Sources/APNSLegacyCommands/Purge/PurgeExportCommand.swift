@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
-import PurgeList
+import BatchFiles
+import TokenStore
 
 /// `apns-legacy purge export`: writes entries for other programs.
 struct PurgeExportCommand: ParsableCommand {

@@ -2,8 +2,9 @@
 
 import APNSWire
 import ArgumentParser
+import BatchFiles
 import Glibc
-import PurgeList
+import TokenStore
 
 /// `apns-legacy purge forget`: takes off what registered again.
 struct PurgeForgetCommand: ParsableCommand {
@@ -61,7 +62,7 @@ struct PurgeForgetCommand: ParsableCommand {
     func run() throws {
         try CommandFailure.ending("purge forget") {
             let list = try self.file.open()
-            var result = PurgeForgetting()
+            var result = PurgeForgetResult()
             var portion = self.token.map {
                 PurgeRegistration(token: $0.bytes, registeredAt: self.registeredAt?.seconds)
             }

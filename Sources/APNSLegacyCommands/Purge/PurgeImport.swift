@@ -2,7 +2,8 @@
 
 import APNSPayload
 import APNSWire
-import PurgeList
+import BatchFiles
+import TokenStore
 
 /// Makes entries of lines: tokens, CSV or JSON lines.
 struct PurgeImport {
@@ -214,7 +215,7 @@ struct PurgeImport {
 
     /// What keeps a token off the list, although it is in the file; `nil` where nothing does.
     private func refusal(_ fields: [PurgeColumn: String]) -> String? {
-        let outcome = BatchOutcome.allCases.first { "\($0.name)" == fields[.outcome] }
+        let outcome = DeliveryOutcome.Kind.allCases.first { "\($0.name)" == fields[.outcome] }
         if let outcome, outcome != .rejected { return "\(outcome.name)" }
         if let reason = fields[.reason] { return self.takes(reason) ? nil : reason }
         guard outcome == .rejected else { return nil }

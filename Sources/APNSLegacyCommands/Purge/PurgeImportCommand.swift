@@ -2,8 +2,9 @@
 
 import APNSWire
 import ArgumentParser
+import BatchFiles
 import Glibc
-import PurgeList
+import TokenStore
 
 /// `apns-legacy purge import`: puts on the list what others know.
 struct PurgeImportCommand: ParsableCommand {

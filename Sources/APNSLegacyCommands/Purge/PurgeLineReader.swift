@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import BatchFiles
 import Glibc
 
 /// Reads lines of a file or stream in memory of a constant size; blank lines and those that begin with `#` count for

@@ -2,7 +2,8 @@
 
 import APNSWire
 import ArgumentParser
-import PurgeList
+import BatchFiles
+import TokenStore
 
 /// `apns-legacy purge list`: shows entries to people.
 struct PurgeListCommand: ParsableCommand {

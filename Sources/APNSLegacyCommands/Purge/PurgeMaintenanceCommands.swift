@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
+import BatchFiles
 import Glibc
-import PurgeList
+import TokenStore
 
 /// `apns-legacy purge check`: whether the file holds together.
 struct PurgeCheckCommand: ParsableCommand {

@@ -2,8 +2,9 @@
 
 import APNSWire
 import ArgumentParser
+import BatchFiles
 import Glibc
-import PurgeList
+import TokenStore
 
 /// The list that a command is about.
 struct PurgeFileOptions: ParsableArguments {
@@ -76,14 +77,34 @@ extension CommandFailure {
     static func ending(_ name: String, _ body: () throws -> ExitStatus) throws {
         // A reader of the results that goes away is an error to report, not a reason to vanish.
         signal(SIGPIPE, SIG_IGN)
+        try Self.end(name, Console(), Result { try body() })
+    }
+
+    /// The same for a command that waits for others.
+    static func ending(
+        _ name: String,
+        _ console: Console,
+        _ body: () async throws -> ExitStatus
+    ) async throws {
+        signal(SIGPIPE, SIG_IGN)
+        let result: Result<ExitStatus, any Error>
+        do { result = .success(try await body()) } catch { result = .failure(error) }
+        try Self.end(name, console, result)
+    }
+
+    private static func end(
+        _ name: String,
+        _ console: Console,
+        _ result: Result<ExitStatus, any Error>
+    ) throws {
         do {
-            let status = try body()
+            let status = try result.get()
             if status != .success { throw status.code }
         } catch let code as ExitCode {
             throw code
         } catch {
             let failure = CommandFailure(error)
-            Console.say("apns-legacy \(name): \(failure)")
+            console.say("apns-legacy \(name): \(failure)")
             throw failure.status.code
         }
     }

@@ -3,7 +3,8 @@
 import APNSPayload
 import APNSWire
 import ArgumentParser
-import PurgeList
+import BatchFiles
+import TokenStore
 
 /// `apns-legacy purge stats`: counts.
 struct PurgeStatsCommand: ParsableCommand {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import PurgeList
+import TokenStore
 
 extension CommandFailure {
     /// Finds the exit code for a fault of a token table.

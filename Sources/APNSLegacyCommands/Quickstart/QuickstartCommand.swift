@@ -6,11 +6,12 @@ import APNSSession
 import APNSSimulator
 import APNSWire
 public import ArgumentParser
+import BatchFiles
 import FoundationEssentials
 import Logging
 import OpenSSLTLS
-import PurgeList
 import TestCertificates
+import TokenStore
 
 /// `apns-legacy quickstart`: a batch through a gateway of its own, without configuration and network.
 public struct QuickstartCommand: AsyncParsableCommand, Sendable {
@@ -81,7 +82,7 @@ struct QuickstartRun {
             let feedback = FeedbackConfiguration(
                 endpoint: Endpoint(host: "localhost", port: simulator.feedbackPort),
                 tls: tls,
-                scope: PurgeScope(topic: QuickstartBatch.topic, environment: .sandbox)
+                scope: TokenScope(topic: QuickstartBatch.topic, environment: .sandbox)
             )
             try await QuickstartFeedback(folder: self.folder, batch: batch).run(feedback, logger)
         }

@@ -4,9 +4,8 @@ import APNSFeedback
 import APNSSimulator
 import APNSWire
 import FoundationEssentials
-import GRDB
 import Logging
-import PurgeList
+import TokenStore
 
 /// The second half of the quick start: dead tokens, from the feedback service to a pruned token table.
 struct QuickstartFeedback {
@@ -31,13 +30,15 @@ struct QuickstartFeedback {
     private func drain(_ configuration: FeedbackConfiguration, into list: PurgeList, _ logger: Logger) async throws {
         print("\nReading the feedback of the local APNs on 127.0.0.1:\(configuration.endpoint.port) into a purge list:")
         let spool = try FeedbackSpool(folder: self.path("spool"))
-        let outcome = await FeedbackDrain(configuration, spool: spool, list: list, logger: logger).run()
+        let sink = PurgeListSink(list)
+        let outcome = await FeedbackDrain(configuration, spool: spool, sink: sink, logger: logger).run()
+        let addedCount = sink.takeChange().addedCount
         if let failure = outcome.failure { throw failure }
         try list.entries { entry in
             print("  \(QuickstartFeedback.short(entry.token)) failed at \(QuickstartFeedback.time(entry.failedAt))")
         }
-        print("\(outcome.tupleCount) dead tokens, \(outcome.change.addedCount) new on the list.")
-        guard outcome.tupleCount == 2, outcome.change.addedCount == 2 else {
+        print("\(outcome.tupleCount) dead tokens, \(addedCount) new on the list.")
+        guard outcome.tupleCount == 2, addedCount == 2 else {
             throw CommandFailure(.software, "Feedback has \(outcome.tupleCount) tokens, and two are dead.")
         }
     }
@@ -47,20 +48,14 @@ struct QuickstartFeedback {
     /// The token table of a provider: all its devices, of which one registered a few minutes ago.
     private func makeTable(now: Int64) throws -> String {
         let path = self.path("app.db")
-        let queue = try DatabaseQueue(path: path)
-        try queue.write { database in
-            try database.execute(sql: "CREATE TABLE devices (token TEXT PRIMARY KEY, registered_at INTEGER NOT NULL)")
-            for (index, device) in self.batch.devices.enumerated() {
-                let ago =
-                    device.token == self.batch.returned
-                    ? QuickstartFeedback.returnedSecondCount : 86_400 * Int64(index + 1)
-                try database.execute(
-                    sql: "INSERT INTO devices VALUES (?, ?)",
-                    arguments: [device.token.hexadecimal, now - ago]
-                )
+        try SampleTokenTable.make(
+            path: path,
+            rows: self.batch.devices.enumerated().map { index, device in
+                let isReturned = device.token == self.batch.returned
+                let ago = isReturned ? QuickstartFeedback.returnedSecondCount : 86_400 * Int64(index + 1)
+                return (device.token.hexadecimal, now - ago)
             }
-        }
-        try queue.close()
+        )
         return path
     }
 
@@ -71,10 +66,15 @@ struct QuickstartFeedback {
             environment: .sandbox,
             topic: .one(QuickstartBatch.topic)
         )
-        let application = TokenTableApplication(path: path, table: "devices", tokenColumn: "token", rules: rules)
-        let before = try self.tokens(path)
+        let application = TokenTableApplication(
+            path: path,
+            table: SampleTokenTable.name,
+            tokenColumn: "token",
+            rules: rules
+        )
+        let before = try SampleTokenTable.tokens(path: path)
         let report = try application.run(list)
-        let after = try self.tokens(path)
+        let after = try SampleTokenTable.tokens(path: path)
         for (token, remark) in [
             (self.batch.dead, "gone: nothing was heard of it since the failure"),
             (self.batch.returned, "kept: it registered after the failure, 10 minutes ago"),
@@ -92,12 +92,6 @@ struct QuickstartFeedback {
         guard report.prunedCount == 1, after.count == before.count - 1 else {
             throw CommandFailure(.software, "One row was to go, and \(before.count - after.count) went.")
         }
-    }
-
-    private func tokens(_ path: String) throws -> Set<String> {
-        let queue = try DatabaseQueue(path: path)
-        defer { try? queue.close() }
-        return try queue.read { try String.fetchSet($0, sql: "SELECT token FROM devices") }
     }
 
     // MARK: Words

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
+import BatchFiles
+
 /// The progress bar on a terminal.
 struct ProgressBar: Sendable {
     private let total: UInt64?

@@ -5,6 +5,7 @@ import APNSProvider
 import APNSSession
 import APNSWire
 public import ArgumentParser
+import BatchFiles
 import Glibc
 import Logging
 import NIOPosix

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSServer
+import APNSProvider
 import APNSWire
 import ArgumentParser
+import BatchFiles
 import Glibc
 import OpenSSLTLS
-import PurgeList
+import TokenStore
 
 /// Which dead tokens are left out.
 struct SendPurgeOptions: ParsableArguments, Sendable {
@@ -40,10 +41,10 @@ struct SendPurgeOptions: ParsableArguments, Sendable {
 
 /// The list of dead tokens that a batch is held against.
 struct SendPurge {
-    let dead: PurgeLookup
+    private let dead: PurgeLookup
     private let list: PurgeList
     /// Where rejected tokens go; `nil` where they go nowhere.
-    private let target: PurgeScope?
+    private let target: TokenScope?
     /// When this run began, in seconds since 1970.
     let startedAt: Int64
 
@@ -59,7 +60,7 @@ struct SendPurge {
     }
 
     /// What the tokens of the batch are of: the topics of `--topic` or the certificate, never none.
-    private static func scopes(_ command: SendCommand, _ identity: TLSIdentity?) throws -> [PurgeScope] {
+    private static func scopes(_ command: SendCommand, _ identity: TLSIdentity?) throws -> [TokenScope] {
         let options = command.purge
         guard let environment = command.endpoint.environment ?? options.purgeEnvironment else {
             throw CommandFailure(.usage, "--purge-list needs --purge-environment production|sandbox.")
@@ -71,7 +72,13 @@ struct SendPurge {
         guard !topics.isEmpty else {
             throw CommandFailure(.usage, "The certificate names no topic; --purge-list needs --topic BUNDLE-ID.")
         }
-        return topics.map { PurgeScope(topic: $0, environment: environment) }
+        return topics.map { TokenScope(topic: $0, environment: environment) }
+    }
+
+    /// Says of a token whether it is on the list.
+    var isDead: TokenPredicate {
+        let dead = self.dead
+        return { try dead.contains($0) }
     }
 
     /// Ends the use of the list, which then is one file.
@@ -117,19 +124,19 @@ struct SendPurge {
     /// Puts what was rejected on the list, unless the gateway's word is in doubt.
     ///
     /// - Returns: what to say about it.
-    func recordRejections(
-        of source: SendSource,
+    func record(
+        _ rejections: SendRejections?,
         _ progress: SendProgress,
         _ ending: CommandFailure?
     ) throws -> String? {
-        let (count, doubtfulCount) = source.rejectionCounts
-        guard let target, count > 0 else { return nil }
+        guard let target, let rejections, rejections.count > 0 else { return nil }
+        let (count, doubtfulCount) = (rejections.count, rejections.doubtfulCount)
         // Of what ends the sending, only the circuit breaker has this status.
         let isBroken = ending?.status == .dataError
         let isDoubted = doubtfulCount > 0 && (isBroken || progress.tally[.accepted] == 0)
         // A device that registered while the batch ran did so after this failure, as far as anyone knows.
         let failedAt = isDoubted ? nil : self.startedAt
-        let change = try source.recordRejections(in: self.list, target, failedAt: failedAt)
+        let change = try rejections.record(in: self.list, target, failedAt: failedAt)
         let changed = SendSummary.counted(UInt64(change.addedCount + change.updatedCount), "rejected token")
         guard isDoubted else { return "\(changed) went on the purge list." }
         let cause = isBroken ? "too many in a row were" : "nothing was accepted"

@@ -2,10 +2,12 @@
 
 import APNSWire
 import Glibc
-import PurgeList
+import TokenStore
 
 /// The tokens that were rejected in a run, in a file without a name, since there may be more than memory is for.
-final class SendRejections {
+///
+/// The source of the batch appends to it under its lock, and it is read when the source has ended.
+final class SendRejections: @unchecked Sendable {
     private let descriptor: CInt
     private let folder: String
     private var bytes: [UInt8] = []
@@ -40,12 +42,14 @@ final class SendRejections {
 
     deinit { close(self.descriptor) }
 
-    /// Takes a token; that the disk is full is told at the end.
+    /// Takes a token, and when its app was gone, where that is known, in seconds since 1970 (UTC).
     ///
-    /// - Parameters:
-    ///   - token: its bytes.
-    ///   - deadSince: when its app was gone, where that is known, in seconds since 1970 (UTC).
-    func append(_ token: UnsafeRawBufferPointer, deadSince: Int64? = nil) {
+    /// That the disk is full is told at the end.
+    var take: @Sendable (_ token: UnsafeRawBufferPointer, _ deadSince: Int64?) -> Void {
+        { token, deadSince in self.append(token, deadSince: deadSince) }
+    }
+
+    private func append(_ token: UnsafeRawBufferPointer, deadSince: Int64?) {
         self.count += 1
         if deadSince == nil { self.doubtfulCount += 1 }
         withUnsafeBytes(of: (deadSince ?? Self.unknownTime).bigEndian) { self.bytes.append(contentsOf: $0) }
@@ -62,7 +66,7 @@ final class SendRejections {
     ///   - failedAt: the time of those that came without one; `nil` leaves them out.
     /// - Returns: what changed.
     /// - Throws: where the list cannot be written, or the tokens could not be kept.
-    func record(in list: PurgeList, _ scope: PurgeScope, failedAt: Int64?) throws -> PurgeChange {
+    func record(in list: PurgeList, _ scope: TokenScope, failedAt: Int64?) throws -> PurgeChange {
         self.flush()
         var change = PurgeChange()
         var portion: [PurgeEntry] = []

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSGateway
 import APNSHTTP2
 import APNSPayload
 import APNSProvider
 import APNSServer
 import APNSSession
 import APNSWire
+import BatchFiles
 import Foundation
 import Glibc
 import Logging
@@ -39,7 +39,7 @@ struct SendRun {
         try self.checkOutputs(input)
         let payload = try self.commonPayload()
         // What cannot be used is found before any file is touched.
-        if let tls, !self.command.delivery.dryRun { _ = try self.transport(tls) }
+        if let tls, !self.command.delivery.dryRun { _ = try self.sender(tls) }
         if self.command.delivery.dryRun { _ = try self.command.http2.providerToken(self.command.endpoint) }
         let journal = try self.openJournal(input, payload)
         let past = journal.map { $0.past } ?? SendJournal.Past()
@@ -47,15 +47,16 @@ struct SendRun {
         if past.isComplete { return try self.reportComplete(past) }
         let purge = try SendPurge(self.command, identity: tls?.identity)
         defer { purge?.close() }
+        let rejections = try purge?.rejections()
         let desk = BatchSendState(
             input: input,
             reader: try self.reader(payload, tls?.identity),
             results: try self.results(journal),
             policy: self.command.delivery.delivery,
             suppressesRejectedTokens: true,
-            dead: purge?.dead,
-            rejections: try purge?.rejections(),
-            command: Command(rawValue: UInt8(self.command.batch.command)) ?? .enhanced,
+            isDead: purge?.isDead,
+            onRejectedToken: rejections?.take,
+            command: self.frameCommand,
             onDropped: self.say,
             onBadLine: self.badLines(input)
         )
@@ -66,12 +67,12 @@ struct SendRun {
         }
         let ending = self.command.delivery.dryRun ? nil : try await self.send(source, input, tls)
         if self.command.delivery.dryRun { source.readThrough() }
-        let failure = source.finish()
+        let failure = source.finish().map { CommandFailure($0) }
         let progress = source.progress
         let rejectedCount = progress.tally[.rejected] - min(past.tally[.rejected], progress.tally[.rejected])
         var listFailure: CommandFailure?
         do {
-            if let text = try purge?.recordRejections(of: source, progress, ending) { self.say(text) }
+            if let text = try purge?.record(rejections, progress, ending) { self.say(text) }
             if self.command.purge.purgeRejected { try journal?.noteListed(rejectedCount) }
         } catch {
             listFailure = CommandFailure(error)
@@ -221,12 +222,12 @@ struct SendRun {
         _ tls: TLSConfiguration?
     ) async throws -> CommandFailure? {
         guard let tls else { return nil }
-        let transport = try self.transport(tls)
+        let sender = try self.sender(tls)
         let interrupts = NIOLockedValueBox(0)
         return await withThrowingTaskGroup(of: SendRun.Part.self) { group in
             group.addTask {
                 do {
-                    try await transport(source)
+                    try await sender.run(source)
                     return .sending(nil)
                 } catch {
                     return .sending(CommandFailure(error))
@@ -278,15 +279,17 @@ struct SendRun {
     private static let endSecondCount: UInt32 = 10
 
     /// The way out that the command line asks for.
-    private func transport(_ tls: TLSConfiguration) throws -> @Sendable (SendSource) async throws -> Void {
+    private func sender(_ tls: TLSConfiguration) throws -> BatchSender {
         switch self.command.http2.transport {
-        case .binary:
-            let sender = try self.sender(tls)
-            return { try await sender.run($0) }
-        case .http2:
-            let transport = try self.pushTransport(tls)
-            return { try await transport.run($0) }
+        case .binary: try self.binarySender(tls)
+        case .http2: try self.http2Sender(tls)
         }
+    }
+
+    /// The format that lines go out in; over HTTP/2 nothing of them is left out.
+    private var frameCommand: Command {
+        guard self.command.http2.transport == .binary else { return .items }
+        return Command(rawValue: UInt8(self.command.batch.command)) ?? .enhanced
     }
 
     private var logger: Logger {
@@ -295,11 +298,11 @@ struct SendRun {
         return logger
     }
 
-    private func pushTransport(_ tls: TLSConfiguration) throws -> PushTransport {
+    private func http2Sender(_ tls: TLSConfiguration) throws -> BatchSender {
         let (command, delivery) = (self.command, self.command.delivery)
         var configuration = try command.http2.configuration(command.endpoint, tls)
         configuration.connectionCount = delivery.connections
-        let requestCountMax = UInt64(delivery.connections * PushTransport.requestCountMaxPerConnection)
+        let requestCountMax = UInt64(delivery.connections * SendRun.requestCountMaxPerConnection)
         configuration.requestCountMax = Int(min(delivery.window, requestCountMax))
         configuration.payloadByteCountMax = self.payloadByteCountMax(tls.identity)
         configuration.voipPayloadByteCountMax = configuration.payloadByteCountMax
@@ -307,17 +310,16 @@ struct SendRun {
         configuration.connectFailureCountMax = delivery.giveUpAfter
         configuration.queueDurationMax = nil
         configuration.onConnectFailure = self.connectFailures()
-        var rules = RequestRules(topic: self.topic(tls.identity))
-        if let type = command.http2.pushType { rules.pushType = .fixed(type) }
-        return PushTransport(
-            configuration: configuration,
-            rules: rules,
-            invalidTokenRunCountMax: delivery.stopAfterInvalidTokens,
-            tryCountMax: delivery.giveUpAfter,
-            drainDurationMax: command.http2.answerTimeout.duration,
-            logger: self.logger
-        )
+        var options = HTTP2BatchOptions(requests: RequestRules(topic: self.topic(tls.identity)))
+        if let type = command.http2.pushType { options.requests.pushType = .fixed(type) }
+        options.invalidTokenRunCountMax = delivery.stopAfterInvalidTokens
+        options.tryCountMax = delivery.giveUpAfter
+        options.drainDurationMax = command.http2.answerTimeout.duration
+        return try BatchSender(http2: configuration, options, logger: self.logger)
     }
+
+    /// Requests without an outcome for each connection: more than it has streams, so that it never runs dry.
+    private static let requestCountMaxPerConnection = 2000
 
     /// The app that requests are for.
     private func topic(_ identity: TLSIdentity?) -> String? {
@@ -344,9 +346,9 @@ struct SendRun {
         }
     }
 
-    private func sender(_ tls: TLSConfiguration) throws -> BatchSender {
+    private func binarySender(_ tls: TLSConfiguration) throws -> BatchSender {
         var configuration = ProviderConfiguration(endpoint: try self.command.endpoint.endpoint(), tls: tls)
-        configuration.command = Command(rawValue: UInt8(self.command.batch.command)) ?? .enhanced
+        configuration.command = self.frameCommand
         configuration.connectionCount = self.command.delivery.connections
         configuration.limits.policy = self.command.delivery.delivery
         configuration.limits.windowCount = self.command.delivery.window

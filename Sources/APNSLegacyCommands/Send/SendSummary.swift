@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
+import BatchFiles
+
 /// The end of a batch, for people and for programs.
 struct SendSummary {
     var tally: OutcomeCounts
@@ -27,7 +30,7 @@ struct SendSummary {
     /// The same lines, with other words behind the number of notifications.
     func text(place: String) -> String {
         var lines = ["\(SendSummary.counted(self.tally.total, "notification")) \(place):"]
-        for outcome in BatchOutcome.allCases where self.tally[outcome] > 0 || outcome == .accepted {
+        for outcome in DeliveryOutcome.Kind.allCases where self.tally[outcome] > 0 || outcome == .accepted {
             lines.append("  \(SendSummary.padded(self.tally[outcome])) \(outcome.name)\(self.remark(outcome))")
         }
         if self.tally.possibleDuplicateCount > 0 {
@@ -37,7 +40,7 @@ struct SendSummary {
         return lines.joined(separator: "\n")
     }
 
-    private func remark(_ outcome: BatchOutcome) -> String {
+    private func remark(_ outcome: DeliveryOutcome.Kind) -> String {
         switch outcome {
         case .accepted: return " (proved)"
         case .rejected:
@@ -57,7 +60,7 @@ struct SendSummary {
 
     /// One JSON object.
     var json: String {
-        let counts = BatchOutcome.allCases.map { "\"\($0.name)\":\(self.tally[$0])" }
+        let counts = DeliveryOutcome.Kind.allCases.map { "\"\($0.name)\":\(self.tally[$0])" }
         let statuses = self.tally.statuses.sorted { $0.key < $1.key }.map { "\"\($0.key)\":\($0.value)" }
         let rest = [
             "\"total\":\(self.tally.total)", "\"possibleDuplicates\":\(self.tally.possibleDuplicateCount)",

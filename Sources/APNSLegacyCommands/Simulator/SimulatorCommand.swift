@@ -5,6 +5,7 @@ import APNSServer
 import APNSSimulator
 import APNSWire
 public import ArgumentParser
+import BatchFiles
 import Glibc
 import Logging
 import OpenSSLTLS

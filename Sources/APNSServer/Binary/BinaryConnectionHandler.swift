@@ -355,11 +355,11 @@ extension BinaryConnectionHandler {
 
 extension BinaryConnectionHandler {
     /// Takes verdicts that came from the backend; on the event loop.
-    func settle(_ verdicts: [(number: UInt64, verdict: Verdict)]) {
+    func settle(_ entries: [VerdictQueue.Entry]) {
         guard let context = self.context else { return }
-        for (number, verdict) in verdicts {
+        for entry in entries {
             guard let delivery = self.delivery else { return }
-            switch self.dispatcher.session.settle(number, verdict) {
+            switch self.dispatcher.session.settle(entry.number, entry.outcome, isLast: entry.isLast) {
             case .none: break
             case .stopReading: self.isReadingStopped = true
             case .resumeReading: self.resume(for: delivery, context: context)
@@ -402,7 +402,8 @@ extension BinaryConnectionHandler {
         let count = self.dispatcher.session.inFlightCount
         guard count > 0 else { return }
         self.logger.warning("verdicts overdue", metadata: [LogKey.count: "\(count)"])
-        self.settle([(self.dispatcher.session.acceptedCount + 1, .serviceFault)])
+        let number = self.dispatcher.session.acceptedCount + 1
+        self.settle([VerdictQueue.Entry(number: number, outcome: .unsent(.deadline))])
     }
 
     private func resume(for delivery: any DeliveryConnection, context: ChannelHandlerContext) {

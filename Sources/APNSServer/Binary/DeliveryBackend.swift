@@ -53,8 +53,8 @@ public protocol DeliveryConnection: AnyObject {
     /// Takes a notification.
     ///
     /// - Parameter message: what to deliver; it has passed the listener's checks.
-    /// - Returns: the verdict where it is known at once, else `nil`; then its ticket must be settled.
-    func deliver(_ message: borrowing InboundNotification) -> Verdict?
+    /// - Returns: what became of it where that is known at once, else `nil`; then its ticket must be settled.
+    func deliver(_ message: borrowing InboundNotification) -> DeliveryOutcome?
 
     /// Whether there is no room for more, so that nothing is to be taken from the provider until half of what its
     /// connection has in flight is settled; asked for behind each notification that waits for its verdict.

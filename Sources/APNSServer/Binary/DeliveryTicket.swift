@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import APNSSession
+public import APNSWire
 
 /// Settles one notification of one connection, at any time and from any thread.
 public struct DeliveryTicket: Sendable {
@@ -15,10 +15,13 @@ public struct DeliveryTicket: Sendable {
 
     /// Says what became of the notification.
     ///
-    /// The first verdict counts; one for a connection that is gone is passed over.
+    /// The first outcome counts; one for a connection that is gone is passed over.
     ///
-    /// - Parameter verdict: what became of it.
-    public func settle(_ verdict: Verdict) {
-        self.verdicts.put(self.number, verdict)
+    /// - Parameters:
+    ///   - outcome: what became of it; `GatewaySession` says what the provider learns of which.
+    ///   - isLast: whether nothing that follows it is taken, so that the provider is told that the service shuts down;
+    ///     by default `false`.
+    public func settle(_ outcome: DeliveryOutcome, isLast: Bool = false) {
+        self.verdicts.put(self.number, outcome, isLast: isLast)
     }
 }

@@ -103,9 +103,9 @@ struct FrameDispatcher: ~Copyable {
                     action = self.session.receive(message.layout, isPayloadObject: isObject)
                     if case .handOn(let number) = action {
                         message.number(number)
-                        let verdict = delivery.deliver(message)
+                        let became = delivery.deliver(message)
                         taken += message.layout.byteCount
-                        if let outcome = self.settle(number, verdict, delivery) { return outcome }
+                        if let outcome = self.settle(number, became, delivery) { return outcome }
                         continue
                     }
                 } catch {
@@ -134,13 +134,13 @@ struct FrameDispatcher: ~Copyable {
 
     private mutating func settle(
         _ number: UInt64,
-        _ verdict: Verdict?,
+        _ became: DeliveryOutcome?,
         _ delivery: any DeliveryConnection
     ) -> Outcome? {
-        guard let verdict else {
+        guard let became else {
             return self.session.wait(for: number, isFull: delivery.isFull) == .stopReading ? .stopped : nil
         }
-        switch self.session.settle(number, verdict) {
+        switch self.session.settle(number, became) {
         case .none, .resumeReading: return nil
         case .stopReading: return .stopped
         case .awaitEarlier: return .awaitsEarlier

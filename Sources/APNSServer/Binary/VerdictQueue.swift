@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package import APNSSession
+package import APNSWire
 import NIOConcurrencyHelpers
 import NIOCore
 import NIOPosix
 
-/// Verdicts on their way from any thread to the event loop of their connection, many at a time.
+/// Outcomes on their way from any thread to the event loop of their connection, many at a time.
 package final class VerdictQueue: Sendable {
+    /// What became of one message.
+    package struct Entry {
+        package var number: UInt64
+        package var outcome: DeliveryOutcome
+        package var isLast = false
+    }
+
     private struct Waiting {
-        var verdicts: [(number: UInt64, verdict: Verdict)] = []
+        var verdicts: [Entry] = []
         var isClosed = false
     }
 
@@ -27,11 +34,11 @@ package final class VerdictQueue: Sendable {
         self.waiting.withLockedValue { $0.isClosed = handler == nil }
     }
 
-    /// Hands a verdict on to the connection, from any thread; one for a connection that is gone is passed over.
-    package func put(_ number: UInt64, _ verdict: Verdict) {
+    /// Hands an outcome on to the connection, from any thread; one for a connection that is gone is passed over.
+    package func put(_ number: UInt64, _ outcome: DeliveryOutcome, isLast: Bool = false) {
         let isFirst = self.waiting.withLockedValue { waiting in
             guard !waiting.isClosed else { return false }
-            waiting.verdicts.append((number, verdict))
+            waiting.verdicts.append(Entry(number: number, outcome: outcome, isLast: isLast))
             return waiting.verdicts.count == 1
         }
         guard isFirst else { return }

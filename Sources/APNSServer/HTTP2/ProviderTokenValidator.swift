@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSHTTP2
+import APNSWire
 import FoundationEssentials
 import NIOConcurrencyHelpers
 import OpenSSLTLS

@@ -2,6 +2,7 @@
 
 import APNSHTTP2
 import APNSTransport
+import APNSWire
 import Logging
 import NIOCore
 import NIOHPACK

@@ -210,8 +210,8 @@ extension GatewaySession {
         self.resumeCount = self.window.count / 2
     }
 
-    /// What to do about a verdict.
-    public enum OnVerdict: Hashable, Sendable {
+    /// What to do about an outcome.
+    public enum OnOutcome: Hashable, Sendable {
         /// Go on as before.
         case none
         /// Read and take nothing until told to: the message is done, but too many wait for one before it.
@@ -225,45 +225,80 @@ extension GatewaySession {
         case finish(GatewayEnding)
     }
 
-    /// Takes the verdict on a message; it may come in any order.
+    /// Takes what became of a message; outcomes may come in any order.
     ///
-    /// A second verdict on the same message is passed over.
+    /// | outcome                                        | what the provider learns                                      |
+    /// |------------------------------------------------|---------------------------------------------------------------|
+    /// | accepted, suppressed                           | nothing                                                       |
+    /// | rejected, since the app is gone                | nothing here: it hears of that from the feedback service      |
+    /// | rejected or invalid otherwise                  | the status, unless ``rejectionPolicy`` keeps it from that     |
+    /// | unsent                                         | that the service shuts down                                   |
+    /// | unsent, since the gateway is not permitted     | that, where something was taken before, else nothing          |
+    /// | indeterminate                                  | nothing: the connection closes, and all without proof is in doubt |
+    ///
+    /// A second outcome of the same message is passed over.
     ///
     /// - Parameters:
     ///   - number: the message.
-    ///   - verdict: what became of it.
+    ///   - outcome: what became of it.
+    ///   - isLast: whether nothing that follows it is taken, so that the provider is told that the service shuts down;
+    ///     it counts where the message was taken. By default `false`.
     /// - Returns: what to do.
-    public mutating func settle(_ number: UInt64, _ verdict: Verdict) -> OnVerdict {
-        // Nearly every verdict is this one, and comes at once.
-        if case .accepted = verdict, case .open(isReading: true) = self.state, self.window.acceptOnly(number) {
+    public mutating func settle(_ number: UInt64, _ outcome: DeliveryOutcome, isLast: Bool = false) -> OnOutcome {
+        // Nearly every outcome is this one, and comes at once.
+        if case .accepted = outcome, !isLast, case .open(isReading: true) = self.state, self.window.acceptOnly(number) {
             return .none
         }
-        return self.settleAny(number, verdict)
+        return self.settleAny(number, outcome, isLast: isLast)
     }
 
-    private mutating func settleAny(_ number: UInt64, _ verdict: Verdict) -> OnVerdict {
+    private mutating func settleAny(_ number: UInt64, _ outcome: DeliveryOutcome, isLast: Bool) -> OnOutcome {
         guard let message = self.window[number], !message.isAccepted else { return .none }
-        switch (self.state, verdict) {
-        case (.draining, _), (.closed, _): return .none
-        case (.open, .accepted), (.open, .dead), (.open, .ignored),
-            (.ending, .accepted), (.ending, .dead), (.ending, .ignored):
-            self.window.accept(number)
-            return self.advance()
-        case (_, .rejected(let status)):
-            let response = ErrorResponse(status: status, identifier: message.identifier)
-            return self.end(at: number, .fault(response, isReported: !message.isSimple))
-        case (_, .serviceFault): return self.end(at: number, .shutdown)
-        case (_, .notPermitted): return self.end(at: number, .notPermitted)
-        case (_, .inDoubt): return self.end(at: number, .silence)
-        case (_, .acceptedAsLast):
-            self.window.truncate(from: number + 1)
-            self.window.accept(number)
-            return self.end(at: number + 1, .shutdown)
+        switch self.state {
+        case .draining, .closed: return .none
+        case .open, .ending: break
         }
+        switch outcome {
+        case .accepted, .suppressed: return self.accept(number, isLast: isLast)
+        case .rejected(let rejection):
+            return self.refuse(number, rejection.errorResponseStatus, message, isLast: isLast)
+        case .invalid(let reason):
+            return self.refuse(number, Rejection.http2(reason.rejection).errorResponseStatus, message, isLast: isLast)
+        case .unsent(.notPermitted): return self.end(at: number, .notPermitted)
+        case .unsent: return self.end(at: number, .shutdown)
+        case .indeterminate: return self.end(at: number, .silence)
+        }
+    }
+
+    /// Takes it that a message was taken.
+    private mutating func accept(_ number: UInt64, isLast: Bool) -> OnOutcome {
+        if isLast { self.window.truncate(from: number + 1) }
+        self.window.accept(number)
+        return isLast ? self.end(at: number + 1, .shutdown) : self.advance()
+    }
+
+    /// Takes it that a message was refused; with no status it counts as taken.
+    private mutating func refuse(
+        _ number: UInt64,
+        _ status: ErrorResponse.Status?,
+        _ message: GatewayWindow.Message,
+        isLast: Bool
+    ) -> OnOutcome {
+        guard let status, self.rejectionPolicy == .report || Self.isAboutTopic(status) else {
+            return self.accept(number, isLast: isLast)
+        }
+        let response = ErrorResponse(status: status, identifier: message.identifier)
+        return self.end(at: number, .fault(response, isReported: !message.isSimple))
+    }
+
+    /// Whether a status says that no message of the provider can be taken, so that a provider is told which never
+    /// listens: ``RejectionPolicy/ignore`` is for what is the message's own fault.
+    private static func isAboutTopic(_ status: ErrorResponse.Status) -> Bool {
+        status == .missingTopic || status == .invalidTopicSize
     }
 
     /// Puts the end before a message, which is lower than where the end was, if there was one.
-    private mutating func end(at number: UInt64, _ cause: Cause) -> OnVerdict {
+    private mutating func end(at number: UInt64, _ cause: Cause) -> OnOutcome {
         self.window.truncate(from: number)
         var end = End(cause: cause, number: number, isInputClosed: false)
         if case .ending(let before) = self.state { end.isInputClosed = before.isInputClosed }
@@ -274,7 +309,7 @@ extension GatewaySession {
         return .finish(self.finish(end))
     }
 
-    private mutating func advance() -> OnVerdict {
+    private mutating func advance() -> OnOutcome {
         switch self.state {
         case .open(isReading: true) where self.window.count >= self.inFlightCountMax:
             self.stopReading()

@@ -38,7 +38,7 @@ public struct ProviderSession: Sendable {
     /// Where the numbers ended that each earlier connection wrote, ascending, as far as they are not settled.
     private var attemptEnds: [UInt64] = []
 
-    let rules: ResponseRules
+    let rules: ProofRules
     var supply = ProviderSupply.available
     var link = Link.none
     var standby = StandbyConnection.none
@@ -83,7 +83,7 @@ public struct ProviderSession: Sendable {
         self.init(limits: limits, rules: .proved)
     }
 
-    init(limits: ProviderLimits, rules: ResponseRules) {
+    init(limits: ProviderLimits, rules: ProofRules) {
         precondition((1...(1 << 31)).contains(limits.windowCount), "The window is 1 to 2^31 notifications.")
         self.limits = limits
         self.rules = rules
@@ -387,7 +387,7 @@ extension ProviderSession {
 extension ProviderSession {
     /// Acts on what the end of a connection says, with or without an answer.
     private mutating func handleEnd(
-        _ meaning: ResponseMeaning,
+        _ meaning: ConnectionProof,
         _ status: ErrorResponse.Status?,
         on open: Open,
         now: Duration,
@@ -429,7 +429,7 @@ extension ProviderSession {
                 return
             }
         }
-        self.settle(before: number + 1, .rejected(status))
+        self.settle(before: number + 1, .rejected(.binary(status)))
         self.recordProgress()
         self.countInvalidToken(status)
     }
@@ -448,7 +448,7 @@ extension ProviderSession {
         self.attemptEnds.insertSorted(open.left)
         guard count > 1 else {
             self.replace(open)
-            self.settle(before: self.settled + 1, .rejected(status))
+            self.settle(before: self.settled + 1, .rejected(.binary(status)))
             self.recordProgress()
             // Whatever the status, many in a row mean that it is not the notifications.
             self.countInvalidToken(.invalidToken)
@@ -475,7 +475,7 @@ extension ProviderSession {
         let settledBefore = self.settled
         if count > 0 {
             switch self.limits.policy {
-            case .atMostOnce: self.settle(before: open.left, .indeterminate)
+            case .atMostOnce: self.settle(before: open.left, .indeterminate(nil))
             case .atLeastOnce: self.resend(before: open.left)
             }
         }
@@ -513,7 +513,7 @@ extension ProviderSession {
             self.singleLoss = (self.settled, deaths)
             self.suspects = Suspects(end: max(end, self.suspects?.end ?? 0), part: 1)
             guard deaths >= self.limits.silentAttemptCountMax else { return }
-            self.settle(before: end, .indeterminate)
+            self.settle(before: end, .indeterminate(nil))
             self.narrowSuspects()
         } else if self.limits.hasNoIdentifiers {
             self.suspects = Suspects(end: end, part: max(1, count / 2))
@@ -565,7 +565,7 @@ extension ProviderSession {
     }
 
     /// Gives all unsettled notifications before a number their outcome.
-    mutating func settle(before end: UInt64, _ outcome: Outcome) {
+    mutating func settle(before end: UInt64, _ outcome: DeliveryOutcome) {
         while self.settled < end {
             let start = self.settled
             var next = end
@@ -642,10 +642,10 @@ extension ProviderSession {
         self.leftCount = self.taken - self.settled
         if case .open(let open) = self.link, open.written > self.settled {
             self.attemptEnds.insertSorted(open.written)
-            self.settle(before: open.written, .indeterminate)
+            self.settle(before: open.written, .indeterminate(nil))
         }
-        self.settle(before: max(self.settled, min(self.doubtful, self.taken)), .indeterminate)
-        self.settle(before: self.taken, .unsent)
+        self.settle(before: max(self.settled, min(self.doubtful, self.taken)), .indeterminate(nil))
+        self.settle(before: self.taken, .unsent(nil))
         self.link = .none
         self.standby = .none
         self.closesDue = self.live.sorted()

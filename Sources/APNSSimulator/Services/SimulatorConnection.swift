@@ -2,6 +2,7 @@
 
 import APNSServer
 import APNSSession
+import APNSTransport
 import APNSWire
 
 /// One provider's connection to the simulator.
@@ -18,7 +19,7 @@ final class SimulatorConnection: DeliveryConnection {
         self.reportHandler = reportHandler
     }
 
-    func deliver(_ message: borrowing InboundNotification) -> Verdict? {
+    func deliver(_ message: borrowing InboundNotification) -> DeliveryOutcome? {
         let overall = self.backend.devices.countMessage()
         let token = message.token
         let fault = self.backend.schedule.fault(token: token, message: message.number, overall: overall)
@@ -44,15 +45,16 @@ final class SimulatorConnection: DeliveryConnection {
         switch fault?.effect {
         case .shutDown, .cut:
             self.fault = fault
-            return .acceptedAsLast
+            message.ticket.settle(.accepted, isLast: true)
+            return nil
         case .reject, .refuse, .slow, nil:
-            return isDead ? .dead : .accepted
+            return isDead ? .rejected(.unregistered(at: nil)) : .accepted
         }
     }
 
-    private func reject(_ status: ErrorResponse.Status) -> Verdict {
+    private func reject(_ status: ErrorResponse.Status) -> DeliveryOutcome {
         self.backend.devices.change { $0.rejectedCount += 1 }
-        return .rejected(status)
+        return .rejected(.binary(status))
     }
 
     func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (ErrorResponse?) -> Void) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSServer
+import APNSTransport
 import APNSWire
 
 /// Lists the dead devices that were sent something, by topic and environment.

@@ -54,14 +54,16 @@ enum BridgeMutant: String, CaseIterable, CustomTestStringConvertible, Sendable {
         case .cutBehindNext: rules.cut = { $0 + 2 }
         case .tellsBeforeAnswers: rules.waitsForSent = false
         case .tellsBeforeDisk: rules.waitsForStore = false
-        case .failedCountsAsDelivered: rules.tracked = { _ in .delivered }
+        case .failedCountsAsDelivered: rules.tracked = { _, _ in .delivered }
         case .deadIsRejected:
-            rules.meaning = { if case .dead = $0 { .rejected(8) } else { $0 } }
+            rules.meaning = { if case .dead = $0 { .rejected(.invalidToken) } else { $0 } }
         case .spentIsAccepted:
-            rules.ending = { $0.cause == .budgetSpent || $0.cause == .credentialFault ? .accepted : $0 }
-        case .throttledIsAccepted: rules.ending = { $0.cause == .throttled ? .accepted : $0 }
+            rules.ending = { outcome, cause in
+                cause == .budgetSpent || cause == .credentialFault ? (.accepted, .accepted) : (outcome, cause)
+            }
+        case .throttledIsAccepted: rules.ending = { $1 == .throttled ? (.accepted, .accepted) : ($0, $1) }
         case .troubleIsRejected:
-            rules.meaning = { if case .passing(.trouble) = $0 { .rejected(8) } else { $0 } }
+            rules.meaning = { if case .passing(.trouble) = $0 { .rejected(.invalidToken) } else { $0 } }
         }
         return rules
     }

@@ -102,7 +102,7 @@ import Testing
                 await upstream.wait(count: 3)
                 upstream.answer(1, ScriptedUpstream.badToken)
                 // Its answer is lost with the connection to the service, so that the same request goes out once more.
-                upstream.answer(2, .lost)
+                upstream.answer(2, .indeterminate(nil))
                 await upstream.wait(count: 4)
                 upstream.asked[3].onAnswer(ScriptedUpstream.accepted)
                 // It only waits for another attempt, which its resend is.
@@ -126,7 +126,7 @@ import Testing
         let lines = LogLines()
         let upstream = ScriptedUpstream {
             switch ScriptedUpstream.number($0.token) {
-            case lost: .lost
+            case lost: .indeterminate(nil)
             case 1: ScriptedUpstream.badToken
             default: ScriptedUpstream.accepted
             }
@@ -217,7 +217,7 @@ import Testing
         let (upstream, recorder) = (
             ScriptedUpstream {
                 let isDead = ScriptedUpstream.number($0.token) == 2
-                let dead = UpstreamAnswer.answered(status: 410, reason: "Unregistered", timestamp: 1_700_000_000_500)
+                let dead = DeliveryOutcome.answered(status: 410, reason: "Unregistered", timestamp: 1_700_000_000_500)
                 return isDead ? dead : ScriptedUpstream.accepted
             }, MemoryRecorder()
         )
@@ -267,7 +267,7 @@ import Testing
                 await upstream.wait(count: 1)
                 upstream.asked[0].onAnswer(.answered(status: 503, reason: "ServiceUnavailable", timestamp: nil))
                 await upstream.wait(count: 2)
-                upstream.asked[1].onAnswer(.lost)
+                upstream.asked[1].onAnswer(.indeterminate(nil))
                 await upstream.wait(count: 3)
                 upstream.asked[2].onAnswer(ScriptedUpstream.accepted)
                 try await $0.send(try Fixture.probe(2))
@@ -304,7 +304,7 @@ import Testing
     @Test func `a throttled token is never told as taken`() async throws {
         let upstream = ScriptedUpstream {
             let isThrottled = ScriptedUpstream.number($0.token) == 3
-            let throttled = UpstreamAnswer.answered(status: 429, reason: "TooManyRequests", timestamp: nil)
+            let throttled = DeliveryOutcome.answered(status: 429, reason: "TooManyRequests", timestamp: nil)
             return isThrottled ? throttled : ScriptedUpstream.accepted
         }
         try await Self.withGateway(upstream, change: { $0.retries.budget = .milliseconds(40) }) { port in
@@ -319,7 +319,7 @@ import Testing
         let other = try Fixture.authority.get().issueClient(topic: "com.example.other")
         let upstream = ScriptedUpstream {
             let isWrong = $0.topic == "com.example.other"
-            let wrong = UpstreamAnswer.answered(status: 400, reason: "TopicDisallowed", timestamp: nil)
+            let wrong = DeliveryOutcome.answered(status: 400, reason: "TopicDisallowed", timestamp: nil)
             return isWrong ? wrong : ScriptedUpstream.accepted
         }
         let lines = LogLines()
@@ -348,7 +348,7 @@ import Testing
     ) async throws {
         let upstream = ScriptedUpstream {
             let isTaken = ScriptedUpstream.number($0.token) <= takenCount
-            let refused = UpstreamAnswer.answered(status: 403, reason: "BadCertificate", timestamp: nil)
+            let refused = DeliveryOutcome.answered(status: 403, reason: "BadCertificate", timestamp: nil)
             return isTaken ? ScriptedUpstream.accepted : refused
         }
         try await Self.withGateway(upstream) { port in

@@ -30,38 +30,60 @@ import Testing
             self.receive(.answered(status: status, reason: reason, timestamp: timestamp))
         }
 
-        mutating func receive(_ answer: UpstreamAnswer) -> RetryState.OnAnswer {
+        mutating func receive(_ answer: DeliveryOutcome) -> RetryState.OnAnswer {
             let action = self.flight.receive(answer, to: &self.request, now: self.now, date: date, jitter: 1)
             if case .sendAgain(let wait) = action { self.now += wait }
             return action
         }
 
         /// Gives the same answer until the flight ends.
-        mutating func end(_ answer: UpstreamAnswer) -> (tries: Int, ending: RetryOutcome)? {
+        mutating func end(_ answer: DeliveryOutcome) -> (tries: Int, ending: Ending)? {
             for tries in 1...1000 {
-                if case .end(let ending) = self.receive(answer) { return (tries, ending) }
+                if case .end(let outcome, let cause) = self.receive(answer) { return (tries, Ending(outcome, cause)) }
             }
             return nil
         }
     }
 
+    /// How the tries ended.
+    struct Ending: Equatable, Sendable {
+        var outcome: DeliveryOutcome
+        var cause: DeliveryCause
+
+        init(_ outcome: DeliveryOutcome, _ cause: DeliveryCause) {
+            self.outcome = outcome
+            self.cause = cause
+        }
+
+        static let unknown = Ending(.indeterminate(nil), .unknown)
+
+        static func rejected(_ status: UInt8, _ cause: DeliveryCause) -> Ending {
+            Ending(.rejected(.binary(ErrorResponse.Status(rawValue: status))), cause)
+        }
+
+        var action: RetryState.OnAnswer { .end(self.outcome, self.cause) }
+    }
+
     struct Line: CustomTestStringConvertible, Sendable {
         var status: Int
         var reason: String?
-        var ending: RetryOutcome
+        var ending: Ending
         var testDescription: String { "\(self.status) \(self.reason ?? "without reason")" }
 
-        init(_ status: Int, _ reason: String?, _ ending: RetryOutcome) {
+        init(_ status: Int, _ reason: String?, _ ending: Ending) {
             self.status = status
             self.reason = reason
             self.ending = ending
         }
     }
 
-    private static let credentials = RetryOutcome(.notPermitted, .credentialFault)
+    private static let credentials = Ending(
+        .unsent(.notPermitted("the service does not accept the credentials")),
+        .credentialFault
+    )
 
     static let finalLines: [Line] = [
-        Line(200, nil, RetryOutcome(.accepted, .accepted)),
+        Line(200, nil, Ending(.accepted, .accepted)),
         Line(400, "BadDeviceToken", .rejected(8, .rejected)),
         Line(400, "DeviceTokenNotForTopic", .rejected(8, .rejected)),
         Line(400, "MissingDeviceToken", .rejected(2, .rejected)),
@@ -85,10 +107,10 @@ import Testing
         Line(403, "Forbidden", Self.credentials),
         Line(403, "BadEnvironmentKeyIdInToken", Self.credentials),
         Line(403, "BadEnvironmentKeyInToken", Self.credentials),
-        Line(410, "Unregistered", RetryOutcome(.dead, .dead, deadSince: Self.date)),
-        Line(410, "ExpiredToken", RetryOutcome(.dead, .dead, deadSince: Self.date)),
-        Line(410, "", RetryOutcome(.dead, .dead, deadSince: Self.date)),
-        Line(410, nil, RetryOutcome(.dead, .dead, deadSince: Self.date)),
+        Line(410, "Unregistered", Ending(.rejected(.unregistered(at: Self.date)), .dead)),
+        Line(410, "ExpiredToken", Ending(.rejected(.unregistered(at: Self.date)), .dead)),
+        Line(410, "", Ending(.rejected(.unregistered(at: Self.date)), .dead)),
+        Line(410, nil, Ending(.rejected(.unregistered(at: Self.date)), .dead)),
         Line(400, "SomethingNew", .rejected(1, .rejected)),
         Line(410, "SomethingNew", .rejected(1, .rejected)),
         Line(429, "SomethingNew", .rejected(1, .rejected)),
@@ -97,12 +119,12 @@ import Testing
 
     @Test(arguments: Self.finalLines) func `a final answer`(_ line: Line) throws {
         var scene = try Scene()
-        #expect(scene.answer(line.status, line.reason) == .end(line.ending))
+        #expect(scene.answer(line.status, line.reason) == line.ending.action)
     }
 
     @Test func `a bad topic that is absurdly long is of the wrong size`() throws {
         var scene = try Scene(topic: String(repeating: "a", count: 256))
-        #expect(scene.answer(400, "BadTopic") == .end(.rejected(6, .misconfigured)))
+        #expect(scene.answer(400, "BadTopic") == Ending.rejected(6, .misconfigured).action)
     }
 
     @Test(
@@ -113,8 +135,8 @@ import Testing
     )
     func `milliseconds become seconds, and no time is later than now`(timestamp: UInt64, seconds: UInt32) throws {
         var scene = try Scene()
-        let ending = RetryOutcome(.dead, .dead, deadSince: seconds)
-        #expect(scene.answer(410, "Unregistered", timestamp: timestamp) == .end(ending))
+        let ending = Ending(.rejected(.unregistered(at: seconds)), .dead)
+        #expect(scene.answer(410, "Unregistered", timestamp: timestamp) == ending.action)
     }
 
     @Test(arguments: [("BadPriority", nil, .alert), ("InvalidPushType", 10, nil)] as [(String, UInt8?, PushType?)])
@@ -123,50 +145,50 @@ import Testing
         #expect(scene.answer(400, reason) == .sendAgain(after: .zero))
         #expect(scene.request.priority == priority)
         #expect(scene.request.pushType == pushType)
-        #expect(scene.answer(400, reason) == .end(.rejected(1, .gatewayFault)))
+        #expect(scene.answer(400, reason) == Ending.rejected(1, .gatewayFault).action)
     }
 
     @Test func `an expired provider token is replaced once`() throws {
         var scene = try Scene()
         #expect(scene.answer(403, "ExpiredProviderToken") == .sendAgain(after: .zero))
-        #expect(scene.answer(403, "ExpiredProviderToken") == .end(Self.credentials))
+        #expect(scene.answer(403, "ExpiredProviderToken") == Self.credentials.action)
     }
 
     @Test func `a client that is not let in is a fault of the credentials`() throws {
         var scene = try Scene()
-        #expect(scene.receive(.notPermitted(detail: "certificate expired")) == .end(Self.credentials))
+        #expect(scene.receive(.unsent(.notPermitted("certificate expired"))) == Self.credentials.action)
     }
 
-    static let atOnce: [UpstreamAnswer] = [
-        .unprocessed, .answered(status: 400, reason: "IdleTimeout", timestamp: nil),
+    static let atOnce: [DeliveryOutcome] = [
+        .unsent(nil), .answered(status: 400, reason: "IdleTimeout", timestamp: nil),
         .answered(status: 503, reason: "Shutdown", timestamp: nil),
         .answered(status: 403, reason: "UnrelatedKeyIdInToken", timestamp: nil),
     ]
 
     @Test(arguments: Self.atOnce) func `what was not processed goes out again at once, then with back-off`(
-        _ answer: UpstreamAnswer
+        _ answer: DeliveryOutcome
     ) throws {
         var scene = try Scene()
         #expect(scene.receive(answer) == .sendAgain(after: .zero))
         #expect(scene.receive(answer) == .sendAgain(after: .seconds(1)))
-        #expect(scene.end(answer)?.ending == RetryOutcome(.serviceFault, .budgetSpent))
+        #expect(scene.end(answer)?.ending == Ending(.unsent(.deadline), .budgetSpent))
     }
 
     @Test func `what was not processed for longer than the budget does not go out again at once`() throws {
         var scene = try Scene()
         scene.now += .seconds(61)
-        #expect(scene.receive(.unprocessed) == .end(RetryOutcome(.serviceFault, .budgetSpent)))
+        #expect(scene.receive(.unsent(nil)) == Ending(.unsent(.deadline), .budgetSpent).action)
     }
 
-    static let trouble: [UpstreamAnswer] = [
+    static let trouble: [DeliveryOutcome] = [
         .answered(status: 500, reason: "InternalServerError", timestamp: nil),
         .answered(status: 503, reason: "ServiceUnavailable", timestamp: nil),
         .answered(status: 502, reason: nil, timestamp: nil), .answered(status: 599, reason: "New", timestamp: nil),
-        .answered(status: 429, reason: "TooManyProviderTokenUpdates", timestamp: nil), .lost,
+        .answered(status: 429, reason: "TooManyProviderTokenUpdates", timestamp: nil), .indeterminate(nil),
     ]
 
     @Test(arguments: Self.trouble) func `trouble is waited out within the budget, then told as a shutdown`(
-        _ answer: UpstreamAnswer
+        _ answer: DeliveryOutcome
     ) throws {
         var scene = try Scene()
         let start = scene.now
@@ -175,30 +197,30 @@ import Testing
         #expect(scene.receive(answer) == .sendAgain(after: .seconds(2)))
         let result = scene.end(answer)
         let end = try #require(result)
-        let expected = answer == .lost ? RetryOutcome.unknown : RetryOutcome(.serviceFault, .budgetSpent)
+        let expected = answer == .indeterminate(nil) ? Ending.unknown : Ending(.unsent(.deadline), .budgetSpent)
         #expect(end.ending == expected)
         #expect(scene.now <= start + .seconds(60))
         #expect(scene.now > start + .seconds(45))
-        #expect(scene.flight.isUnknown == (answer == .lost))
+        #expect(scene.flight.isUnknown == (answer == .indeterminate(nil)))
     }
 
     @Test func `trouble that passes is nothing`() throws {
         var scene = try Scene()
         _ = scene.answer(503, "ServiceUnavailable")
-        _ = scene.receive(.lost)
-        #expect(scene.answer(200) == .end(RetryOutcome(.accepted, .accepted)))
+        _ = scene.receive(.indeterminate(nil))
+        #expect(scene.answer(200) == Ending(.accepted, .accepted).action)
     }
 
     @Test func `by option what is not to be kept is given up where its fate is unknown`() throws {
         var rules = RetryRules()
         rules.givesUpUnknownUnkept = true
         var unkept = try Scene(expiration: 0, rules)
-        #expect(unkept.receive(.lost) == .end(.unknown))
+        #expect(unkept.receive(.indeterminate(nil)) == Ending.unknown.action)
         var kept = try Scene(expiration: nil, rules)
-        #expect(kept.receive(.lost) == .sendAgain(after: .milliseconds(500)))
+        #expect(kept.receive(.indeterminate(nil)) == .sendAgain(after: .milliseconds(500)))
     }
 
-    static let throttled = UpstreamAnswer.answered(status: 429, reason: "TooManyRequests", timestamp: nil)
+    static let throttled = DeliveryOutcome.answered(status: 429, reason: "TooManyRequests", timestamp: nil)
 
     @Test(arguments: [nil, 0, Self.date + 1] as [UInt32?])
     func `a throttled token is tried until the budget is spent, then told as not taken`(expiration: UInt32?) throws {
@@ -206,7 +228,7 @@ import Testing
         let result = scene.end(Self.throttled)
         let end = try #require(result)
         #expect(end.tries > 4)
-        #expect(end.ending == RetryOutcome(.serviceFault, .throttled))
+        #expect(end.ending == Ending(.unsent(.deadline), .throttled))
     }
 
     @Test(arguments: [201, 204, 299, 302]) func `no status but 200 is an acceptance`(status: Int) throws {
@@ -216,8 +238,9 @@ import Testing
 
     @Test(arguments: [400, 403, 500]) func `a token is dead with status 410 alone`(status: Int) throws {
         var scene = try Scene()
-        if case .end(let ending) = scene.answer(status, "Unregistered", timestamp: 1_700_000_000_000) {
-            #expect(![.accepted, .dead].contains(ending.verdict))
+        if case .end(let outcome, let cause) = scene.answer(status, "Unregistered", timestamp: 1_700_000_000_000) {
+            #expect(![.accepted, .dead].contains(cause))
+            #expect(outcome != .accepted)
         }
     }
 

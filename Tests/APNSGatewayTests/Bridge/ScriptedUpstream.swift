@@ -2,6 +2,7 @@
 
 import APNSGateway
 import APNSHTTP2
+import APNSSession
 import APNSWire
 import NIOConcurrencyHelpers
 
@@ -9,19 +10,19 @@ import NIOConcurrencyHelpers
 final class ScriptedUpstream: Upstream {
     struct Asked: Sendable {
         var request: PushRequest
-        var onAnswer: @Sendable (UpstreamAnswer) -> Void
+        var onAnswer: @Sendable (DeliveryOutcome) -> Void
     }
 
-    static let accepted = UpstreamAnswer.answered(status: 200, reason: nil, timestamp: nil)
-    static let badToken = UpstreamAnswer.answered(status: 400, reason: "BadDeviceToken", timestamp: nil)
+    static let accepted = DeliveryOutcome.answered(status: 200, reason: nil, timestamp: nil)
+    static let badToken = DeliveryOutcome.answered(status: 400, reason: "BadDeviceToken", timestamp: nil)
 
     private let books = NIOLockedValueBox<[Asked]>([])
     private let waiters = NIOLockedValueBox<[(count: Int, continuation: CheckedContinuation<Void, Never>)]>([])
     private let room = NIOLockedValueBox(true)
-    private let answer: @Sendable (PushRequest) -> UpstreamAnswer?
+    private let answer: @Sendable (PushRequest) -> DeliveryOutcome?
 
     /// - Parameter answer: what is answered at once; `nil` for later.
-    init(answer: @escaping @Sendable (PushRequest) -> UpstreamAnswer? = { _ in ScriptedUpstream.accepted }) {
+    init(answer: @escaping @Sendable (PushRequest) -> DeliveryOutcome? = { _ in ScriptedUpstream.accepted }) {
         self.answer = answer
     }
 
@@ -39,9 +40,9 @@ final class ScriptedUpstream: Upstream {
 
     func send(
         _ request: PushRequest,
-        onAnswer report: @escaping @Sendable (UpstreamAnswer, _ latency: Duration?) -> Void
+        onAnswer report: @escaping @Sendable (DeliveryOutcome, _ latency: Duration?) -> Void
     ) {
-        let onAnswer: @Sendable (UpstreamAnswer) -> Void = { report($0, nil) }
+        let onAnswer: @Sendable (DeliveryOutcome) -> Void = { report($0, nil) }
         let count = self.books.withLockedValue { books in
             books.append(Asked(request: request, onAnswer: onAnswer))
             return books.count
@@ -67,7 +68,7 @@ final class ScriptedUpstream: Upstream {
     }
 
     /// Answers the requests for a token, in the order in which they came.
-    func answer(_ number: Int, _ answer: UpstreamAnswer) {
+    func answer(_ number: Int, _ answer: DeliveryOutcome) {
         for asked in self.asked where Self.number(asked.request.token) == number { asked.onAnswer(answer) }
     }
 }
@@ -85,5 +86,15 @@ final class MemoryRecorder: FeedbackRecorder {
 
     func forget(_ token: DeviceToken, in list: FeedbackListName) {
         self.tuples.withLockedValue { $0.removeAll { $0.0.token == token && $0.1 == list } }
+    }
+}
+
+extension DeliveryOutcome {
+    /// What a client reports of an answer.
+    static func answered(status: Int, reason: String?, timestamp: UInt64?) -> DeliveryOutcome {
+        if status == 200 { return .accepted }
+        return .rejected(
+            .http2(PushRejection(status: status, reason: PushReason(text: reason ?? ""), timestamp: timestamp))
+        )
     }
 }

@@ -3,6 +3,7 @@
 import TestSupport
 
 @testable import APNSGateway
+import APNSWire
 
 /// The HTTP/2 service of one walk: the truth that the provider's outcomes are held against.
 struct UpstreamModel {
@@ -59,15 +60,15 @@ struct UpstreamModel {
     }
 
     /// Answers a request for a content.
-    mutating func answer(_ content: Int) -> UpstreamAnswer {
+    mutating func answer(_ content: Int) -> DeliveryOutcome {
         if self.isThrottled(content) { return .answered(status: 429, reason: "TooManyRequests", timestamp: nil) }
         guard self.isFaulty() else { return self.process(content) }
         switch self.random.below(12) {
-        case 0: return .unprocessed
+        case 0: return .unsent(nil)
         case 1:
             self.unknown.insert(content)
             if self.random.chance(50) { _ = self.process(content) }
-            return .lost
+            return .indeterminate(nil)
         case 2, 9, 10, 11: return .answered(status: 429, reason: "TooManyRequests", timestamp: nil)
         case 3: return .answered(status: 503, reason: "ServiceUnavailable", timestamp: nil)
         case 4: return .answered(status: 500, reason: "InternalServerError", timestamp: nil)
@@ -81,7 +82,7 @@ struct UpstreamModel {
     /// Does what a request for a content asks for; nobody hears of it.
     mutating func process(unanswered content: Int) { _ = self.process(content) }
 
-    private mutating func process(_ content: Int) -> UpstreamAnswer {
+    private mutating func process(_ content: Int) -> DeliveryOutcome {
         switch self.fate(content) {
         case .bad: return .answered(status: 400, reason: "BadDeviceToken", timestamp: nil)
         case .dead:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSHTTP2
+import APNSSession
 import APNSWire
 import Logging
 import NIOConcurrencyHelpers
@@ -57,7 +58,7 @@ final class WalkProcess {
 final class WalkUpstream: Upstream {
     struct Request: Sendable {
         var request: PushRequest
-        var onAnswer: @Sendable (UpstreamAnswer, Duration?) -> Void
+        var onAnswer: @Sendable (DeliveryOutcome, Duration?) -> Void
     }
 
     private struct State {
@@ -72,7 +73,7 @@ final class WalkUpstream: Upstream {
 
     func setHasRoom(_ hasRoom: Bool) { self.state.withLockedValue { $0.hasRoom = hasRoom } }
 
-    func send(_ request: PushRequest, onAnswer: @escaping @Sendable (UpstreamAnswer, Duration?) -> Void) {
+    func send(_ request: PushRequest, onAnswer: @escaping @Sendable (DeliveryOutcome, Duration?) -> Void) {
         self.state.withLockedValue { state in
             if !state.isClosed { state.requests.append(Request(request: request, onAnswer: onAnswer)) }
         }

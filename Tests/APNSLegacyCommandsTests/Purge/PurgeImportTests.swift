@@ -2,7 +2,8 @@
 
 import APNSPayload
 import APNSWire
-import PurgeList
+import BatchFiles
+import TokenStore
 import Testing
 
 @testable import APNSLegacyCommands

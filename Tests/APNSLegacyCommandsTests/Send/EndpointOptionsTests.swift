@@ -19,7 +19,7 @@ import Testing
         #expect(production.host == "gateway.push.apple.com" && production.port == 2195)
         let sandbox = try Self.command(["--environment", "sandbox"]).endpoint.endpoint()
         #expect(sandbox.host == "gateway.sandbox.push.apple.com")
-        #expect(SendFolder.failure { _ = try Self.command([]).endpoint.endpoint() }?.status == .usage)
+        #expect(Self.failure { _ = try Self.command([]).endpoint.endpoint() }?.status == .usage)
     }
 
     @Test(
@@ -64,7 +64,7 @@ import Testing
 
     @Test func `a key without a certificate is refused`() throws {
         let options = try Self.command(["--host", "a", "--key", "k.pem"]).endpoint
-        #expect(SendFolder.failure { _ = try options.tls() }?.status == .usage)
+        #expect(Self.failure { _ = try options.tls() }?.status == .usage)
     }
 
     @Test func `the help names every command and every option`() {
@@ -78,5 +78,15 @@ import Testing
             "--results", "--results-only-exceptions", "--summary", "--quiet", "--verbose",
         ] { #expect(help.contains("  \(option)") || help.contains(", \(option)"), "\(option)") }
         for code in [0, 1, 64, 65, 66, 69, 70, 73, 74, 75, 77, 78] { #expect(help.contains("\(code)")) }
+    }
+
+    /// The exit code and the sentence with which something fails; `nil` where it does not.
+    private static func failure(_ body: () throws -> Void) -> CommandFailure? {
+        do {
+            try body()
+            return nil
+        } catch {
+            return CommandFailure(error)
+        }
     }
 }

@@ -2,13 +2,14 @@
 
 import APNSSession
 import APNSWire
+import BatchFiles
 import Foundation
 import Testing
 
 @testable import APNSLegacyCommands
 
 @Suite struct SendSummaryTests {
-    static func tally(_ counts: [BatchOutcome: UInt64]) -> OutcomeCounts {
+    static func tally(_ counts: [DeliveryOutcome.Kind: UInt64]) -> OutcomeCounts {
         var tally = OutcomeCounts()
         for (outcome, count) in counts { tally.add(outcome, status: outcome == .rejected ? 8 : nil, count: count) }
         return tally
@@ -16,7 +17,7 @@ import Testing
 
     /// Counts, whether input was left, and the exit code.
     struct Ending: Sendable {
-        var counts: [BatchOutcome: UInt64]
+        var counts: [DeliveryOutcome.Kind: UInt64]
         var isInterrupted = false
         var code: Int32
 
@@ -53,14 +54,6 @@ import Testing
     @Test(arguments: [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] as [(UInt64, String)])
     func `digits are grouped by three`(_ number: UInt64, _ text: String) {
         #expect(SendSummary.grouped(number) == text)
-    }
-
-    @Test func `every outcome of a session has a name in the results`() {
-        #expect(BatchOutcome.of(.accepted) == (.accepted, nil))
-        #expect(BatchOutcome.of(.rejected(.invalidToken)) == (.rejected, 8))
-        #expect(BatchOutcome.of(.indeterminate) == (.indeterminate, nil))
-        #expect(BatchOutcome.of(.unsent) == (.unsent, nil))
-        #expect(BatchOutcome.of(.suppressed) == (.suppressed, nil))
     }
 
     @Test func `the bar says how far it is`() {

@@ -2,7 +2,7 @@
 
 import Foundation
 import GRDB
-import PurgeList
+import TokenStore
 import Testing
 
 /// Goal: what goes to other databases does there what `purge apply` does to SQLite.
@@ -124,7 +124,7 @@ import Testing
         let deaf = try await self.scene.run(["--exec", "exit 0", "--batch", "5000"])
         #expect(deaf.code == 0, "\(deaf)")
         let endless = try await self.scene.run(["--exec", "sleep 1000 & wait", "--exec-deadline", "1s"])
-        #expect(endless.code == 75 && endless.error.contains("still running") && !endless.ending.isOverdue)
+        #expect(endless.code == 75 && endless.error.contains("still running") && !endless.isOverdue)
         let dying = try await self.scene.run(["--exec", "kill -9 $$"])
         #expect(dying.code == 75 && dying.error.contains("signal 9"))
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
-import PurgeList
 import TestSupport
+import TokenStore
 import Testing
 
 /// Goal: a hook ends with the program that runs it, and no two hooks work on one list at a time.

@@ -3,8 +3,8 @@
 import APNSWire
 import Foundation
 import GRDB
-import PurgeList
 import TestSupport
+import TokenStore
 import Testing
 
 /// Goal: what cannot be pruned is an error that says what to do, and nothing changes.
@@ -87,7 +87,7 @@ import Testing
         #expect(wrong.error.contains("it has \(ApplyScene.topic) (production)"))
         let topic = try await self.scene.apply(["--topic", "com.example.typo"])
         #expect(topic.error.contains("has nothing for com.example.typo (production)"), "\(topic)")
-        try self.scene.list.addScope(PurgeScope(topic: "com.example.other", environment: .production))
+        try self.scene.list.addScope(TokenScope(topic: "com.example.other", environment: .production))
         let alive = try await self.scene.apply(["--topic", "com.example.other"])
         #expect(alive.code == 0 && alive.error.isEmpty, "\(alive)")
         let right = try await self.scene.apply(["--quiet"])

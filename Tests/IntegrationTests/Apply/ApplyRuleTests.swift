@@ -3,7 +3,7 @@
 import APNSWire
 import Foundation
 import GRDB
-import PurgeList
+import TokenStore
 import Testing
 
 /// Goal: just the rows that are due go, whatever the table looks like.
@@ -161,7 +161,7 @@ import Testing
         let forgotten = try await self.scene.apply(["--require-all-topics"])
         #expect(try forgotten.code == 0 && forgotten.count("pruned") == 0 && self.scene.left().count == 5)
         try self.scene.record([2], topic: "com.ent")
-        try self.scene.list.addScope(PurgeScope(topic: "com.old", environment: .production))
+        try self.scene.list.addScope(TokenScope(topic: "com.old", environment: .production))
         let named = ["--require-all-topics", "--topic", "com.store", "--topic"]
         let unknown = try await self.scene.apply(named + ["com.emt"])
         #expect(unknown.code == 64 && unknown.error.contains("never heard of \"com.emt\""), "\(unknown)")

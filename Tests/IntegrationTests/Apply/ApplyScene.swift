@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSLegacyCommands
 import APNSWire
+import ArgumentParser
 import Foundation
 import GRDB
-import PurgeList
+import NIOConcurrencyHelpers
+import TokenStore
 
 /// A purge list and a token table in a folder, where `purge apply` runs; removed with this object.
 final class ApplyScene: Sendable {
     /// What a run of the program left.
     struct Run: Sendable {
-        var ending: Child.Ending
+        var code: Int32?
+        /// Whether it was ended since it took too long.
+        var isOverdue: Bool
         var output: String
         var error: String
 
-        var code: Int32? { self.ending.code }
         /// The report, where it was asked for as JSON.
         var report: [String: Any] {
             get throws {
@@ -130,16 +134,46 @@ final class ApplyScene: Sendable {
     }
 
     /// Runs `apns-legacy purge apply` on the table with the column of registrations.
-    func apply(_ arguments: [String] = [], deadline: Int64 = 60) async throws -> Run {
-        try await self.run(self.usual + ["--registered-column", "updated_at"] + arguments, deadline: deadline)
+    func apply(_ arguments: [String] = []) async throws -> Run { try await self.run(self.registered + arguments) }
+
+    /// The options that lead to the table with the column of registrations.
+    var registered: [String] { self.usual + ["--registered-column", "updated_at"] }
+
+    /// Runs `apns-legacy purge apply` in this process, but where it starts a command and minds signals.
+    func run(_ arguments: [String]) async throws -> Run {
+        arguments.contains("--exec") ? try await self.start(arguments) : try await self.call(arguments)
     }
 
-    /// Runs `apns-legacy purge apply`.
-    func run(_ arguments: [String], deadline: Int64 = 60, program: String? = nil) async throws -> Run {
+    private func call(_ arguments: [String]) async throws -> Run {
+        let said = NIOLockedValueBox((output: "", error: ""))
+        let console = Console(
+            output: { bytes in said.withLockedValue { $0.output += String(decoding: bytes, as: UTF8.self) } },
+            error: { line in said.withLockedValue { $0.error += line } }
+        )
+        var code: Int32 = 0
+        do {
+            let command = try PurgeApplyCommand.parse(["--purge-list", self.list.path] + arguments)
+            try await command.run(console)
+        } catch {
+            code = PurgeApplyCommand.exitCode(for: error).rawValue
+            let message = PurgeApplyCommand.fullMessage(for: error)
+            if !(error is ExitCode) { said.withLockedValue { $0.error += message } }
+        }
+        let (output, error) = said.withLockedValue { $0 }
+        return Run(code: code, isOverdue: false, output: output, error: error)
+    }
+
+    /// Runs `apns-legacy purge apply` as a process of its own.
+    func start(_ arguments: [String], deadline: Int64 = 60) async throws -> Run {
         let name = UUID().uuidString
         let streams = Child.Streams(output: self.path(name + ".out"), error: self.path(name + ".err"))
         let words = ["purge", "apply", "--purge-list", self.list.path] + arguments
-        let ending = try await Child(words, streams, program: program, deadline: deadline).end()
-        return Run(ending: ending, output: self.read(name + ".out"), error: self.read(name + ".err"))
+        let ending = try await Child(words, streams, deadline: deadline).end()
+        return Run(
+            code: ending.code,
+            isOverdue: ending.isOverdue,
+            output: self.read(name + ".out"),
+            error: self.read(name + ".err")
+        )
     }
 }

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+
+/// Reads the tuples of a segment one by one.
+struct SpoolCursor: Sendable {
+    /// Why there is no next tuple.
+    enum Ending: Sendable {
+        /// Nothing more may be read yet, or the segment is at its end.
+        case drained
+        /// The last record was not finished, and what there is of it cannot all be as it came; so many tuples of it
+        /// are among the others.
+        case torn(tupleCount: UInt64)
+        case damaged(offset: Int)
+        /// At this offset, counted from 0 over all bytes of the service, there is no tuple.
+        case malformed(offset: UInt64, tokenByteCount: Int)
+        case unreadable(SpoolError)
+    }
+
+    private static let headerByteCount = 6
+
+    /// Before this day of the year 2008 no token was dead, for there was no service.
+    private static let firstTime: Int64 = 1_199_145_600
+
+    /// How far the service's clock may be ahead of ours, in seconds.
+    private static let clockSecondsMax: Int64 = 86_400
+
+    private var reader: SpoolReader
+    private var bytes: [UInt8] = []
+    private var index = 0
+    private var offset: UInt64 = 0
+    /// How many bytes of the segment's content were read as whole tuples.
+    private(set) var segmentOffset: UInt64 = 0
+
+    /// Where the bytes of an unfinished record are read: how many tuples came before them.
+    private var tornAt: UInt64?
+    /// How many of the bytes, from the first on, agreed with a checksum; `nil` for all.
+    private var verifiedByteCount: Int?
+
+    private(set) var ending: Ending?
+    private(set) var tupleCount: UInt64 = 0
+    /// Tuples whose time was not believed.
+    private(set) var futureTupleCount: UInt64 = 0
+
+    /// By when the bytes had been read.
+    ///
+    /// A failure that is said to be later would outweigh each registration to come.
+    private var readBy: Int64
+
+    /// - Parameters:
+    ///   - reader: the segment.
+    ///   - readBy: by when the bytes had been read, in seconds since 1970.
+    init(_ reader: SpoolReader, readBy: Int64) {
+        self.reader = reader
+        self.readBy = readBy
+    }
+
+    /// The topic and environment of the tuples.
+    var scope: TokenScope { self.reader.header.scope }
+
+    /// Goes on behind where it was drained, as far as this, with bytes that had been read by then.
+    mutating func extend(to byteCount: Int, readBy: Int64) {
+        self.reader.limit(to: byteCount)
+        self.readBy = readBy
+        if case .drained = self.ending { self.ending = nil }
+    }
+
+    /// Goes on behind where it was drained, with bytes that are not in the segment.
+    mutating func feed(_ bytes: [UInt8]) {
+        self.bytes = self.partial + bytes
+        self.index = 0
+        self.ending = nil
+    }
+
+    /// Goes on with a segment that begins with the bytes of the tuple whose rest is not there.
+    mutating func restart(_ reader: SpoolReader) {
+        self.reader = reader
+        self.bytes = []
+        self.index = 0
+        self.segmentOffset = 0
+    }
+
+    /// Passes over tuples that were taken before.
+    mutating func skip(toOffset offset: UInt64) {
+        while self.segmentOffset < offset, self.next() != nil {}
+    }
+
+    /// Whether the segment says that the service's list came to its end.
+    var isEnded: Bool { self.reader.isEnded }
+
+    /// Whether all bytes so far were taken, up to a tuple whose rest may come.
+    var isDrained: Bool { if case .drained = self.ending { true } else { false } }
+
+    /// The bytes of a tuple whose rest is not there.
+    var partial: [UInt8] { Array(self.bytes[self.index...]) }
+
+    mutating func next() -> FeedbackTuple? {
+        guard self.ending == nil else { return nil }
+        while true {
+            let left = self.bytes.count - self.index
+            if left >= Self.headerByteCount {
+                let tokenByteCount = Int(self.bytes[self.index + 4]) << 8 | Int(self.bytes[self.index + 5])
+                guard (1...WireLimits.tokenByteCountMax).contains(tokenByteCount) else {
+                    self.ending =
+                        self.tornEnding ?? .malformed(offset: self.offset, tokenByteCount: tokenByteCount)
+                    return nil
+                }
+                if left >= Self.headerByteCount + tokenByteCount {
+                    if self.tornAt != nil, !self.isPlausible {
+                        self.ending = self.tornEnding
+                        return nil
+                    }
+                    return self.take(tokenByteCount)
+                }
+            }
+            guard self.tornAt == nil else {
+                // A kill leaves the beginning of a tuple; anything else is not from the service.
+                self.ending = left < 4 || self.isPlausible ? .drained : self.tornEnding
+                return nil
+            }
+            guard self.refill() else { return nil }
+        }
+    }
+
+    private var tornEnding: Ending? { self.tornAt.map { .torn(tupleCount: self.tupleCount - $0) } }
+
+    /// Whether the next tuple may be believed without a checksum: after a power failure there may be anything.
+    private var isPlausible: Bool {
+        if let count = self.verifiedByteCount, self.index + 4 <= count { return true }
+        let time = Int64(SpoolFormat.number(self.bytes[self.index...]))
+        return time >= Self.firstTime && time <= self.readBy + Self.clockSecondsMax
+    }
+
+    private mutating func take(_ tokenByteCount: Int) -> FeedbackTuple? {
+        let start = self.index + Self.headerByteCount
+        let time = Int64(SpoolFormat.number(self.bytes[self.index...]))
+        // Its length was checked before.
+        guard let token = try? DeviceToken(bytes: self.bytes[start..<start + tokenByteCount]) else { return nil }
+        self.index = start + tokenByteCount
+        self.offset += UInt64(Self.headerByteCount + tokenByteCount)
+        self.segmentOffset += UInt64(Self.headerByteCount + tokenByteCount)
+        self.tupleCount += 1
+        if time > self.readBy { self.futureTupleCount += 1 }
+        return FeedbackTuple(failedAt: UInt32(clamping: min(time, self.readBy)), token: token)
+    }
+
+    private mutating func refill() -> Bool {
+        do throws(SpoolError) {
+            switch try self.reader.next() {
+            case .bytes(let bytes):
+                self.bytes = self.partial + bytes
+                self.index = 0
+                return true
+            case .end: self.ending = .drained
+            case .zeros: self.ending = .torn(tupleCount: 0)
+            case .cutShort(let bytes):
+                // These came from the service and are nowhere else.
+                self.verifiedByteCount = self.bytes.count - self.index
+                self.bytes = self.partial + bytes
+                self.index = 0
+                self.tornAt = self.tupleCount
+                return true
+            case .damaged(let offset): self.ending = .damaged(offset: offset)
+            }
+        } catch {
+            self.ending = .unreadable(error)
+        }
+        return false
+    }
+}

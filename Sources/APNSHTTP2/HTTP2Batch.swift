@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSProvider
+import APNSSession
+import APNSWire
+import Glibc
+
+/// A batch that is sent over HTTP/2: takes notifications from their source, and makes requests of them.
+struct HTTP2Batch: Sendable {
+    let source: any NotificationSource
+    let classifier: ResponseClassifier
+    /// How a notification becomes a request.
+    private let requests: RequestRules
+    private let configuration: PushConfiguration
+    /// How long what was taken may take when the source is stopped; then the rest is given up.
+    let drainDurationMax: Duration
+
+    init(_ source: any NotificationSource, _ configuration: PushConfiguration, _ options: HTTP2BatchOptions) {
+        self.source = source
+        self.requests = options.requests
+        self.configuration = configuration
+        self.drainDurationMax = options.drainDurationMax
+        self.classifier = ResponseClassifier(
+            invalidTokenRunCountMax: options.invalidTokenRunCountMax,
+            tryCountMax: options.tryCountMax,
+            backoff: Backoff(first: configuration.backoff.first, max: ResponseClassifier.delayMax)
+        )
+    }
+
+    /// Takes notifications from the source.
+    ///
+    /// - Parameters:
+    ///   - countMax: how many at most.
+    ///   - observer: counts those that are refused here.
+    /// - Returns: those that can be sent, and whether there may be more.
+    func take(_ countMax: Int, _ observer: PushObserver) -> (pushes: [PendingPush], supply: ProviderSupply) {
+        let (chunk, supply) = NotificationChunk.take(from: self.source, countMax: countMax)
+        guard let chunk else { return ([], supply) }
+        var pushes: [PendingPush] = []
+        pushes.reserveCapacity(chunk.count)
+        let now = UInt32(clamping: time(nil))
+        chunk.forEach { position, token, payload, expiry, priority in
+            let request = self.requests.request(
+                token: token,
+                payload: payload,
+                expiry: expiry,
+                priority: priority,
+                now: now
+            )
+            let limit = self.configuration.payloadByteCountMax(of: request.pushType)
+            if let problem = request.problem(payloadByteCountMax: limit) {
+                observer.settled(.invalid(problem))
+                chunk.settle(position, .invalid(problem), attempts: 0, possibleDuplicate: false)
+            } else {
+                pushes.append(PendingPush(Submission(request, from: .batch(chunk, position))))
+            }
+        }
+        return (pushes, supply)
+    }
+
+    /// Whether nobody is there to send the rest to, now that the source was stopped.
+    var isForsaken: Bool { self.classifier.isConnectionLost && self.source.isStopped }
+}

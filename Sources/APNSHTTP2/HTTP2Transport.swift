@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import APNSProvider
+import APNSWire
+public import Logging
+public import NIOCore
+public import NIOPosix
+
+/// What a batch over HTTP/2 is sent by, beside the ``PushConfiguration``.
+public struct HTTP2BatchOptions: Sendable {
+    /// How a notification becomes a request.
+    public var requests: RequestRules
+
+    /// After how many tokens in a row that are rejected as invalid, with none accepted in between, the batch ends; 0
+    /// for never; 1000 by default.
+    public var invalidTokenRunCountMax = 1000
+
+    /// How often a notification is sent that the service puts off, with 429 or 5xx; 10 by default.
+    public var tryCountMax = 10
+
+    /// How long what was taken from a source may take once the source is stopped, see
+    /// `NotificationSource.isStopped`; 30 s by default.
+    ///
+    /// Then what was written is indeterminate, and the rest unsent.
+    public var drainDurationMax = Duration.seconds(30)
+
+    /// Makes options with the defaults.
+    ///
+    /// - Parameter requests: how a notification becomes a request.
+    public init(requests: RequestRules) { self.requests = requests }
+}
+
+/// Carries notifications over the HTTP/2 provider API, one stream for each.
+struct HTTP2Transport: ProviderTransport {
+    private let configuration: PushConfiguration
+    private let options: HTTP2BatchOptions
+    private let opener: PushOpener
+    private let logger: Logger
+
+    init(_ configuration: PushConfiguration, _ options: HTTP2BatchOptions, logger: Logger) throws(PushError) {
+        try configuration.check()
+        self.configuration = configuration
+        self.options = options
+        self.opener = try PushOpener(configuration)
+        self.logger = logger
+    }
+
+    var workerCount: Int { self.configuration.connectionCount }
+
+    func begin(_ source: any NotificationSource) -> WorkerFactory {
+        let observer = PushObserver()
+        let queue = PushQueue(
+            countMax: self.configuration.requestCountMax,
+            workerCount: self.configuration.connectionCount,
+            batch: HTTP2Batch(source, self.configuration, self.options),
+            observer: observer
+        )
+        let shared = HTTP2ConnectionWorker.Shared(
+            configuration: self.configuration,
+            opener: self.opener,
+            queue: queue,
+            tokens: self.configuration.providerToken,
+            observer: observer,
+            logger: self.logger
+        )
+        return HTTP2ConnectionWorker.factory(shared)
+    }
+
+    func failure(of endings: [WorkerEnding]) -> (any Error)? {
+        endings.lazy.compactMap(\.failure).first
+    }
+}
+
+extension BatchSender {
+    /// Prepares to send over the HTTP/2 provider API.
+    ///
+    /// `run` then throws ``PushError`` where sending stopped early.
+    ///
+    /// - Parameters:
+    ///   - configuration: where and how.
+    ///   - options: what a batch needs beside that.
+    ///   - eventLoopGroup: the threads that do it; NIO's own by default.
+    ///   - logger: gets debug messages; the current task's logger by default.
+    /// - Throws: ``PushError/configuration(_:)`` for values out of their range, ``PushError/tls(_:)``.
+    public init(
+        http2 configuration: PushConfiguration,
+        _ options: HTTP2BatchOptions,
+        eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
+        logger: Logger = .current
+    ) throws(PushError) {
+        let transport = try HTTP2Transport(configuration, options, logger: logger)
+        self.init(over: transport, eventLoopGroup: eventLoopGroup)
+    }
+}
+
+extension Provider {
+    /// Prepares a provider over the HTTP/2 provider API; nothing is connected yet.
+    ///
+    /// - Parameters:
+    ///   - configuration: where and how to send.
+    ///   - options: what becomes of notifications beside that.
+    ///   - suppressesRejectedTokens: whether notifications for a token that was rejected earlier in the same run are
+    ///     not sent, but reported as suppressed; by default they are not sent.
+    ///   - eventLoopGroup: the threads that do it; NIO's own by default.
+    ///   - logger: gets debug messages.
+    /// - Throws: ``PushError/configuration(_:)`` for values out of their range, ``PushError/tls(_:)``.
+    public init(
+        http2 configuration: PushConfiguration,
+        _ options: HTTP2BatchOptions,
+        suppressesRejectedTokens: Bool = true,
+        eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
+        logger: Logger = .current
+    ) throws(PushError) {
+        self.init(
+            try BatchSender(http2: configuration, options, eventLoopGroup: eventLoopGroup, logger: logger),
+            command: .items,
+            payloadByteCountMax: max(configuration.payloadByteCountMax, configuration.voipPayloadByteCountMax),
+            suppressesRejectedTokens: suppressesRejectedTokens
+        )
+    }
+}

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSession
+import APNSTransport
+import APNSWire
+import Logging
+import NIOCore
+import OpenSSLTLS
+
+/// Carries out what one provider session decides, on one event loop.
+///
+/// Not thread-safe: made and used on its event loop.
+final class BinaryConnectionWorker: ConnectionWorker {
+    private let configuration: ProviderConfiguration
+    let eventLoop: any EventLoop
+    private let opener: ConnectionOpener
+    private let source: any NotificationSource
+    private let observer: ProviderObserver
+    private let logger: Logger
+    private let finished: EventLoopPromise<WorkerEnding>
+    private let storeByteCountMax: Int
+
+    private var session: ProviderSession
+    private var store = FrameStore()
+    private var connections: [ConnectionNumber: BinaryConnection] = [:]
+    private var timer: Scheduled<Void>?
+    private var isDriving = false
+    private var mustDriveAgain = false
+    private var isFinished = false
+    private var ending: ProviderEnding?
+    private var closingCount = 0
+    private var lastFailure: (any Error)?
+    private let start = NIODeadline.now()
+
+    /// How many batches are written before other work of the event loop has its turn.
+    private static let writesInARowMax = 32
+
+    /// How many batches go to the socket at a time.
+    private static let writesAtOnceMax = 2
+
+    init(
+        configuration: ProviderConfiguration,
+        opener: ConnectionOpener,
+        source: any NotificationSource,
+        eventLoop: any EventLoop,
+        observer: ProviderObserver,
+        logger: Logger,
+        finished: EventLoopPromise<WorkerEnding>
+    ) {
+        self.configuration = configuration
+        self.opener = opener
+        self.source = source
+        self.eventLoop = eventLoop
+        self.observer = observer
+        self.logger = logger
+        self.finished = finished
+        self.session = ProviderSession(limits: configuration.sessionLimits)
+        self.storeByteCountMax = configuration.storeByteCountMax / configuration.connectionCount
+    }
+
+    private var now: Duration { Duration(NIODeadline.now() - self.start) }
+
+    private var jitter: Double { Double.random(in: 0...1) }
+
+    /// Begins, unless the source says that there is nothing to do.
+    func begin() {
+        guard !self.isFinished else { return }
+        if self.askSource() == .ended { self.session.supply(.ended) }
+        self.drive()
+    }
+
+    /// The source may have something.
+    func wake() {
+        guard !self.isFinished else { return }
+        // No connection is opened only to learn that nothing more comes.
+        self.session.supply(self.source.isEnded ? .ended : self.session.isAtRest ? self.askSource() : .available)
+        self.drive()
+    }
+
+    /// What the source knows of notifications to come, without taking any.
+    private func askSource() -> ProviderSupply {
+        self.store.take(
+            from: self.source,
+            number: self.session.taken,
+            countMax: 0,
+            command: self.configuration.command,
+            identifier: 0
+        ).supply
+    }
+
+    /// Stops at once.
+    func abandon() {
+        self.session.abandon()
+        self.drive()
+    }
+
+    /// Does what the session says until that is to wait.
+    func drive() {
+        guard !self.isFinished else { return }
+        guard !self.isDriving else {
+            self.mustDriveAgain = true
+            return
+        }
+        self.isDriving = true
+        var writes = 0
+        repeat {
+            self.mustDriveAgain = false
+            while writes < BinaryConnectionWorker.writesInARowMax, self.carryOutStep(&writes) {
+                if writes.isMultiple(of: BinaryConnectionWorker.writesAtOnceMax) { self.flush() }
+                self.deliver()
+            }
+            self.flush()
+            self.deliver()
+        } while self.mustDriveAgain && writes < BinaryConnectionWorker.writesInARowMax
+        self.isDriving = false
+        if writes >= BinaryConnectionWorker.writesInARowMax { self.driveLater() }
+    }
+
+    /// Sends what was written.
+    private func flush() {
+        for connection in self.connections.values where connection.isFlushDue { connection.flush() }
+    }
+
+    /// - Returns: whether to ask for the next step at once.
+    private func carryOutStep(_ writes: inout Int) -> Bool {
+        switch self.session.step(now: self.now) {
+        case .connect(let number): self.connect(number)
+        case .write(let number, let numbers, let identifier):
+            guard let connection = self.connections[number], connection.isWritable else {
+                self.awaitWritability(number)
+                return false
+            }
+            writes += 1
+            return self.write(numbers, identifier, to: connection)
+        case .probe(let number, let identifier):
+            self.observer.probed()
+            self.connections[number]?.write(self.probe(identifier))
+        case .close(let number): self.close(number)
+        case .wait(let time):
+            self.schedule(time)
+            return false
+        case .finish(let ending):
+            self.finish(ending)
+            return false
+        }
+        return true
+    }
+
+    private func write(_ numbers: Range<UInt64>, _ identifier: UInt32, to connection: BinaryConnection) -> Bool {
+        if numbers.lowerBound < self.session.taken {
+            let countMax = min(numbers.upperBound, self.session.taken) - numbers.lowerBound
+            let (frames, count) = self.store.frames(
+                from: numbers.lowerBound,
+                countMax: countMax,
+                identifier: identifier
+            )
+            self.session.wrote(UInt64(count), now: self.now)
+            connection.write(frames)
+            return count > 0
+        }
+        let taken = self.store.take(
+            from: self.source,
+            number: numbers.lowerBound,
+            countMax: numbers.count,
+            command: self.configuration.command,
+            identifier: identifier
+        )
+        self.session.supply(taken.supply)
+        if taken.count > 0 {
+            self.session.wrote(UInt64(taken.count), now: self.now)
+            self.updateStoreIsFull()
+            connection.write(taken.frames)
+        }
+        return true
+    }
+
+    private func probe(_ identifier: UInt32) -> ByteBuffer {
+        var frame = ByteBuffer()
+        let probe = NotificationFrame.probe(command: self.configuration.command, identifier: identifier)
+        // A probe has no payload whose length could be refused.
+        try? probe.write(into: &frame)
+        return frame
+    }
+
+    private func updateStoreIsFull() {
+        self.session.storeIsFull =
+            self.store.byteCount + FrameStore.chunkByteCount > self.storeByteCountMax && self.store.byteCount > 0
+    }
+
+    /// Hands outcomes on.
+    private func deliver() {
+        guard self.session.hasSettlements else { return }
+        for settlement in self.session.takeSettlements() {
+            self.observer.settled(settlement)
+            self.store.settle(settlement, to: self.source)
+        }
+        self.updateStoreIsFull()
+    }
+
+    private func schedule(_ time: Duration?) {
+        self.timer?.cancel()
+        self.timer = nil
+        guard let time else { return }
+        let bound = NIOLoopBound(self, eventLoop: self.eventLoop)
+        self.timer = self.eventLoop.scheduleTask(deadline: self.start + TimeAmount(time)) { bound.value.drive() }
+    }
+
+    private func driveLater() {
+        let bound = NIOLoopBound(self, eventLoop: self.eventLoop)
+        self.eventLoop.execute { bound.value.drive() }
+    }
+
+    /// A connection that takes nothing for as long as an answer may take is given up.
+    private func awaitWritability(_ number: ConnectionNumber) {
+        guard let connection = self.connections[number] else { return }
+        let now = self.now
+        if connection.stall?.byteCountLeft != connection.byteCountLeft {
+            connection.stall = (connection.byteCountLeft, now)
+        }
+        let deadline = (connection.stall?.since ?? now) + self.configuration.limits.answerDelayMax
+        guard now >= deadline else { return self.schedule(deadline) }
+        self.connections[number] = nil
+        self.closing(connection)
+        let failure = ProviderError.stalled(self.configuration.limits.answerDelayMax)
+        self.lastFailure = failure
+        self.observer.failed(failure)
+        // What waits in the channel may still leave it.
+        self.session.left(number, before: .max)
+        self.session.closed(number, now: now, jitter: self.jitter)
+        self.driveLater()
+    }
+
+    private func finish(_ ending: ProviderEnding) {
+        self.ending = ending
+        guard self.closingCount == 0, !self.isFinished else { return }
+        self.isFinished = true
+        self.timer?.cancel()
+        self.deliver()
+        self.finished.succeed(
+            WorkerEnding(ending: ending, failure: self.lastFailure, hasLeftSomething: self.session.hasLeftSomething)
+        )
+    }
+}
+
+// MARK: - Connections
+
+extension BinaryConnectionWorker {
+    private func connect(_ number: ConnectionNumber) {
+        let connection = BinaryConnection(number: number, worker: self)
+        self.connections[number] = connection
+        self.observer.connecting()
+        self.logger.debug("connecting", metadata: [LogKey.connection: "\(number.rawValue)"])
+        let bound = NIOLoopBound(connection, eventLoop: self.eventLoop)
+        self.opener.open(
+            on: self.eventLoop,
+            adopt: { try bound.value.adopt($0) },
+            finish: { channel, tls in
+                bound.value.tls = tls
+                try channel.pipeline.syncOperations.addHandlers(tls, bound.value)
+            }
+        )
+        .assumeIsolated().whenFailure { error in
+            bound.value.fail((error as? ProxyError).map(ProviderError.init) ?? error)
+        }
+    }
+
+    private func close(_ number: ConnectionNumber) {
+        guard let connection = self.connections.removeValue(forKey: number) else { return }
+        self.closing(connection)
+        self.session.closed(number, now: self.now, jitter: self.jitter)
+    }
+
+    private func closing(_ connection: BinaryConnection) {
+        // Counted first, since it may close at once.
+        self.closingCount += 1
+        if !connection.close() { self.closingCount -= 1 }
+    }
+
+    /// A connection that was told to close has closed.
+    func hasClosed(_ connection: BinaryConnection) {
+        self.closingCount -= 1
+        if let ending = self.ending { self.finish(ending) }
+    }
+
+    /// The handshake is done.
+    func connected(_ connection: BinaryConnection) {
+        guard self.connections[connection.number] != nil else { return }
+        let metadata: Logger.Metadata = [
+            LogKey.connection: "\(connection.number.rawValue)",
+            LogKey.isSessionReused: "\(connection.tls?.isSessionReused ?? false)",
+        ]
+        self.logger.debug("connected", metadata: metadata)
+        self.session.connected(connection.number, now: self.now)
+        self.drive()
+    }
+
+    /// The gateway answered.
+    func received(_ response: ErrorResponse, on connection: BinaryConnection) {
+        guard self.connections[connection.number] != nil else { return }
+        let metadata: Logger.Metadata = [
+            LogKey.connection: "\(connection.number.rawValue)", LogKey.status: "\(response.status.rawValue)",
+            LogKey.identifier: "\(response.identifier)",
+        ]
+        self.logger.debug("error response", metadata: metadata)
+        self.noteLeft(connection)
+        self.session.received(response, on: connection.number, now: self.now, jitter: self.jitter)
+        self.drive()
+    }
+
+    /// The connection is at its end.
+    func ended(_ connection: BinaryConnection, wasConnected: Bool, failure: (any Error)?) {
+        guard self.connections.removeValue(forKey: connection.number) != nil else { return }
+        var metadata: Logger.Metadata = [LogKey.connection: "\(connection.number.rawValue)"]
+        if let failure {
+            self.lastFailure = failure
+            metadata[LogKey.failure] = "\(failure)"
+            self.observer.failed(failure)
+        }
+        self.logger.debug("connection ended", metadata: metadata)
+        let isPermanent = failure.map(ConnectionFailure.isPermanent) ?? false
+        let isUnprocessed = failure.map { ConnectionFailure.provesNothingProcessed($0, connection.tls) } ?? false
+        if wasConnected {
+            self.noteLeft(connection)
+            self.session.closed(
+                connection.number,
+                permanently: isPermanent,
+                isUnprocessed: isUnprocessed,
+                now: self.now,
+                jitter: self.jitter
+            )
+        } else {
+            self.session.connectFailed(
+                connection.number,
+                permanently: isPermanent,
+                now: self.now,
+                jitter: self.jitter
+            )
+        }
+        self.drive()
+    }
+
+    /// Something more can be written.
+    func becameWritable() {
+        self.drive()
+    }
+
+    /// Tells the session how many frames are whole in the kernel.
+    private func noteLeft(_ connection: BinaryConnection) {
+        let base = self.session.settled
+        let count = self.store.count(from: base, withinBytes: connection.byteCountLeft)
+        self.session.left(connection.number, before: base + count)
+    }
+}

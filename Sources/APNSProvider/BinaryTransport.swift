@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSession
+import APNSTransport
+import Logging
+import NIOCore
+
+/// Carries notifications over the legacy binary protocol.
+struct BinaryTransport: ProviderTransport {
+    private let configuration: ProviderConfiguration
+    private let opener: ConnectionOpener
+    private let observer: ProviderObserver
+    private let logger: Logger
+
+    init(_ configuration: ProviderConfiguration, observer: ProviderObserver, logger: Logger) throws {
+        try BinaryTransport.check(configuration)
+        self.configuration = configuration
+        self.opener = try ConnectionOpener(
+            endpoint: configuration.endpoint,
+            proxy: configuration.proxy,
+            tls: configuration.tls,
+            connectDurationMax: configuration.connectDurationMax,
+            keepaliveDelay: configuration.keepaliveDelay
+        )
+        self.observer = observer
+        self.logger = logger
+    }
+
+    var workerCount: Int { self.configuration.connectionCount }
+
+    func begin(_ source: any NotificationSource) -> WorkerFactory {
+        { eventLoop, finished in
+            BinaryConnectionWorker(
+                configuration: self.configuration,
+                opener: self.opener,
+                source: source,
+                eventLoop: eventLoop,
+                observer: self.observer,
+                logger: self.logger,
+                finished: finished
+            )
+        }
+    }
+
+    func failure(of endings: [WorkerEnding]) -> (any Error)? {
+        // A worker that could not connect has done no harm where the others have sent everything.
+        if endings.contains(where: { $0.ending == .completed }), !endings.contains(where: \.hasLeftSomething) {
+            return nil
+        }
+        let worst =
+            endings.first { $0.ending != .completed && $0.ending != .abandoned }
+            ?? endings.first { $0.ending == .abandoned }
+        return worst.map { ProviderError.stopped($0.ending, underlying: $0.failure) }
+    }
+
+    private static func check(_ configuration: ProviderConfiguration) throws {
+        guard (1...ProviderConfiguration.connectionCountMax).contains(configuration.connectionCount) else {
+            let limit = ProviderConfiguration.connectionCountMax
+            throw ProviderError.configuration(
+                "There may be 1 to \(limit) connections, not \(configuration.connectionCount)."
+            )
+        }
+        guard (1...65535).contains(configuration.endpoint.port) else {
+            throw ProviderError.configuration("A port is 1 to 65535, not \(configuration.endpoint.port).")
+        }
+        guard (1...(1 << 31)).contains(configuration.limits.windowCount) else {
+            throw ProviderError.configuration("The window is 1 to 2147483648, not \(configuration.limits.windowCount).")
+        }
+        guard (1...NotificationBatch.payloadByteCountMax).contains(configuration.payloadByteCountMax) else {
+            let (count, limit) = (configuration.payloadByteCountMax, NotificationBatch.payloadByteCountMax)
+            throw ProviderError.configuration("The longest payload is 1 to \(limit) bytes, not \(count).")
+        }
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+public import OpenSSLTLS
+
+/// Who a provider is and what it may send for, by its certificate alone.
+///
+/// - SeeAlso: `CertificateTopics` of `APNSWire`.
+public struct ProviderIdentity: Hashable, Sendable {
+    /// The extensions of a push certificate.
+    private enum ExtensionIdentifier {
+        static let sandbox = "1.2.840.113635.100.6.3.1"
+        static let production = "1.2.840.113635.100.6.3.2"
+    }
+
+    /// The topic that a notification is for unless something else says otherwise: the subject's UID, or the first
+    /// listed topic; `nil` where the certificate names none.
+    public var topic: String?
+
+    /// All topics that the certificate is for, ``topic`` first.
+    public var topics: [String]
+
+    /// The SHA-256 digest of the certificate in 64 lower-case hexadecimal digits.
+    public var fingerprint: String
+
+    /// The certificate's subject as RFC 2253 has it.
+    public var subject: String
+
+    /// The last moment of the certificate's validity, in seconds since 1970 (UTC).
+    public var notAfter: Int64
+
+    /// Whether the certificate says that it is for the sandbox.
+    public var isForSandbox: Bool
+
+    /// Whether the certificate says that it is for production.
+    public var isForProduction: Bool
+
+    /// Reads a certificate.
+    ///
+    /// - Parameter certificate: one that TLS has verified.
+    public init(_ certificate: TLSCertificate) {
+        var topics: [String] = []
+        if let uid = certificate.subjectField("UID"), !uid.isEmpty { topics.append(uid) }
+        if let content = certificate.extensions[CertificateTopics.extensionIdentifier],
+            let listed = try? CertificateTopics(parsing: content)
+        {
+            for topic in listed.topics where !topics.contains(topic.name) { topics.append(topic.name) }
+        }
+        self.topic = topics.first
+        self.topics = topics
+        self.fingerprint = certificate.fingerprint
+        self.subject = certificate.subject
+        self.notAfter = certificate.notAfter
+        self.isForSandbox = certificate.extensions[ExtensionIdentifier.sandbox] != nil
+        self.isForProduction = certificate.extensions[ExtensionIdentifier.production] != nil
+    }
+}

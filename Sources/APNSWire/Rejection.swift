@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Why a notification was not taken, in the words of the protocol that it went over.
+@nonexhaustive
+public enum Rejection: Hashable, Sendable {
+    /// The error response of a binary gateway.
+    case binary(ErrorResponse.Status)
+    /// The answer of the HTTP/2 provider API.
+    case http2(PushRejection)
+
+    /// The app is gone from the device, since this time where that is known.
+    ///
+    /// - Parameter seconds: seconds since 1970 (UTC).
+    /// - Returns: what the HTTP/2 provider API answers then.
+    public static func unregistered(at seconds: UInt32?) -> Rejection {
+        let timestamp = seconds.map { UInt64($0) * 1000 }
+        return .http2(PushRejection(status: 410, reason: .unregistered, timestamp: timestamp))
+    }
+
+    /// The status of the error response, or of HTTP.
+    public var statusCode: UInt16 {
+        switch self {
+        case .binary(let status): UInt16(status.rawValue)
+        case .http2(let rejection): UInt16(clamping: rejection.status)
+        }
+    }
+
+    /// What the HTTP/2 provider API gave as the reason; `nil` over the binary protocol, which has the status alone.
+    public var reason: PushReason? {
+        switch self {
+        case .binary: nil
+        case .http2(let rejection): rejection.reason
+        }
+    }
+}
+
+/// An answer of the HTTP/2 provider API other than 200.
+public struct PushRejection: Hashable, Sendable {
+    /// The status of HTTP, 100 to 599.
+    public var status: Int
+
+    /// What the service gave as the reason.
+    public var reason: PushReason
+
+    /// When the app was last found to be gone, in milliseconds since 1970 (UTC), with status 410; else `nil`.
+    ///
+    /// Values below 10^11 are seconds, from fakes of the service.
+    public var timestamp: UInt64?
+
+    /// Makes a rejection.
+    ///
+    /// - Parameters:
+    ///   - status: the status of HTTP.
+    ///   - reason: what the service gave as the reason.
+    ///   - timestamp: milliseconds since 1970, with status 410.
+    public init(status: Int, reason: PushReason, timestamp: UInt64? = nil) {
+        self.status = status
+        self.reason = reason
+        self.timestamp = timestamp
+    }
+
+    /// The timestamp in seconds since 1970, whatever its unit.
+    public var secondsSince1970: UInt64? {
+        self.timestamp.map { $0 < Self.millisecondsMin ? $0 : $0 / 1000 }
+    }
+
+    /// As milliseconds this is in 1973, as seconds in the year 5138.
+    private static let millisecondsMin: UInt64 = 100_000_000_000
+}
+
+extension Rejection: CustomStringConvertible {
+    /// The status, and its name or the reason.
+    public var description: String {
+        switch self {
+        case .binary(let status): status.description
+        case .http2(let rejection): "\(rejection.status) \(rejection.reason.text)"
+        }
+    }
+}

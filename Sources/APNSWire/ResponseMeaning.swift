@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// What an outcome means for the notification, its sender and the next attempt.
+///
+/// All decisions about answers of the HTTP/2 provider API begin here: those of a gateway, and those of a batch.
+package enum ResponseMeaning: Hashable, Sendable {
+    /// The notification was taken.
+    case accepted
+    /// The app is gone from the device, in seconds since 1970 (UTC).
+    case dead(since: UInt32)
+    /// The notification is at fault.
+    case rejected(ErrorResponse.Status)
+    /// The configuration of the sender is at fault, so that each notification would fail with this status.
+    case misconfigured(ErrorResponse.Status)
+    /// The request was wrong, though the notification is not.
+    case requestFault
+    /// The credentials of the sender are at fault.
+    case credentialFault
+    /// Another attempt may be answered otherwise.
+    case passing(Passing)
+
+    /// Why another attempt may be answered otherwise.
+    package enum Passing: Hashable, Sendable {
+        /// The service has trouble.
+        case trouble
+        /// The request was not processed, and can go out again at once.
+        case unprocessed
+        /// Whether the request was processed is not known.
+        case unknown
+        /// Too much goes to this one token.
+        case throttled
+        /// The priority or the push type is not liked, and may be left out.
+        case header(Header)
+        /// The provider token has to be replaced.
+        case providerToken
+        /// The provider token was replaced too often.
+        case providerTokenRate
+        /// It needs another connection.
+        case connection
+    }
+
+    /// A header that may be left out.
+    package enum Header: Hashable, Sendable { case priority, pushType }
+}
+
+extension ResponseMeaning {
+    /// A topic that is longer than this is not only wrong.
+    static let topicByteCountMax = 255
+
+    /// Finds out what an outcome means.
+    ///
+    /// - Parameters:
+    ///   - outcome: what came of an attempt.
+    ///   - topic: the topic of the request.
+    ///   - now: the time in seconds since 1970 (UTC).
+    package init(_ outcome: DeliveryOutcome, topic: String?, now: UInt32) {
+        switch outcome {
+        case .accepted, .suppressed: self = .accepted
+        case .unsent(.notPermitted): self = .credentialFault
+        case .unsent: self = .passing(.unprocessed)
+        case .indeterminate: self = .passing(.unknown)
+        case .rejected(let rejection): self.init(rejection, topic: topic, now: now)
+        case .invalid(let reason): self.init(.http2(reason.rejection), topic: topic, now: now)
+        }
+    }
+
+    /// Finds out what a rejection means.
+    ///
+    /// - Parameters:
+    ///   - rejection: the answer.
+    ///   - topic: the topic of the request; `nil` where it has none.
+    ///   - now: the time in seconds since 1970 (UTC), which a time of death is never after.
+    package init(_ rejection: Rejection, topic: String? = nil, now: UInt32) {
+        switch rejection {
+        case .binary(let status): self = .rejected(status)
+        case .http2(let rejection):
+            let time = Self.time(rejection.secondsSince1970, now: now)
+            self =
+                Self.byReason(rejection.reason, status: rejection.status, topic: topic, deadSince: time)
+                ?? Self.byStatus(rejection.status, hasReason: rejection.reason != .other(""), deadSince: time)
+        }
+    }
+
+    private static func byReason(
+        _ reason: PushReason,
+        status: Int,
+        topic: String?,
+        deadSince: UInt32
+    ) -> ResponseMeaning? {
+        switch reason {
+        case .badDeviceToken, .deviceTokenNotForTopic: .rejected(.invalidToken)
+        case .missingDeviceToken: .rejected(.missingDeviceToken)
+        case .payloadEmpty: .rejected(.missingPayload)
+        case .payloadTooLarge: .rejected(.invalidPayloadSize)
+        case .missingTopic, .topicDisallowed: .misconfigured(.missingTopic)
+        case .badTopic:
+            .misconfigured((topic?.utf8.count ?? 0) > Self.topicByteCountMax ? .invalidTopicSize : .missingTopic)
+        case .badPriority: .passing(.header(.priority))
+        case .invalidPushType: .passing(.header(.pushType))
+        case .badExpirationDate, .badCollapseId, .badMessageId, .duplicateHeaders, .badPath, .methodNotAllowed:
+            .requestFault
+        case .idleTimeout, .shutdown: .passing(.unprocessed)
+        case .expiredProviderToken: .passing(.providerToken)
+        case .unrelatedKeyIdInToken: .passing(.connection)
+        case .invalidProviderToken, .missingProviderToken, .badCertificate, .badCertificateEnvironment, .forbidden,
+            .badEnvironmentKeyIdInToken:
+            .credentialFault
+        // With any other status it is no proof that the token is dead.
+        case .unregistered, .expiredToken: status == 410 ? .dead(since: deadSince) : nil
+        case .tooManyRequests: .passing(.throttled)
+        case .tooManyProviderTokenUpdates: .passing(.providerTokenRate)
+        case .internalServerError, .serviceUnavailable: .passing(.trouble)
+        case .other: nil
+        }
+    }
+
+    /// A status alone says what it says; with a reason that is not known, 4xx means no more than that it is refused.
+    private static func byStatus(_ status: Int, hasReason: Bool, deadSince: UInt32) -> ResponseMeaning {
+        switch status {
+        case 404, 405: .requestFault
+        case 410 where !hasReason: .dead(since: deadSince)
+        case 413: .rejected(.invalidPayloadSize)
+        case 429 where !hasReason: .passing(.throttled)
+        case 400..<500: .rejected(.processingError)
+        default: .passing(.trouble)
+        }
+    }
+
+    /// The time of a feedback tuple: never later than now, since providers compare it with their own registrations.
+    private static func time(_ seconds: UInt64?, now: UInt32) -> UInt32 {
+        guard let seconds else { return now }
+        return seconds < UInt64(now) ? UInt32(seconds) : now
+    }
+}
+
+extension DeliveryOutcome.InvalidReason {
+    /// What the service would have answered.
+    package var rejection: PushRejection {
+        switch self {
+        case .payloadEmpty: PushRejection(status: 400, reason: .payloadEmpty)
+        case .payloadTooLong: PushRejection(status: 413, reason: .payloadTooLarge)
+        case .header("apns-push-type"): PushRejection(status: 400, reason: .invalidPushType)
+        case .header: PushRejection(status: 400, reason: .badTopic)
+        }
+    }
+}
+
+/// What a rejection says about the token, so that nothing more is sent to it.
+package enum TokenFault: Hashable, Sendable {
+    /// It is no token of this environment.
+    case invalid
+    /// It belongs to another app, in which it may be alive.
+    case foreign
+    /// The app was gone from the device at this time, in seconds since 1970 (UTC).
+    case dead(since: UInt32)
+}
+
+extension Rejection {
+    /// What it says about the token; `nil` where the token is not at fault.
+    ///
+    /// - Parameter now: the time in seconds since 1970 (UTC).
+    /// - Returns: the fault.
+    package func tokenFault(now: UInt32) -> TokenFault? {
+        switch ResponseMeaning(self, now: now) {
+        case .dead(let since): .dead(since: since)
+        case .rejected(.invalidToken): self.reason == .deviceTokenNotForTopic ? .foreign : .invalid
+        case .accepted, .rejected, .misconfigured, .requestFault, .credentialFault, .passing: nil
+        }
+    }
+
+    /// The status that a provider of the binary protocol is told; `nil` where the notification counts as taken, since
+    /// the provider hears of it from the feedback service.
+    package var errorResponseStatus: ErrorResponse.Status? {
+        switch ResponseMeaning(self, now: .max) {
+        case .accepted, .dead: nil
+        case .rejected(let status), .misconfigured(let status): status
+        case .requestFault, .credentialFault, .passing: .processingError
+        }
+    }
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// A topic in an environment: within one, a token means one device.
+///
+/// Topics are the same where their bytes are, whatever Unicode says of them.
+public struct TokenScope: Hashable, Sendable {
+    /// The app's bundle identifier, or another topic of its certificate.
+    public var topic: String
+    /// Where tokens are from.
+    public var environment: Environment
+
+    /// Makes a scope.
+    ///
+    /// - Parameters:
+    ///   - topic: the app's bundle identifier.
+    ///   - environment: where tokens are from.
+    public init(topic: String, environment: Environment) {
+        self.topic = topic
+        self.environment = environment
+    }
+
+    /// Whether both are the same.
+    ///
+    /// - Parameters:
+    ///   - left: one scope.
+    ///   - right: another.
+    /// - Returns: whether the topics have the same bytes, and the environments are the same.
+    public static func == (left: TokenScope, right: TokenScope) -> Bool {
+        left.environment == right.environment && left.topic.utf8.elementsEqual(right.topic.utf8)
+    }
+
+    /// Feeds what tells a scope from others into a hasher.
+    ///
+    /// - Parameter hasher: the hasher.
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(self.environment)
+        for byte in self.topic.utf8 { hasher.combine(byte) }
+        hasher.combine(UInt8.max)
+    }
+}

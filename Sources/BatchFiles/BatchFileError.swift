@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Why a file of a batch cannot be read or written.
+package struct BatchFileError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// What is to blame.
+    package enum Kind: Hashable, Sendable {
+        /// A file cannot be read.
+        case unreadable
+        /// What is in a file cannot be used.
+        case badData
+        /// A file cannot be made, or is of a kind that is not to be overwritten.
+        case uncreatable
+        /// A file cannot be written.
+        case unwritable
+        /// Another process uses a file.
+        case inUse
+        /// A file is of the wrong kind.
+        case unsuitable
+    }
+
+    /// What is to blame.
+    package var kind: Kind
+    /// A sentence for people.
+    package var description: String
+
+    init(_ kind: Kind, _ description: String) {
+        self.kind = kind
+        self.description = description
+    }
+}

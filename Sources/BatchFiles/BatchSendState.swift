@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSProvider
+package import APNSSession
+package import APNSWire
+import Glibc
+
+/// What ``SendSource`` guards: which line goes out next, and what became of those that did.
+///
+/// A structure, so that a whole batch is one access to it: in a class each line would pay for a dozen checks. It is
+/// used on event loops, so nothing in it waits: lines come from a ``SendReader``, and results go to ``SendFiles``.
+package struct BatchSendState: ~Copyable {
+    private let input: SendInput
+    /// Where lines come from.
+    let reader: SendReader
+    private var block: SendBlock?
+    /// The next line of the block, and the next reason of those in it that cannot be read.
+    private var blockIndex = 0
+    private var problemIndex = 0
+    private var results: SendResults
+    /// Whether another run sends what is indeterminate again.
+    private let resendsDoubted: Bool
+    private let onBadLine: @Sendable (BatchProblem) -> Void
+    private let command: Command
+    private let onDropped: @Sendable (String) -> Void
+    private let suppressesRejectedTokens: Bool
+    /// Is told of tokens that are rejected as invalid or dead; of the dead ones since when, in seconds since 1970.
+    private let onRejectedToken: (@Sendable (_ token: UnsafeRawBufferPointer, _ deadSince: Int64?) -> Void)?
+
+    private var rejected = RejectedTokens()
+    private var sentCount: UInt64 = 0
+    /// The last line that was given to a connection.
+    private var lastGivenLine: UInt64 = 0
+    private var failure: (any Error)?
+    private var hasReadAll = false
+    private var hasToldOfDropped = false
+    /// Whether a connection waits for an intent or for room, and is to be woken.
+    private var isAwaited = false
+    private var mustWake = false
+    /// Whether a file could not be written, so that only the end of the batch tries again.
+    private var isUnwritable = false
+
+    var isEnded = false
+
+    /// Makes the state of a batch.
+    ///
+    /// - Parameters:
+    ///   - input: the batch.
+    ///   - reader: makes lines of it.
+    ///   - results: take what becomes of the lines.
+    ///   - policy: whether what may have been written by an earlier run is sent again.
+    ///   - suppressesRejectedTokens: whether no further lines are sent for tokens that were rejected.
+    ///   - isDead: says of a token whether it is dead, so that its lines are not sent.
+    ///   - onRejectedToken: is told of tokens that are rejected as invalid or dead; of the dead ones since when, in
+    ///     seconds since 1970 (UTC).
+    ///   - command: the format that lines go out in.
+    ///   - onDropped: is told once that the format has no place for something that a line has.
+    ///   - onBadLine: is told of each line that cannot be read.
+    package init(
+        input: SendInput,
+        reader: consuming BatchReader,
+        results: consuming SendResults,
+        policy: DeliveryPolicy,
+        suppressesRejectedTokens: Bool,
+        isDead: TokenPredicate? = nil,
+        onRejectedToken: (@Sendable (_ token: UnsafeRawBufferPointer, _ deadSince: Int64?) -> Void)? = nil,
+        command: Command = .items,
+        onDropped: @escaping @Sendable (String) -> Void = { _ in },
+        onBadLine: @escaping @Sendable (BatchProblem) -> Void
+    ) {
+        self.input = input
+        let resendsDoubted = policy == .atLeastOnce
+        self.reader = SendReader(
+            input,
+            reader,
+            past: results.past,
+            sendsDoubted: resendsDoubted,
+            isDead: isDead
+        )
+        self.results = results
+        self.resendsDoubted = resendsDoubted
+        self.suppressesRejectedTokens = suppressesRejectedTokens
+        self.onRejectedToken = onRejectedToken
+        self.command = command
+        self.onDropped = onDropped
+        self.onBadLine = onBadLine
+    }
+
+    var progress: SendProgress {
+        SendProgress(
+            readByteCount: self.reader.byteCount,
+            sentCount: self.sentCount,
+            hasReadAll: self.hasReadAll,
+            tally: self.results.tally
+        )
+    }
+
+    // MARK: Giving
+
+    /// What came of looking for the next line to send.
+    private enum Search {
+        case found(SendBlock)
+        case later
+        case end
+    }
+
+    mutating func fill(_ batch: inout NotificationBatch) -> ProviderSupply {
+        if self.input.isAbandoned { self.isEnded = true }
+        while true {
+            let block: SendBlock
+            switch self.findLine() {
+            case .found(let found): block = found
+            case .later: return .waiting
+            case .end: return .ended
+            }
+            guard batch.countFree > 0 else { return .available }
+            // The lines of a block from here on, as far as they are to be sent.
+            while self.blockIndex < block.count {
+                let isGiven: Bool? = block.withEntry(at: self.blockIndex) { entry, payload, id in
+                    guard entry.kind == .due, !self.isSuppressed(entry) else { return nil }
+                    guard self.results.intend(entry.line) else { return false }
+                    if !self.hasToldOfDropped { self.tellOfDropped(entry) }
+                    let isAppended = batch.append(
+                        token: entry.token,
+                        payload: payload,
+                        expiry: entry.expiry,
+                        priority: entry.priority,
+                        tag: entry.line,
+                        note: id
+                    )
+                    guard isAppended else { return false }
+                    self.sentCount += 1
+                    self.lastGivenLine = max(self.lastGivenLine, entry.line)
+                    return true
+                }
+                guard let isGiven else { break }
+                guard isGiven else { return self.isIntended(block) ? .available : self.wait() }
+                self.blockIndex += 1
+            }
+        }
+    }
+
+    /// Nothing comes before something is on the disk.
+    private mutating func wait() -> ProviderSupply {
+        self.isAwaited = true
+        return .waiting
+    }
+
+    /// Whether the next line may be given, so that it only found no room.
+    private mutating func isIntended(_ block: SendBlock) -> Bool {
+        block.withEntry(at: self.blockIndex) { entry, _, _ in self.results.intend(entry.line) }
+    }
+
+    private func isSuppressed(_ entry: borrowing SendBlock.Entry) -> Bool {
+        guard !self.rejected.isEmpty else { return false }
+        return self.rejected.contains(entry.token)
+    }
+
+    /// Says once that the format has no place for something that a line has.
+    private mutating func tellOfDropped(_ entry: borrowing SendBlock.Entry) {
+        let (name, commands) =
+            switch self.command {
+            case .simple where entry.expiry != nil: ("expiry", "1 or 2")
+            case .simple where entry.priority != nil, .enhanced where entry.priority != nil: ("priority", "2")
+            default: ("", "")
+            }
+        guard !name.isEmpty else { return }
+        self.hasToldOfDropped = true
+        self.onDropped(
+            "\(self.input.name), line \(entry.line): the \(name) is left out, here and from now on; only --command "
+                + "\(commands) has a place for it."
+        )
+    }
+
+    /// Takes all there is without sending any.
+    ///
+    /// - Returns: whether more may come.
+    mutating func skipLines() -> Bool {
+        while true {
+            switch self.findLine() {
+            case .found: self.sentCount += 1
+            case .later: return true
+            case .end: return false
+            }
+            self.blockIndex += 1
+        }
+    }
+
+    private mutating func fail(_ error: any Error) {
+        self.failure = self.failure ?? error
+        self.end()
+    }
+
+    /// Nothing more comes, which all connections are to know.
+    private mutating func end() {
+        guard !self.isEnded else { return }
+        self.isEnded = true
+        self.mustWake = true
+    }
+
+    /// Takes lines until there is one to send, which the block's index then names.
+    private mutating func findLine() -> Search {
+        if self.isEnded { return .end }
+        while true {
+            guard let block = self.block, self.blockIndex < block.count else {
+                if self.results.isFull {
+                    self.isAwaited = true
+                    return .later
+                }
+                if let search = self.nextBlock() { return search }
+                continue
+            }
+            let isDue = block.withEntry(at: self.blockIndex) { entry, _, id in
+                switch entry.kind {
+                case .due where !self.isSuppressed(entry): return true
+                case .due: self.settleHere(entry, id, .suppressed, attempts: 0)
+                case .dead: self.settleHere(entry, id, .suppressed, attempts: 0, reason: "it is on the purge list")
+                case .doubted: self.settleHere(entry, id, .indeterminate, attempts: 1)
+                case .bad: self.refuse(block)
+                }
+                return false
+            }
+            if isDue { return .found(block) }
+            self.blockIndex += 1
+        }
+    }
+
+    /// - Returns: why there is no further block; `nil` where there is one.
+    private mutating func nextBlock() -> Search? {
+        if let block = self.block { self.reader.reuse(block) }
+        self.block = nil
+        self.blockIndex = 0
+        self.problemIndex = 0
+        switch self.reader.next() {
+        case .block(let block):
+            self.block = block
+            return nil
+        case .later: return .later
+        case .end(let failure?):
+            self.fail(failure)
+            return .end
+        case .end(nil):
+            self.hasReadAll = true
+            self.end()
+            return .end
+        }
+    }
+
+    private mutating func refuse(_ block: SendBlock) {
+        let problem = block.problems[self.problemIndex]
+        self.problemIndex += 1
+        self.onBadLine(problem)
+        self.results.write(problem)
+    }
+
+    private mutating func settleHere(
+        _ entry: borrowing SendBlock.Entry,
+        _ id: UnsafeRawBufferPointer,
+        _ outcome: DeliveryOutcome.Kind,
+        attempts: Int,
+        reason: String? = nil
+    ) {
+        self.results.write(
+            line: entry.line,
+            id: id,
+            token: entry.token,
+            outcome,
+            status: nil,
+            attempts: attempts,
+            isDuplicate: false,
+            reason: reason
+        )
+    }
+
+    // MARK: Taking
+
+    mutating func settle(_ settled: borrowing SettledNotifications) {
+        let (outcome, status) = (settled.outcome.kind, settled.outcome.rejectionStatusCode)
+        if self.suppressesRejectedTokens, case .rejected(let rejection) = settled.outcome,
+            let fault = rejection.tokenFault(now: UInt32(clamping: time(nil)))
+        {
+            settled.forEach { _, token, _ in self.suppress(token, fault) }
+        }
+        if self.results.needsLines(outcome, isDuplicate: settled.possibleDuplicate) {
+            self.settleEach(settled, outcome, status)
+        } else {
+            let isDuplicate = settled.possibleDuplicate
+            settled.forEachTagRange { self.results.settle($0, outcome, status: status, isDuplicate: isDuplicate) }
+        }
+    }
+
+    /// Sends no further lines for a token.
+    private mutating func suppress(_ token: UnsafeRawBufferPointer, _ fault: TokenFault) {
+        self.rejected.insert(token)
+        switch fault {
+        case .invalid: self.onRejectedToken?(token, nil)
+        case .dead(let since): self.onRejectedToken?(token, Int64(since))
+        // In another app it may be alive.
+        case .foreign: break
+        }
+    }
+
+    private mutating func settleEach(
+        _ settled: borrowing SettledNotifications,
+        _ outcome: DeliveryOutcome.Kind,
+        _ status: UInt16?
+    ) {
+        let (attempts, isDuplicate, reason) = (settled.attempts, settled.possibleDuplicate, settled.outcome.reasonText)
+        settled.forEach { line, bytes, id in
+            guard let token = try? DeviceToken(bytes: bytes) else { return }
+            self.results.write(
+                line: line,
+                id: id,
+                token: token,
+                outcome,
+                status: status,
+                attempts: attempts,
+                isDuplicate: isDuplicate || self.results.isInDoubt(line),
+                reason: reason
+            )
+        }
+    }
+
+    // MARK: Files
+
+    /// Where results and journal are written.
+    var files: SendFiles { self.results.files }
+
+    /// Whether there is something to write, and whether at once.
+    var portionState: (isDue: Bool, isUrgent: Bool) {
+        self.isUnwritable ? (false, false) : (self.results.isPortionDue, self.results.isPortionUrgent)
+    }
+
+    /// Takes what is to be written.
+    mutating func takePortion() -> SendPortion { self.results.takePortion() }
+
+    /// Takes note of what came of writing a portion.
+    mutating func complete(_ portion: SendPortion, _ result: Result<Void, any Error>) {
+        switch result {
+        case .success: self.results.complete(portion)
+        case .failure(let error):
+            self.isUnwritable = true
+            self.fail(error)
+        }
+        if self.isAwaited { self.mustWake = true }
+        self.isAwaited = false
+    }
+
+    /// Whether the connections are to be woken, which is then done.
+    mutating func takeWake() -> Bool {
+        defer { self.mustWake = false }
+        return self.mustWake
+    }
+
+    mutating func finish() -> (any Error)? {
+        let tally = self.results.tally
+        // At least once, another run sends what is indeterminate again.
+        let openCount = tally[.unsent] + (self.resendsDoubted ? tally[.indeterminate] : 0)
+        let isComplete = self.hasReadAll && self.failure == nil && openCount == 0
+        do {
+            try self.results.finish(isComplete: isComplete, lastGivenLine: self.lastGivenLine)
+        } catch {
+            self.fail(error)
+        }
+        return self.failure
+    }
+}
+
+extension DeliveryOutcome {
+    /// What the results say beside the outcome and its status; `nil` for nothing, as always over the binary protocol.
+    fileprivate var reasonText: String? {
+        switch self {
+        case .accepted, .suppressed: nil
+        case .rejected(let rejection): rejection.reason?.text
+        case .indeterminate(let reason), .unsent(let reason): reason?.description
+        case .invalid(let reason): "\(reason)"
+        }
+    }
+}

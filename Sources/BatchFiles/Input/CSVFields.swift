@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// The fields of one row of CSV, one after the other.
+///
+/// - SeeAlso: RFC 4180, section 2.
+package struct CSVFields {
+    /// One field.
+    package struct Field {
+        /// The bytes, without the quotes around them.
+        package let bytes: UnsafeRawBufferPointer
+        /// Whether a quote among the bytes stands there twice.
+        package let hasDoubledQuotes: Bool
+
+        /// Writes the bytes with each doubled quote made one; `target` must have room for all of them.
+        package func unquoted(into target: UnsafeMutableRawBufferPointer) -> UnsafeRawBufferPointer {
+            var count = 0
+            var index = 0
+            // A word at a time: what is written behind a quote is written again, and never ahead of what was read.
+            while index + 8 <= self.bytes.count {
+                let word = self.bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self)
+                target.storeBytes(of: word, toByteOffset: count, as: UInt64.self)
+                let plainCount = CSVFields.plainByteCount(UInt64(littleEndian: word))
+                count += plainCount
+                index += plainCount
+                if plainCount < 8 {
+                    count += 1
+                    index += 2
+                }
+            }
+            while index < self.bytes.count {
+                let byte = self.bytes[index]
+                target[count] = byte
+                count += 1
+                index += byte == UInt8(ascii: "\"") ? 2 : 1
+            }
+            return UnsafeRawBufferPointer(rebasing: target[..<count])
+        }
+    }
+
+    /// A quote where none may be.
+    package struct MisplacedQuote: Error {}
+
+    private let row: UnsafeRawBufferPointer
+    private var index = 0
+    private var isAtEnd = false
+
+    package init(_ row: UnsafeRawBufferPointer) {
+        self.row = row
+    }
+
+    /// The next field; `nil` behind the last.
+    package mutating func next() -> Result<Field, MisplacedQuote>? {
+        guard !self.isAtEnd else { return nil }
+        let field =
+            self.index < self.row.count && self.row[self.index] == UInt8(ascii: "\"") ? self.quoted() : self.plain()
+        guard let field else {
+            self.isAtEnd = true
+            return .failure(MisplacedQuote())
+        }
+        if self.index < self.row.count {
+            self.index += 1
+        } else {
+            self.isAtEnd = true
+        }
+        return .success(field)
+    }
+
+    /// How many bytes of a word come before the first quote, from the lowest byte on.
+    @inline(__always)
+    static func plainByteCount(_ word: UInt64) -> Int {
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        let quotes = word ^ (ones &* UInt64(UInt8(ascii: "\"")))
+        return ((quotes &- ones) & ~quotes & (ones &* 0x80)).trailingZeroBitCount / 8
+    }
+
+    private mutating func plain() -> Field? {
+        let first = self.index
+        while self.index < self.row.count, self.row[self.index] != UInt8(ascii: ",") {
+            guard self.row[self.index] != UInt8(ascii: "\"") else { return nil }
+            self.index += 1
+        }
+        return Field(bytes: UnsafeRawBufferPointer(rebasing: self.row[first..<self.index]), hasDoubledQuotes: false)
+    }
+
+    private mutating func quoted() -> Field? {
+        self.index += 1
+        let first = self.index
+        var hasDoubledQuotes = false
+        while self.index < self.row.count {
+            if self.index + 8 <= self.row.count {
+                let word = self.row.loadUnaligned(fromByteOffset: self.index, as: UInt64.self)
+                self.index += Self.plainByteCount(UInt64(littleEndian: word))
+            }
+            guard self.index < self.row.count else { break }
+            guard self.row[self.index] == UInt8(ascii: "\"") else {
+                self.index += 1
+                continue
+            }
+            let next = self.index + 1
+            if next < self.row.count, self.row[next] == UInt8(ascii: "\"") {
+                hasDoubledQuotes = true
+                self.index += 2
+                continue
+            }
+            guard next == self.row.count || self.row[next] == UInt8(ascii: ",") else { return nil }
+            let bytes = UnsafeRawBufferPointer(rebasing: self.row[first..<self.index])
+            self.index = next
+            return Field(bytes: bytes, hasDoubledQuotes: hasDoubledQuotes)
+        }
+        return nil
+    }
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Glibc
+import NIOConcurrencyHelpers
+
+/// The bytes of a batch, in a file or a stream.
+///
+/// Reading waits, as an event loop must not: see ``SendReader``.
+package final class SendInput: Sendable {
+    package let name: String
+    package let byteCountTotal: UInt64?
+    private let descriptor: CInt
+    private let isStream: Bool
+    private let abandoned = NIOLockedValueBox(false)
+
+    /// So many bytes are read at a time to count lines.
+    private static let portionByteCountMax = 262_144
+
+    /// Opens a file, or standard input where the path is `-`.
+    package init(path: String) throws {
+        self.name = path == "-" ? "standard input" : path
+        self.descriptor = path == "-" ? 0 : open(path, O_RDONLY | O_CLOEXEC)
+        guard self.descriptor >= 0 else {
+            throw BatchFileError(.unreadable, "Cannot read \(path): \(String(cString: strerror(errno))).")
+        }
+        var status = stat()
+        guard fstat(self.descriptor, &status) == 0, status.st_mode & S_IFMT != S_IFDIR else {
+            throw BatchFileError(.unreadable, "Cannot read \(path): it is a directory.")
+        }
+        self.isStream = status.st_mode & S_IFMT != S_IFREG
+        self.byteCountTotal = self.isStream ? nil : UInt64(max(0, status.st_size))
+    }
+
+    deinit {
+        if self.descriptor > 0 { close(self.descriptor) }
+    }
+
+    /// Whether a path leads to the file that is read.
+    package func isSameFile(as path: String) -> Bool {
+        var (mine, other) = (stat(), stat())
+        guard !self.isStream, fstat(self.descriptor, &mine) == 0, stat(path, &other) == 0 else { return false }
+        return mine.st_dev == other.st_dev && mine.st_ino == other.st_ino
+    }
+
+    /// Reads bytes of a file without taking them.
+    package func peek(_ byteCount: Int, at offset: Int = 0) -> [UInt8] {
+        guard !self.isStream else { return [] }
+        return [UInt8](unsafeUninitializedCapacity: byteCount) { buffer, count in
+            count = max(0, pread(self.descriptor, buffer.baseAddress, byteCount, offset))
+        }
+    }
+
+    /// Counts the lines of a file, without taking any.
+    package func lineCount() throws -> UInt64 {
+        var portion = [UInt8](repeating: 0, count: SendInput.portionByteCountMax)
+        var (count, offset, last): (UInt64, off_t, UInt8) = (0, 0, 0x0A)
+        while true {
+            let portionCount = pread(self.descriptor, &portion, portion.count, offset)
+            if portionCount < 0, errno == EINTR { continue }
+            guard portionCount >= 0 else { throw SendInput.failure(self.name, errno) }
+            // The last line may have no end.
+            guard portionCount > 0 else { return last == 0x0A ? count : count + 1 }
+            for byte in portion[..<portionCount] where byte == 0x0A { count += 1 }
+            last = portion[portionCount - 1]
+            offset += off_t(portionCount)
+        }
+    }
+
+    /// Puts the next bytes into memory, and waits for them where they are not there yet.
+    package func readNow(into memory: UnsafeMutableRawBufferPointer) throws -> Int {
+        while true {
+            let count = Glibc.read(self.descriptor, memory.baseAddress, memory.count)
+            if count >= 0 { return count }
+            guard errno == EINTR else { throw SendInput.failure(self.name, errno) }
+        }
+    }
+
+    /// Whether no more is to be read.
+    package var isAbandoned: Bool { self.abandoned.withLockedValue { $0 } }
+
+    /// No more is to be read.
+    package func abandon() { self.abandoned.withLockedValue { $0 = true } }
+
+    private static func failure(_ name: String, _ error: CInt) -> BatchFileError {
+        BatchFileError(.unreadable, "Cannot read \(name): \(String(cString: strerror(error))).")
+    }
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import Dispatch
+import NIOConcurrencyHelpers
+
+/// Says something about the bytes of a token; called on the thread that reads.
+package typealias TokenPredicate = @Sendable (UnsafeRawBufferPointer) throws -> Bool
+
+/// Reads a batch ahead on a thread of its own, so that no event loop waits for a disk, a pipe or the purge list.
+final class SendReader: @unchecked Sendable {
+    /// What came of asking for lines.
+    enum Portion {
+        case block(SendBlock)
+        /// None are there yet; the reader says when there are.
+        case later
+        /// There are no more, for a reason where the input is to blame.
+        case end((any Error)?)
+    }
+
+    private struct State: Sendable {
+        var blocks: [SendBlock] = []
+        var spare: [SendBlock] = []
+        var end: Result<Void, any Error>?
+        var isReading = false
+        /// Whether the thread may be looking up tokens.
+        var isParsing = false
+        var isAwaited = false
+        var byteCount: UInt64 = 0
+        var wake: @Sendable () -> Void = {}
+    }
+
+    private let input: SendInput
+    private let queue = DispatchQueue(label: "apns-legacy.send.input")
+    private let state = NIOLockedValueBox(State())
+    private let parsed = DispatchSemaphore(value: 0)
+    // Used by one job of the queue at a time.
+    private var parser: SendParser
+
+    /// So many blocks are read ahead.
+    private static let blockCountMax = 3
+    /// When so few are left, reading goes on: to wake the thread for each block would cost more than the block.
+    private static let blockCountLow = 1
+
+    /// - Parameters:
+    ///   - input: the batch.
+    ///   - reader: makes lines of it.
+    ///   - past: what an earlier run left.
+    ///   - sendsDoubted: whether what may have been written by an earlier run is sent again.
+    ///   - isDead: says of a token whether it is dead; `nil` where none is known.
+    init(
+        _ input: SendInput,
+        _ reader: consuming BatchReader,
+        past: SendJournal.Past,
+        sendsDoubted: Bool,
+        isDead: TokenPredicate?
+    ) {
+        self.input = input
+        self.parser = SendParser(input, reader, past: past, sendsDoubted: sendsDoubted, isDead: isDead)
+    }
+
+    /// Reads what comes first of a file, so that nobody connects for an input that cannot be used.
+    func prepare() {
+        guard self.input.byteCountTotal != nil else { return }
+        self.state.withLockedValue { self.schedule(&$0) }
+        self.queue.sync {}
+    }
+
+    /// What to do when there are lines after there were none.
+    func whenReady(_ wake: @escaping @Sendable () -> Void) {
+        self.state.withLockedValue { $0.wake = wake }
+    }
+
+    /// The next lines, without waiting for any.
+    func next() -> Portion {
+        self.state.withLockedValue { state in
+            self.schedule(&state)
+            if !state.blocks.isEmpty { return .block(state.blocks.removeFirst()) }
+            if let end = state.end {
+                if case .failure(let failure) = end { return .end(failure) }
+                return .end(nil)
+            }
+            state.isAwaited = true
+            return .later
+        }
+    }
+
+    /// Takes back a block whose lines were all taken.
+    func reuse(_ block: SendBlock) {
+        self.state.withLockedValue { state in
+            if state.spare.count < SendReader.blockCountMax { state.spare.append(block) }
+            self.schedule(&state)
+        }
+    }
+
+    /// How many bytes were read.
+    var byteCount: UInt64 { self.state.withLockedValue { $0.byteCount } }
+
+    /// Reads no more, and waits until no token is being looked up.
+    func stop() {
+        self.input.abandon()
+        while self.state.withLockedValue({ $0.isParsing }) { self.parsed.wait() }
+    }
+
+    private func schedule(_ state: inout State) {
+        guard !state.isReading, state.end == nil, state.blocks.count <= SendReader.blockCountLow else { return }
+        state.isReading = true
+        self.queue.async { self.readAhead() }
+    }
+
+    /// Reads until enough is read ahead; runs on the queue.
+    private func readAhead() {
+        while let block = self.nextSpare() {
+            block.removeAll(common: self.parser.common)
+            let stop = self.parser.parse(into: block)
+            self.endParsing(with: block, stop)
+            guard case .needMore = stop else { continue }
+            do {
+                let count = try self.parser.read()
+                self.state.withLockedValue { $0.byteCount += UInt64(count) }
+            } catch {
+                self.end(.failure(error))
+            }
+        }
+    }
+
+    /// Memory for further lines; `nil` where none are to be read now.
+    private func nextSpare() -> SendBlock? {
+        self.state.withLockedValue { state in
+            guard state.end == nil, !self.input.isAbandoned, state.blocks.count < SendReader.blockCountMax else {
+                state.isReading = false
+                return nil
+            }
+            state.isParsing = true
+            return state.spare.popLast() ?? SendBlock()
+        }
+    }
+
+    private func endParsing(with block: SendBlock, _ stop: SendParser.Stop) {
+        let wake = self.state.withLockedValue { state in
+            state.isParsing = false
+            if block.count > 0 { state.blocks.append(block) } else { state.spare.append(block) }
+            if case .end(let end) = stop { state.end = end }
+            return self.takeWake(&state, isDue: block.count > 0 || state.end != nil)
+        }
+        self.parsed.signal()
+        wake?()
+    }
+
+    private func end(_ end: Result<Void, any Error>) {
+        let wake = self.state.withLockedValue { state in
+            state.end = end
+            return self.takeWake(&state, isDue: true)
+        }
+        wake?()
+    }
+
+    private func takeWake(_ state: inout State, isDue: Bool) -> (@Sendable () -> Void)? {
+        guard isDue, state.isAwaited else { return nil }
+        state.isAwaited = false
+        return state.wake
+    }
+}
+
+/// Makes lines of the bytes of a batch, and tells what is to become of each.
+///
+/// A structure, so that a whole block is one access to it.
+private struct SendParser: ~Copyable {
+    /// Why no further line was made.
+    enum Stop {
+        case full
+        case needMore
+        case end(Result<Void, any Error>)
+    }
+
+    private let input: SendInput
+    private var reader: BatchReader
+    private var record = BatchRecord()
+    private let past: SendJournal.Past
+    private let sendsDoubted: Bool
+    private let isDead: TokenPredicate?
+    /// What is read, and found no room.
+    private var waiting: SendBlock.Kind?
+
+    init(
+        _ input: SendInput,
+        _ reader: consuming BatchReader,
+        past: SendJournal.Past,
+        sendsDoubted: Bool,
+        isDead: TokenPredicate?
+    ) {
+        self.input = input
+        self.reader = reader
+        self.past = past
+        self.sendsDoubted = sendsDoubted
+        self.isDead = isDead
+    }
+
+    /// The payload of lines without their own; lives as long as the reader.
+    var common: UnsafeRawBufferPointer { UnsafeRawBufferPointer(self.reader.common ?? .init(start: nil, count: 0)) }
+
+    /// Reads more bytes, and waits for them.
+    mutating func read() throws -> Int {
+        let input = self.input
+        return try self.reader.fill { memory in try input.readNow(into: memory) }
+    }
+
+    mutating func parse(into block: SendBlock) -> Stop {
+        do {
+            while true {
+                if let kind = self.waiting {
+                    guard self.append(kind, to: block) else { return .full }
+                    self.waiting = nil
+                }
+                switch self.reader.next(&self.record) {
+                case .record: self.waiting = try self.kind()
+                case .bad: self.waiting = self.isSettled(self.reader.problem?.lineNumber) ? nil : .bad
+                case .needMore: return .needMore
+                case .refused:
+                    let text = self.reader.problem.map { "\(self.input.name), \($0)" } ?? ""
+                    return .end(.failure(BatchFileError(.badData, text)))
+                case .end: return .end(.success(()))
+                }
+            }
+        } catch {
+            return .end(.failure(error))
+        }
+    }
+
+    private func append(_ kind: SendBlock.Kind, to block: SendBlock) -> Bool {
+        guard kind == .bad else { return block.append(self.record, kind) }
+        return self.reader.problem.map { block.append($0, self.record.token) } ?? true
+    }
+
+    /// Whether an earlier run settled a line.
+    private func isSettled(_ line: Int?) -> Bool {
+        !self.past.settled.ranges.isEmpty && self.past.settled.contains(UInt64(line ?? 0))
+    }
+
+    /// What is to become of the record; `nil` where it has its outcome.
+    private func kind() throws -> SendBlock.Kind? {
+        if self.isSettled(self.record.lineNumber) { return nil }
+        if !self.sendsDoubted, !self.past.doubted.ranges.isEmpty,
+            self.past.doubted.contains(UInt64(self.record.lineNumber))
+        {
+            return .doubted
+        }
+        if let isDead = self.isDead, try self.record.token.withUnsafeBytes({ try isDead($0) }) { return .dead }
+        return .due
+    }
+}

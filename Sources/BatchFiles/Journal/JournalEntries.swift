@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+
+/// Records that are to be appended to a ``SendJournal``, in memory.
+struct JournalEntries {
+    /// Lines one after the other with the same outcome, which become one record.
+    private struct Run {
+        var lines: Range<UInt64>
+        var outcome: DeliveryOutcome.Kind
+        var status: UInt16?
+        var isDuplicate: Bool
+        var resultByteCount: UInt64
+    }
+
+    private var pending = ""
+    private var run: Run?
+    private var spared: Range<UInt64>?
+
+    /// The bytes of records from which on they should be appended.
+    private static let pendingByteCountMax = 32_768
+
+    /// Whether nothing is to be appended.
+    var isEmpty: Bool { self.run == nil && self.spared == nil && self.pending.isEmpty }
+
+    /// Whether so much waits that it should be appended.
+    var isFull: Bool { self.pending.utf8.count >= JournalEntries.pendingByteCountMax }
+
+    /// Adds a record as it is.
+    mutating func append(_ record: String) {
+        self.putRun()
+        self.putSpared()
+        self.pending += record + "\n"
+    }
+
+    /// Records that every line up to this one may be written.
+    mutating func intend(through line: UInt64) {
+        self.append("intent \(line)")
+    }
+
+    /// Records that lines that this run intended to write were not written, and will not be.
+    mutating func spare(_ lines: Range<UInt64>) {
+        guard !lines.isEmpty else { return }
+        if let spared = self.spared, spared.upperBound == lines.lowerBound {
+            self.spared = spared.lowerBound..<lines.upperBound
+        } else {
+            self.putSpared()
+            self.spared = lines
+        }
+    }
+
+    /// Records the outcome of lines.
+    mutating func settle(
+        _ lines: Range<UInt64>,
+        _ outcome: DeliveryOutcome.Kind,
+        status: UInt16?,
+        isDuplicate: Bool,
+        resultByteCount: UInt64
+    ) {
+        if let run = self.run, run.lines.upperBound == lines.lowerBound, run.outcome == outcome, run.status == status,
+            run.isDuplicate == isDuplicate
+        {
+            self.run?.lines = run.lines.lowerBound..<lines.upperBound
+            self.run?.resultByteCount = resultByteCount
+        } else {
+            self.putRun()
+            self.run = Run(
+                lines: lines,
+                outcome: outcome,
+                status: status,
+                isDuplicate: isDuplicate,
+                resultByteCount: resultByteCount
+            )
+        }
+    }
+
+    /// Takes the records, each with the end of its line.
+    mutating func take() -> String {
+        self.putRun()
+        self.putSpared()
+        defer { self.pending = "" }
+        return self.pending
+    }
+
+    private mutating func putSpared() {
+        guard let lines = self.spared else { return }
+        self.spared = nil
+        self.pending += "spare \(lines.lowerBound) \(lines.upperBound - 1)\n"
+    }
+
+    private mutating func putRun() {
+        guard let run = self.run else { return }
+        self.run = nil
+        let duplicate = run.isDuplicate ? "dup" : "-"
+        let status = run.status.map(String.init) ?? "-"
+        self.pending += "\(run.lines.lowerBound) \(run.lines.upperBound - 1) \(run.outcome.name) \(status) "
+        self.pending += "\(duplicate) \(run.resultByteCount)\n"
+    }
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Glibc
+
+/// The durable record of a batch: which lines may have been written, and which have an outcome.
+///
+/// The file is text, one record a line, only ever appended to. Each record ends with a checksum over it and everything
+/// before it. A last line without its end was cut off by a crash and counts for nothing.
+///
+/// | record                            | means                                                                        |
+/// |-----------------------------------|------------------------------------------------------------------------------|
+/// | `apns-legacy journal 2 INPUT`     | the first line; INPUT tells this batch from others                           |
+/// | `intent LINE`                     | this run may have written every line up to LINE                              |
+/// | `FIRST LAST OUTCOME STATUS DUP AT`| lines FIRST to LAST have this outcome; the results file has AT bytes then    |
+/// | `spare FIRST LAST`                | this run has not written lines FIRST to LAST, and will not                   |
+/// | `run`                             | another run begins; what the one before intended stays in doubt              |
+/// | `complete`                        | every line has an outcome                                                    |
+/// | `began SECONDS`                   | when a run began, in seconds since 1970                                      |
+/// | `listed COUNT`                    | so many rejections of the run are on the purge list, or do not belong there  |
+/// | `format 2`                        | from here on, records have checksums, in a journal that began without        |
+///
+/// An intent is on the disk before the first byte of its lines goes to a socket. Outcomes follow when they are known
+/// and their results are on the disk: lines whose outcome did not get to the file are found in doubt, and sent again as
+/// possible duplicates.
+package final class SendJournal {
+    /// What an earlier run left.
+    package struct Past: Equatable, Sendable {
+        /// The lines that have an outcome.
+        package var settled = LineSet()
+        /// The lines that may have been written; those that have an outcome may be among them.
+        package var doubted = LineSet()
+        /// Bytes of the results file that belong to what is settled.
+        package var resultByteCount: UInt64 = 0
+        /// Counts of the outcomes.
+        package var tally = OutcomeCounts()
+        /// Whether every line has an outcome.
+        package var isComplete = false
+        /// Lines that were rejected, and whose tokens no run has put on a purge list.
+        package var unlistedCount: UInt64 = 0
+        /// When the first run began, in seconds since 1970; `nil` where the journal does not say.
+        package var beganAt: Int64?
+
+        /// Nothing.
+        package init() {}
+    }
+
+    private let file: OutputFile
+    /// Over everything in the file.
+    private var checksum: FNV1aHash
+
+    /// What the last run left; empty where there was none.
+    package let past: Past
+
+    /// What a run is to append before anything else.
+    let opening: JournalEntries
+
+    /// The file.
+    package var path: String { self.file.name }
+
+    /// Opens a journal, or begins one where there is none.
+    ///
+    /// - Parameters:
+    ///   - path: the file.
+    ///   - input: what tells this batch from others, in one word.
+    ///   - operations: what is asked of the system.
+    ///   - lineCount: counts the lines of the input; it is asked only where there are records.
+    /// - Throws: ``BatchFileError`` where the file cannot be used, is held by another process, belongs to another
+    ///   batch, or is damaged.
+    package init(
+        path: String,
+        input: String,
+        operations: FileOperations = .system,
+        lineCount: () throws -> UInt64
+    ) throws {
+        try SendJournal.checkKind(path)
+        let file = try OutputFile(path: path, isKept: true, operations: operations)
+        guard file.lock() else {
+            throw BatchFileError(.inUse, "\(path) is in use by another process; wait for it to end.")
+        }
+        var reader = SendJournalReader(
+            path: path,
+            input: input,
+            lineCount: file.byteCount == 0 ? 0 : try lineCount()
+        )
+        try file.read { try reader.take($0) }
+        self.past = try reader.finish()
+        self.checksum = reader.checksum
+        self.file = file
+        if reader.wholeByteCount < file.byteCount {
+            try file.truncate(to: reader.wholeByteCount)
+            // So that after a power cut nothing of it stands among the records to come.
+            try file.synchronize()
+        }
+        var opening = JournalEntries()
+        if reader.wholeByteCount > 0, !self.past.isComplete {
+            if !reader.hasChecksums { opening.append(SendJournalReader.upgrade) }
+            opening.append("run")
+        }
+        if !self.past.isComplete { opening.append("began \(time(nil))") }
+        self.opening = opening
+        if reader.wholeByteCount == 0 {
+            try self.append(SendJournalReader.title + input + "\n")
+            try self.synchronize()
+        }
+    }
+
+    /// Only a file keeps what it is given.
+    private static func checkKind(_ path: String) throws {
+        var status = stat()
+        guard path == "-" || (stat(path, &status) == 0 && status.st_mode & S_IFMT != S_IFREG) else { return }
+        throw BatchFileError(.unsuitable, "\(path) is not a regular file; give --journal a file of its own.")
+    }
+
+    /// Appends records, each with the end of its line.
+    ///
+    /// - Throws: ``BatchFileError`` where the file cannot be written; it is as it was then.
+    package func append(_ records: String) throws {
+        var checksum = self.checksum
+        var bytes: [UInt8] = []
+        for record in records.utf8.split(separator: 0x0A) {
+            checksum.add(record)
+            bytes.append(contentsOf: record)
+            bytes.append(0x20)
+            bytes.append(contentsOf: checksum.hexadecimal)
+            bytes.append(0x0A)
+        }
+        try bytes.withUnsafeBytes { try self.file.append($0) }
+        self.checksum = checksum
+    }
+
+    /// Waits until what was appended is on the disk.
+    package func synchronize() throws { try self.file.synchronize() }
+
+    /// Says that the tokens of so many rejections are on the purge list, as far as they belong there.
+    package func noteListed(_ count: UInt64) throws {
+        try self.append("listed \(count)\n")
+        try self.synchronize()
+    }
+}

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+
+/// Reads what an earlier run left in a journal, in portions, so that a long journal takes little memory.
+///
+/// What is behind the last record that was synchronized may be there in part after a power cut, with zeros in place of
+/// sectors that did not get to the disk: from the first of these on, the file counts for nothing. Any other damage is
+/// refused.
+struct SendJournalReader {
+    /// What is wrong with a line.
+    private enum Fault: String, Error {
+        case noRecord = "it is no record"
+        case checksum = "its checksum does not match"
+        case end = "its end is damaged"
+        case order = "it does not follow from the records before it"
+        case beyondInput = "it names lines that the input does not have"
+        case unintended = "it names lines that the run did not intend to write"
+        case settled = "it names lines that have an outcome already"
+    }
+
+    private let path: String
+    private let input: String
+    private let lineCountMax: UInt64
+    private var past = SendJournal.Past()
+    /// The lines that the run that is being read intended to write, and did not.
+    private var spared = LineSet()
+    private var intendedThrough: UInt64 = 0
+    private var lineCount = 0
+    /// The bytes behind the last line's end.
+    private var rest: [UInt8] = []
+    /// The zeros in `rest`, of which only the first is kept.
+    private var zeros: Range<Int>?
+    private var tail: JournalTail?
+
+    /// Bytes of whole lines so far; what is behind them was cut off by a crash.
+    private(set) var wholeByteCount: UInt64 = 0
+    /// Over the whole lines so far.
+    private(set) var checksum = FNV1aHash()
+    /// Whether further records are to have checksums.
+    private(set) var hasChecksums = false
+
+    /// What a journal begins with.
+    static let title = "apns-legacy journal 2 "
+    /// What a journal without checksums begins with.
+    private static let firstTitle = "apns-legacy journal 1 "
+    /// From here on, a journal that began without checksums has them.
+    static let upgrade = "format 2"
+
+    private static let lineByteCountMax = 4096
+    private static let checksumByteCount = 16
+    /// What a disk writes whole or not at all, in bytes.
+    private static let sectorByteCount: UInt64 = 512
+    /// The last second of the year 9999.
+    private static let secondMax: Int64 = 253_402_300_799
+
+    /// - Parameters:
+    ///   - path: the file.
+    ///   - input: what tells the batch from others.
+    ///   - lineCount: the lines of the input.
+    init(path: String, input: String, lineCount: UInt64) {
+        self.path = path
+        self.input = input
+        self.lineCountMax = lineCount
+    }
+
+    /// Takes the next bytes of the file.
+    mutating func take(_ bytes: UnsafeRawBufferPointer) throws {
+        for byte in bytes {
+            if self.tail != nil {
+                guard self.tail?.take(byte) == true else { throw self.refusal(.checksum, self.lineCount + 1) }
+            } else if byte == 0 {
+                self.takeZero()
+            } else {
+                try self.passZeros(before: byte)
+                if self.tail == nil { try self.takeText(byte) }
+            }
+        }
+    }
+
+    private mutating func takeText(_ byte: UInt8) throws {
+        guard byte == 0x0A else {
+            guard self.rest.count < Self.lineByteCountMax else { throw self.refusal(.noRecord, self.lineCount + 1) }
+            return self.rest.append(byte)
+        }
+        self.lineCount += 1
+        let line = self.rest
+        self.rest.removeAll(keepingCapacity: true)
+        if self.lineCount == 1 {
+            try self.takeTitle(line)
+        } else {
+            do throws(Fault) {
+                try self.takeRecord(self.checked(line))
+            } catch {
+                throw self.refusal(error, self.lineCount)
+            }
+        }
+        self.wholeByteCount += UInt64(line.count) + 1
+    }
+
+    // MARK: What a power cut leaves
+
+    private mutating func takeZero() {
+        let start = self.zeros?.lowerBound ?? self.rest.count
+        self.zeros = start..<((self.zeros?.upperBound ?? start) + 1)
+    }
+
+    /// Zeros that end here stand for sectors that did not get to the disk, or are damage.
+    private mutating func passZeros(before byte: UInt8) throws {
+        guard let zeros = self.zeros else { return }
+        let start = self.wholeByteCount + UInt64(zeros.lowerBound)
+        let end = self.wholeByteCount + UInt64(zeros.upperBound)
+        // What is appended at a time begins and ends with a record, so zeros begin there or with a sector.
+        guard self.lineCount > 0, zeros.lowerBound == 0 || start.isMultiple(of: Self.sectorByteCount),
+            end.isMultiple(of: Self.sectorByteCount)
+        else { throw self.refusal(.noRecord, self.lineCount + 1) }
+        self.tail = JournalTail(firstByte: byte)
+    }
+
+    /// What the whole file says.
+    mutating func finish() throws -> SendJournal.Past {
+        if self.tail == nil, self.zeros == nil, !self.rest.isEmpty {
+            if self.lineCount == 0 {
+                // Only a title that was cut off may be overwritten; anything else is somebody's file.
+                let text = String(decoding: self.rest, as: UTF8.self)
+                guard Self.title.hasPrefix(text) || text.hasPrefix(Self.title) || text.hasPrefix(Self.firstTitle)
+                else { throw self.refusal(.noRecord, 1) }
+            } else if self.hasChecksums, (try? self.checked(self.rest.dropLast())) != nil {
+                // Behind a whole record nothing stands but the end of its line.
+                throw self.refusal(.end, self.lineCount + 1)
+            }
+        } else if self.lineCount == 0, !self.rest.isEmpty {
+            throw self.refusal(.noRecord, 1)
+        }
+        self.endRun()
+        return self.past
+    }
+
+    private func refusal(_ fault: Fault, _ number: Int) -> BatchFileError {
+        guard number > 1 || fault != .noRecord else {
+            return BatchFileError(
+                .badData,
+                "\(self.path) is no journal of apns-legacy, or its first line is damaged; give --journal another file, "
+                    + "or restore it. Nothing was sent."
+            )
+        }
+        return BatchFileError(
+            .badData,
+            "\(self.path), line \(number): \(fault.rawValue); the journal is damaged. Nothing was sent. Restore it, or "
+                + "remove it and the results to send everything again."
+        )
+    }
+
+    // MARK: Records
+
+    private mutating func takeTitle(_ line: [UInt8]) throws {
+        var text = String(decoding: line, as: UTF8.self)
+        let title: String
+        if text.hasPrefix(Self.title) {
+            title = Self.title
+            self.hasChecksums = true
+            do throws(Fault) { text = try self.checked(line) } catch { throw self.refusal(error, 1) }
+        } else {
+            title = Self.firstTitle
+            guard text.hasPrefix(title) else { throw self.refusal(.noRecord, 1) }
+            self.checksum.add(line)
+        }
+        guard text == title + self.input else {
+            throw BatchFileError(
+                .badData,
+                "\(self.path) is the journal of another batch: the input or the payload is not what it was. "
+                    + "Give --journal another file, or remove this one to send everything."
+            )
+        }
+    }
+
+    /// The record in a line, without its checksum.
+    private mutating func checked(_ line: some BidirectionalCollection<UInt8>) throws(Fault) -> String {
+        let upgrade = Self.upgrade.utf8
+        let isUpgrade = !self.hasChecksums && line.starts(with: upgrade)
+        guard self.hasChecksums || isUpgrade else {
+            self.checksum.add(line)
+            return String(decoding: line, as: UTF8.self)
+        }
+        let digits = line.suffix(Self.checksumByteCount)
+        let record = line.dropLast(Self.checksumByteCount + 1)
+        guard line.count > Self.checksumByteCount, line.dropLast(Self.checksumByteCount).last == 0x20 else {
+            throw .checksum
+        }
+        var checksum = self.checksum
+        checksum.add(record)
+        guard digits.elementsEqual(checksum.hexadecimal) else { throw .checksum }
+        self.checksum = checksum
+        return String(decoding: record, as: UTF8.self)
+    }
+
+    private mutating func takeRecord(_ text: String) throws(Fault) {
+        let words = text.split(separator: " ", omittingEmptySubsequences: false)
+        // The end of a batch; only what became of the purge list may follow.
+        guard !self.past.isComplete || words.first == "listed" else { throw .order }
+        switch (words.first, words.count) {
+        case ("complete", 1): self.past.isComplete = true
+        case ("format", 2) where text == Self.upgrade && !self.hasChecksums: self.hasChecksums = true
+        case ("began", 2):
+            guard let time = Int64(words[1]), (0...Self.secondMax).contains(time) else { throw .noRecord }
+            self.past.beganAt = min(self.past.beganAt ?? time, time)
+        case ("listed", 2):
+            guard let count = UInt64(words[1]) else { throw .noRecord }
+            self.past.unlistedCount -= min(count, self.past.unlistedCount)
+        case ("run", 1): self.endRun()
+        case ("intent", 2):
+            guard let line = UInt64(words[1]) else { throw .noRecord }
+            guard line > self.intendedThrough else { throw .order }
+            // An intent is for many lines, and may end behind the last one.
+            guard line >= 1, line - 1 < self.lineCountMax + SendResults.groupCountMax else { throw .beyondInput }
+            self.intendedThrough = line
+        case ("spare", 3):
+            let lines = try Self.lines(words[1], words[2])
+            guard lines.upperBound - 1 <= self.intendedThrough else { throw .unintended }
+            self.spared.insert(lines)
+        case (_, 6): try self.takeOutcome(words)
+        default: throw .noRecord
+        }
+    }
+
+    private mutating func takeOutcome(_ words: [Substring]) throws(Fault) {
+        let lines = try Self.lines(words[0], words[1])
+        guard let outcome = DeliveryOutcome.Kind.allCases.first(where: { words[2] == "\($0.name)" }),
+            words[3] == "-" || UInt16(words[3]) != nil, words[4] == "-" || words[4] == "dup",
+            let resultByteCount = UInt64(words[5]), resultByteCount <= Int64.max
+        else { throw .noRecord }
+        guard lines.upperBound - 1 <= self.lineCountMax else { throw .beyondInput }
+        guard self.isIntended(lines, outcome) else { throw .unintended }
+        guard !self.past.settled.overlaps(lines) else { throw .settled }
+        // Those of format 1 began anew where the results went to no file.
+        guard resultByteCount >= self.past.resultByteCount || !self.hasChecksums else { throw .order }
+        // No sum overflows: no line counts twice, and the input has them all.
+        self.past.settled.insert(lines)
+        if outcome == .rejected { self.past.unlistedCount += lines.upperBound - lines.lowerBound }
+        self.past.tally.add(
+            outcome,
+            status: UInt16(words[3]),
+            isDuplicate: words[4] == "dup",
+            count: lines.upperBound - lines.lowerBound
+        )
+        self.past.resultByteCount = max(self.past.resultByteCount, resultByteCount)
+    }
+
+    /// Whether lines may have this outcome, which for some needs that they were written.
+    private func isIntended(_ lines: Range<UInt64>, _ outcome: DeliveryOutcome.Kind) -> Bool {
+        switch outcome {
+        case .invalid, .suppressed: return true
+        case .accepted, .rejected, .unsent: return lines.upperBound - 1 <= self.intendedThrough
+        case .indeterminate:
+            // At most once, what an earlier run intended stays as it is.
+            let first = max(lines.lowerBound, self.intendedThrough + 1)
+            return first >= lines.upperBound || self.past.doubted.contains(first..<lines.upperBound)
+        }
+    }
+
+    private mutating func endRun() {
+        var first: UInt64 = 1
+        for spared in self.spared.ranges where spared.lowerBound <= self.intendedThrough {
+            self.past.doubted.insert(first..<max(first, spared.lowerBound))
+            first = spared.upperBound
+        }
+        self.past.doubted.insert(first..<max(first, self.intendedThrough + 1))
+        self.intendedThrough = 0
+        self.spared = LineSet()
+    }
+
+    private static func lines(_ first: Substring, _ last: Substring) throws(Fault) -> Range<UInt64> {
+        guard let first = UInt64(first), let last = UInt64(last), 1 <= first, first <= last, last < UInt64.max else {
+            throw .noRecord
+        }
+        return first..<(last + 1)
+    }
+}
+
+/// What stands behind a gap that a power cut left in a journal.
+///
+/// A run goes on behind some records only when they are on the disk with all before them: where anything stands behind
+/// such a record, the gap is damage of another kind.
+private struct JournalTail {
+    private var line: [UInt8] = []
+    private var mustEnd = false
+
+    private static let lastRecords = ["intent ", "complete ", "listed "]
+    private static let wordByteCountMax = 9
+
+    init(firstByte byte: UInt8) { _ = self.take(byte) }
+
+    /// - Returns: whether this may stand there.
+    mutating func take(_ byte: UInt8) -> Bool {
+        guard !self.mustEnd else { return false }
+        guard byte == 0x0A else {
+            if self.line.count < Self.wordByteCountMax { self.line.append(byte) }
+            return true
+        }
+        self.mustEnd = Self.lastRecords.contains { self.line.starts(with: $0.utf8) }
+        self.line.removeAll(keepingCapacity: true)
+        return true
+    }
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSPayload
+package import APNSWire
+
+/// Writes results as JSON lines into memory of a constant size, without an allocation for a line.
+///
+/// | key                 | value                                                                       |
+/// |---------------------|-----------------------------------------------------------------------------|
+/// | `line`              | the line of the input, counted from 1                                       |
+/// | `id`                | the JSON value that the input gave, as it was written; absent without one   |
+/// | `token`             | lower-case hexadecimal digits; absent where the line had none               |
+/// | `outcome`           | a name of `DeliveryOutcome.Kind`                                                  |
+/// | `status`            | the status that the gateway gave; absent without one                        |
+/// | `attempts`          | how often the notification was written                                      |
+/// | `possibleDuplicate` | `true`, or absent                                                           |
+/// | `reason`            | a text for people; absent without one                                       |
+package struct BatchResultWriter: ~Copyable {
+    private let memory: UnsafeMutableRawBufferPointer
+    private var byteCountStored = 0
+
+    /// Room for all of a line but its id and its reason, in bytes: names, three numbers, a token of 100 bytes.
+    static let fixedByteCountMax = 512
+
+    /// Makes a writer.
+    ///
+    /// - Parameter capacity: the bytes that it holds; the default is 262,144, and the least is 1,024.
+    package init(capacity: Int = 262_144) {
+        self.memory = .allocate(byteCount: max(capacity, 1024), alignment: 64)
+    }
+
+    deinit {
+        self.memory.deallocate()
+    }
+
+    /// The lines written since the last ``removeAll()``; valid until the next change.
+    package var bytes: UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(rebasing: self.memory[..<self.byteCountStored])
+    }
+
+    /// The count of bytes written.
+    package var byteCount: Int {
+        self.byteCountStored
+    }
+
+    /// Forgets the lines, when they went where they belong.
+    package mutating func removeAll() {
+        self.byteCountStored = 0
+    }
+
+    /// Writes one line.
+    ///
+    /// - Parameters:
+    ///   - lineNumber: the line of the input, counted from 1.
+    ///   - id: a JSON value without a line break, or nothing.
+    ///   - token: the device.
+    ///   - outcome: what became of the notification.
+    ///   - status: the status that the gateway gave.
+    ///   - attempts: how often the notification was written.
+    ///   - isPossibleDuplicate: whether it may arrive twice.
+    ///   - reason: a text for people.
+    /// - Returns: `false` when the line has no room and nothing was written; empty the writer and write the line again.
+    ///   A line that an empty writer has no room for leaves out its reason, and then its id.
+    package mutating func append(
+        lineNumber: Int,
+        id: UnsafeRawBufferPointer,
+        token: borrowing DeviceToken,
+        outcome: DeliveryOutcome.Kind,
+        status: UInt16? = nil,
+        attempts: Int,
+        isPossibleDuplicate: Bool = false,
+        reason: String? = nil
+    ) -> Bool {
+        guard let (hasID, hasReason) = self.room(id: id, reason: reason) else { return false }
+        var text = self.begin(lineNumber: lineNumber)
+        if hasID {
+            text.append(",\"id\":")
+            text.append(id)
+        }
+        text.append(",\"token\":\"")
+        token.withUnsafeBytes { text.appendHexadecimal($0) }
+        text.append("\",\"outcome\":\"")
+        text.append(outcome.name)
+        if let status {
+            text.append("\",\"status\":")
+            text.append(Int(status))
+            text.append(",\"attempts\":")
+        } else {
+            text.append("\",\"attempts\":")
+        }
+        text.append(max(attempts, 0))
+        if isPossibleDuplicate { text.append(",\"possibleDuplicate\":true") }
+        self.end(&text, reason: hasReason ? reason : nil)
+        return true
+    }
+
+    /// Writes the line of a bad line of the input, which has no token and no id.
+    ///
+    /// - Parameter problem: what is wrong; it becomes the reason.
+    /// - Returns: `false` when the line has no room and nothing was written.
+    package mutating func append(_ problem: BatchProblem) -> Bool {
+        let reason = problem.column.map { "column \($0): \(problem.kind)" } ?? problem.kind.description
+        let none = UnsafeRawBufferPointer(start: nil, count: 0)
+        guard let (_, hasReason) = self.room(id: none, reason: reason) else { return false }
+        var text = self.begin(lineNumber: problem.lineNumber)
+        text.append(",\"outcome\":\"")
+        text.append(DeliveryOutcome.Kind.invalid.name)
+        text.append("\",\"attempts\":0")
+        self.end(&text, reason: hasReason ? reason : nil)
+        return true
+    }
+
+    /// What a line has room for; `nil` to wait for more.
+    private func room(id: UnsafeRawBufferPointer, reason: String?) -> (hasID: Bool, hasReason: Bool)? {
+        let free = self.memory.count - self.byteCountStored - Self.fixedByteCountMax
+        let reasonCount = (reason?.utf8.count ?? 0) * JSONWriter.escapeByteCountMax
+        if id.count + reasonCount <= free { return (!id.isEmpty, reason != nil) }
+        guard self.byteCountStored == 0 else { return nil }
+        return id.count <= free ? (!id.isEmpty, false) : (false, false)
+    }
+
+    private func begin(lineNumber: Int) -> JSONWriter {
+        var text = JSONWriter(UnsafeMutableRawBufferPointer(rebasing: self.memory[self.byteCountStored...]))
+        text.append("{\"line\":")
+        text.append(max(lineNumber, 0))
+        return text
+    }
+
+    private mutating func end(_ text: inout JSONWriter, reason: String?) {
+        if let reason {
+            text.append(",\"reason\":\"")
+            var reason = reason
+            reason.withUTF8 { text.appendEscaped(UnsafeRawBufferPointer($0)) }
+            text.append(UInt8(ascii: "\""))
+        }
+        text.append("}\n")
+        self.byteCountStored += text.byteCount
+    }
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package import APNSWire
+
+/// How many notifications of a batch had which outcome.
+package struct OutcomeCounts: Equatable, Sendable {
+    /// Counts by the outcome's name.
+    package private(set) var counts: [DeliveryOutcome.Kind: UInt64] = [:]
+    /// Counts of rejections by status.
+    package private(set) var statuses: [UInt16: UInt64] = [:]
+    /// How many may have arrived twice.
+    package private(set) var possibleDuplicateCount: UInt64 = 0
+
+    /// None.
+    package init() {}
+
+    package mutating func add(
+        _ outcome: DeliveryOutcome.Kind,
+        status: UInt16? = nil,
+        isDuplicate: Bool = false,
+        count: UInt64
+    ) {
+        self.counts[outcome, default: 0] += count
+        if let status { self.statuses[status, default: 0] += count }
+        if isDuplicate { self.possibleDuplicateCount += count }
+    }
+
+    package subscript(_ outcome: DeliveryOutcome.Kind) -> UInt64 { self.counts[outcome, default: 0] }
+
+    /// All notifications that have an outcome.
+    package var total: UInt64 { self.counts.values.reduce(0, +) }
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import FileSystemSupport
+import Glibc
+
+/// A file, or standard output, that is written to from its beginning or its end on.
+package final class OutputFile {
+    package let name: String
+    private let descriptor: CInt
+    private let isOwned: Bool
+    private let operations: FileOperations
+    /// Whether it is a file that can be shortened, not a terminal, a pipe or a device.
+    package let isCut: Bool
+
+    /// Bytes in the file.
+    package private(set) var byteCount: UInt64 = 0
+
+    /// Whether something may not be on the disk.
+    private var isSynchronizationDue = true
+
+    /// Opens a file, which is made where it is not there; `-` is standard output.
+    ///
+    /// - Parameters:
+    ///   - path: the file.
+    ///   - isKept: whether what is in it stays, and the file is to survive a power cut.
+    ///   - operations: what is asked of the system.
+    /// - Throws: ``BatchFileError`` where the file cannot be opened.
+    package init(path: String, isKept: Bool = false, operations: FileOperations = .system) throws {
+        self.name = path == "-" ? "standard output" : path
+        self.isOwned = path != "-"
+        self.operations = operations
+        guard self.isOwned else {
+            self.descriptor = 1
+            self.isCut = false
+            return
+        }
+        let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        self.descriptor = descriptor
+        var status = stat()
+        self.isCut = descriptor >= 0 && fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
+        guard descriptor >= 0 else {
+            throw BatchFileError(.uncreatable, "Cannot write \(path): \(String(cString: strerror(errno))).")
+        }
+        guard !self.isCut || !self.isDatabase else {
+            throw BatchFileError(
+                .uncreatable,
+                "\(path) is an SQLite database, which would be overwritten; name a file of its own."
+            )
+        }
+        if !isKept { try self.truncate(to: 0) }
+        self.byteCount = UInt64(max(0, lseek(self.descriptor, 0, SEEK_END)))
+        if isKept, self.isCut { try self.synchronizeFolder() }
+    }
+
+    /// Whether the file begins as databases of SQLite do.
+    private var isDatabase: Bool {
+        let title = Array("SQLite format 3\0".utf8)
+        var bytes = [UInt8](repeating: 0, count: title.count)
+        return pread(self.descriptor, &bytes, bytes.count, 0) == title.count && bytes == title
+    }
+
+    deinit {
+        if self.isOwned { close(self.descriptor) }
+    }
+
+    /// Appends bytes: all of them, or none where a file takes only a part, so that they may be appended again.
+    package func append(_ bytes: UnsafeRawBufferPointer) throws {
+        let start = self.byteCount
+        var rest = bytes
+        self.isSynchronizationDue = true
+        while !rest.isEmpty {
+            let count = self.operations.write(self.file, rest)
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else {
+                let failure = self.failure("write")
+                if self.isCut { try? self.truncate(to: start) }
+                throw failure
+            }
+            self.byteCount += UInt64(count)
+            rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+        }
+    }
+
+    /// Forgets all behind so many bytes.
+    package func truncate(to byteCount: UInt64) throws {
+        guard self.isCut else { return }
+        guard self.operations.truncate(self.file, off_t(clamping: byteCount)) == 0,
+            lseek(self.descriptor, 0, SEEK_END) >= 0
+        else { throw self.failure("shorten") }
+        self.byteCount = byteCount
+        self.isSynchronizationDue = true
+    }
+
+    /// Waits until what was written is on the disk.
+    package func synchronize() throws {
+        guard self.isOwned, self.isSynchronizationDue else { return }
+        // What cannot be synchronized, such as a pipe, says so.
+        guard self.operations.synchronize(self.file) == 0 || errno == EINVAL else { throw self.failure("write") }
+        self.isSynchronizationDue = false
+    }
+
+    /// Waits until the name of the file is on the disk, where another process may have made it and been killed.
+    private func synchronizeFolder() throws {
+        let number = self.operations.synchronizeFolder(self.file)
+        guard number != 0 else { return }
+        throw BatchFileError(
+            .unwritable,
+            "Cannot synchronize the folder of \(self.name): \(String(cString: strerror(number)))."
+        )
+    }
+
+    private var file: FileOperations.OpenFile {
+        FileOperations.OpenFile(path: self.name, descriptor: self.descriptor)
+    }
+
+    /// Holds the file against other processes until it is closed.
+    ///
+    /// - Returns: whether nobody else holds it.
+    package func lock() -> Bool { (try? FileLock.take(self.descriptor)) == true }
+
+    /// Reads all that is in the file, in portions.
+    package func read(_ take: (UnsafeRawBufferPointer) throws -> Void) throws {
+        var offset: off_t = 0
+        var portion = [UInt8](repeating: 0, count: 65_536)
+        while true {
+            let count = pread(self.descriptor, &portion, portion.count, offset)
+            if count < 0, errno == EINTR { continue }
+            guard count >= 0 else { throw self.failure("read") }
+            if count == 0 { return }
+            try portion.withUnsafeBytes { try take(UnsafeRawBufferPointer(rebasing: $0[..<count])) }
+            offset += off_t(count)
+        }
+    }
+
+    private func failure(_ verb: String) -> BatchFileError {
+        BatchFileError(.unwritable, "Cannot \(verb) \(self.name): \(String(cString: strerror(errno))).")
+    }
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package import APNSProvider
+package import APNSSession
+import Dispatch
+import NIOConcurrencyHelpers
+
+/// Gives the lines of a batch to the connections, and takes what became of them.
+///
+/// It is asked on event loops, one at a time, and makes none of them wait: it reads on a thread of its own, and writes
+/// on another.
+package final class SendSource: NotificationSource, @unchecked Sendable {
+    // All that changes is in `desk`, which is used under the lock only.
+    private let lock = NIOLock()
+    private var desk: BatchSendState
+    /// Whether the thread that writes has something to do, now or soon; under the lock.
+    private var (isWriting, isWriteAwaited) = (false, false)
+    private let reader: SendReader
+    private let files: SendFiles
+    private let wakeUp = NIOLockedValueBox<@Sendable () -> Void>({})
+    private let input: SendInput
+    private let queue = DispatchQueue(label: "apns-legacy.send.output")
+
+    /// Results wait no longer than about twice this to be written, where the disk takes them.
+    private static let writeDelay = DispatchTimeInterval.milliseconds(20)
+
+    package init(input: SendInput, desk: consuming BatchSendState) {
+        self.input = input
+        self.reader = desk.reader
+        self.files = desk.files
+        self.desk = desk
+    }
+
+    /// Reads what comes first of a file, so that nobody connects for an input that cannot be used.
+    package func prepare() { self.reader.prepare() }
+
+    package func start(wake: @escaping @Sendable () -> Void) {
+        self.reader.whenReady(wake)
+        self.wakeUp.withLockedValue { $0 = wake }
+        // Something may have come before anyone could be woken.
+        wake()
+    }
+
+    package func fill(_ batch: inout NotificationBatch) -> ProviderSupply {
+        self.lock.lock()
+        defer { self.unlock() }
+        return self.desk.fill(&batch)
+    }
+
+    package func settle(_ settled: borrowing SettledNotifications) {
+        self.lock.lock()
+        defer { self.unlock() }
+        self.desk.settle(settled)
+    }
+
+    /// Lets go of the desk, and sees to it that what lies there does not lie for long.
+    private func unlock() {
+        let mustWake = self.desk.takeWake()
+        let (isDue, isUrgent) = self.desk.portionState
+        let isWrite = isUrgent && !self.isWriting
+        let isDelayed = isDue && !self.isWriting && !isWrite && !self.isWriteAwaited
+        if isWrite { self.isWriting = true }
+        if isDelayed { self.isWriteAwaited = true }
+        self.lock.unlock()
+        if mustWake { self.wakeUp.withLockedValue { $0 }() }
+        if isWrite { self.queue.async { self.write() } }
+        if isDelayed { self.queue.asyncAfter(deadline: .now() + SendSource.writeDelay) { self.writeWhatIsDue() } }
+    }
+
+    /// Writes as the delay asked for, unless that was done meanwhile.
+    private func writeWhatIsDue() {
+        let isDue = self.lock.withLock {
+            self.isWriteAwaited = false
+            guard !self.isWriting else { return false }
+            self.isWriting = self.desk.portionState.isDue
+            return self.isWriting
+        }
+        if isDue { self.write() }
+    }
+
+    /// Writes what there is; runs on the queue.
+    private func write() {
+        let portion = self.lock.withLock { self.desk.takePortion() }
+        let result = Result { try self.files.write(portion) }
+        self.lock.lock()
+        self.isWriting = false
+        self.desk.complete(portion, result)
+        self.unlock()
+    }
+
+    package var isEnded: Bool { self.input.isAbandoned || self.lock.withLock { self.desk.isEnded } }
+
+    package var isStopped: Bool { self.input.isAbandoned }
+
+    /// Reads no more; what was given is sent and proved.
+    package func end() {
+        self.input.abandon()
+        self.wakeUp.withLockedValue { $0 }()
+    }
+
+    /// Reads all without sending any; waits until that is done.
+    package func readThrough() {
+        let woken = DispatchSemaphore(value: 0)
+        self.start { woken.signal() }
+        while self.skipLines() { woken.wait() }
+    }
+
+    private func skipLines() -> Bool {
+        self.lock.lock()
+        defer { self.unlock() }
+        return self.desk.skipLines()
+    }
+
+    /// How far it is.
+    package var progress: SendProgress {
+        self.lock.withLock { self.desk.progress }
+    }
+
+    /// Ends the files; waits until they are written.
+    ///
+    /// - Returns: what went wrong with the input or the files on the way, or now.
+    package func finish() -> (any Error)? {
+        self.reader.stop()
+        // What is being written is written before the rest; whatever comes later finds nothing to do.
+        return self.queue.sync { self.lock.withLock { self.desk.finish() } }
+    }
+}

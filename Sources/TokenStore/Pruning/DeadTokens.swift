@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import GRDB
+import GRDBSQLite
+import Glibc
+
+/// The part of a purge list that is held against a table, in one transaction.
+struct DeadTokens {
+    private let path: String
+    private let rules: TokenTableRules
+    private let scopes: [(identifier: Int64, scope: TokenScope)]
+    /// The scopes by the bytes of their topics, in the order of these.
+    private let topics: [(bytes: [UInt8], scope: Int64)]
+    private let filter: PurgeFilter
+    private let lookUp: Statement
+    private let details: Statement
+
+    /// Reads the list through once, for the filter.
+    init(_ database: Database, path: String, _ rules: TokenTableRules) throws {
+        self.path = path
+        self.rules = rules
+        self.scopes = try Self.scopes(database, rules)
+        self.topics = self.scopes.map { (Array($0.scope.topic.utf8), $0.identifier) }
+            .sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
+        // A token that is dead in all of them is in each, so one is enough for the filter.
+        let filtered = rules.topic.isEveryTopic ? self.scopes.prefix(1) : self.scopes[...]
+        let counts = try filtered.map { scope in
+            let sql = "SELECT count(*) FROM dead WHERE scope = ?"
+            return try Int.fetchOne(database, sql: sql, arguments: [scope.identifier]) ?? 0
+        }
+        let reading = try PurgeStatement(database, sql: "SELECT token FROM dead WHERE scope = ?1")
+        self.lookUp = try database.makeStatement(sql: "SELECT failed_at FROM dead WHERE scope = ?1 AND token = ?2")
+        self.details = try database.makeStatement(
+            sql: "SELECT token, failed_at FROM dead WHERE scope = ?1 AND token > ?2 ORDER BY token"
+        )
+        var filter = PurgeFilter(tokenCount: counts.reduce(0, +))
+        for scope in filtered {
+            reading.bind(scope.identifier, at: 1)
+            try reading.forEachRow { filter.insert($0) }
+        }
+        self.filter = filter
+    }
+
+    /// The topics of the rules, but for those in which nothing is dead and nothing depends on that.
+    private static func scopes(
+        _ database: Database,
+        _ rules: TokenTableRules
+    ) throws -> [(identifier: Int64, scope: TokenScope)] {
+        var query = PurgeQuery()
+        query.environment = rules.environment
+        if case .one(let topic) = rules.topic { query.topic = topic }
+        let known = try PurgeList.scopes(database, matching: query)
+        if case .everyTopic(let topics) = rules.topic { return try self.all(topics, of: known, rules.environment) }
+        let scopes = try known.filter { scope in
+            let sql = "SELECT EXISTS (SELECT 1 FROM dead WHERE scope = ?)"
+            return try Bool.fetchOne(database, sql: sql, arguments: [scope.identifier]) ?? false
+        }
+        if rules.topic == .only, scopes.count > 1 {
+            throw TokenTableError.severalTopics(scopes.map(\.scope.topic), rules.environment)
+        }
+        return scopes
+    }
+
+    /// The topics in which a token must be dead; those without entries too, since nothing is dead there.
+    private static func all(
+        _ topics: [String],
+        of known: [(identifier: Int64, scope: TokenScope)],
+        _ environment: Environment
+    ) throws -> [(identifier: Int64, scope: TokenScope)] {
+        let names = Set(topics.map(PurgeName.init))
+        let missing = names.subtracting(known.map { PurgeName($0.scope.topic) }).map(\.text).sorted()
+        guard missing.isEmpty else {
+            throw TokenTableError.unknownTopics(missing, environment, found: known.map(\.scope.topic))
+        }
+        let scopes = known.filter { names.isEmpty || names.contains(PurgeName($0.scope.topic)) }
+        guard scopes.count >= 2 else { throw TokenTableError.fewTopics(scopes.map(\.scope.topic), environment) }
+        return scopes
+    }
+
+    /// Finds the scope of a topic that a row names; `nil` where nothing is dead in it.
+    func scope(ofTopic topic: UnsafeRawBufferPointer) -> Int64? {
+        var (first, end) = (0, self.topics.count)
+        while first < end {
+            let middle = (first + end) / 2
+            let order = self.topics[middle].bytes.withUnsafeBytes { Self.order($0, topic) }
+            if order == 0 { return self.topics[middle].scope }
+            if order < 0 { first = middle + 1 } else { end = middle }
+        }
+        return nil
+    }
+
+    /// Below zero, zero or above, as bytes come before others, are the same or come behind.
+    private static func order(_ one: UnsafeRawBufferPointer, _ other: UnsafeRawBufferPointer) -> Int {
+        guard let start = one.baseAddress, let otherStart = other.baseAddress else { return one.count - other.count }
+        let order = memcmp(start, otherStart, min(one.count, other.count))
+        return order == 0 ? one.count - other.count : Int(order)
+    }
+
+    /// When a token failed, as the rules see it; `nil` where it is not dead.
+    ///
+    /// The scope is that of the row's topic, where the rules go by a column.
+    func failure(of token: UnsafeRawBufferPointer, in scope: Int64?) throws -> Int64? {
+        guard self.filter.mayContain(token) else { return nil }
+        guard case .column = self.rules.topic else { return try self.earliestFailure(of: token) }
+        guard let scope else { return nil }
+        return try self.find(token, scope)
+    }
+
+    /// Where a token is dead in every topic, when it was in the first; what registered after that is alive in one.
+    private func earliestFailure(of token: UnsafeRawBufferPointer) throws -> Int64? {
+        var earliest: Int64?
+        for scope in self.scopes {
+            guard let failedAt = try self.find(token, scope.identifier) else { return nil }
+            earliest = min(earliest ?? failedAt, failedAt)
+        }
+        return earliest
+    }
+
+    private func find(_ token: UnsafeRawBufferPointer, _ scope: Int64) throws -> Int64? {
+        let handle = self.lookUp.sqliteStatement
+        sqlite3_bind_int64(handle, 1, scope)
+        sqlite3_bind_blob(handle, 2, token.baseAddress, Int32(token.count), nil)
+        defer {
+            sqlite3_reset(handle)
+            // The bytes may be gone by the next look.
+            sqlite3_clear_bindings(handle)
+        }
+        let code = sqlite3_step(handle)
+        if code == SQLITE_DONE { return nil }
+        guard code == SQLITE_ROW else { throw PurgeListError(DatabaseError(failureOf: handle), path: self.path) }
+        return try self.time(handle, 0)
+    }
+
+    /// The time in a column, which is any number where the file is damaged.
+    private func time(_ statement: SQLiteStatement, _ column: Int32) throws -> Int64 {
+        try PurgeListError.translated(path: self.path) {
+            try PurgeLimits.checked(time: sqlite3_column_int64(statement, column))
+        }
+    }
+
+    /// The place of a token in the order of topics and bytes.
+    struct Position {
+        fileprivate var scopeIndex = 0
+        /// Before each token.
+        fileprivate var token: [UInt8] = []
+    }
+
+    /// Reads the next tokens that are dead by the rules, ordered by topic and bytes.
+    ///
+    /// - Returns: so many, fewer only at the end.
+    func page(after position: inout Position, countMax: Int) throws -> [DeadToken] {
+        let isEveryTopic = self.rules.topic.isEveryTopic
+        let scopes = isEveryTopic ? self.scopes.prefix(1) : self.scopes[...]
+        var page: [DeadToken] = []
+        while position.scopeIndex < scopes.count {
+            let (identifier, scope) = scopes[position.scopeIndex]
+            try self.forEachRow(of: identifier, after: position.token) { row in
+                let bytes = row.bytes(0)
+                let failedAt = isEveryTopic ? try self.earliestFailure(of: bytes) : try self.time(row.statement, 1)
+                guard let failedAt else { return true }
+                page.append(DeadToken(scope: scope, bytes: Array(bytes), failedAt: failedAt))
+                return page.count < countMax
+            }
+            if page.count >= countMax, let last = page.last {
+                position.token = last.bytes
+                return page
+            }
+            position = Position(scopeIndex: position.scopeIndex + 1)
+        }
+        return page
+    }
+
+    /// Lends the rows of a topic behind a token, until no more are wanted.
+    private func forEachRow(of scope: Int64, after token: [UInt8], _ take: (TokenTableRow) throws -> Bool) throws {
+        let handle = self.details.sqliteStatement
+        try token.withUnsafeBytes { token in
+            sqlite3_bind_int64(handle, 1, scope)
+            // An empty array may have no address, which would be bound as NULL.
+            if token.isEmpty {
+                sqlite3_bind_zeroblob(handle, 2, 0)
+            } else {
+                sqlite3_bind_blob(handle, 2, token.baseAddress, Int32(token.count), nil)
+            }
+            defer {
+                sqlite3_reset(handle)
+                sqlite3_clear_bindings(handle)
+            }
+            var code = sqlite3_step(handle)
+            while code == SQLITE_ROW, try take(TokenTableRow(statement: handle)) { code = sqlite3_step(handle) }
+            guard code == SQLITE_DONE || code == SQLITE_ROW else { throw DatabaseError(failureOf: handle) }
+        }
+    }
+}
+
+extension DatabaseError {
+    /// What SQLite says of a statement that failed; without its text and arguments, which hold tokens.
+    init(failureOf statement: SQLiteStatement) {
+        let connection = sqlite3_db_handle(statement)
+        self.init(
+            resultCode: ResultCode(rawValue: sqlite3_extended_errcode(connection)),
+            message: String(cString: sqlite3_errmsg(connection))
+        )
+    }
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import GRDB
+
+/// Decides which rows are due, and counts why.
+struct PruneDecision {
+    private let table: TokenTable
+    private let dead: DeadTokens
+    private let graceSecondCount: Int64
+    /// Computed once, since they are asked for at each row.
+    private let registrationIndex: Int32?
+    private let topicIndex: Int32?
+    private let activeIndex: Int32?
+    /// In arrays, since a dictionary would cost more than the row.
+    private var spellingCounts = [Int](repeating: 0, count: DeviceTokenSpelling.allCases.count)
+    private var timeKindCounts = [Int](repeating: 0, count: RegistrationTimeKind.allCases.count)
+    private var report = TokenTableReport()
+
+    init(_ table: TokenTable, _ dead: DeadTokens, graceSecondCount: Int64) {
+        self.table = table
+        self.dead = dead
+        self.graceSecondCount = graceSecondCount
+        self.registrationIndex = table.registrationIndex
+        self.topicIndex = table.topicIndex
+        self.activeIndex = table.activeIndex
+    }
+
+    /// Decides on a row.
+    ///
+    /// - Returns: whether it is due.
+    mutating func isDue(_ row: TokenTableRow) throws -> Bool {
+        self.report.rowCount += 1
+        let time = self.registrationIndex.map { row.time($0) }
+        if case .some(.some(let time)) = time { self.timeKindCounts[time.kind.rawValue] += 1 }
+        let isActive = self.activeIndex.map { !row.isZero($0) } ?? true
+        let scope = self.topicIndex.flatMap { row.text($0) }.flatMap { self.dead.scope(ofTopic: $0) }
+        let failedAt = try withUnsafeTemporaryAllocation(byteCount: PurgeLimits.tokenByteCountMax, alignment: 8) {
+            guard let token = row.token(self.table.tokenIndex, into: $0) else {
+                self.countUnreadable(row)
+                return nil as Int64?
+            }
+            self.spellingCounts[token.spelling.rawValue] += 1
+            let isTimed = time.map { $0 != nil } ?? true
+            if isActive, isTimed, scope != nil || self.topicIndex == nil { self.report.candidateCount += 1 }
+            let bytes = UnsafeRawBufferPointer(rebasing: $0[..<token.byteCount])
+            return try self.dead.failure(of: bytes, in: scope)
+        }
+        guard let failedAt else { return false }
+        return try self.isDue(row, failedAt: failedAt, registered: time, isActive: isActive)
+    }
+
+    /// Decides on a row whose token is dead.
+    private mutating func isDue(
+        _ row: TokenTableRow,
+        failedAt: Int64,
+        registered: RegistrationTime??,
+        isActive: Bool
+    ) throws -> Bool {
+        self.report.matchedCount += 1
+        guard isActive else {
+            self.report.inactiveCount += 1
+            return false
+        }
+        if let active = self.activeIndex, row.isText(active) {
+            throw TokenTableError.notAFlag(column: self.table.active ?? "", table: self.table.name)
+        }
+        if let registered {
+            guard let registered else {
+                self.report.unreadableTimeCount += 1
+                self.report.unreadableTimeRows.note(self.number(row))
+                return false
+            }
+            guard failedAt > registered.seconds else {
+                self.report.registeredLaterCount += 1
+                return false
+            }
+            guard failedAt - self.graceSecondCount > registered.seconds else {
+                self.report.graceCount += 1
+                return false
+            }
+            let isClose = failedAt - registered.seconds < TokenTableLimits.zoneSecondCountMax
+            if isClose, registered.kind.lacksZone { self.report.zoneDueCount += 1 }
+        }
+        self.report.dueCount += 1
+        return true
+    }
+
+    private mutating func countUnreadable(_ row: TokenTableRow) {
+        if row.isEmpty(self.table.tokenIndex) {
+            self.report.emptyCount += 1
+        } else {
+            self.report.unreadableTokenCount += 1
+            self.report.unreadableTokenRows.note(self.number(row))
+        }
+    }
+
+    /// The number of a row; in a table without, how many came before it, since its key may be a token.
+    private func number(_ row: TokenTableRow) -> Int64 {
+        self.table.hasRowNumbers ? row.number : Int64(self.report.rowCount)
+    }
+
+    /// What was counted.
+    var counts: TokenTableReport {
+        var report = self.report
+        for spelling in DeviceTokenSpelling.allCases where self.spellingCounts[spelling.rawValue] > 0 {
+            report.spellings[spelling] = self.spellingCounts[spelling.rawValue]
+        }
+        for kind in RegistrationTimeKind.allCases where self.timeKindCounts[kind.rawValue] > 0 {
+            report.timeKinds[kind] = self.timeKindCounts[kind.rawValue]
+        }
+        return report
+    }
+}
+
+extension [Int64] {
+    /// Notes the number of a row, if it is one of the first.
+    mutating func note(_ number: Int64) {
+        if self.count < TokenTableLimits.namedRowCount { self.append(number) }
+    }
+}

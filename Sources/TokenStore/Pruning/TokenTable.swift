@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import GRDB
+
+/// A table of tokens in the database of an application, looked at and found fit.
+struct TokenTable {
+    /// The name as it stands in a statement.
+    let name: String
+    /// The columns that number the rows: the row number, or the primary key of a table without one.
+    let keys: [String]
+    let hasRowNumbers: Bool
+    let token: String
+    let registration: String?
+    let topic: String?
+    let active: String?
+
+    /// Looks at the table; nothing is changed.
+    init(_ database: Database, table: String, tokenColumn: String, _ rules: TokenTableRules) throws {
+        let name = try Self.name(of: table, database)
+        let sql = "SELECT name, hidden, pk FROM pragma_table_xinfo(?)"
+        let rows = try Row.fetchAll(database, sql: sql, arguments: [name])
+        let columns = rows.map { Column(name: $0[0], isGenerated: $0[1] as Int >= 2, keyPosition: $0[2]) }
+        func quoted(_ column: String) throws -> String {
+            guard let index = SQLName.index(of: column, in: columns.map(\.name)) else {
+                throw TokenTableError.missingColumn(column, table: name, found: columns.map(\.name))
+            }
+            return SQLName.quoted(columns[index].name)
+        }
+        self.name = "main." + SQLName.quoted(name)
+        self.token = try quoted(tokenColumn)
+        self.registration = try rules.registration.column.map(quoted)
+        if case .column(let column) = rules.topic { self.topic = try quoted(column) } else { self.topic = nil }
+        if case .deactivate(let column) = rules.action {
+            let active = try quoted(column)
+            if columns.contains(where: { $0.isGenerated && SQLName.quoted($0.name) == active }) {
+                throw TokenTableError.generatedColumn(column, table: name)
+            }
+            guard ![self.token, self.registration, self.topic].contains(active) else {
+                throw TokenTableError.takenColumn(column)
+            }
+            self.active = active
+        } else {
+            self.active = nil
+        }
+        let rowNumber = ["rowid", "_rowid_", "oid"].first { SQLName.index(of: $0, in: columns.map(\.name)) == nil }
+        self.hasRowNumbers = try Self.hasRowNumbers(name, database)
+        if self.hasRowNumbers {
+            guard let rowNumber else { throw TokenTableError.hiddenRowNumber(table: name) }
+            self.keys = [rowNumber]
+        } else {
+            let keys = columns.filter { $0.keyPosition > 0 }.sorted { $0.keyPosition < $1.keyPosition }
+            self.keys = keys.map { SQLName.quoted($0.name) }
+        }
+    }
+
+    private struct Column {
+        let name: String
+        let isGenerated: Bool
+        let keyPosition: Int
+    }
+
+    /// Finds the name as the database spells it.
+    private static func name(of table: String, _ database: Database) throws -> String {
+        let rows = try Row.fetchAll(
+            database,
+            sql: "SELECT name, type, coalesce(sql, '') FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name"
+        )
+        let names = rows.map { $0[0] as String }
+        guard let index = SQLName.index(of: table, in: names) else {
+            throw TokenTableError.missingTable(table, found: names.filter { !$0.hasPrefix("sqlite_") })
+        }
+        let row = rows[index]
+        let name = names[index]
+        if row[1] == "view" { throw TokenTableError.notATable(name, kind: "view") }
+        if (row[2] as String).lowercased().hasPrefix("create virtual") {
+            throw TokenTableError.notATable(name, kind: "virtual table")
+        }
+        return name
+    }
+
+    private static func hasRowNumbers(_ name: String, _ database: Database) throws -> Bool {
+        let sql = "SELECT wr FROM pragma_table_list(?) WHERE schema = 'main'"
+        return try Int.fetchOne(database, sql: sql, arguments: [name]) == 0
+    }
+
+    // MARK: Statements
+
+    /// The places of values in a row of ``portionSQL(isFirst:)``, behind the key.
+    var tokenIndex: Int32 { Int32(self.keys.count) }
+    var registrationIndex: Int32? { self.registration.map { _ in self.tokenIndex + 1 } }
+    var topicIndex: Int32? { self.topic.map { _ in self.tokenIndex + (self.registration == nil ? 1 : 2) } }
+    var activeIndex: Int32? {
+        let places = [self.token, self.registration, self.topic].count { $0 != nil }
+        return self.active.map { _ in self.tokenIndex + Int32(places) }
+    }
+
+    /// Reads rows in the order of their keys, behind the key that the arguments say.
+    func portionSQL(isFirst: Bool) -> String {
+        let keys = self.keys.joined(separator: ", ")
+        let places = self.keys.map { _ in "?" }.joined(separator: ", ")
+        let condition = isFirst ? "" : " WHERE (\(keys)) > (\(places))"
+        return "SELECT \(self.values) FROM \(self.name)\(condition) ORDER BY \(keys)"
+    }
+
+    private var values: String {
+        (self.keys + [self.token, self.registration, self.topic, self.active].compactMap { $0 })
+            .joined(separator: ", ")
+    }
+
+    /// Prunes one row if it still has the token and the registration that were read of it.
+    ///
+    /// The arguments are the key, the token and the registration.
+    var pruneSQL: String {
+        let same = (self.keys + [self.token, self.registration].compactMap { $0 }).map { "\($0) IS ?" }
+        let condition = same.joined(separator: " AND ")
+        guard let active = self.active else { return "DELETE FROM \(self.name) WHERE \(condition)" }
+        return "UPDATE \(self.name) SET \(active) = 0 WHERE \(condition)"
+    }
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import APNSWire
+import GRDB
+
+/// Looks up very many tokens in a list, in memory of at most 8 MiB.
+///
+/// It knows what was on the list when it was made; of that, what is forgotten later is no longer found.
+public struct PurgeLookup: Sendable {
+    private let list: PurgeList
+    private let scopes: [Int64]
+    private let filter: PurgeFilter
+
+    /// How many tokens there are to be found.
+    public let tokenCount: Int
+
+    /// Reads the tokens of some topics and environments once.
+    ///
+    /// - Parameters:
+    ///   - list: the list.
+    ///   - scopes: a token of any of them is found.
+    /// - Throws: ``PurgeListError``.
+    public init(_ list: PurgeList, in scopes: [TokenScope]) throws {
+        self.list = list
+        let known = try list.read { try PurgeList.scopes($0, matching: PurgeQuery()) }
+        let identifiers = known.filter { scopes.contains($0.scope) }.map(\.identifier)
+        self.scopes = identifiers
+        (self.filter, self.tokenCount) = try list.read { database in
+            var count = 0
+            for scope in identifiers {
+                count +=
+                    try Int.fetchOne(
+                        database,
+                        sql: "SELECT count(*) FROM dead WHERE scope = ?",
+                        arguments: [scope]
+                    ) ?? 0
+            }
+            var filter = PurgeFilter(tokenCount: count)
+            let statement = try PurgeStatement(database, sql: "SELECT token FROM dead WHERE scope = ?1")
+            for scope in identifiers {
+                statement.bind(scope, at: 1)
+                try statement.forEachRow { filter.insert($0) }
+            }
+            return (filter, count)
+        }
+    }
+
+    /// Whether a token is on the list.
+    ///
+    /// - Parameter token: the bytes of the token.
+    /// - Returns: whether it is, for any of the topics.
+    /// - Throws: ``PurgeListError``.
+    public func contains(_ token: UnsafeRawBufferPointer) throws -> Bool {
+        guard self.tokenCount > 0, self.filter.mayContain(token) else { return false }
+        return try self.list.readStatement { database in
+            let statement = try PurgeStatement(database, sql: "SELECT 1 FROM dead WHERE scope = ?1 AND token = ?2")
+            return try self.scopes.contains { scope in
+                statement.bind(scope, at: 1)
+                statement.bind(token, at: 2)
+                return try statement.hasRow()
+            }
+        }
+    }
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSHTTP2
+import APNSProvider
+import APNSServer
+import APNSSession
+import APNSWire
+import NIOConcurrencyHelpers
+import NIOCore
+import Testing
+
+/// Goal: a batch over HTTP/2 is sent by the same sender as one over the binary protocol, with one outcome for each.
+@Suite("A batch over HTTP/2", .timeLimit(.minutes(1)))
+struct HTTP2BatchTests {
+    /// Gives so many notifications, and keeps what became of each.
+    final class Source: NotificationSource {
+        struct Record: Sendable {
+            var given = 0
+            var outcomes: [UInt64: [DeliveryOutcome]] = [:]
+            var attempts: [UInt64: Int] = [:]
+            var isStopped = false
+        }
+
+        let record = NIOLockedValueBox(Record())
+        private let count: Int
+
+        init(count: Int) { self.count = count }
+
+        func fill(_ batch: inout NotificationBatch) -> ProviderSupply {
+            let payload = Array(#"{"aps":{}}"#.utf8)
+            return self.record.withLockedValue { record in
+                while record.given < self.count {
+                    guard !record.isStopped else { return .ended }
+                    guard let token = try? PushFixture.token(record.given) else { return .ended }
+                    let isAppended = payload.withUnsafeBytes { payload in
+                        batch.append(token: token, payload: payload, expiry: 0, priority: 5, tag: UInt64(record.given))
+                    }
+                    guard isAppended else { return .available }
+                    record.given += 1
+                }
+                return .ended
+            }
+        }
+
+        func settle(_ settled: borrowing SettledNotifications) {
+            let (outcome, attempts) = (settled.outcome, settled.attempts)
+            self.record.withLockedValue { record in
+                settled.forEach { tag, token, _ in
+                    #expect(token.count == 32)
+                    record.outcomes[tag, default: []].append(outcome)
+                    record.attempts[tag] = attempts
+                }
+            }
+        }
+
+        func stop() { self.record.withLockedValue { $0.isStopped = true } }
+    }
+
+    private static var options: HTTP2BatchOptions {
+        var options = HTTP2BatchOptions(requests: RequestRules(topic: PushFixture.topic))
+        options.tryCountMax = 3
+        return options
+    }
+
+    /// Sends a batch to a service.
+    private func send(
+        _ source: Source,
+        to service: ScriptedService,
+        _ change: @escaping @Sendable (inout PushConfiguration) -> Void = { _ in }
+    ) async throws {
+        let configuration = try PushFixture.serverConfiguration()
+        try await PushServer.withRunning(configuration, service: service, logger: PushFixture.quiet) { server in
+            var configuration = try PushFixture.clientConfiguration(
+                port: try await server.boundAddress.port ?? 0
+            )
+            change(&configuration)
+            try await BatchSender(http2: configuration, Self.options, logger: PushFixture.quiet).run(source)
+        }
+    }
+
+    @Test(arguments: [1, 3]) func `each notification has one outcome`(connectionCount: Int) async throws {
+        let count = 3000
+        let (bad, passing) = (try PushFixture.token(17), try PushFixture.token(18))
+        let dead = try PushFixture.token(19)
+        let tries = NIOLockedValueBox(0)
+        let service = ScriptedService(dead: [dead: 1_700_000_000_123]) { request, _ in
+            if request.token == bad { return .rejected(PushRejection(status: 400, reason: .badDeviceToken)) }
+            guard request.token == passing else { return nil }
+            let isFirst = tries.withLockedValue { tries in
+                tries += 1
+                return tries == 1
+            }
+            return isFirst ? .rejected(PushRejection(status: 503, reason: .serviceUnavailable)) : nil
+        }
+        let source = Source(count: count)
+        try await self.send(source, to: service) { $0.connectionCount = connectionCount }
+        let record = source.record.withLockedValue(\.self)
+        #expect(record.outcomes.count == count && record.outcomes.values.allSatisfy { $0.count == 1 })
+        #expect(record.isStopped)
+        let badAnswer = PushRejection(status: 400, reason: .badDeviceToken)
+        #expect(record.outcomes[17] == [.rejected(.http2(badAnswer))])
+        #expect(record.outcomes[18] == [.accepted] && record.attempts[18] == 2)
+        let deadAnswer = PushRejection(status: 410, reason: .unregistered, timestamp: 1_700_000_000_123)
+        #expect(record.outcomes[19] == [.rejected(.http2(deadAnswer))])
+        #expect(record.outcomes.values.count { $0 == [.accepted] } == count - 2)
+        // What the source said of each gets there.
+        #expect(service.requests.allSatisfy { $0.priority == 5 && $0.expiration == 0 && $0.topic == PushFixture.topic })
+    }
+
+    @Test func `a service that permits nothing ends the batch, and nothing is lost`() async throws {
+        let answer = PushRejection(status: 403, reason: .invalidProviderToken)
+        let service = ScriptedService { _, _ in .rejected(answer) }
+        let source = Source(count: 5000)
+        await #expect(throws: PushError.senderRefused(answer)) { try await self.send(source, to: service) }
+        let record = source.record.withLockedValue(\.self)
+        #expect(record.outcomes.count == record.given && record.given < 5000)
+        #expect(record.outcomes.values.allSatisfy { $0.count == 1 && $0[0].kind == .unsent })
+    }
+
+    @Test func `a service that has only trouble ends the batch after so many tries`() async throws {
+        let answer = PushRejection(status: 500, reason: .internalServerError)
+        let service = ScriptedService { _, _ in .rejected(answer) }
+        let source = Source(count: 10)
+        await #expect(throws: PushError.serviceTrouble(answer)) { try await self.send(source, to: service) }
+        let record = source.record.withLockedValue(\.self)
+        #expect(record.outcomes.count == 10 && record.outcomes.values.allSatisfy { $0.count == 1 })
+        #expect(record.outcomes.values.allSatisfy { $0[0].kind == .unsent })
+    }
+
+    @Test func `an empty batch opens no connection`() async throws {
+        let service = ScriptedService()
+        try await self.send(Source(count: 0), to: service) { $0.onFirstAnswer = { Issue.record("It was connected.") } }
+        #expect(service.requests.isEmpty)
+    }
+
+    @Test func `a batch that is cancelled has its outcomes`() async throws {
+        // None is answered.
+        let service = ScriptedService(holding: .max)
+        let source = Source(count: 2000)
+        let sending = Task { try await self.send(source, to: service) }
+        while service.requests.isEmpty { await Task.yield() }
+        sending.cancel()
+        _ = await sending.result
+        let record = source.record.withLockedValue(\.self)
+        #expect(record.outcomes.count == record.given && record.outcomes.values.allSatisfy { $0.count == 1 })
+        #expect(record.outcomes.values.contains { $0[0].kind == .indeterminate })
+    }
+
+    @Test func `a provider sends one by one over HTTP/2`() async throws {
+        let bad = try PushFixture.token(5)
+        let service = ScriptedService { request, _ in
+            request.token == bad ? .rejected(PushRejection(status: 400, reason: .badDeviceToken)) : nil
+        }
+        let configuration = try PushFixture.serverConfiguration()
+        let outcomes = try await PushServer.withRunning(configuration, service: service, logger: PushFixture.quiet) {
+            server in
+            let port = try await server.boundAddress.port ?? 0
+            let provider = try Provider(
+                http2: try PushFixture.clientConfiguration(port: port),
+                Self.options,
+                logger: PushFixture.quiet
+            )
+            async let running: Void = provider.run()
+            for number in 0..<100 {
+                try await provider.send(Notification(token: try PushFixture.token(number), payload: #"{"aps":{}}"#))
+            }
+            provider.finish()
+            var outcomes: [UInt64: DeliveryOutcome] = [:]
+            for await settlement in provider.outcomes {
+                for number in settlement.numbers { outcomes[number] = settlement.outcome }
+            }
+            try await running
+            return outcomes
+        }
+        #expect(outcomes.count == 100)
+        #expect(outcomes[5]?.kind == .rejected && outcomes.values.count { $0 == .accepted } == 99)
+    }
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSPayload
+import BatchFiles
+import Testing
+
+@Suite struct BatchJSONLinesTests {
+    static let token = String.token(0xA1)
+
+    @Test func `a full line becomes a record`() throws {
+        let line = """
+            {"token":"\(Self.token)","payload":{"aps":{"alert":"é"}},"expiry":1735689600,"priority":5,"id":{"a":[1, 2]}}
+            """
+        #expect(
+            try read(line) == [
+                .record(
+                    line: 1,
+                    token: Self.token,
+                    payload: #"{"aps":{"alert":"é"}}"#,
+                    expiry: 1_735_689_600,
+                    priority: 5,
+                    id: #"{"a":[1, 2]}"#
+                )
+            ]
+        )
+    }
+
+    @Test func `the keys come in any order, with white space, and with escapes`() throws {
+        let line = """
+             { "priority" : 10 , "\\u0069d" : "x" , "payload" : { "a" : "b c" } , "expiry" : null , \
+            "token" : "\(Self.token)" }\t
+            """
+        #expect(try read(line).map(\.description) == ["1 \(Self.token) {\"a\":\"b c\"} - 10 \"x\""])
+    }
+
+    @Test func `what may be left out is not there, also after a record that had it`() throws {
+        let full = "{\"token\":\"\(Self.token)\",\"payload\":{\"a\":1},\"expiry\":0,\"priority\":10,\"id\":1}\n"
+        let bare = "{\"token\":\"\(Self.token)\",\"payload\":{}}\n"
+        let null = "{\"token\":\"\(Self.token)\",\"payload\":{},\"expiry\":null,\"priority\":null,\"id\":null}\n"
+        #expect(
+            try read(full + bare + null).map(\.description) == [
+                "1 \(Self.token) {\"a\":1} 0 10 1", "2 \(Self.token) {} - - ", "3 \(Self.token) {} - - null",
+            ]
+        )
+    }
+
+    @Test func `white space in a payload stays when the options say so, and counts then`() throws {
+        var options = smallOptions()
+        options.minifiesPayload = false
+        options.rules = PayloadRules(byteCountMax: 9)
+        let line = "{\"token\":\"\(Self.token)\",\"payload\":{ \"a\": 1}}"
+        #expect(try read(line, options: options).map(\.description) == ["1 \(Self.token) { \"a\": 1} - - "])
+        options.rules.byteCountMax = 8
+        #expect(
+            try read(line, options: options).map(\.description) == [
+                "bad: line 1, column 95: the payload has 9 bytes, and 8 are allowed"
+            ]
+        )
+        options.minifiesPayload = true
+        #expect(try read(line, options: options).map(\.description) == ["1 \(Self.token) {\"a\":1} - - "])
+    }
+
+    @Test func `a line without a payload takes the one that all share`() throws {
+        let options = smallOptions(common: "{ \"aps\": {} }")
+        let lines = "{\"token\":\"\(Self.token)\"}\n{\"token\":\"\(Self.token)\",\"payload\":{}}\n"
+        #expect(
+            try read(lines, options: options).map(\.description) == [
+                "1 \(Self.token) {\"aps\":{}} - - ", "2 \(Self.token) {} - - ",
+            ]
+        )
+        #expect(try read(lines).map(\.description).first == "bad: line 1: it has no payload")
+    }
+
+    @Test func `a common payload that is refused makes no reader`() {
+        let options = smallOptions(common: "{\"aps\":1}")
+        #expect(throws: PayloadProblem.self) { _ = try read("", options: options) }
+    }
+
+    @Test(arguments: [
+        ("[1]", "line 1, column 1: it is an array, not an object"),
+        ("{", "line 1, column 2: the JSON ends too early"),
+        ("{} {}", "line 1, column 4: something follows the end of the JSON"),
+        ("{}", "line 1: it has no token"),
+        (#"{"payload":{}}"#, "line 1: it has no token"),
+        (#"{"token":1}"#, "line 1, column 10: token is a number"),
+        (#"{"token":"12345"}"#, notAToken), (#"{"token":"SECRET"}"#, notAToken), (#"{"token":""}"#, notAToken),
+        (#"{"token":"zz"}"#, notAToken), ("{\"token\":\"" + String(repeating: "0", count: 202) + "\"}", notAToken),
+        (#"{"token":"00"}"#, "line 1: it has no payload"),
+        (#"{"token":"00","payload":"{}"}"#, "line 1, column 25: the payload is a string, not an object"),
+        (#"{"token":"00","payload":null}"#, "line 1, column 25: the payload is null, not an object"),
+        (#"{"é":1}"#, "line 1, column 2: it has an unknown key"),
+        (#"{"ttl":1}"#, "line 1, column 2: it has the unknown key \"ttl\""),
+        (#"{"Token":1}"#, "line 1, column 2: it has the unknown key \"Token\""),
+        ("{\"\(String.token(7))\":1}", "line 1, column 2: it has an unknown key"),
+        (#"{"id":"é","id":1}"#, "line 1, column 11: it has id twice"),
+        (#"{"id":1,"\u0069\u0064":1}"#, "line 1, column 9: it has id twice"),
+        (#"{"payload":{"aps":{"badge":"SECRET"}}}"#, "line 1, column 28: aps.badge is a string, not a number"),
+        (#"{"payload":{"SECRET":01}}"#, "line 1, column 23: a number begins with a superfluous zero"),
+        (#"{"priority":7}"#, "line 1, column 13: priority is neither 10 nor 5"),
+        (#"{"priority":10.0}"#, "line 1, column 13: priority is neither 10 nor 5"),
+        (#"{"priority":"10"}"#, "line 1, column 13: priority is a string"),
+        (#"{"expiry":true}"#, "line 1, column 11: expiry is a boolean"),
+        (#"{"expiry":86400}"#, tooEarly("86400")), (#"{"expiry":999999999}"#, tooEarly("999999999")),
+        (#"{"expiry":1735689600000}"#, tooLate), (#"{"expiry":4294967296}"#, tooLate),
+        (#"{"expiry":99999999999999999999999}"#, tooLate), (#"{"expiry":"+5000w"}"#, tooLate),
+        (#"{"expiry":-1}"#, noExpiry), (#"{"expiry":1.5}"#, noExpiry), (#"{"expiry":1e9}"#, noExpiry),
+        (#"{"expiry":""}"#, noExpiry), (#"{"expiry":"+"}"#, noExpiry), (#"{"expiry":"+1y"}"#, noExpiry),
+        (#"{"expiry":"+1hh"}"#, noExpiry), (#"{"expiry":"1h"}"#, noExpiry), (#"{"expiry":"tomorrow"}"#, noExpiry),
+    ])
+    func `a line at fault is told about`(_ line: String, _ problem: String) throws {
+        #expect(try read(line, format: .jsonLines, options: smallOptions(line: 512)) == [.bad(problem)])
+        #expect(!problem.contains("SECRET"))
+    }
+
+    static let notAToken =
+        "line 1, column 10: its token is neither hexadecimal digits of 1 to 100 bytes nor the base64 of 32 bytes"
+    static let tooLate = "line 1, column 11: expiry is later than the year 2106; it counts seconds, not milliseconds"
+    static func tooEarly(_ seconds: String) -> String {
+        "line 1, column 11: expiry \(seconds) is a moment in 1970 to 2001; "
+            + "write \"+\(seconds)s\" for that many seconds from now"
+    }
+    static let noExpiry =
+        "line 1, column 11: expiry is neither seconds since 1970 nor a span such as "
+        + #""+90s", "+30m", "+1h" or "+2d""#
+
+    @Test(
+        arguments: [
+            ("0", 0), ("1000000000", 1_000_000_000), ("4294967295", .max), (#""1735689600""#, 1_735_689_600),
+            (#""+0""#, 1_700_000_000), (#""+90""#, 1_700_000_090), (#""+90s""#, 1_700_000_090),
+            (#""+30m""#, 1_700_001_800), (#""+1h""#, 1_700_003_600), (#""+2d""#, 1_700_172_800),
+            (#""+1w""#, 1_700_604_800), ("\"+2594967295s\"", .max),
+        ] as [(String, UInt32)]
+    )
+    func `an expiry is a moment or a span from now`(_ text: String, _ expiry: UInt32) throws {
+        let events = try read("{\"token\":\"00\",\"payload\":{},\"expiry\":\(text)}")
+        #expect(events == [.record(line: 1, token: "00", payload: "{}", expiry: expiry, priority: nil, id: "")])
+    }
+
+    @Test(arguments: [
+        token.uppercased(), "<" + token + ">",
+        "<a1000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000>",
+        " " + token + " ", "oQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+    ])
+    func `a token is read in any spelling`(_ spelling: String) throws {
+        let events = try read("{\"token\":\"\(spelling)\",\"payload\":{}}")
+        #expect(events.map(\.description) == ["1 \(Self.token) {} - - "])
+    }
+
+    @Test func `base64 is read with its slashes escaped, and in the alphabet for addresses`() throws {
+        let hexadecimal = String(repeating: "ff", count: 31) + "fb"
+        let base64 = String(repeating: "/", count: 41) + "/s="
+        #expect(base64.count == 44)
+        for spelling in [base64, base64.replacing("/", with: "\\/"), base64.replacing("/", with: "_")] {
+            let events = try read("{\"token\":\"\(spelling)\",\"payload\":{}}")
+            #expect(events.map(\.description) == ["1 \(hexadecimal) {} - - "])
+        }
+        let sloppy = base64.dropLast(2) + "t="
+        #expect(try read("{\"token\":\"\(sloppy)\",\"payload\":{}}") == [.bad(Self.notAToken)])
+    }
+
+    @Test func `one digit at fault anywhere in a token is seen`() throws {
+        let digits = Array((Self.token).utf8)
+        for index in digits.indices {
+            for wrong in Array("g/:@G`~".utf8) + [0x00, 0xB0, 0xE1] {
+                var token = digits
+                token[index] = wrong
+                let line = Array("{\"token\":\"".utf8) + token + Array("\",\"payload\":{}}".utf8)
+                let events = try read(line)
+                #expect(events.count == 1)
+                guard case .bad? = events.first else {
+                    Issue.record("\(wrong) at \(index) passed")
+                    continue
+                }
+            }
+        }
+    }
+
+    @Test func `every digit at every place is read`() throws {
+        for digit in "0123456789abcdefABCDEF" {
+            for index in 0..<64 {
+                var token = Array(repeating: Character("1"), count: 64)
+                token[index] = digit
+                let events = try read("{\"token\":\"\(String(token))\",\"payload\":{}}")
+                #expect(events.map(\.description) == ["1 \(String(token).lowercased()) {} - - "])
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import Foundation
+import Testing
+
+@testable import BatchFiles
+
+@Suite struct SendJournalTests {
+    let folder: SendFolder
+
+    init() throws { self.folder = try SendFolder() }
+
+    /// Appends to a journal what a run appends, and closes it.
+    func write(_ body: (inout JournalEntries) -> Void) throws {
+        let journal = try self.folder.journal()
+        var entries = journal.opening
+        body(&entries)
+        try journal.append(entries.take())
+        try journal.synchronize()
+    }
+
+    /// What a journal with these records says; without checksums, its format is 1.
+    func past(_ records: [String], hasChecksums: Bool = true, lineCount: UInt64 = 1000) throws -> SendJournal.Past {
+        let old = "apns-legacy journal 1 batch\n" + records.map { $0 + "\n" }.joined()
+        try self.folder.write("journal", hasChecksums ? SendFolder.journal(records) : old)
+        return try self.folder.journal(lineCount: lineCount).past
+    }
+
+    @Test func `what is recorded is read again`() throws {
+        #expect(try self.folder.journal().past == SendJournal.Past())
+        try self.write { entries in
+            entries.intend(through: 64)
+            entries.settle(1..<11, .accepted, status: nil, isDuplicate: false, resultByteCount: 10)
+            entries.settle(11..<12, .rejected, status: 8, isDuplicate: false, resultByteCount: 20)
+            entries.settle(12..<15, .accepted, status: nil, isDuplicate: true, resultByteCount: 30)
+        }
+        let past = try self.folder.journal().past
+        #expect(past.settled.ranges == [1..<15] && past.doubted.ranges == [1..<65])
+        #expect(past.resultByteCount == 30 && !past.isComplete)
+        #expect(past.tally[.accepted] == 13 && past.tally.statuses == [8: 1] && past.tally.possibleDuplicateCount == 3)
+    }
+
+    @Test func `lines in a row with one outcome are one record`() throws {
+        try self.write { entries in
+            for line: UInt64 in 1...1000 {
+                entries.settle(
+                    line..<(line + 1),
+                    .accepted,
+                    status: nil,
+                    isDuplicate: false,
+                    resultByteCount: line
+                )
+            }
+        }
+        let records = self.folder.records
+        #expect(records.count == 3 && records.first == "apns-legacy journal 2 batch" && records[1].hasPrefix("began "))
+        #expect(records.last == "1 1000 accepted - - 1000")
+    }
+
+    @Test func `what was rejected and is on no list is known, and when the first run began`() throws {
+        let first = ["began 500", "intent 64", "1 3 rejected 8 - 9", "4 4 accepted - - 9"]
+        let second = ["run", "began 900", "intent 64", "5 5 rejected 7 - 9"]
+        for (rest, count) in [([], 3), (["listed 2"], 1), (["listed 3"] + second, 1)] {
+            let past = try self.past(first + rest + ["listed 0"])
+            #expect(past.unlistedCount == count && past.beganAt == 500, "\(rest)")
+        }
+        #expect(try self.past(first + ["listed 4", "complete"]).unlistedCount == 0)
+        #expect(try self.past(first + ["complete", "listed 4"]).unlistedCount == 0)
+        for line in ["listed x", "listed", "began -", "began 1 2", "began -1", "began 9223372036854775807"] {
+            #expect(SendFolder.failure { _ = try self.past(first + [line]) }?.kind == .badData, "\(line)")
+        }
+    }
+
+    @Test func `what a run spared is in no doubt, but what a run before it intended is`() throws {
+        try self.write { entries in
+            entries.intend(through: 10)
+            entries.spare(8..<11)
+        }
+        #expect(try self.folder.journal().past.doubted.ranges == [1..<8])
+        try self.write { entries in
+            entries.intend(through: 20)
+            // Written by neither; then one that only the first run may have written.
+            entries.spare(9..<21)
+            entries.spare(3..<4)
+        }
+        #expect(try self.folder.journal().past.doubted.ranges == [1..<9])
+    }
+
+    @Test func `a last line without its end counts for nothing`() throws {
+        try self.write { $0.intend(through: 64) }
+        let whole = self.folder.read("journal")
+        for rest in ["1", "1 5 accepted - - 77", "garbage", "\u{0}\u{0}"] {
+            try self.folder.write("journal", whole + rest)
+            #expect(try self.folder.journal().past.settled.ranges.isEmpty)
+            #expect(self.folder.read("journal") == whole)
+        }
+    }
+
+    @Test(
+        arguments: [
+            "garbage", "", "intent", "intent x", "1 2 accepted - -", "0 2 accepted - - 1", "3 2 accepted - - 1",
+            "1 2 fine - - 1", "1 2 accepted 70000 - 1", "1 2 accepted - maybe 1", "1 2 accepted - - -1", "spare 4 3",
+            "1 18446744073709551615 accepted - - 1", String(repeating: "1", count: 5000),
+            // More than was intended, what has an outcome, and what the input does not have.
+            "60 65 accepted - - 5", "65 65 indeterminate - - 5", "2 2 rejected 8 - 5", "spare 60 65", "intent 64",
+            "intent 66537", "1001 1001 invalid - - 5", "1 2 accepted - - 9223372036854775808",
+            "18446744073709551614 18446744073709551614 invalid - - 5", "intent 18446744073709551614", "intent 0",
+            "intent 18446744073709551615", "spare 18446744073709551614 18446744073709551614",
+        ],
+        [true, false]
+    ) func `a damaged line is refused by its number, and the file stays as it is`(
+        _ line: String,
+        _ hasChecksums: Bool
+    ) throws {
+        let records = ["intent 64", "2 3 accepted - - 5", line, "4 4 accepted - - 5"]
+        let failure = try #require(
+            SendFolder.failure { _ = try self.past(records, hasChecksums: hasChecksums, lineCount: 1000) }
+        )
+        #expect(failure.kind == .badData && failure.description.contains("line 4"), "\(failure)")
+        #expect(self.folder.read("journal").contains("\n" + line))
+        #expect(self.folder.read("journal").split(separator: "\n").last?.hasPrefix("4 4 accepted - - 5") == true)
+    }
+
+    @Test(arguments: [true, false]) func `two records with the greatest numbers are refused`(_ hasChecksums: Bool) {
+        for outcome in ["invalid", "accepted", "rejected", "indeterminate"] {
+            let record = "1 18446744073709551614 \(outcome) - - 1"
+            #expect(
+                SendFolder.failure { _ = try self.past([record, record], hasChecksums: hasChecksums) }?.kind
+                    == .badData
+            )
+        }
+    }
+
+    @Test func `results that are fewer than before are refused, and a record behind the end`() {
+        let records = ["intent 64", "1 2 accepted - - 9", "3 3 accepted - - 8"]
+        #expect(SendFolder.failure { _ = try self.past(records) }?.description.contains("line 4") == true)
+        for line in ["run", "began 5", "intent 65", "complete", "4 4 accepted - - 9", "format 2"] {
+            let failure = SendFolder.failure { _ = try self.past(["intent 64", "complete", line]) }
+            #expect(failure?.description.contains("line 4") == true, "\(line)")
+        }
+    }
+
+    @Test func `a journal without checksums is gone on with, and has them from then on`() throws {
+        let past = try self.past(
+            ["intent 64", "1 2 accepted - - 9", "run", "65 66 suppressed - - 3"],
+            hasChecksums: false
+        )
+        #expect(past.settled.ranges == [1..<3, 65..<67] && past.doubted.ranges == [1..<65])
+        try self.write { entries in
+            entries.intend(through: 70)
+            entries.settle(3..<5, .accepted, status: nil, isDuplicate: true, resultByteCount: 20)
+        }
+        let whole = self.folder.bytes("journal")
+        let expected = try self.folder.journal().past
+        #expect(expected.settled.ranges == [1..<5, 65..<67] && expected.resultByteCount == 20)
+        // What the old records say can no longer change unnoticed either, but for their title.
+        for index in "apns-legacy journal 1 batch\n".utf8.count..<whole.count {
+            var bytes = whole
+            bytes[index] ^= 1
+            try self.folder.write("journal", bytes)
+            #expect(SendFolder.failure { _ = try self.folder.journal() }?.kind == .badData, "\(index)")
+        }
+        // A record that no checksum follows counts as it did.
+        #expect(SendFolder.failure { _ = try self.past(["format 2"], hasChecksums: false) }?.kind == .badData)
+    }
+
+    @Test func `the journal of another batch is refused`() throws {
+        try self.write { $0.intend(through: 64) }
+        let failure = SendFolder.failure { _ = try self.folder.journal("other") }
+        #expect(failure?.kind == .badData && failure?.description.contains("another batch") == true)
+    }
+
+    @Test func `a title that was cut off is written again, and another file is not touched`() throws {
+        _ = try self.folder.journal()
+        let title = self.folder.bytes("journal")
+        let cuts = (0..<title.count).map { Array(title.prefix($0)) } + [[UInt8](repeating: 0, count: title.count)]
+        for cut in cuts {
+            try self.folder.write("journal", cut)
+            #expect(try self.folder.journal().past == SendJournal.Past())
+            #expect(self.folder.bytes("journal") == title)
+        }
+        for text in ["my diary", "my diary\nday 1", "my diary\u{0}", String(repeating: "\u{0}", count: 512) + "day 1"] {
+            try self.folder.write("journal", text)
+            #expect(SendFolder.failure { _ = try self.folder.journal() }?.kind == .badData)
+            #expect(self.folder.read("journal") == text)
+        }
+    }
+
+    @Test(arguments: ["/dev/null", "/dev/zero", ".", "-"]) func `what is no file is refused`(_ path: String) {
+        let failure = SendFolder.failure { _ = try SendJournal(path: path, input: "batch") { 1 } }
+        #expect(failure?.kind == .unsuitable && failure?.description.contains("not a regular file") == true)
+    }
+
+    @Test func `a journal that is held is refused until it is let go`() throws {
+        let held = try self.folder.journal()
+        #expect(SendFolder.failure { _ = try self.folder.journal() }?.kind == .inUse)
+        try held.synchronize()
+    }
+
+    @Test func `completeness is recorded`() throws {
+        try self.write { $0.append("complete") }
+        #expect(try self.folder.journal().past.isComplete)
+    }
+}

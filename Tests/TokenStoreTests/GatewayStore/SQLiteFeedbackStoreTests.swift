@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSession
+import APNSWire
+import Foundation
+import GRDB
+import ListenerFixtures
+import Logging
+import NIOConcurrencyHelpers
+import TestSupport
+import Testing
+
+@testable import APNSGateway
+@testable import TokenStore
+
+@Suite(.timeLimit(.minutes(1))) struct SQLiteFeedbackStoreTests {
+    private static let list = FeedbackListName(topic: "com.example.app", environment: .sandbox)
+    private static let other = FeedbackListName(topic: "com.example.app", environment: .production)
+
+    /// Lends the path of a database in a folder of its own.
+    private static func withPath(_ body: (String) async throws -> Void) async throws {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "feedback-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        try await body(folder.appending(path: "feedback.sqlite").path)
+    }
+
+    private static func keep(_ number: Int, _ time: UInt32, in list: FeedbackListName, _ store: SQLiteFeedbackStore)
+        async throws
+    {
+        let tuple = FeedbackTuple(failedAt: time, token: try Self.token(number))
+        await withCheckedContinuation { continuation in
+            store.record(tuple, in: list) { continuation.resume() }
+        }
+    }
+
+    private static func token(_ number: Int) throws -> DeviceToken {
+        try DeviceToken(bytes: withUnsafeBytes(of: number.bigEndian) { Array($0) })
+    }
+
+    /// The tokens of a list with their times.
+    private static func tokens(in list: FeedbackListName, _ store: SQLiteFeedbackStore) -> [DeviceToken: UInt32] {
+        let reader = BridgeFeedbackList(store, list)
+        var tokens: [DeviceToken: UInt32] = [:]
+        while case let tuples = reader.next(3), !tuples.isEmpty {
+            for tuple in tuples { tokens[tuple.token] = tuple.failedAt }
+        }
+        return tokens
+    }
+
+    /// Goal: a long list is delivered whole and once, page by page, while it changes; what leaves was delivered.
+    @Test func `a long list is read in pages of a bounded length while tokens come and go`() async throws {
+        try await Self.withPath { path in
+            let store = try SQLiteFeedbackStore(path: path)
+            func token(_ number: Int) throws -> DeviceToken {
+                try DeviceToken(bytes: withUnsafeBytes(of: number.bigEndian) { Array($0) })
+            }
+            let count = TestEffort.count(6000, long: 30_000)
+            for number in 0..<count {
+                store.record(FeedbackTuple(failedAt: 100, token: try token(number)), in: Self.list) {}
+            }
+            let list = BridgeFeedbackList(store, Self.list)
+            var seen: Set<DeviceToken> = []
+            while case let tuples = list.next(1000), !tuples.isEmpty {
+                #expect(tuples.count <= 1000)
+                for tuple in tuples { #expect(seen.insert(tuple.token).inserted) }
+                // One that is heard of again, later, stays; one that comes new stays, whether it was read or not.
+                if seen.count == 2000 {
+                    store.record(FeedbackTuple(failedAt: 101, token: try #require(seen.first)), in: Self.list) {}
+                }
+            }
+            let again = try #require(Self.tokens(in: Self.list, store).first { $0.value == 101 }).key
+            try await Self.keep(60_000, 100, in: Self.other, store)
+            #expect(seen == Set(try (0..<count).map(token)))
+            #expect(store.counts[Self.list] == count)
+            list.acknowledge()
+            try await eventually("that the list is empty but for one") { store.counts[Self.list] == 1 }
+            #expect(Self.tokens(in: Self.list, store) == [again: 101])
+            try await eventually("the same of the file") {
+                (try? SQLiteFeedbackStore(path: path).counts[Self.list]) == 1
+            }
+        }
+    }
+
+    @Test func `a page that was read does not change, and is longer than asked for by a part at most`() throws {
+        var buckets = FeedbackBuckets()
+        var tokens: Set<DeviceToken> = []
+        for number in 0..<20_000 {
+            let token = try DeviceToken(bytes: withUnsafeBytes(of: number) { Array($0) })
+            tokens.insert(token)
+            buckets[token] = 7
+        }
+        #expect(buckets.count == 20_000 && buckets.all.map(\.key).count == 20_000)
+        var read: [DeviceToken] = []
+        var index = 0
+        while case let page = buckets.page(from: index, countMin: 100), !page.buckets.isEmpty {
+            let count = page.buckets.reduce(0) { $0 + $1.count }
+            #expect(count < 100 + 100, "\(count)")
+            index = page.nextIndex
+            for token in page.buckets.flatMap(\.keys) {
+                buckets[token] = nil
+                read.append(token)
+            }
+        }
+        #expect(Set(read) == tokens && read.count == tokens.count && buckets.count == 0)
+        #expect(buckets.page(from: index, countMin: 1).nextIndex == FeedbackBuckets.bucketCount)
+    }
+
+    @Test func `what is kept is there after a restart, each list by itself, the newest time`() async throws {
+        try await Self.withPath { path in
+            do {
+                let store = try SQLiteFeedbackStore(path: path)
+                try await Self.keep(1, 100, in: Self.list, store)
+                try await Self.keep(1, 200, in: Self.list, store)
+                try await Self.keep(1, 150, in: Self.list, store)
+                try await Self.keep(2, 50, in: Self.other, store)
+            }
+            let store = try SQLiteFeedbackStore(path: path)
+            #expect(Self.tokens(in: Self.list, store) == [try Self.token(1): 200])
+            #expect(Self.tokens(in: Self.other, store) == [try Self.token(2): 50])
+        }
+    }
+
+    @Test func `a list leaves only when it is acknowledged, and what is newer than that stays`() async throws {
+        try await Self.withPath { path in
+            let store = try SQLiteFeedbackStore(path: path)
+            for number in 1...5 { try await Self.keep(number, 100, in: Self.list, store) }
+            let cut = BridgeFeedbackList(store, Self.list)
+            #expect(cut.next(3).count == 3)
+            #expect(try SQLiteFeedbackStore(path: path).counts == [Self.list: 5])
+            let whole = BridgeFeedbackList(store, Self.list)
+            #expect(whole.next(3).count + whole.next(3).count == 5)
+            #expect(whole.next(3).isEmpty)
+            try await Self.keep(4, 101, in: Self.list, store)
+            whole.acknowledge()
+            await store.flush()
+            #expect(Self.tokens(in: Self.list, store) == [try Self.token(4): 101])
+            #expect(
+                Self.tokens(in: Self.list, try SQLiteFeedbackStore(path: path)) == [try Self.token(4): 101]
+            )
+        }
+    }
+
+    @Test func `a delivery takes a token off its list only`() async throws {
+        try await Self.withPath { path in
+            let store = try SQLiteFeedbackStore(path: path)
+            try await Self.keep(1, 100, in: Self.list, store)
+            try await Self.keep(1, 100, in: Self.other, store)
+            store.forget(try Self.token(1), in: Self.list)
+            store.forget(try Self.token(9), in: Self.list)
+            await store.flush()
+            #expect(try SQLiteFeedbackStore(path: path).counts.filter { $0.value > 0 } == [Self.other: 1])
+        }
+    }
+
+    @Test func `beyond its bound it takes no more, and says so at once`() async throws {
+        try await Self.withPath { path in
+            let store = try SQLiteFeedbackStore(path: path, countMax: 2)
+            for number in 1...3 { try await Self.keep(number, 100, in: Self.list, store) }
+            try await Self.keep(2, 200, in: Self.list, store)
+            #expect(store.counts == [Self.list: 2])
+        }
+    }
+
+    @Test func `beyond its bound it does not fill the log`() async throws {
+        try await Self.withPath { path in
+            let lines = LogLines()
+            let store = try SQLiteFeedbackStore(path: path, countMax: 1, logger: lines.logger(.info))
+            let start = ContinuousClock.now
+            for number in 1...300 { try await Self.keep(number, 100, in: Self.list, store) }
+            let seconds = Int((ContinuousClock.now - start) / .seconds(1))
+            let found = lines.of("feedback store is full")
+            #expect((1...1 + seconds / 10).contains(found.count) && found.allSatisfy { $0.level == .error })
+            #expect(found.first?.metadata["push.feedback.tokens"] == "1")
+        }
+    }
+
+    @Test func `what cannot be written is kept back, told, and written when it can be`() async throws {
+        try await Self.withPath { path in
+            let store = try SQLiteFeedbackStore(path: path)
+            try await Self.keep(1, 100, in: Self.list, store)
+            try await Self.keep(2, 100, in: Self.list, store)
+            let other = try DatabaseQueue(path: path)
+            try await other.write {
+                try $0.execute(
+                    sql: "CREATE TRIGGER full BEFORE INSERT ON feedback BEGIN SELECT RAISE(FAIL, 'no space'); END"
+                )
+            }
+            let kept = NIOLockedValueBox(0)
+            for number in 3...5 {
+                let tuple = FeedbackTuple(failedAt: 100, token: try Self.token(number))
+                store.record(tuple, in: Self.list) { kept.withLockedValue { $0 += 1 } }
+            }
+            try await eventually("the problem") { store.problem != nil }
+            #expect(store.problem?.contains("no space") == true)
+            #expect(kept.withLockedValue { $0 } == 0, "What is not on the disk is not said to be kept.")
+            // Changes meanwhile count as well.
+            store.forget(try Self.token(1), in: Self.list)
+            store.record(FeedbackTuple(failedAt: 300, token: try Self.token(2)), in: Self.list) {}
+            try await other.write { try $0.execute(sql: "DROP TRIGGER full") }
+            try await eventually("the end of the problem") { store.problem == nil && kept.withLockedValue { $0 } == 3 }
+            try await Self.keep(6, 100, in: Self.list, store)
+            let times = [2: 300, 3: 100, 4: 100, 5: 100, 6: 100] as [Int: UInt32]
+            let expected = try times.map { (try Self.token($0.key), $0.value) }
+            let stored = Self.tokens(in: Self.list, try SQLiteFeedbackStore(path: path))
+            #expect(stored == Dictionary(uniqueKeysWithValues: expected))
+        }
+    }
+
+    @Test func `a file whose folder is removed is a problem until there is one, then it is made anew`() async throws {
+        try await Self.withPath { path in
+            let folder = URL(filePath: path).deletingLastPathComponent()
+            let store = try SQLiteFeedbackStore(path: path)
+            try await Self.keep(1, 100, in: Self.list, store)
+            try FileManager.default.removeItem(at: folder)
+            let kept = NIOLockedValueBox(false)
+            store.record(FeedbackTuple(failedAt: 100, token: try Self.token(2)), in: Self.list) {
+                kept.withLockedValue { $0 = true }
+            }
+            try await eventually("the problem") { store.problem != nil }
+            #expect(!kept.withLockedValue { $0 })
+            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+            try await eventually("the end of the problem") { store.problem == nil && kept.withLockedValue { $0 } }
+            let expected =
+                [try Self.token(1): 100, try Self.token(2): 100] as [DeviceToken: UInt32]
+            #expect(Self.tokens(in: Self.list, try SQLiteFeedbackStore(path: path)) == expected)
+        }
+    }
+
+    @Test func `a file of a newer version is left alone`() async throws {
+        try await Self.withPath { path in
+            let queue = try DatabaseQueue(path: path)
+            try await queue.write { try $0.execute(sql: "PRAGMA user_version = 2") }
+            try queue.close()
+            #expect(throws: GatewayStoreError.self) { try SQLiteFeedbackStore(path: path) }
+        }
+    }
+}

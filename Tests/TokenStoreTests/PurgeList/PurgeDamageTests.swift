@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import Foundation
+import GRDB
+import TokenStore
+import TestSupport
+import Testing
+
+/// A list whose schema was changed or damaged is said to be damaged, whatever is done with it.
+@Suite(.timeLimit(.minutes(2))) struct PurgeDamageTests {
+    private let folder: TemporaryFolder
+    private var path: String { self.folder.path + "/purge.db" }
+
+    init() throws { self.folder = try TemporaryFolder() }
+
+    /// Makes a list with an entry, in one file.
+    private func makeList() throws {
+        let list = try PurgeList(path: self.path)
+        try list.record([PurgeListTests.entry([1, 2, 3])])
+        list.close()
+    }
+
+    /// All that is done with a list.
+    private func use() throws {
+        let list = try PurgeList(path: self.path, isMade: false)
+        defer { list.close() }
+        try list.record([PurgeListTests.entry([4]), PurgeListTests.entry([1, 2, 3], failedAt: 5000)])
+        try list.forget([PurgeRegistration(token: [4], registeredAt: 1001)])
+        try list.entries { _ in }
+        _ = try list.statistics()
+        _ = try list.scopes()
+        _ = try list.contains(token: [1], topic: "com.example.app", environment: .production)
+        try list.expire(failedBefore: 5)
+    }
+
+    @Test(
+        arguments: [
+            "DROP TABLE dead", "DROP TABLE registration", "DROP TABLE scope", "DROP TABLE source",
+            "ALTER TABLE dead RENAME TO alive", "ALTER TABLE dead RENAME COLUMN failed_at TO failed",
+            "ALTER TABLE scope RENAME COLUMN topic TO subject", "ALTER TABLE registration RENAME COLUMN token TO t",
+            "ALTER TABLE dead DROP COLUMN first_seen", "DROP TABLE dead; CREATE VIEW dead AS SELECT * FROM scope",
+            "DROP TABLE dead; CREATE TABLE dead (scope, token, failed_at, first_seen, source)",
+            "DROP TABLE registration; CREATE TABLE registration (scope, token, registered_at)",
+        ]
+    )
+    func `a changed schema is damage`(_ sql: String) throws {
+        try self.makeList()
+        let queue = try DatabaseQueue(path: self.path)
+        try queue.writeWithoutTransaction { try $0.execute(sql: "PRAGMA foreign_keys = OFF; \(sql)") }
+        try queue.close()
+        let before = try Data(contentsOf: URL(filePath: self.path))
+        let error = #expect(throws: PurgeListError.self) { try self.use() }
+        guard case .corrupt = error else {
+            Issue.record("\(sql): \(String(describing: error))")
+            return
+        }
+        #expect("\(try #require(error))".contains("damaged"))
+        #expect(try Data(contentsOf: URL(filePath: self.path)) == before)
+    }
+
+    @Test func `an index that somebody added is no damage`() throws {
+        try self.makeList()
+        let queue = try DatabaseQueue(path: self.path)
+        try queue.writeWithoutTransaction { try $0.execute(sql: "CREATE INDEX mine ON dead (failed_at)") }
+        try queue.close()
+        try self.use()
+    }
+
+    /// Goal: no flipped bit in the schema or in the head of the file is called a fault of this program.
+    ///
+    /// Method: flip one bit of each byte of the first page, of each fifth outside the long run, and use the list in
+    /// each way.
+    @Test func `no flipped bit of the first page is an error without a name`() throws {
+        try self.makeList()
+        let whole = try Data(contentsOf: URL(filePath: self.path))
+        let bytes = (0..<4096).filter { $0 < 100 || whole[$0] != 0 }
+        for index in stride(from: 0, to: bytes.count, by: TestEffort.isLong ? 1 : 5).map({ bytes[$0] }) {
+            var changed = whole
+            changed[index] ^= 1 << UInt8(index % 8)
+            for ending in ["-wal", "-shm", "-journal"] {
+                try? FileManager.default.removeItem(atPath: self.path + ending)
+            }
+            try changed.write(to: URL(filePath: self.path))
+            do { try self.use() } catch PurgeListError.database(_, let code, let detail) {
+                Issue.record("byte \(index): \(code) \(detail)")
+            } catch is PurgeListError {}
+        }
+    }
+}
