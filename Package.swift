@@ -50,10 +50,11 @@ let package = Package(
         .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2", traits: []),
     ],
     targets: [
-        .systemLibrary(name: "CPrefetch"),
         .systemLibrary(name: "CFallocate"),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
+        .target(name: "FileSystemSupport", swiftSettings: strict),
+        .testTarget(name: "FileSystemSupportTests", dependencies: ["FileSystemSupport"], swiftSettings: settings),
         .target(
             name: "OpenSSLTLS",
             dependencies: [
@@ -62,7 +63,7 @@ let package = Package(
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOTLS", package: "swift-nio"),
             ],
-            swiftSettings: settings
+            swiftSettings: strict
         ),
         .target(
             name: "TestCertificates",
@@ -70,18 +71,18 @@ let package = Package(
                 "COpenSSL", "OpenSSLTLS",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
             ],
-            swiftSettings: settings
+            swiftSettings: strict
         ),
         .target(
             name: "APNSTestKit",
             dependencies: [
-                "APNSWire", "OpenSSLTLS", "TestCertificates",
+                "APNSTransport", "APNSWire", "OpenSSLTLS", "TestCertificates",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOTLS", package: "swift-nio"),
             ],
-            swiftSettings: settings
+            swiftSettings: strict
         ),
         .target(
             name: "TestSupport",
@@ -109,10 +110,7 @@ let package = Package(
         ),
         .target(
             name: "APNSWire",
-            dependencies: [
-                "CPrefetch",
-                .product(name: "NIOCore", package: "swift-nio"),
-            ],
+            dependencies: [.product(name: "NIOCore", package: "swift-nio")],
             swiftSettings: strict
         ),
         .testTarget(
@@ -146,12 +144,12 @@ let package = Package(
                 .product(name: "NIOSOCKS", package: "swift-nio-extras"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
-            swiftSettings: settings
+            swiftSettings: strict
         ),
         .target(
             name: "APNSFeedback",
             dependencies: [
-                "APNSSession", "APNSTransport", "APNSWire", "CFallocate", "COpenSSL", "OpenSSLTLS",
+                "APNSSession", "APNSTransport", "APNSWire", "CFallocate", "COpenSSL", "FileSystemSupport", "OpenSSLTLS",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -159,7 +157,7 @@ let package = Package(
                 .product(name: "NIOTLS", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
-            swiftSettings: settings
+            swiftSettings: strict
         ),
         .testTarget(
             name: "APNSFeedbackTests",
@@ -187,7 +185,7 @@ let package = Package(
                 .product(name: "NIOTLS", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
-            swiftSettings: settings
+            swiftSettings: strict
         ),
         .testTarget(
             name: "APNSProviderTests",
@@ -295,7 +293,7 @@ let package = Package(
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
             ],
-            swiftSettings: settings
+            swiftSettings: strict
         ),
         .testTarget(
             name: "APNSGatewayTests",
@@ -328,7 +326,7 @@ let package = Package(
         .target(
             name: "BatchFiles",
             dependencies: [
-                "APNSPayload", "APNSProvider", "APNSSession", "APNSWire",
+                "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "FileSystemSupport",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
             ],
@@ -347,7 +345,7 @@ let package = Package(
         .target(
             name: "TokenStore",
             dependencies: [
-                "APNSSession", "APNSWire",
+                "APNSPayload", "APNSSession", "APNSWire",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
@@ -370,8 +368,8 @@ let package = Package(
         .target(
             name: "GatewayService",
             dependencies: [
-                "APNSGateway", "APNSHTTP2", "APNSServer", "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS",
-                "TokenStore",
+                "APNSGateway", "APNSHTTP2", "APNSPayload", "APNSServer", "APNSSession", "APNSTransport", "APNSWire",
+                "FileSystemSupport", "OpenSSLTLS", "TokenStore",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -385,7 +383,7 @@ let package = Package(
         .testTarget(
             name: "GatewayServiceTests",
             dependencies: [
-                "APNSGateway", "APNSHTTP2", "APNSSession", "GatewayService", "OpenSSLTLS",
+                "APNSGateway", "APNSHTTP2", "APNSSession", "APNSWire", "GatewayService", "OpenSSLTLS",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -397,8 +395,8 @@ let package = Package(
             name: "APNSLegacyCommands",
             dependencies: [
                 "APNSFeedback", "APNSGateway", "APNSHTTP2", "APNSPayload", "APNSProvider", "APNSServer", "APNSSession",
-                "APNSSimulator", "APNSTransport", "APNSWire", "BatchFiles", "GatewayService", "OpenSSLTLS",
-                "TestCertificates", "TokenStore",
+                "APNSSimulator", "APNSTransport", "APNSWire", "BatchFiles", "FileSystemSupport", "GatewayService",
+                "OpenSSLTLS", "TestCertificates", "TokenStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),

@@ -37,7 +37,7 @@ final class DrainLock: Sendable {
         guard let descriptor = Self.open() else { return nil }
         let lock = DrainLock(descriptor)
         let name = Self.name(fingerprint, endpoint)
-        if Self.with(name, { bind(descriptor, $0, $1) }) == 0 {
+        if unsafe Self.with(name, { unsafe bind(descriptor, $0, $1) }) == 0 {
             _ = listen(descriptor, Self.backlog)
             return lock
         }
@@ -49,10 +49,12 @@ final class DrainLock: Sendable {
     private static func holder(_ name: [UInt8]) -> Int32? {
         guard let descriptor = Self.open() else { return nil }
         defer { close(descriptor) }
-        guard Self.with(name, { connect(descriptor, $0, $1) }) == 0 else { return nil }
+        guard unsafe Self.with(name, { unsafe connect(descriptor, $0, $1) }) == 0 else { return nil }
         var peer = Credentials()
         var count = socklen_t(MemoryLayout<Credentials>.size)
-        guard getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &count) == 0, peer.process > 0 else { return nil }
+        guard unsafe getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &count) == 0, peer.process > 0 else {
+            return nil
+        }
         return peer.process
     }
 
@@ -75,10 +77,10 @@ final class DrainLock: Sendable {
     private static func with(_ name: [UInt8], _ body: (UnsafePointer<sockaddr>, socklen_t) -> CInt) -> CInt {
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: name) }
+        unsafe withUnsafeMutableBytes(of: &address.sun_path) { unsafe $0.copyBytes(from: name) }
         let count = MemoryLayout<sa_family_t>.size + name.count
-        return withUnsafePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { body($0, socklen_t(count)) }
+        return unsafe withUnsafePointer(to: &address) { pointer in
+            unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { unsafe body($0, socklen_t(count)) }
         }
     }
 }

@@ -65,4 +65,15 @@ extension Endpoint {
 
     /// Where Apple's feedback service for the sandbox was until 2021, and where one of one's own may be in its place.
     public static let sandboxFeedback = Endpoint(host: "feedback.sandbox.push.apple.com", port: feedbackPort)
+
+    /// Where Apple's feedback service of an environment was until 2021.
+    ///
+    /// - Parameter environment: which of the two.
+    /// - Returns: ``productionFeedback`` or ``sandboxFeedback``.
+    public static func feedback(_ environment: Environment) -> Endpoint {
+        switch environment {
+        case .production: .productionFeedback
+        case .sandbox: .sandboxFeedback
+        }
+    }
 }

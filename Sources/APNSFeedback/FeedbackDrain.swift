@@ -165,7 +165,7 @@ public struct FeedbackDrain: Sendable {
                     try channel.syncOptions?.setOption(.recvAllocator, value: allocator)
                 },
                 finish: { channel, tls in
-                    try channel.pipeline.syncOperations.addHandlers(AbruptClose(), tls, bound.value)
+                    try channel.pipeline.syncOperations.addHandlers(RawCloseHandler(), tls, bound.value)
                 }
             )
             .assumeIsolated().whenFailure { bound.value.fail($0) }

@@ -147,7 +147,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
         self.isSpooling = false
         self.ending.spoolFailure = self.ending.spoolFailure ?? error
         _ = self.reader?.stop()
-        self.context?.triggerUserOutboundEvent(AbruptClose.Order(), promise: nil)
+        self.context?.triggerUserOutboundEvent(RawCloseHandler.Cut(), promise: nil)
         self.spoolIfIdle()
         self.endIfIdle()
     }
@@ -183,7 +183,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
         self.closeDue = nil
         switch close {
         case .orderly: self.context?.close(promise: nil)
-        case .abrupt: self.context?.triggerUserOutboundEvent(AbruptClose.Order(), promise: nil)
+        case .abrupt: self.context?.triggerUserOutboundEvent(RawCloseHandler.Cut(), promise: nil)
         }
     }
 
@@ -221,7 +221,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
         var bytes = self.unwrapInboundIn(data)
         guard self.ending.spoolFailure == nil else { return }
         let now = self.now
-        let step = bytes.withUnsafeReadableBytes { self.reader?.received($0, now: now) ?? .ignore }
+        let step = unsafe bytes.withUnsafeReadableBytes { unsafe self.reader?.received($0, now: now) ?? .ignore }
         guard step != .ignore else { return }
         self.pending.writeBuffer(&bytes)
         self.run(step)

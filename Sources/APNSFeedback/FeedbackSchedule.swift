@@ -18,7 +18,7 @@ struct FeedbackSchedule {
 
     /// When, in seconds since 1970; `nil` where nothing is known.
     func next() throws(SpoolError) -> Int64? {
-        guard access(self.path, F_OK) == 0 else { return nil }
+        guard unsafe access(self.path, F_OK) == 0 else { return nil }
         let content = try SpoolFile(path: self.path, O_RDONLY).read(byteCount: Self.contentByteCountMax, at: 0)
         return Int64(String(decoding: content.prefix { $0 != 0x0A }, as: UTF8.self))
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import APNSWire
+package import APNSWire
+package import FileSystemSupport
 import Glibc
 
 /// A folder in which what was read from the feedback service waits until a ``DeadTokenSink`` has it.
@@ -21,12 +22,12 @@ public struct FeedbackSpool: Hashable, Sendable {
     /// - Throws: ``SpoolError``.
     public init(folder: String) throws {
         self.folder = folder
-        guard mkdir(folder, 0o700) != 0 else { return }
+        guard unsafe mkdir(folder, 0o700) != 0 else { return }
         guard errno == EEXIST else { throw SpoolError.current("open", folder) }
         var status = stat()
-        guard stat(folder, &status) == 0 else { throw SpoolError.current("open", folder) }
+        guard unsafe stat(folder, &status) == 0 else { throw SpoolError.current("open", folder) }
         guard status.st_mode & S_IFMT == S_IFDIR else {
-            throw SpoolError.cannotCreate(path: folder, detail: String(cString: strerror(ENOTDIR)))
+            throw unsafe SpoolError.cannotCreate(path: folder, detail: String(cString: strerror(ENOTDIR)))
         }
     }
 
@@ -35,8 +36,16 @@ public struct FeedbackSpool: Hashable, Sendable {
     /// - Parameter scope: the topic and environment.
     /// - Returns: the lock, which ends with its last reference.
     /// - Throws: ``SpoolError/held(path:holder:)``, and that it cannot be taken.
-    public func lock(_ scope: TokenScope) throws -> SpoolLock {
-        try SpoolLock(path: self.path(scope.fileStem + ".lock"))
+    package func lock(_ scope: TokenScope) throws(SpoolError) -> FileLock {
+        let path = self.path(scope.fileStem + ".lock")
+        do throws(FileLock.Failure) {
+            return try FileLock(path: path)
+        } catch {
+            switch error {
+            case .held(let holder): throw .held(path: path, holder: holder)
+            case .system(let action, let code): throw SpoolError(code: code, action.rawValue, path)
+            }
+        }
     }
 
     func path(_ name: String) -> String { self.folder + "/" + name }
@@ -59,7 +68,7 @@ public struct FeedbackSpool: Hashable, Sendable {
             number += 1
             let path = self.path(name + Self.segmentEnding)
             // A name that was used and set aside is not used again either.
-            guard access(path, F_OK) != 0, try !self.isSetAside(name) else { continue }
+            guard unsafe access(path, F_OK) != 0, try !self.isSetAside(name) else { continue }
             do throws(SpoolError) {
                 let segment = try SpoolSegment(path: path, header)
                 try SpoolNames.synchronize(folder: self.folder)
@@ -79,7 +88,7 @@ public struct FeedbackSpool: Hashable, Sendable {
     /// How many bytes of a segment's content the sink has; 0 where nothing is noted.
     func takenByteCount(of path: String) throws(SpoolError) -> UInt64 {
         let path = Self.aside(path, Self.takenEnding)
-        guard access(path, F_OK) == 0 else { return 0 }
+        guard unsafe access(path, F_OK) == 0 else { return 0 }
         let bytes = try SpoolFile(path: path, O_RDONLY).read(byteCount: Self.takenByteCount, at: 0)
         let count = bytes.prefix(8)
         // What a crash cut short counts for nothing: then the sink is given all of the segment again.
@@ -102,7 +111,7 @@ public struct FeedbackSpool: Hashable, Sendable {
     /// Removes the note of what the sink has, before the segment goes or changes.
     func removeTakenByteCount(of path: String) throws(SpoolError) {
         let path = Self.aside(path, Self.takenEnding)
-        guard access(path, F_OK) == 0 else { return }
+        guard unsafe access(path, F_OK) == 0 else { return }
         try SpoolNames.remove(path)
         try SpoolNames.synchronize(folder: self.folder)
     }

@@ -17,13 +17,18 @@ public enum SpoolError: Error, Hashable, Sendable {
     case inputOutput(path: String, action: String, detail: String)
 
     /// The error of the system call that was made last.
-    static func current(_ action: String, _ path: String) -> SpoolError {
-        let code = errno
-        let detail = String(cString: strerror(code))
-        if code == ENOSPC || code == EDQUOT { return .full(path: path) }
-        return action == "open"
-            ? .cannotCreate(path: path, detail: detail)
-            : .inputOutput(path: path, action: action, detail: detail)
+    static func current(_ action: String, _ path: String) -> SpoolError { SpoolError(code: errno, action, path) }
+
+    /// The error of a system call.
+    init(code: CInt, _ action: String, _ path: String) {
+        let detail = unsafe String(cString: strerror(code))
+        if code == ENOSPC || code == EDQUOT {
+            self = .full(path: path)
+        } else if action == "open" {
+            self = .cannotCreate(path: path, detail: detail)
+        } else {
+            self = .inputOutput(path: path, action: action, detail: detail)
+        }
     }
 }
 

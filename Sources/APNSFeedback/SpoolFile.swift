@@ -11,7 +11,7 @@ final class SpoolFile: Sendable {
     /// Opens a file.
     init(path: String, _ flags: CInt) throws(SpoolError) {
         self.path = path
-        self.descriptor = open(path, flags | O_CLOEXEC, 0o600)
+        self.descriptor = unsafe open(path, flags | O_CLOEXEC, 0o600)
         guard self.descriptor >= 0 else { throw SpoolError.current("open", path) }
     }
 
@@ -24,24 +24,24 @@ final class SpoolFile: Sendable {
 
     private func status() throws(SpoolError) -> stat {
         var status = stat()
-        guard fstat(self.descriptor, &status) == 0 else { throw SpoolError.current("read", self.path) }
+        guard unsafe fstat(self.descriptor, &status) == 0 else { throw SpoolError.current("read", self.path) }
         return status
     }
 
     /// Writes all bytes at the file's position.
     func write(_ bytes: UnsafeRawBufferPointer) throws(SpoolError) {
-        var rest = bytes
-        while !rest.isEmpty {
-            let count = Glibc.write(self.descriptor, rest.baseAddress, rest.count)
+        var rest = unsafe bytes
+        while unsafe !rest.isEmpty {
+            let count = unsafe Glibc.write(self.descriptor, rest.baseAddress, rest.count)
             if count < 0, errno == EINTR { continue }
             guard count > 0 else { throw SpoolError.current("write", self.path) }
-            rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+            unsafe rest = UnsafeRawBufferPointer(rebasing: rest[count...])
         }
     }
 
     func write(_ bytes: [UInt8]) throws(SpoolError) {
-        let result: Result<Void, SpoolError> = bytes.withUnsafeBytes { raw in
-            do throws(SpoolError) { return .success(try self.write(raw)) } catch { return .failure(error) }
+        let result: Result<Void, SpoolError> = unsafe bytes.withUnsafeBytes { raw in
+            do throws(SpoolError) { return unsafe .success(try self.write(raw)) } catch { return .failure(error) }
         }
         try result.get()
     }
@@ -63,7 +63,7 @@ final class SpoolFile: Sendable {
     /// Where no room can be taken, it can at least be seen whether it is there.
     private func checkRoom(byteCount: Int) throws(SpoolError) {
         var status = statvfs()
-        guard fstatvfs(self.descriptor, &status) == 0 else { throw SpoolError.current("read", self.path) }
+        guard unsafe fstatvfs(self.descriptor, &status) == 0 else { throw SpoolError.current("read", self.path) }
         let (room, isHuge) = UInt64(status.f_bavail).multipliedReportingOverflow(by: UInt64(status.f_frsize))
         guard isHuge || room >= byteCount else { throw .full(path: self.path) }
     }
@@ -78,10 +78,10 @@ final class SpoolFile: Sendable {
     /// Reads bytes at an offset; fewer only at the end of the file.
     func read(byteCount: Int, at offset: Int) throws(SpoolError) -> [UInt8] {
         var failure: SpoolError?
-        let bytes = [UInt8](unsafeUninitializedCapacity: byteCount) { buffer, initializedCount in
+        let bytes = unsafe [UInt8](unsafeUninitializedCapacity: byteCount) { buffer, initializedCount in
             while initializedCount < byteCount {
-                let place = buffer.baseAddress?.advanced(by: initializedCount)
-                let count = pread(
+                let place = unsafe buffer.baseAddress?.advanced(by: initializedCount)
+                let count = unsafe pread(
                     self.descriptor,
                     place,
                     byteCount - initializedCount,
@@ -107,21 +107,21 @@ enum SpoolNames {
     }
 
     static func remove(_ path: String) throws(SpoolError) {
-        guard unlink(path) == 0 else { throw SpoolError.current("remove", path) }
+        guard unsafe unlink(path) == 0 else { throw SpoolError.current("remove", path) }
     }
 
     static func rename(_ path: String, to other: String) throws(SpoolError) {
-        guard Glibc.rename(path, other) == 0 else { throw SpoolError.current("rename", path) }
+        guard unsafe Glibc.rename(path, other) == 0 else { throw SpoolError.current("rename", path) }
     }
 
     /// The names in a folder, sorted.
     static func list(_ folder: String) throws(SpoolError) -> [String] {
-        guard let stream = opendir(folder) else { throw SpoolError.current("read", folder) }
-        defer { closedir(stream) }
+        guard let stream = unsafe opendir(folder) else { throw SpoolError.current("read", folder) }
+        defer { unsafe closedir(stream) }
         var names: [String] = []
-        while let entry = readdir(stream) {
-            let name = withUnsafePointer(to: &entry.pointee.d_name) { name in
-                name.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+        while let entry = unsafe readdir(stream) {
+            let name = unsafe withUnsafePointer(to: &entry.pointee.d_name) { name in
+                unsafe name.withMemoryRebound(to: CChar.self, capacity: 256) { unsafe String(cString: $0) }
             }
             names.append(name)
         }

@@ -132,7 +132,7 @@ final class SpoolImport: Sendable {
     }
 
     /// Keeps bytes that could not be written to the segment, until the sink has them.
-    func keep(_ bytes: UnsafeRawBufferPointer) { self.state.withLockedValue { $0.unspooled += bytes } }
+    func keep(_ bytes: UnsafeRawBufferPointer) { self.state.withLockedValue { unsafe $0.unspooled += bytes } }
 
     /// Begins the segment anew, as the sink has all that is in it.
     ///

@@ -57,7 +57,9 @@ final class SpoolReceiver: Sendable {
     ///   could not be written, until ``relieve()``.
     func append(_ bytes: ByteBuffer) throws {
         guard case (let segment?, let segmentImport?) = self.parts else { return }
-        if let failure = bytes.withUnsafeReadableBytes({ self.write($0, segment, segmentImport) }) { throw failure }
+        if let failure = unsafe bytes.withUnsafeReadableBytes({ unsafe self.write($0, segment, segmentImport) }) {
+            throw failure
+        }
     }
 
     /// Hands all there is to the sink and begins the spool anew, so that what does not fit into the one may still fit
@@ -86,8 +88,8 @@ final class SpoolReceiver: Sendable {
         _ segment: SpoolSegment,
         _ segmentImport: SpoolImport
     ) -> SpoolError? {
-        do throws(SpoolError) { try segment.append(bytes) } catch {
-            segmentImport.keep(bytes)
+        do throws(SpoolError) { try unsafe segment.append(bytes) } catch {
+            unsafe segmentImport.keep(bytes)
             return error
         }
         do throws(SpoolError) { try segment.reserve() } catch { return error }

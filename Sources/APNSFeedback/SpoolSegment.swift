@@ -61,20 +61,20 @@ final class SpoolSegment: Sendable {
     ///
     /// Where that fails, nothing of them is kept, and nothing can be appended until ``restart(with:)``.
     func append(_ bytes: UnsafeRawBufferPointer) throws(SpoolError) {
-        var rest = bytes
+        var rest = unsafe bytes
         var length = self.length.withLockedValue { $0 }
         let start = length.file
         do throws(SpoolError) {
             guard !length.isBroken else {
                 throw .inputOutput(path: self.path, action: "write", detail: "what came before could not be written")
             }
-            while !rest.isEmpty {
-                let portion = UnsafeRawBufferPointer(rebasing: rest.prefix(SpoolFormat.recordByteCountMax))
-                try self.write(portion, at: length.content)
+            while unsafe !rest.isEmpty {
+                let portion = unsafe UnsafeRawBufferPointer(rebasing: rest.prefix(SpoolFormat.recordByteCountMax))
+                try unsafe self.write(portion, at: length.content)
                 try self.file.synchronize()
                 length.file += SpoolFormat.recordHeaderByteCount + portion.count
                 length.content += UInt64(portion.count)
-                rest = UnsafeRawBufferPointer(rebasing: rest[portion.count...])
+                unsafe rest = UnsafeRawBufferPointer(rebasing: rest[portion.count...])
             }
         } catch {
             // What is cut short here would be found when the segment is read, too.
@@ -106,8 +106,8 @@ final class SpoolSegment: Sendable {
         try self.file.truncate(to: self.headerByteCount)
         let count = self.headerByteCount
         self.length.withLockedValue { $0 = Length(file: count, reserved: count) }
-        let result: Result<Void, SpoolError> = bytes.withUnsafeBytes { raw in
-            do throws(SpoolError) { return .success(try self.append(raw)) } catch { return .failure(error) }
+        let result: Result<Void, SpoolError> = unsafe bytes.withUnsafeBytes { raw in
+            do throws(SpoolError) { return unsafe .success(try self.append(raw)) } catch { return .failure(error) }
         }
         try result.get()
     }
@@ -120,7 +120,7 @@ final class SpoolSegment: Sendable {
         var length = self.length.withLockedValue { $0 }
         defer { try? self.file.truncate(to: length.file) }
         guard isEnded else { return }
-        try self.write(UnsafeRawBufferPointer(start: nil, count: 0), at: length.content)
+        try unsafe self.write(UnsafeRawBufferPointer(start: nil, count: 0), at: length.content)
         try self.file.synchronize()
         length.file += SpoolFormat.recordHeaderByteCount
         self.length.withLockedValue { [length] in $0 = length }
@@ -128,12 +128,12 @@ final class SpoolSegment: Sendable {
 
     private func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(SpoolError) {
         let length = SpoolFormat.bytes(UInt32(bytes.count))
-        guard let digest = SpoolDigest.of(bytes, at: offset),
+        guard let digest = unsafe SpoolDigest.of(bytes, at: offset),
             let checksum = SpoolFormat.lengthChecksum(length, at: offset)
         else {
             throw .inputOutput(path: self.path, action: "write", detail: "no checksum could be computed")
         }
         try self.file.write(length + checksum + digest)
-        try self.file.write(bytes)
+        try unsafe self.file.write(bytes)
     }
 }

@@ -20,12 +20,10 @@ struct HTTP2Batch: Sendable {
         self.requests = options.requests
         self.configuration = configuration
         self.drainDurationMax = options.drainDurationMax
-        var pauses = RetryRules()
-        pauses.backOffFirst = configuration.backOffFirst
         self.classifier = ResponseClassifier(
             invalidTokenRunCountMax: options.invalidTokenRunCountMax,
             tryCountMax: options.tryCountMax,
-            pauses: pauses
+            backoff: Backoff(first: configuration.backoff.first, max: ResponseClassifier.delayMax)
         )
     }
 

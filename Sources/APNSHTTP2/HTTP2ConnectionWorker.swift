@@ -27,7 +27,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
     private let eventLoop: any EventLoop
     private var current: PushConnection?
     private var leaving: [PushConnection] = []
-    private var backOff: ConnectBackoff
+    private var failures: ConnectFailureCounter
     private var isPausing = false
     private var isOver = false
     private var timer: Scheduled<Void>?
@@ -48,9 +48,8 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         self.eventLoop = eventLoop
         self.finished = finished
         let configuration = shared.configuration
-        self.backOff = ConnectBackoff(
-            first: configuration.backOffFirst,
-            most: configuration.backOffMax,
+        self.failures = ConnectFailureCounter(
+            backoff: configuration.backoff,
             failureCountMax: configuration.connectFailureCountMax
         )
     }
@@ -295,7 +294,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
 
     private func pause(_ text: String, hasAnswered: Bool) {
         if !hasAnswered { self.hasLostConnection(text) }
-        switch self.backOff.failed(hasAnswered: hasAnswered, jitter: .random(in: 0...1)) {
+        switch self.failures.failed(hasAnswered: hasAnswered, jitter: .random(in: 0...1)) {
         case .giveUp:
             self.shared.queue.fail(.unavailable(text))
         case .wait(let pause):
@@ -325,7 +324,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
     func answersBegin() { self.shared.configuration.onFirstAnswer?() }
 
     func answered(_ push: PendingPush, _ outcome: DeliveryOutcome, on connection: PushConnection) {
-        if case .accepted = outcome { self.backOff.succeeded() }
+        if case .accepted = outcome { self.failures.succeeded() }
         if case .rejected(.http2(let rejection)) = outcome, Self.isAboutConnection(rejection.reason) {
             self.release(connection)
         }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import APNSSession
 import APNSWire
 public import OpenSSLTLS
 
@@ -66,11 +67,8 @@ public struct PushConfiguration: Sendable {
     /// reported as indeterminate.
     public var resendsUnknown = false
 
-    /// The first pause before connecting again after a failure; 100 ms by default, doubling from there.
-    public var backOffFirst = Duration.milliseconds(100)
-
-    /// The longest pause before connecting again; 30 s by default.
-    public var backOffMax = Duration.seconds(30)
+    /// The pauses before connecting again after failures in a row; 100 ms to 30 s by default.
+    public var backoff = Backoff(first: .milliseconds(100), max: .seconds(30))
 
     /// After how many failures in a row to connect the client ends; `nil`, the default, for never.
     public var connectFailureCountMax: Int?
@@ -79,7 +77,7 @@ public struct PushConfiguration: Sendable {
     /// does.
     ///
     /// Otherwise what waits is unsent because it is not permitted, and the client connects again, after the pauses of
-    /// ``backOffFirst`` and ``backOffMax``, for what comes later.
+    /// ``backoff``, for what comes later.
     public var endsWhenRefused = true
 
     /// After how long without a word on an idle connection the service is asked whether it is there; 1 h by default.

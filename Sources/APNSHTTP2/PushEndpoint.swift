@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import APNSWire
+
 /// Where a service of the HTTP/2 provider API listens.
 ///
 /// - SeeAlso: "Sending notification requests to APNs".
@@ -28,6 +30,17 @@ public struct PushEndpoint: Hashable, Sendable {
 
     /// Apple's sandbox service, for development builds.
     public static let sandbox = PushEndpoint(host: "api.sandbox.push.apple.com")
+
+    /// Apple's service of an environment.
+    ///
+    /// - Parameter environment: which of the two.
+    /// - Returns: ``production`` or ``sandbox``.
+    public static func service(_ environment: Environment) -> PushEndpoint {
+        switch environment {
+        case .production: .production
+        case .sandbox: .sandbox
+        }
+    }
 }
 
 extension PushEndpoint: CustomStringConvertible {

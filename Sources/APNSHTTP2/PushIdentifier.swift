@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
+
 /// The name of one request: a UUID, the value of `apns-id`.
 ///
 /// Its text is the canonical one: lower-case hexadecimal digits in groups of 8, 4, 4, 4 and 12.
@@ -72,7 +74,7 @@ extension PushIdentifier: CustomStringConvertible {
         for index in 0..<16 {
             let word = index < 8 ? self.high : self.low
             let byte = UInt8(truncatingIfNeeded: word >> (56 - 8 * (index & 7)))
-            unsafe HexadecimalText.write(byte, to: target, at: position)
+            unsafe Hexadecimal.write(byte, to: target, at: position)
             position += 2
             if index == 3 || index == 5 || index == 7 || index == 9 {
                 unsafe target[position] = UInt8(ascii: "-")

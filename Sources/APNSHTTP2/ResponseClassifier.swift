@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSSession
 import APNSWire
 import Glibc
 import NIOConcurrencyHelpers
@@ -23,20 +24,23 @@ final class ResponseClassifier: Sendable {
         var isConnectionLost = false
     }
 
+    /// The longest pause before a notification is sent again.
+    static let delayMax = Duration.seconds(15)
+
     private let invalidTokenRunCountMax: Int
     private let tryCountMax: Int
-    private let pauses: RetryRules
+    private let backoff: Backoff
     private let state = NIOLockedValueBox(State())
 
     /// - Parameters:
     ///   - invalidTokenRunCountMax: after how many tokens in a row that are rejected as invalid the batch ends; 0 for
     ///     never.
     ///   - tryCountMax: how often a notification is sent that the service puts off.
-    ///   - pauses: how long to wait in between.
-    init(invalidTokenRunCountMax: Int, tryCountMax: Int, pauses: RetryRules) {
+    ///   - backoff: how long to wait in between.
+    init(invalidTokenRunCountMax: Int, tryCountMax: Int, backoff: Backoff) {
         self.invalidTokenRunCountMax = invalidTokenRunCountMax
         self.tryCountMax = tryCountMax
-        self.pauses = pauses
+        self.backoff = backoff
     }
 
     /// Why no more are sent.
@@ -100,7 +104,7 @@ final class ResponseClassifier: Sendable {
         let later = push.putOff(answeredCount: answeredCount)
         guard later.putOffCount >= self.tryCountMax else {
             push = later
-            return .sendAgain(after: self.pauses.wait(failures: later.putOffCount, jitter: .random(in: 0...1)))
+            return .sendAgain(after: self.backoff.delay(failures: later.putOffCount, jitter: .random(in: 0...1)))
         }
         if isAboutService, answeredCount == later.answeredCountThen { self.fail(.serviceTrouble(answer)) }
         return .settle(push.unprocessed(.serviceAnswer(answer)))

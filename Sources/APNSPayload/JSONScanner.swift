@@ -9,11 +9,11 @@
 @safe
 package struct JSONScanner {
     let start: UnsafeRawPointer
-    let end: UnsafeRawPointer
-    var position: UnsafeRawPointer
+    private let end: UnsafeRawPointer
+    private var position: UnsafeRawPointer
 
     /// The bytes of white space between tokens that were passed so far.
-    package internal(set) var whiteSpaceByteCount = 0
+    package private(set) var whiteSpaceByteCount = 0
 
     /// Makes a scanner that stands before the first byte.
     ///
@@ -42,7 +42,7 @@ package struct JSONScanner {
     }
 
     @inline(__always)
-    mutating func advance(by byteCount: Int = 1) {
+    private mutating func advance(by byteCount: Int = 1) {
         unsafe self.position += byteCount
     }
 
@@ -220,6 +220,399 @@ extension JSONScanner {
                 }
             }
             if isClosed { return }
+        }
+    }
+}
+
+// MARK: - Strings, numbers and literals
+
+extension JSONScanner {
+    /// Passes a number of any length.
+    package mutating func skipNumber() throws(ScanFailure) {
+        if self.next == UInt8(ascii: "-") { self.advance() }
+        if self.next == UInt8(ascii: "0") {
+            self.advance()
+            if let byte = self.next, Self.isDigit(byte) { throw self.failure(.leadingZero) }
+        } else {
+            try self.skipDigits()
+        }
+        if self.next == UInt8(ascii: ".") {
+            self.advance()
+            try self.skipDigits()
+        }
+        if let byte = self.next, byte | 0x20 == UInt8(ascii: "e") {
+            self.advance()
+            if let sign = self.next, sign == UInt8(ascii: "+") || sign == UInt8(ascii: "-") { self.advance() }
+            try self.skipDigits()
+        }
+    }
+
+    @inline(__always)
+    private mutating func skipDigits() throws(ScanFailure) {
+        var cursor = unsafe self.position
+        while unsafe cursor < self.end, unsafe Self.isDigit(cursor.load(as: UInt8.self)) {
+            unsafe cursor += 1
+        }
+        guard unsafe cursor > self.position else { throw self.failure(.missingDigit) }
+        unsafe self.position = cursor
+    }
+
+    @inline(__always)
+    private static func isDigit(_ byte: UInt8) -> Bool {
+        byte &- UInt8(ascii: "0") < 10
+    }
+
+    /// Passes `true`, `false` or `null`.
+    package mutating func skipLiteral() throws(ScanFailure) {
+        let byteCount = self.next == UInt8(ascii: "f") ? 5 : 4
+        let offset = byteCount - 4
+        guard unsafe self.end - self.position >= byteCount else { throw self.failure(.invalidLiteral) }
+        // The last four bytes tell the words apart, since the first byte of `false` is known.
+        let word = unsafe UInt32(bigEndian: self.position.loadUnaligned(fromByteOffset: offset, as: UInt32.self))
+        let expected: UInt32 =
+            switch self.next {
+            case UInt8(ascii: "t"): 0x7472_7565
+            case UInt8(ascii: "f"): 0x616C_7365
+            default: 0x6E75_6C6C
+            }
+        guard word == expected else { throw self.failure(.invalidLiteral) }
+        self.advance(by: byteCount)
+    }
+
+    /// Passes a string, whose opening quote is the next byte.
+    package mutating func string() throws(ScanFailure) -> JSONString {
+        let first = unsafe self.position + 1
+        let stop = unsafe self.endOfPlainWords(from: first)
+        guard unsafe stop < self.end, unsafe stop.load(as: UInt8.self) == UInt8(ascii: "\"") else {
+            unsafe self.position = stop
+            return try unsafe self.restOfString(from: first)
+        }
+        unsafe self.position = stop + 1
+        return JSONString(byteOffset: unsafe first - self.start, byteCount: unsafe stop - first, hasEscapes: false)
+    }
+
+    /// Passes what is left of a string behind its plain beginning.
+    @inline(never)
+    private mutating func restOfString(from first: UnsafeRawPointer) throws(ScanFailure) -> JSONString {
+        var hasEscapes = false
+        while let byte = self.next {
+            switch byte {
+            case UInt8(ascii: "\""):
+                let byteCount = unsafe self.position - first
+                self.advance()
+                return JSONString(
+                    byteOffset: unsafe first - self.start,
+                    byteCount: byteCount,
+                    hasEscapes: hasEscapes
+                )
+            case UInt8(ascii: "\\"):
+                hasEscapes = true
+                try self.skipEscape()
+            case 0x00...0x1F:
+                throw ScanFailure(kind: .syntax(.controlCharacter), byteOffset: self.byteOffset)
+            case 0x80...0xFF:
+                try self.skipMultiByteCharacters()
+            default:
+                self.advance()
+            }
+            unsafe self.position = self.endOfPlainWords(from: self.position)
+        }
+        throw ScanFailure(kind: .syntax(.unterminatedString), byteOffset: unsafe first - self.start - 1)
+    }
+
+    /// Finds the first byte that is not plain, eight at a time, or where fewer than eight are left.
+    ///
+    /// Bit 7 of each byte of `stop` is set where a quote, a backslash, a control character or a byte above 0x7F
+    /// stands. A borrow may set it wrongly, but only above a byte that set it rightly, and the lowest one counts.
+    @inline(__always)
+    private func endOfPlainWords(from first: UnsafeRawPointer) -> UnsafeRawPointer {
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        var cursor = unsafe first
+        while unsafe self.end - cursor >= 8 {
+            let word = unsafe UInt64(littleEndian: cursor.loadUnaligned(as: UInt64.self))
+            let quotes = word ^ (ones &* UInt64(UInt8(ascii: "\"")))
+            let backslashes = word ^ (ones &* UInt64(UInt8(ascii: "\\")))
+            let stop =
+                ((quotes &- ones) | (backslashes &- ones) | (word &- ones &* 0x20) | word) & (ones &* 0x80)
+            guard stop == 0 else { return unsafe cursor + stop.trailingZeroBitCount / 8 }
+            unsafe cursor += 8
+        }
+        return unsafe cursor
+    }
+
+    /// Passes an escape, whose backslash is the next byte.
+    private mutating func skipEscape() throws(ScanFailure) {
+        let rest = unsafe self.end - self.position
+        guard rest >= 2 else { throw self.failureAtEnd() }
+        switch unsafe self.position.load(fromByteOffset: 1, as: UInt8.self) {
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"), UInt8(ascii: "b"), UInt8(ascii: "f"),
+            UInt8(ascii: "n"), UInt8(ascii: "r"), UInt8(ascii: "t"):
+            self.advance(by: 2)
+        case UInt8(ascii: "u"):
+            guard let unit = try self.escapedUnit(at: 0) else { throw self.failureAtEnd() }
+            switch unit {
+            case 0xD800...0xDBFF:
+                guard rest >= 8, unsafe self.position.load(fromByteOffset: 6, as: UInt8.self) == UInt8(ascii: "\\"),
+                    unsafe self.position.load(fromByteOffset: 7, as: UInt8.self) == UInt8(ascii: "u"),
+                    let low = try self.escapedUnit(at: 6), 0xDC00...0xDFFF ~= low
+                else {
+                    throw ScanFailure(kind: .syntax(.loneSurrogate), byteOffset: self.byteOffset)
+                }
+                self.advance(by: 12)
+            case 0xDC00...0xDFFF:
+                throw ScanFailure(kind: .syntax(.loneSurrogate), byteOffset: self.byteOffset)
+            default:
+                self.advance(by: 6)
+            }
+        default:
+            throw ScanFailure(kind: .syntax(.invalidEscape), byteOffset: self.byteOffset)
+        }
+    }
+
+    private func failureAtEnd() -> ScanFailure {
+        ScanFailure(kind: .syntax(.unexpectedEnd), byteOffset: unsafe self.end - self.start)
+    }
+
+    /// Reads the four digits of a `\u` escape that begins so far behind the next byte; `nil` if the bytes end in it.
+    private func escapedUnit(at offset: Int) throws(ScanFailure) -> UInt16? {
+        var unit: UInt16 = 0
+        for index in (offset + 2)..<(offset + 6) {
+            guard unsafe self.position + index < self.end else { return nil }
+            guard let digit = unsafe Self.hexValue(self.position.load(fromByteOffset: index, as: UInt8.self)) else {
+                throw ScanFailure(kind: .syntax(.invalidEscape), byteOffset: self.byteOffset + offset)
+            }
+            unit = unit << 4 | UInt16(digit)
+        }
+        return unit
+    }
+
+    @inline(__always)
+    private static func hexValue(_ byte: UInt8) -> UInt8? {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
+        default: nil
+        }
+    }
+
+    /// Passes characters of two to four bytes until one of a single byte comes.
+    ///
+    /// - SeeAlso: RFC 3629, section 4, whose table of well-formed sequences this is.
+    private mutating func skipMultiByteCharacters() throws(ScanFailure) {
+        while let lead = self.next, lead >= 0x80 {
+            let rest = unsafe self.end - self.position
+            let second: UInt8 = unsafe rest > 1 ? self.position.load(fromByteOffset: 1, as: UInt8.self) : 0
+            let byteCount: Int
+            switch (lead, second) {
+            case (0xC2...0xDF, 0x80...0xBF):
+                byteCount = 2
+            case (0xE0, 0xA0...0xBF), (0xE1...0xEC, 0x80...0xBF), (0xED, 0x80...0x9F), (0xEE...0xEF, 0x80...0xBF):
+                byteCount = 3
+            case (0xF0, 0x90...0xBF), (0xF1...0xF3, 0x80...0xBF), (0xF4, 0x80...0x8F):
+                byteCount = 4
+            default:
+                throw ScanFailure(kind: .syntax(.invalidUTF8), byteOffset: self.byteOffset)
+            }
+            var isWhole = rest >= byteCount
+            for index in 2..<max(byteCount, 2) where isWhole {
+                isWhole = unsafe self.position.load(fromByteOffset: index, as: UInt8.self) & 0xC0 == 0x80
+            }
+            guard isWhole else {
+                throw ScanFailure(kind: .syntax(.invalidUTF8), byteOffset: self.byteOffset)
+            }
+            self.advance(by: byteCount)
+        }
+    }
+}
+
+// MARK: - Payloads
+
+extension JSONScanner {
+    /// Passes a payload, and checks it against rules; white space around it is the caller's.
+    ///
+    /// - Returns: the length of the payload.
+    /// - Throws: ``ScanFailure`` for the first byte at fault. A payload that is only too long is found out last.
+    @discardableResult
+    package mutating func skipPayload(_ rules: borrowing PayloadRules) throws(ScanFailure) -> PayloadMeasure {
+        let byteOffset = self.byteOffset
+        let whiteSpaceByteCount = self.whiteSpaceByteCount
+        let kind = try self.kind()
+        guard kind == .object else {
+            throw ScanFailure(kind: .notAnObject(kind), byteOffset: byteOffset)
+        }
+        try self.skipObject(.root, enclosedBy: 0, checksKnownKeys: rules.checksKnownKeys)
+        let byteCount = self.byteOffset - byteOffset
+        return PayloadMeasure(
+            byteCount: byteCount,
+            minifiedByteCount: byteCount - (self.whiteSpaceByteCount - whiteSpaceByteCount)
+        )
+    }
+
+    /// Passes an object that has known keys; it calls itself for those nested in it, which are two at most.
+    private mutating func skipObject(
+        _ object: PayloadObject,
+        enclosedBy depth: Int,
+        checksKnownKeys: Bool
+    ) throws(ScanFailure) {
+        self.enter()
+        var isFirst = true
+        var seen: UInt64 = 0
+        while let name = try self.nextKey(isFirst: &isFirst) {
+            guard let key = self.known(name, in: object) else {
+                try self.skipValue(enclosedBy: depth + 1)
+                continue
+            }
+            let bit: UInt64 = 1 << UInt64(key.rawValue)
+            guard seen & bit == 0 else {
+                throw ScanFailure(kind: .duplicateKey(key), byteOffset: name.byteOffset - 1)
+            }
+            seen |= bit
+            guard checksKnownKeys else {
+                try self.skipValue(enclosedBy: depth + 1)
+                continue
+            }
+            try self.skipValue(of: key, enclosedBy: depth + 1)
+        }
+    }
+
+    @inline(__always)
+    private mutating func skipValue(of key: PayloadKey, enclosedBy depth: Int) throws(ScanFailure) {
+        let kind = try self.kind()
+        let allowed = key.kinds
+        guard allowed.rawValue & (1 << kind.rawValue) != 0 else {
+            throw ScanFailure(
+                kind: .wrongKind(key, found: kind, allowed: allowed),
+                byteOffset: self.byteOffset
+            )
+        }
+        switch (kind, key) {
+        case (.string, _):
+            _ = try self.string()
+        case (.number, _):
+            try self.skipNumber()
+        case (.object, .aps):
+            try self.skipObject(.aps, enclosedBy: depth, checksKnownKeys: true)
+        case (.object, .alert):
+            try self.skipObject(.alert, enclosedBy: depth, checksKnownKeys: true)
+        case (.object, .sound):
+            try self.skipObject(.sound, enclosedBy: depth, checksKnownKeys: true)
+        case (.array, _):
+            try self.skipStrings(of: key)
+        default:
+            try self.skipValue(enclosedBy: depth)
+        }
+    }
+
+    /// Passes the array of a key whose elements must be strings.
+    private mutating func skipStrings(of key: PayloadKey) throws(ScanFailure) {
+        self.enter()
+        var isFirst = true
+        while try self.nextElement(isFirst: &isFirst) {
+            let kind = try self.kind()
+            guard kind == .string else {
+                throw ScanFailure(kind: .wrongElementKind(key, found: kind), byteOffset: self.byteOffset)
+            }
+            _ = try self.string()
+        }
+    }
+
+    /// Finds out which known key a string is, also when it is written with escapes.
+    @inline(__always)
+    private func known(_ name: JSONString, in object: PayloadObject) -> PayloadKey? {
+        guard !name.hasEscapes else { return self.knownEscaped(name, in: object) }
+        guard let bytes = unsafe KeyBytes(self.bytes(of: name)) else { return nil }
+        return object.key(bytes)
+    }
+
+    @inline(never)
+    private func knownEscaped(_ name: JSONString, in object: PayloadObject) -> PayloadKey? {
+        // No known key is longer, and a longer one that does not fit is none of them.
+        var decoded = InlineArray<24, UInt8>(repeating: 0)
+        var span = decoded.mutableSpan
+        return unsafe span.withUnsafeMutableBytes { target in
+            guard let byteCount = unsafe self.decode(name, into: target) else { return nil }
+            let bytes = unsafe UnsafeRawBufferPointer(start: target.baseAddress, count: byteCount)
+            guard let bytes = unsafe KeyBytes(bytes) else { return nil }
+            return object.key(bytes)
+        }
+    }
+}
+
+// MARK: - What a string means
+
+extension JSONScanner {
+    /// Writes what a scanned string means, as UTF-8, into the caller's memory.
+    ///
+    /// - Parameters:
+    ///   - string: a string that this scanner has passed.
+    ///   - target: where the bytes go; ``JSONString/byteCount`` bytes always suffice.
+    /// - Returns: the count of bytes written, or `nil` when `target` is too small.
+    package func decode(_ string: JSONString, into target: UnsafeMutableRawBufferPointer) -> Int? {
+        var output = 0
+        var index = 0
+        let bytes = unsafe self.bytes(of: string)
+        while index < bytes.count {
+            var scalar = unsafe UInt32(bytes[index])
+            var byteCount = 1
+            var isEscaped = false
+            if scalar == 0x5C, let (value, count) = unsafe Self.escape(bytes[index...]) {
+                scalar = value
+                byteCount = count
+                isEscaped = true
+            }
+            index += byteCount
+            // A byte that is not escaped goes out as it is, also when it is a part of a longer character.
+            let width = isEscaped ? Self.byteCountUTF8(scalar) : 1
+            guard output + width <= target.count else { return nil }
+            if width == 1 {
+                unsafe target[output] = UInt8(truncatingIfNeeded: scalar)
+            } else {
+                for place in 0..<width {
+                    let bits = UInt8(truncatingIfNeeded: scalar >> (6 * UInt32(width - 1 - place)))
+                    let lead = UInt8(truncatingIfNeeded: 0xF00 >> width)
+                    unsafe target[output + place] = place == 0 ? lead | bits : 0x80 | bits & 0x3F
+                }
+            }
+            output += width
+        }
+        return output
+    }
+
+    /// Reads the escape at the beginning of some bytes that were checked before.
+    private static func escape(_ bytes: Slice<UnsafeRawBufferPointer>) -> (scalar: UInt32, byteCount: Int)? {
+        let first = unsafe bytes.startIndex
+        guard unsafe bytes.count >= 2 else { return nil }
+        switch unsafe bytes[first + 1] {
+        case UInt8(ascii: "b"): return (0x08, 2)
+        case UInt8(ascii: "f"): return (0x0C, 2)
+        case UInt8(ascii: "n"): return (0x0A, 2)
+        case UInt8(ascii: "r"): return (0x0D, 2)
+        case UInt8(ascii: "t"): return (0x09, 2)
+        case UInt8(ascii: "u"):
+            guard let unit = unsafe self.unit(bytes, at: first + 2) else { return nil }
+            guard 0xD800...0xDBFF ~= unit, let low = unsafe self.unit(bytes, at: first + 8) else { return (unit, 6) }
+            return (0x10000 + (unit & 0x3FF) << 10 + low & 0x3FF, 12)
+        case let byte: return (UInt32(byte), 2)
+        }
+    }
+
+    private static func unit(_ bytes: Slice<UnsafeRawBufferPointer>, at index: Int) -> UInt32? {
+        guard unsafe index + 4 <= bytes.endIndex else { return nil }
+        var unit: UInt32 = 0
+        for place in index..<(index + 4) {
+            guard let digit = unsafe Self.hexValue(bytes[place]) else { return nil }
+            unit = unit << 4 | UInt32(digit)
+        }
+        return unit
+    }
+
+    private static func byteCountUTF8(_ scalar: UInt32) -> Int {
+        switch scalar {
+        case ..<0x80: 1
+        case ..<0x800: 2
+        case ..<0x10000: 3
+        default: 4
         }
     }
 }

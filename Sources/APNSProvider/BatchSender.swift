@@ -24,7 +24,7 @@ public struct BatchSender: Sendable {
     public init(
         _ configuration: ProviderConfiguration,
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
-        logger: Logger = Logger(label: "apns.provider"),
+        logger: Logger = .current,
         onFailure: @escaping @Sendable (any Error) -> Void = { _ in }
     ) throws {
         let observer = ProviderObserver(onFailure: onFailure)

@@ -4,26 +4,32 @@ import APNSWire
 import NIOCore
 
 /// Frames that were put in one by one and wait for a connection.
-struct FrameBlock: Sendable {
-    private let memory: FrameMemory
+///
+/// It cannot be copied, since a copy would write into the same memory; so whoever has it may pass it on to another
+/// thread.
+@safe
+struct FrameBlock: ~Copyable, @unchecked Sendable {
+    private let memory: UnsafeMutableRawBufferPointer
     private var byteCount = 0
     private var drainedByteCount = 0
     private var count = 0
     private var drainedCount = 0
     private var marks = NotificationMarks()
 
-    init() { self.memory = FrameMemory() }
+    init() { unsafe self.memory = .allocate(byteCount: FrameStore.chunkByteCount, alignment: 16) }
+
+    deinit { unsafe self.memory.deallocate() }
 
     var isEmpty: Bool { self.drainedCount == self.count }
 
     /// - Returns: whether there was room.
     mutating func append(_ notification: borrowing Notification, command: Command, number: UInt64) -> Bool {
-        let free = UnsafeMutableRawBufferPointer(rebasing: self.memory.bytes[self.byteCount...])
-        guard var encoder = FrameEncoder(writingInto: free) else { return false }
+        let free = unsafe UnsafeMutableRawBufferPointer(rebasing: self.memory[self.byteCount...])
+        guard var encoder = unsafe FrameEncoder(writingInto: free) else { return false }
         let expiry = notification.expiry
         let priority = notification.priority
-        let isAppended = notification.payload.withUnsafeReadableBytes { payload in
-            encoder.append(
+        let isAppended = unsafe notification.payload.withUnsafeReadableBytes { payload in
+            unsafe encoder.append(
                 command: command,
                 identifier: 0,
                 expiry: expiry,
@@ -34,7 +40,7 @@ struct FrameBlock: Sendable {
         }
         guard isAppended else { return false }
         self.byteCount += encoder.byteCount
-        self.marks.append(tag: number, note: UnsafeRawBufferPointer(start: nil, count: 0), index: self.count)
+        unsafe self.marks.append(tag: number, note: UnsafeRawBufferPointer(start: nil, count: 0), index: self.count)
         self.count += 1
         return true
     }
@@ -44,8 +50,8 @@ struct FrameBlock: Sendable {
     /// - Returns: whether that was all of them.
     mutating func drain(into batch: inout NotificationBatch) -> Bool {
         guard !self.isEmpty else { return true }
-        let frames = UnsafeRawBufferPointer(rebasing: self.memory.bytes[self.drainedByteCount..<self.byteCount])
-        let moved = batch.append(
+        let frames = unsafe UnsafeRawBufferPointer(rebasing: self.memory[self.drainedByteCount..<self.byteCount])
+        let moved = unsafe batch.append(
             frames: frames,
             count: self.count - self.drainedCount,
             marks: self.marks,
@@ -66,12 +72,4 @@ struct FrameBlock: Sendable {
     func forEachNumberRange(_ body: (Range<UInt64>) -> Void) {
         self.marks.forEachTagRange(in: self.drainedCount..<self.count, body)
     }
-}
-
-/// Memory for frames, freed with the last block that has it.
-private final class FrameMemory: @unchecked Sendable {
-    // Only the block that made it writes to it, and blocks are passed on under a lock.
-    let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: FrameStore.chunkByteCount, alignment: 16)
-
-    deinit { self.bytes.deallocate() }
 }

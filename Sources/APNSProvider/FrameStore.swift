@@ -47,8 +47,8 @@ struct FrameStore {
         var marks = NotificationMarks()
         var count = 0
         var supply = ProviderSupply.waiting
-        frames.writeWithUnsafeMutableBytes(minimumWritableBytes: FrameStore.chunkByteCount) { memory in
-            guard let encoder = FrameEncoder(writingInto: memory) else { return 0 }
+        unsafe frames.writeWithUnsafeMutableBytes(minimumWritableBytes: FrameStore.chunkByteCount) { memory in
+            guard let encoder = unsafe FrameEncoder(writingInto: memory) else { return 0 }
             var batch = NotificationBatch(
                 encoder: encoder,
                 command: command,
@@ -89,18 +89,18 @@ struct FrameStore {
         if index == 0, count == self.chunks[position].count {
             if self.chunks[position].firstIdentifier != identifier {
                 self.chunks[position].firstIdentifier = identifier
-                self.chunks[position].frames.withUnsafeMutableReadableBytes {
-                    _ = FrameScanner.number($0, from: identifier)
+                unsafe self.chunks[position].frames.withUnsafeMutableReadableBytes {
+                    _ = unsafe FrameScanner.number($0, from: identifier)
                 }
             }
             return (self.chunks[position].frames, count)
         }
-        var part = self.chunks[position].frames.withUnsafeReadableBytes { bytes in
-            let start = FrameScanner.offset(passing: index, in: bytes)
-            let end = FrameScanner.offset(passing: count, from: start, in: bytes)
-            return ByteBuffer(bytes: bytes[start..<end])
+        var part = unsafe self.chunks[position].frames.withUnsafeReadableBytes { bytes in
+            let start = unsafe FrameScanner.offset(passing: index, in: bytes)
+            let end = unsafe FrameScanner.offset(passing: count, from: start, in: bytes)
+            return unsafe ByteBuffer(bytes: bytes[start..<end])
         }
-        part.withUnsafeMutableReadableBytes { _ = FrameScanner.number($0, from: identifier) }
+        unsafe part.withUnsafeMutableReadableBytes { _ = unsafe FrameScanner.number($0, from: identifier) }
         return (part, count)
     }
 
@@ -112,12 +112,14 @@ struct FrameStore {
         while left > 0, let position = self.position(of: next) {
             let chunk = self.chunks[position]
             let index = Int(next - chunk.firstNumber)
-            let found = chunk.frames.withUnsafeReadableBytes { bytes in
-                let start = FrameScanner.offset(passing: index, in: bytes)
+            let found = unsafe chunk.frames.withUnsafeReadableBytes { bytes in
+                let start = unsafe FrameScanner.offset(passing: index, in: bytes)
                 guard bytes.count - start > left else { return (chunk.count - index, bytes.count - start) }
                 var found = 0
                 var offset = start
-                while let frame = FrameScanner.frame(at: offset, in: bytes), offset + frame.byteCount - start <= left {
+                while let frame = unsafe FrameScanner.frame(at: offset, in: bytes),
+                    offset + frame.byteCount - start <= left
+                {
                     offset += frame.byteCount
                     found += 1
                 }

@@ -50,12 +50,12 @@ public struct NotificationBatch: ~Copyable {
         expiry: UInt32?,
         priority: UInt8? = nil,
         tag: UInt64,
-        note: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
+        note: UnsafeRawBufferPointer = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
     ) -> Bool {
         let index = self.encoder.frameCount
         guard index < self.countMax else { return false }
         precondition(payload.count <= NotificationBatch.payloadByteCountMax, "A longer payload never fits a batch.")
-        let isAppended = self.encoder.append(
+        let isAppended = unsafe self.encoder.append(
             command: self.command,
             identifier: self.firstIdentifier &+ UInt32(truncatingIfNeeded: index),
             expiry: expiry,
@@ -64,10 +64,10 @@ public struct NotificationBatch: ~Copyable {
             payload: payload
         )
         guard isAppended else { return false }
-        if tag == self.plainTag, note.isEmpty {
+        if tag == self.plainTag, unsafe note.isEmpty {
             self.plainTag = tag &+ 1
         } else {
-            self.mark(tag: tag, note: note, index: index)
+            unsafe self.mark(tag: tag, note: note, index: index)
         }
         return true
     }
@@ -75,7 +75,7 @@ public struct NotificationBatch: ~Copyable {
     @usableFromInline
     mutating func mark(tag: UInt64, note: UnsafeRawBufferPointer, index: Int) {
         if let plainTag = self.plainTag { self.marks.nextTag = plainTag }
-        self.marks.append(tag: tag, note: note, index: index)
+        unsafe self.marks.append(tag: tag, note: note, index: index)
         self.plainTag = self.marks.hasNotes ? nil : tag &+ 1
     }
 
@@ -93,7 +93,7 @@ public struct NotificationBatch: ~Copyable {
         if taken < count || byteCount > self.encoder.byteCountFree {
             byteCount = 0
             var fitting = 0
-            while fitting < taken, let frame = FrameScanner.frame(at: byteCount, in: frames),
+            while fitting < taken, let frame = unsafe FrameScanner.frame(at: byteCount, in: frames),
                 byteCount + frame.byteCount <= self.encoder.byteCountFree
             {
                 byteCount += frame.byteCount
@@ -104,7 +104,7 @@ public struct NotificationBatch: ~Copyable {
         var position = self.count
         let identifier = self.firstIdentifier &+ UInt32(truncatingIfNeeded: position)
         guard taken > 0,
-            self.encoder.append(
+            unsafe self.encoder.append(
                 frames: UnsafeRawBufferPointer(rebasing: frames[..<byteCount]),
                 numberedFrom: identifier
             )
@@ -135,9 +135,9 @@ struct NotificationMarks: Sendable {
     mutating func append(tag: UInt64, note: UnsafeRawBufferPointer, index: Int) {
         if tag != self.nextTag || self.runs.isEmpty { self.runs.append(Run(index: index, tag: tag)) }
         self.nextTag = tag &+ 1
-        if note.isEmpty && self.noteEnds.isEmpty { return }
+        if unsafe note.isEmpty && self.noteEnds.isEmpty { return }
         while self.noteEnds.count < index { self.noteEnds.append(UInt32(truncatingIfNeeded: self.notes.count)) }
-        self.notes.append(contentsOf: note)
+        unsafe self.notes.append(contentsOf: note)
         self.noteEnds.append(UInt32(truncatingIfNeeded: self.notes.count))
     }
 
@@ -169,10 +169,10 @@ struct NotificationMarks: Sendable {
 
     /// Lends the note of one notification.
     func withNote<Value>(at index: Int, _ body: (UnsafeRawBufferPointer) -> Value) -> Value {
-        self.notes.withUnsafeBytes { notes in
-            guard index < self.noteEnds.count else { return body(UnsafeRawBufferPointer(start: nil, count: 0)) }
+        unsafe self.notes.withUnsafeBytes { notes in
+            guard index < self.noteEnds.count else { return unsafe body(UnsafeRawBufferPointer(start: nil, count: 0)) }
             let start = index == 0 ? 0 : Int(self.noteEnds[index - 1])
-            return body(UnsafeRawBufferPointer(rebasing: notes[start..<Int(self.noteEnds[index])]))
+            return unsafe body(UnsafeRawBufferPointer(rebasing: notes[start..<Int(self.noteEnds[index])]))
         }
     }
 }

@@ -50,16 +50,16 @@ package final class NotificationChunk: Sendable {
         ) -> Void
     ) {
         let frames = self.chunk.frames
-        frames.withUnsafeReadableBytes { bytes in
+        unsafe frames.withUnsafeReadableBytes { bytes in
             var limits = FrameLimits()
             limits.payloadByteCountMax = NotificationBatch.payloadByteCountMax
             limits.frameByteCountMax = FrameStore.chunkByteCount
             var offset = 0
             for index in 0..<self.chunk.count {
-                let rest = UnsafeRawBufferPointer(rebasing: bytes[offset...])
+                let rest = unsafe UnsafeRawBufferPointer(rebasing: bytes[offset...])
                 // Our own frames are whole, and within the limits.
-                guard let layout = try? FrameLayout(parsing: rest, limits: limits),
-                    let token = try? DeviceToken(
+                guard let layout = try? unsafe FrameLayout(parsing: rest, limits: limits),
+                    let token = try? unsafe DeviceToken(
                         bytes: UnsafeRawBufferPointer(
                             rebasing: rest[layout.tokenOffset...].prefix(layout.tokenByteCount)
                         )

@@ -87,15 +87,15 @@ public struct SettledNotifications: ~Copyable {
     public borrowing func forEach(
         _ body: (_ tag: UInt64, _ token: UnsafeRawBufferPointer, _ note: UnsafeRawBufferPointer) -> Void
     ) {
-        self.chunk.frames.withUnsafeReadableBytes { bytes in
-            var offset = self.firstOffset ?? FrameScanner.offset(passing: self.indices.lowerBound, in: bytes)
+        unsafe self.chunk.frames.withUnsafeReadableBytes { bytes in
+            var offset = unsafe self.firstOffset ?? FrameScanner.offset(passing: self.indices.lowerBound, in: bytes)
             var index = self.indices.lowerBound
             self.chunk.marks.forEachTagRange(in: self.indices) { tags in
                 for tag in tags {
-                    guard let frame = FrameScanner.frame(at: offset, in: bytes) else { return }
+                    guard let frame = unsafe FrameScanner.frame(at: offset, in: bytes) else { return }
                     let end = frame.tokenOffset + frame.tokenByteCount
-                    let token = UnsafeRawBufferPointer(rebasing: bytes[frame.tokenOffset..<end])
-                    self.chunk.marks.withNote(at: index) { note in body(tag, token, note) }
+                    let token = unsafe UnsafeRawBufferPointer(rebasing: bytes[frame.tokenOffset..<end])
+                    unsafe self.chunk.marks.withNote(at: index) { note in unsafe body(tag, token, note) }
                     offset += frame.byteCount
                     index += 1
                 }

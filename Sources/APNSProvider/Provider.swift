@@ -35,7 +35,7 @@ public struct Provider: Service, Sendable {
     public init(
         _ configuration: ProviderConfiguration,
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
-        logger: Logger = Logger(label: "apns.provider")
+        logger: Logger = .current
     ) throws {
         self.init(
             try BatchSender(configuration, eventLoopGroup: eventLoopGroup, logger: logger),
@@ -162,7 +162,7 @@ extension Provider {
     public static func withProvider<Value: Sendable>(
         _ configuration: ProviderConfiguration,
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
-        logger: Logger = Logger(label: "apns.provider"),
+        logger: Logger = .current,
         onOutcome: @escaping @Sendable (Settlement) async -> Void,
         _ body: @Sendable (Provider) async throws -> Value
     ) async throws -> Value {

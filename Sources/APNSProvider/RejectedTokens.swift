@@ -21,7 +21,9 @@ public struct RejectedTokens: Sendable {
     ///
     /// - Parameter bytes: the bytes of the token; others than 1 to 100 are ignored.
     public mutating func insert(_ bytes: UnsafeRawBufferPointer) {
-        guard self.tokens.count < RejectedTokens.countMax, let token = try? DeviceToken(bytes: bytes) else { return }
+        guard self.tokens.count < RejectedTokens.countMax, let token = try? unsafe DeviceToken(bytes: bytes) else {
+            return
+        }
         self.tokens.insert(token)
     }
 

@@ -9,7 +9,9 @@ import NIOCore
 /// Takes notifications one by one from any thread, and gives them in batches to the connections.
 ///
 /// Framing happens on the caller's thread; the connections only copy and number.
-final class SubmissionQueue: NotificationSource {
+///
+/// Safe to share: its state is used under the lock alone.
+final class SubmissionQueue: NotificationSource, @unchecked Sendable {
     /// What became of putting one in.
     enum Receipt {
         case taken(UInt64)
@@ -17,9 +19,9 @@ final class SubmissionQueue: NotificationSource {
         case ended
     }
 
-    private struct State: Sendable {
-        var open: FrameBlock
-        var sealed = Deque<FrameBlock>()
+    private struct State: ~Copyable {
+        var open = FrameBlock()
+        var sealed = UniqueDeque<FrameBlock>()
         var nextNumber: UInt64 = 0
         var isEnded = false
         var isStopped = false
@@ -31,9 +33,13 @@ final class SubmissionQueue: NotificationSource {
         /// An emptied block, to be used again.
         var spare: FrameBlock?
 
-        mutating func takeSpare() -> FrameBlock {
-            defer { self.spare = nil }
-            return self.spare ?? FrameBlock()
+        /// Puts an empty block in the place of the open one.
+        ///
+        /// - Returns: what was the open one.
+        mutating func replaceOpen() -> FrameBlock {
+            var block = self.spare.take() ?? FrameBlock()
+            swap(&self.open, &block)
+            return block
         }
     }
 
@@ -42,7 +48,8 @@ final class SubmissionQueue: NotificationSource {
     private let suppressesRejectedTokens: Bool
     private let outcomes: OutcomeBuffer
     private let observer: ProviderObserver
-    private let state: NIOLockedValueBox<State>
+    private let lock = NIOLock()
+    private var state = State()
 
     /// How many full blocks may wait to be written.
     private static let sealedCountMax = 16
@@ -61,26 +68,30 @@ final class SubmissionQueue: NotificationSource {
         self.suppressesRejectedTokens = suppressesRejectedTokens
         self.outcomes = outcomes
         self.observer = observer
-        self.state = NIOLockedValueBox(State(open: FrameBlock()))
+    }
+
+    private func withState<Value: ~Copyable>(_ body: (inout State) -> Value) -> Value {
+        self.lock.lock()
+        defer { self.lock.unlock() }
+        return body(&self.state)
     }
 
     /// Puts one in, if there is room.
     func put(_ notification: borrowing Notification) -> Receipt {
         guard !self.outcomes.isFull else {
-            return self.state.withLockedValue { $0.isEnded || $0.isStopped } ? .ended : .full
+            return self.withState { $0.isEnded || $0.isStopped } ? .ended : .full
         }
         let count = notification.payload.readableBytes
         if count == 0 { return self.settleHere(.invalid(.payloadEmpty)) }
         if count > self.payloadByteCountMax {
             return self.settleHere(.invalid(.payloadTooLong(byteCount: count, limit: self.payloadByteCountMax)))
         }
-        let (receipt, wake) = self.state.withLockedValue { state -> (Receipt?, (@Sendable () -> Void)?) in
+        let (receipt, wake) = self.withState { state -> (Receipt?, (@Sendable () -> Void)?) in
             guard !state.isEnded, !state.isStopped else { return (.ended, nil) }
             if !state.rejected.isEmpty, state.rejected.contains(notification.token) { return (nil, nil) }
             if !state.open.append(notification, command: self.command, number: state.nextNumber) {
                 guard state.sealed.count < SubmissionQueue.sealedCountMax else { return (.full, nil) }
-                state.sealed.append(state.open)
-                state.open = state.takeSpare()
+                state.sealed.append(state.replaceOpen())
                 guard state.open.append(notification, command: self.command, number: state.nextNumber) else {
                     return (.full, nil)
                 }
@@ -96,7 +107,7 @@ final class SubmissionQueue: NotificationSource {
 
     /// Gives one an outcome that never leaves this process.
     private func settleHere(_ outcome: DeliveryOutcome) -> Receipt {
-        let number = self.state.withLockedValue { state -> UInt64? in
+        let number = self.withState { state -> UInt64? in
             guard !state.isEnded, !state.isStopped else { return nil }
             defer { state.nextNumber += 1 }
             return state.nextNumber
@@ -111,13 +122,13 @@ final class SubmissionQueue: NotificationSource {
 
     /// Waits until there may be room, or the task is cancelled.
     func room() async {
-        let waiter = self.state.withLockedValue { state in
+        let waiter = self.withState { state in
             state.nextWaiter += 1
             return state.nextWaiter
         }
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
-                let isReady = self.state.withLockedValue { state in
+                let isReady = self.withState { state in
                     let hasRoom = state.sealed.count < SubmissionQueue.sealedCountMax && !self.outcomes.isFull
                     if hasRoom || state.isEnded || state.isStopped || Task.isCancelled { return true }
                     state.waiters[waiter] = continuation
@@ -126,13 +137,13 @@ final class SubmissionQueue: NotificationSource {
                 if isReady { continuation.resume() }
             }
         } onCancel: {
-            self.state.withLockedValue { $0.waiters.removeValue(forKey: waiter) }?.resume()
+            self.withState { $0.waiters.removeValue(forKey: waiter) }?.resume()
         }
     }
 
     /// Lets those go on that wait for room.
     func resumeWaiters() {
-        let waiters = self.state.withLockedValue { state in
+        let waiters = self.withState { state in
             defer { state.waiters.removeAll() }
             return state.waiters
         }
@@ -141,7 +152,7 @@ final class SubmissionQueue: NotificationSource {
 
     /// Nothing more is put in; what is in goes out.
     func end() {
-        let wake = self.state.withLockedValue { state in
+        let wake = self.withState { state in
             state.isEnded = true
             return state.wake
         }
@@ -152,7 +163,7 @@ final class SubmissionQueue: NotificationSource {
     // MARK: NotificationSource
 
     func start(wake: @escaping @Sendable () -> Void) {
-        self.state.withLockedValue { $0.wake = wake }
+        self.withState { $0.wake = wake }
         wake()
     }
 
@@ -160,12 +171,10 @@ final class SubmissionQueue: NotificationSource {
         // Blocks are moved without the lock, so that those who put in do not wait for that.
         while batch.countFree > 0, var block = self.takeBlock() {
             let isEmptied = block.drain(into: &batch)
-            self.state.withLockedValue { state in
-                if isEmptied { state.spare = block } else { state.sealed.prepend(block) }
-            }
+            self.giveBack(block, isEmptied: isEmptied)
             if !isEmptied { break }
         }
-        let (supply, waiters) = self.state.withLockedValue {
+        let (supply, waiters) = self.withState {
             state -> (ProviderSupply, [UInt64: CheckedContinuation<Void, Never>]) in
             var waiters: [UInt64: CheckedContinuation<Void, Never>] = [:]
             if state.sealed.count <= SubmissionQueue.sealedCountLow { swap(&waiters, &state.waiters) }
@@ -180,20 +189,25 @@ final class SubmissionQueue: NotificationSource {
 
     /// The block that is to go out next, where there is one.
     private func takeBlock() -> FrameBlock? {
-        self.state.withLockedValue { state in
+        self.withState { state in
             if let block = state.sealed.popFirst() { return block }
             guard !state.open.isEmpty else { return nil }
-            let block = state.open
-            state.open = state.takeSpare()
-            return block
+            return state.replaceOpen()
         }
+    }
+
+    /// Takes a block back: as a spare one, or to go out next.
+    private func giveBack(_ block: consuming FrameBlock, isEmptied: Bool) {
+        self.lock.lock()
+        defer { self.lock.unlock() }
+        if isEmptied { self.state.spare = consume block } else { self.state.sealed.prepend(block) }
     }
 
     func settle(_ settled: borrowing SettledNotifications) {
         if self.suppressesRejectedTokens, case .rejected(let rejection) = settled.outcome,
             rejection.tokenFault(now: .max) != nil
         {
-            settled.forEach { _, token, _ in self.state.withLockedValue { $0.rejected.insert(token) } }
+            unsafe settled.forEach { _, token, _ in self.withState { unsafe $0.rejected.insert(token) } }
         }
         let (outcome, attempts, isDuplicate) = (settled.outcome, settled.attempts, settled.possibleDuplicate)
         settled.forEachTagRange { numbers in
@@ -205,21 +219,18 @@ final class SubmissionQueue: NotificationSource {
 
     /// What was put in and never taken by a connection is unsent.
     func stop() {
-        let blocks = self.state.withLockedValue { state -> [FrameBlock] in
+        let unsent = self.withState { state in
             state.isStopped = true
-            defer {
-                state.sealed.removeAll()
-                state.open = FrameBlock()
-            }
-            return Array(state.sealed) + [state.open]
+            var ranges: [Range<UInt64>] = []
+            while let block = state.sealed.popFirst() { block.forEachNumberRange { ranges.append($0) } }
+            state.replaceOpen().forEachNumberRange { ranges.append($0) }
+            return ranges
         }
-        for block in blocks {
-            block.forEachNumberRange { numbers in
-                self.observer.settled(.unsent(nil), count: numbers.count)
-                self.outcomes.append(
-                    Settlement(numbers: numbers, outcome: .unsent(nil), attempts: 0, possibleDuplicate: false)
-                )
-            }
+        for numbers in unsent {
+            self.observer.settled(.unsent(nil), count: numbers.count)
+            self.outcomes.append(
+                Settlement(numbers: numbers, outcome: .unsent(nil), attempts: 0, possibleDuplicate: false)
+            )
         }
         self.outcomes.finish()
         self.resumeWaiters()

@@ -26,7 +26,7 @@ public struct Simulator: Sendable {
     public let push: PushServer
 
     private let devices: DeviceRegistry
-    private let environment: DeviceEnvironment
+    private let environment: Environment
 
     /// Runs a simulator while `body` runs, and ends it on every way out.
     ///
@@ -105,7 +105,7 @@ public struct Simulator: Sendable {
     ///   - topic: the app.
     ///   - environment: the service.
     /// - Returns: their tokens, with the time since when each is dead.
-    public func feedback(topic: String, environment: DeviceEnvironment) -> [FeedbackTuple] {
+    public func feedback(topic: String, environment: Environment) -> [FeedbackTuple] {
         self.devices.feedback(topic: topic, environment: environment)
     }
 

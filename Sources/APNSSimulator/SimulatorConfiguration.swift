@@ -3,6 +3,7 @@
 import APNSPayload
 public import APNSServer
 import APNSTransport
+public import APNSWire
 public import OpenSSLTLS
 
 /// What a simulator is made of.
@@ -34,7 +35,7 @@ public struct SimulatorConfiguration: Sendable {
     public var pushFaults: [PushFault] = []
 
     /// Which service it plays; by default the sandbox.
-    public var environment = DeviceEnvironment.sandbox
+    public var environment = Environment.sandbox
 
     /// The devices that are registered from the start.
     public var devices: [SimulatedDevice]
@@ -68,8 +69,8 @@ public struct SimulatorConfiguration: Sendable {
         self.listener.port = 0
         self.push = PushServerConfiguration(identity: identity, clientTrust: clientTrust)
         self.push.topics = { ProviderIdentity($0).topics }
-        self.listener.payloadCheck = .custom(Self.isObject)
-        self.push.payloadCheck = Self.isObject
+        self.listener.payloadCheck = unsafe .custom(Self.isObject)
+        unsafe self.push.payloadCheck = Self.isObject
         self.feedback = FeedbackListenerConfiguration(identity: identity, clientTrust: clientTrust)
         self.feedback.port = 0
         self.devices = devices
@@ -77,6 +78,6 @@ public struct SimulatorConfiguration: Sendable {
 
     /// Whether a payload is one JSON object; the service does not look at what is in it.
     private static func isObject(_ payload: UnsafeRawBufferPointer) -> Bool {
-        (try? Payload.check(payload, rules: PayloadRules(byteCountMax: .max, checksKnownKeys: false))) != nil
+        unsafe (try? Payload.check(payload, rules: PayloadRules(byteCountMax: .max, checksKnownKeys: false))) != nil
     }
 }

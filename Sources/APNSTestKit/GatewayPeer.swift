@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSTransport
 import APNSWire
 import Glibc
 import NIOCore
@@ -28,7 +29,7 @@ final class GatewayPeer: ChannelInboundHandler {
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         if case .handshakeCompleted = event as? TLSUserEvent {
-            self.recorder.change(self.number) { $0.isShaken = true }
+            self.recorder.change(self.number) { $0.isHandshakeDone = true }
             switch self.script.opening {
             case .closeAfterHandshake: self.end(context)
             case .neverRead: context.channel.setOption(.autoRead, value: false).whenFailure { _ in }
@@ -117,13 +118,9 @@ final class GatewayPeer: ChannelInboundHandler {
         case .orderly:
             context.close(mode: .output, promise: nil)
             context.eventLoop.scheduleTask(in: GatewayPeer.drainDuration) { channel.close(promise: nil) }
-        case .fin: channel.triggerUserOutboundEvent(LowCloser.Order.closeOutput, promise: nil)
+        case .fin: channel.triggerUserOutboundEvent(RawCloseHandler.Cut(keepsInput: true), promise: nil)
         case .reset:
-            let abort = linger(l_onoff: 1, l_linger: 0)
-            let set = (channel as? any SocketOptionProvider)?.setSoLinger(abort)
-            (set ?? context.eventLoop.makeSucceededVoidFuture()).whenComplete { _ in
-                channel.triggerUserOutboundEvent(LowCloser.Order.close, promise: nil)
-            }
+            channel.triggerUserOutboundEvent(RawCloseHandler.Cut(isReset: true), promise: nil)
         case .never: break
         }
     }

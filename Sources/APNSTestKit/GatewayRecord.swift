@@ -20,7 +20,7 @@ public struct GatewayRecord: Sendable {
     public internal(set) var probes: [UInt32] = []
 
     /// Whether the handshake is done.
-    public internal(set) var isShaken = false
+    public internal(set) var isHandshakeDone = false
 
     /// Whether the connection has ended.
     public internal(set) var isClosed = false

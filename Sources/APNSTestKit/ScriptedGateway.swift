@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSTransport
 import NIOConcurrencyHelpers
 public import NIOCore
 public import NIOPosix
@@ -70,7 +71,7 @@ public final class ScriptedGateway: Sendable {
                     let script = script(number)
                     if script.opening == .closeBeforeHandshake { throw ChannelError.eof }
                     let sync = channel.pipeline.syncOperations
-                    try sync.addHandler(LowCloser())
+                    try sync.addHandler(RawCloseHandler())
                     if script.opening != .neverShakeHands { try sync.addHandler(TLSHandler(serverContext: context)) }
                     try sync.addHandler(GatewayPeer(number: number, script: script, recorder: recorder))
                 }
@@ -107,7 +108,7 @@ public final class ScriptedGateway: Sendable {
     public func stop() async throws {
         try await self.listener.close()
         for channel in self.recorder.state.withLockedValue(\.channels) {
-            channel.triggerUserOutboundEvent(LowCloser.Order.close, promise: nil)
+            channel.triggerUserOutboundEvent(RawCloseHandler.Cut(), promise: nil)
             try? await channel.closeFuture.get()
         }
     }
@@ -155,23 +156,6 @@ extension ScriptedGateway {
             }
             for waiter in met { waiter.promise.succeed(()) }
             return value
-        }
-    }
-}
-
-/// Closes the channel below TLS, as when a process dies.
-final class LowCloser: ChannelOutboundHandler {
-    typealias OutboundIn = ByteBuffer
-
-    enum Order {
-        case close, closeOutput
-    }
-
-    func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
-        switch event as? Order {
-        case .close: context.close(promise: promise)
-        case .closeOutput: context.close(mode: .output, promise: promise)
-        case nil: context.triggerUserOutboundEvent(event, promise: promise)
         }
     }
 }

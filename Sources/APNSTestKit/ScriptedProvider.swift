@@ -60,7 +60,7 @@ public struct ScriptedProvider: Sendable {
         let provider = ScriptedProvider(channel: channel, notes: notes)
         let result: Result<Value, any Error>
         do {
-            try await provider.wait("the handshake") { $0.isShaken }
+            try await provider.wait("the handshake") { $0.isHandshakeDone }
             result = .success(try await body(provider))
         } catch {
             result = .failure(error)
@@ -134,7 +134,7 @@ public struct ScriptedProvider: Sendable {
 final class ProviderRecord: Sendable {
     struct Current: Sendable {
         var ending = ScriptedProvider.Ending(bytes: [], hasCloseNotify: false, error: nil)
-        var isShaken = false
+        var isHandshakeDone = false
         var isEnded = false
     }
 
@@ -182,7 +182,7 @@ private final class ProviderRecorder: ChannelInboundHandler {
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         switch event {
-        case TLSUserEvent.handshakeCompleted: self.notes.note { $0.isShaken = true }
+        case TLSUserEvent.handshakeCompleted: self.notes.note { $0.isHandshakeDone = true }
         case TLSUserEvent.shutdownCompleted, ChannelEvent.inputClosed:
             self.notes.note {
                 $0.ending.hasCloseNotify = true
@@ -198,7 +198,7 @@ private final class ProviderRecorder: ChannelInboundHandler {
 
     func channelInactive(context: ChannelHandlerContext) {
         self.notes.note {
-            $0.isShaken = true
+            $0.isHandshakeDone = true
             $0.isEnded = true
         }
     }

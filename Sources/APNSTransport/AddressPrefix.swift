@@ -13,10 +13,10 @@ package struct AddressPrefix: Hashable, Sendable {
             self.bytes = []
             return
         }
-        self.bytes = address.withSockAddr { structure, size in
+        self.bytes = unsafe address.withSockAddr { structure, size in
             // Where the address lies in sockaddr_in and sockaddr_in6.
             let range = address.protocol == .inet ? 4..<8 : 8..<24
-            let bytes = Array(UnsafeRawBufferPointer(start: structure, count: size)[range])
+            let bytes = unsafe Array(UnsafeRawBufferPointer(start: structure, count: size)[range])
             // An IPv4 peer of a listener for both.
             let isMapped = bytes.prefix(12) == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF]
             return Array(isMapped ? bytes.suffix(4) : bytes.prefix(8))

@@ -23,7 +23,7 @@ package struct ConnectError: Error, Hashable, CustomStringConvertible {
             self.description =
                 "\(place) did not answer in time; check host and port, and whether a firewall lets it through."
         case let error as IOError:
-            let text = String(cString: strerror(error.errnoCode))
+            let text = unsafe String(cString: strerror(error.errnoCode))
             self.description =
                 switch error.errnoCode {
                 case ECONNREFUSED: "nobody listens on \(place) (\(text)); check host and port, and that it runs."

@@ -73,7 +73,7 @@ package struct ConnectionOpener: Sendable {
             }
         return bootstrap.connect(host: target.host, port: target.port)
             .flatMap { channel in
-                self.wayThroughProxy(channel, deadline: deadline).flatMapThrowing {
+                self.connectThroughProxy(channel, deadline: deadline).flatMapThrowing {
                     try finish(channel, TLSHandler(context: self.context, serverName: self.endpoint.host))
                 }
                 .flatMapErrorThrowing { error in
@@ -103,7 +103,7 @@ package struct ConnectionOpener: Sendable {
     }
 
     /// Asks the proxy for a way to the service, where there is a proxy.
-    private func wayThroughProxy(_ channel: any Channel, deadline: NIODeadline) -> EventLoopFuture<Void> {
+    private func connectThroughProxy(_ channel: any Channel, deadline: NIODeadline) -> EventLoopFuture<Void> {
         guard let proxy = self.proxy else { return channel.eventLoop.makeSucceededVoidFuture() }
         switch proxy.kind {
         case .http: return self.connectThroughHTTP(channel, proxy, deadline: deadline)
@@ -164,7 +164,7 @@ package struct ConnectionOpener: Sendable {
             let handler = SOCKSClientHandler(
                 targetAddress: address.map(SOCKSAddress.address) ?? .domain(target.host, port: target.port)
             )
-            let waiter = SOCKSWaiter(opened: opened, deadline: deadline)
+            let waiter = SOCKSHandshakeHandler(opened: opened, deadline: deadline)
             try channel.pipeline.syncOperations.addHandlers(handler, waiter)
             let bound = NIOLoopBound(waiter, eventLoop: channel.eventLoop)
             return opened.futureResult

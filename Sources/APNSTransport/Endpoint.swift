@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import APNSWire
+
 /// Where a gateway listens.
 public struct Endpoint: Hashable, Sendable {
     /// The host's name, which its certificate must bear, or its IP address.
@@ -23,6 +25,17 @@ public struct Endpoint: Hashable, Sendable {
 
     /// Where Apple's sandbox gateway was until 2021, and where a gateway of one's own may be in its place.
     public static let sandbox = Endpoint(host: "gateway.sandbox.push.apple.com")
+
+    /// Where Apple's gateway of an environment was until 2021.
+    ///
+    /// - Parameter environment: which of the two.
+    /// - Returns: ``production`` or ``sandbox``.
+    public static func gateway(_ environment: Environment) -> Endpoint {
+        switch environment {
+        case .production: .production
+        case .sandbox: .sandbox
+        }
+    }
 }
 
 extension Endpoint: CustomStringConvertible {

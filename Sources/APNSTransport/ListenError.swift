@@ -11,7 +11,7 @@ package struct ListenError: Error, Hashable, CustomStringConvertible {
     package init(_ error: any Error) {
         switch error {
         case let error as IOError:
-            let text = String(cString: strerror(error.errnoCode))
+            let text = unsafe String(cString: strerror(error.errnoCode))
             self.description =
                 switch error.errnoCode {
                 case EADDRINUSE: "something listens there already (\(text)). Stop it, or choose another port."

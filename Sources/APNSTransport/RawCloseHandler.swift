@@ -15,12 +15,17 @@ import Darwin
 package final class RawCloseHandler: ChannelOutboundHandler {
     package typealias OutboundIn = ByteBuffer
 
-    /// Asks for the socket to be closed now.
+    /// Asks for the socket to be closed now, so that the peer gets no close_notify.
     package struct Cut: Sendable {
         /// Whether by a reset (RST) instead of an end of stream (FIN).
         let isReset: Bool
+        /// Whether the peer may still send.
+        let keepsInput: Bool
 
-        package init(isReset: Bool = false) { self.isReset = isReset }
+        package init(isReset: Bool = false, keepsInput: Bool = false) {
+            self.isReset = isReset
+            self.keepsInput = keepsInput
+        }
     }
 
     package init() {}
@@ -38,6 +43,6 @@ package final class RawCloseHandler: ChannelOutboundHandler {
             let abort = linger(l_onoff: 1, l_linger: 0)
             _ = (context.channel as? any SocketOptionProvider)?.setSoLinger(abort)
         }
-        context.close(promise: promise)
+        context.close(mode: cut.keepsInput ? .output : .all, promise: promise)
     }
 }

@@ -7,7 +7,7 @@ package enum SystemLimit {
     /// - Parameter code: of the system call that failed.
     /// - Returns: what is used up, and what to do.
     package static func sentence(_ code: CInt) -> String {
-        let text = String(cString: strerror(code))
+        let text = unsafe String(cString: strerror(code))
         return switch code {
         case EMFILE: "this process has as many open files as it may (\(text)); raise its limit (ulimit -n)"
         case ENFILE: "the system has as many open files as it may (\(text)); raise fs.file-max"

@@ -62,8 +62,8 @@ public struct DeviceToken: Sendable {
     public init(text: UnsafeRawBufferPointer) throws(WireError) {
         self.storage = Storage()
         self.storedCount = 0
-        if text.count == 2 * WireLimits.tokenByteCountUsual, unsafe self.decodeUsual(text) { return }
-        try unsafe self.decodeAnySpelling(text)
+        if unsafe DeviceTokenText.decodeUsual(text, into: &self) { return }
+        try unsafe self.decodeUnusual(text)
     }
 
     /// Reads a token from its text, as ``init(text:)`` for bytes does.
@@ -100,77 +100,18 @@ public struct DeviceToken: Sendable {
     /// The usual spelling: two lower-case hexadecimal digits a byte, nothing between them.
     ///
     /// A device token is private data: this is for stores, requests and results, never for logs.
-    public var hexadecimal: String {
-        unsafe String(unsafeUninitializedCapacity: 2 * self.byteCount) { target in
-            unsafe self.withUnsafeBytes { bytes in
-                for index in 0..<bytes.count {
-                    let byte = unsafe bytes[index]
-                    unsafe target.initializeElement(at: 2 * index, to: HexadecimalDigit.character(byte >> 4))
-                    unsafe target.initializeElement(at: 2 * index + 1, to: HexadecimalDigit.character(byte & 15))
-                }
-            }
-            return 2 * self.byteCount
-        }
-    }
-
-    /// The quick way for 64 digits with nothing between them; false where there is anything else.
-    @inlinable
-    mutating func decodeUsual(_ text: UnsafeRawBufferPointer) -> Bool {
-        guard let source = text.baseAddress else { return false }
-        let faults: UInt8 = unsafe Swift.withUnsafeMutableBytes(of: &self.storage) { target in
-            var faults: UInt8 = 0
-            for index in 0..<WireLimits.tokenByteCountUsual {
-                let pair = unsafe source.loadUnaligned(fromByteOffset: 2 * index, as: UInt16.self).littleEndian
-                let high = HexadecimalDigit.value(UInt8(truncatingIfNeeded: pair))
-                let low = HexadecimalDigit.value(UInt8(truncatingIfNeeded: pair >> 8))
-                faults |= high | low
-                unsafe target[index] = high << 4 | low & 15
-            }
-            return faults
-        }
-        guard faults < 16 else { return false }
-        self.storedCount = UInt8(WireLimits.tokenByteCountUsual)
-        return true
-    }
+    public var hexadecimal: String { unsafe self.withUnsafeBytes { unsafe Hexadecimal.text($0) } }
 
     @usableFromInline
-    mutating func decodeAnySpelling(_ text: UnsafeRawBufferPointer) throws(WireError) {
-        let digitCount = try unsafe Swift.withUnsafeMutableBytes(of: &self.storage) { target throws(WireError) in
-            try unsafe DeviceToken.decode(text, into: target)
+    mutating func decodeUnusual(_ text: UnsafeRawBufferPointer) throws(WireError) {
+        let (digitCount, _) = try unsafe Swift.withUnsafeMutableBytes(of: &self.storage) { target throws(WireError) in
+            try unsafe DeviceTokenText.decodeDigits(text, allowsLineBreaks: false, into: target)
         }
         guard digitCount.isMultiple(of: 2) else { throw .tokenOddDigitCount(digitCount) }
         guard digitCount >= 2 && digitCount <= 2 * WireLimits.tokenByteCountMax else {
             throw .tokenByteCount(digitCount / 2)
         }
         self.storedCount = UInt8(digitCount / 2)
-    }
-
-    /// - Returns: how many digits there are, of which those of 100 bytes at most were decoded.
-    private static func decode(
-        _ text: UnsafeRawBufferPointer,
-        into target: UnsafeMutableRawBufferPointer
-    ) throws(WireError) -> Int {
-        var digitCount = 0
-        var inside = false
-        var closed = false
-        for position in 0..<text.count {
-            let character = unsafe text[position]
-            let value = HexadecimalDigit.value(character)
-            switch character {
-            case UInt8(ascii: " "), UInt8(ascii: "\t"): continue
-            case UInt8(ascii: "<") where !inside && digitCount == 0: inside = true
-            case UInt8(ascii: ">") where inside && !closed: closed = true
-            case _ where value < 16 && !closed:
-                if digitCount < 2 * WireLimits.tokenByteCountMax {
-                    let byte = unsafe target[digitCount / 2]
-                    unsafe target[digitCount / 2] = digitCount.isMultiple(of: 2) ? value << 4 : byte | value
-                }
-                digitCount += 1
-            default: throw .tokenText(position: position)
-            }
-        }
-        guard inside == closed else { throw .tokenText(position: text.count) }
-        return digitCount
     }
 }
 

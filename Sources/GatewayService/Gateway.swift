@@ -6,6 +6,7 @@ import APNSServer
 import APNSSession
 import APNSTransport
 import APNSWire
+import FileSystemSupport
 import Glibc
 package import Logging
 import NIOConcurrencyHelpers
@@ -49,7 +50,7 @@ package final class Gateway: Sendable {
     private let metrics: GatewayMetrics
     private let logger: Logger
     /// Held until the process ends.
-    private let databaseLock: CInt
+    private let databaseLock: FileLock?
     private let store: SQLiteFeedbackStore
     private let resends: SQLiteResendStore
     private let backend: HTTP2Backend
@@ -157,16 +158,14 @@ package final class Gateway: Sendable {
 
     /// Keeps other gateways off the database: one that starts while another still settles what it took would not know
     /// what that one tells its providers to send again.
-    private static func lock(_ path: String) throws -> CInt {
-        let lockPath = path + ".lock"
-        let descriptor = open(lockPath, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-        // Where there can be no lock, there can be no database, which says why.
-        guard descriptor >= 0 else { return -1 }
-        guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
-            close(descriptor)
+    private static func lock(_ path: String) throws -> FileLock? {
+        do throws(FileLock.Failure) {
+            return try FileLock(path: path + ".lock")
+        } catch {
+            // Where there can be no lock, there can be no database, which says why.
+            guard case .held = error else { return nil }
             throw GatewayFailure.databaseInUse(path: path)
         }
-        return descriptor
     }
 
     // MARK: Its life
@@ -459,7 +458,7 @@ package final class Gateway: Sendable {
             gauges.append(("push_certificate_days_left", dimensions, days(end)))
         }
         for (list, count) in self.store.counts {
-            let dimensions = [("topic", list.topic), ("environment", list.environment)]
+            let dimensions = [("topic", list.topic), ("environment", list.environment.rawValue)]
             gauges.append(("push_feedback_backlog", dimensions, Double(count)))
         }
         return gauges

@@ -67,10 +67,10 @@ struct OpenSSLQueue {
     }
 
     private static func text(of code: UInt) -> String {
-        if let reason = ERR_reason_error_string(code) { return String(cString: reason) }
+        if let reason = unsafe ERR_reason_error_string(code) { return unsafe String(cString: reason) }
         // Errors of the operating system have no reason string; the full form ends with it.
         var bytes = [CChar](repeating: 0, count: 256)
-        ERR_error_string_n(code, &bytes, bytes.count)
+        unsafe ERR_error_string_n(code, &bytes, bytes.count)
         let full = String(decoding: bytes.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
         return full.split(separator: ":").last.map(String.init) ?? full
     }

@@ -10,7 +10,7 @@ public struct TestCertificateError: Error, Hashable, Sendable, CustomStringConve
     static func current(_ what: String) -> Self {
         let code = ERR_get_error()
         ERR_clear_error()
-        let reason = ERR_reason_error_string(code).map { String(cString: $0) } ?? "no reason given"
+        let reason = unsafe ERR_reason_error_string(code).map { unsafe String(cString: $0) } ?? "no reason given"
         return Self(description: "\(what): \(reason)")
     }
 }

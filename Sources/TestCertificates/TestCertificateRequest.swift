@@ -19,15 +19,15 @@ struct TestCertificateRequest {
         issuerKey: TestKey
     ) throws(TestCertificateError) -> TestCertificate {
         ERR_clear_error()
-        guard let pointer = X509_new() else { throw TestCertificateError.current("certificate") }
-        let certificate = TestCertificate(pointer)
-        X509_set_version(pointer, 2)
-        ASN1_INTEGER_set_uint64(X509_get_serialNumber(pointer), UInt64.random(in: 1...(UInt64.max >> 1)))
-        X509_gmtime_adj(X509_getm_notBefore(pointer), self.validity.seconds.start)
-        X509_gmtime_adj(X509_getm_notAfter(pointer), self.validity.seconds.end)
+        guard let pointer = unsafe X509_new() else { throw TestCertificateError.current("certificate") }
+        let certificate = unsafe TestCertificate(pointer)
+        unsafe X509_set_version(pointer, 2)
+        unsafe ASN1_INTEGER_set_uint64(X509_get_serialNumber(pointer), UInt64.random(in: 1...(UInt64.max >> 1)))
+        unsafe X509_gmtime_adj(X509_getm_notBefore(pointer), self.validity.seconds.start)
+        unsafe X509_gmtime_adj(X509_getm_notAfter(pointer), self.validity.seconds.end)
         for (name, value) in self.subject {
             let bytes = Array(value.utf8)
-            X509_NAME_add_entry_by_txt(
+            unsafe X509_NAME_add_entry_by_txt(
                 X509_get_subject_name(pointer),
                 name,
                 MBSTRING_UTF8,
@@ -37,35 +37,35 @@ struct TestCertificateRequest {
                 0
             )
         }
-        X509_set_issuer_name(pointer, X509_get_subject_name((issuer ?? certificate).pointer))
-        X509_set_pubkey(pointer, key.pointer)
-        try self.addExtensions(to: pointer, issuer: (issuer ?? certificate).pointer)
-        guard X509_sign(pointer, issuerKey.pointer, EVP_sha256()) > 0 else {
+        unsafe X509_set_issuer_name(pointer, X509_get_subject_name((issuer ?? certificate).pointer))
+        unsafe X509_set_pubkey(pointer, key.pointer)
+        try unsafe self.addExtensions(to: pointer, issuer: (issuer ?? certificate).pointer)
+        guard unsafe X509_sign(pointer, issuerKey.pointer, EVP_sha256()) > 0 else {
             throw TestCertificateError.current("signature")
         }
         return certificate
     }
 
     private func addExtensions(to certificate: OpaquePointer, issuer: OpaquePointer) throws(TestCertificateError) {
-        var context = X509V3_CTX()
-        X509V3_set_ctx(&context, issuer, certificate, nil, nil, 0)
+        var context = unsafe X509V3_CTX()
+        unsafe X509V3_set_ctx(&context, issuer, certificate, nil, nil, 0)
         for (number, value) in self.extensions {
-            guard let item = X509V3_EXT_conf_nid(nil, &context, number, value) else {
+            guard let item = unsafe X509V3_EXT_conf_nid(nil, &context, number, value) else {
                 throw TestCertificateError.current("extension \(value)")
             }
-            X509_add_ext(certificate, item, -1)
-            X509_EXTENSION_free(item)
+            unsafe X509_add_ext(certificate, item, -1)
+            unsafe X509_EXTENSION_free(item)
         }
         for (identifier, content) in self.rawExtensions {
-            guard let object = OBJ_txt2obj(identifier, 1), let bytes = ASN1_OCTET_STRING_new() else {
+            guard let object = unsafe OBJ_txt2obj(identifier, 1), let bytes = unsafe ASN1_OCTET_STRING_new() else {
                 throw TestCertificateError.current("extension \(identifier)")
             }
-            ASN1_OCTET_STRING_set(bytes, content, Int32(content.count))
-            let item = X509_EXTENSION_create_by_OBJ(nil, object, 0, bytes)
-            X509_add_ext(certificate, item, -1)
-            X509_EXTENSION_free(item)
-            ASN1_OCTET_STRING_free(bytes)
-            ASN1_OBJECT_free(object)
+            unsafe ASN1_OCTET_STRING_set(bytes, content, Int32(content.count))
+            let item = unsafe X509_EXTENSION_create_by_OBJ(nil, object, 0, bytes)
+            unsafe X509_add_ext(certificate, item, -1)
+            unsafe X509_EXTENSION_free(item)
+            unsafe ASN1_OCTET_STRING_free(bytes)
+            unsafe ASN1_OBJECT_free(object)
         }
     }
 }

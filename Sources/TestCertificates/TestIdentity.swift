@@ -23,8 +23,8 @@ public struct TestIdentity: Sendable {
         self.key = key
         self.chain = chain
         self.certificatePEM = try ([certificate] + chain).map { try $0.pem() }.reduce([], +)
-        self.keyPEM = try MemoryText.write("key") {
-            PEM_write_bio_PKCS8PrivateKey($0, key.pointer, nil, nil, 0, nil, nil)
+        self.keyPEM = try unsafe MemoryText.write("key") {
+            unsafe PEM_write_bio_PKCS8PrivateKey($0, key.pointer, nil, nil, 0, nil, nil)
         }
         self.identity = try TLSIdentity(bytes: self.certificatePEM, key: self.keyPEM)
     }
@@ -44,9 +44,9 @@ public struct TestIdentity: Sendable {
     /// - Throws: `TestCertificateError`.
     public func encryptedKeyPEM(passphrase: String, isTraditional: Bool = false) throws -> [UInt8] {
         let bytes = Array(passphrase.utf8)
-        return try MemoryText.write("encrypted key") { memory in
+        return try unsafe MemoryText.write("encrypted key") { memory in
             if isTraditional {
-                return PEM_write_bio_PrivateKey_traditional(
+                return unsafe PEM_write_bio_PrivateKey_traditional(
                     memory,
                     self.key.pointer,
                     EVP_des_ede3_cbc(),
@@ -56,9 +56,9 @@ public struct TestIdentity: Sendable {
                     nil
                 )
             }
-            return bytes.withUnsafeBytes { bytes in
-                bytes.withMemoryRebound(to: CChar.self) {
-                    PEM_write_bio_PKCS8PrivateKey(
+            return unsafe bytes.withUnsafeBytes { bytes in
+                unsafe bytes.withMemoryRebound(to: CChar.self) {
+                    unsafe PEM_write_bio_PKCS8PrivateKey(
                         memory,
                         self.key.pointer,
                         EVP_aes_256_cbc(),
@@ -80,13 +80,13 @@ public struct TestIdentity: Sendable {
     /// - Returns: The file's bytes.
     /// - Throws: `TestCertificateError`, or `TLSError` if OpenSSL's legacy provider is missing.
     public func pkcs12(passphrase: String?, isLegacy: Bool = false) throws -> [UInt8] {
-        let stack = shim_sk_X509_new_null()
-        defer { shim_sk_X509_free(stack) }
-        for certificate in self.chain { _ = shim_sk_X509_push(stack, certificate.pointer) }
+        let stack = unsafe shim_sk_X509_new_null()
+        defer { unsafe shim_sk_X509_free(stack) }
+        for certificate in self.chain { _ = unsafe shim_sk_X509_push(stack, certificate.pointer) }
         let legacy = isLegacy ? try LegacyLibrary() : nil
         let (keyCipher, certificateCipher) =
             isLegacy ? (NID_pbe_WithSHA1And3_Key_TripleDES_CBC, NID_pbe_WithSHA1And40BitRC2_CBC) : (0, 0)
-        let file = PKCS12_create_ex(
+        let file = unsafe PKCS12_create_ex(
             passphrase,
             "throwaway",
             self.key.pointer,
@@ -100,14 +100,14 @@ public struct TestIdentity: Sendable {
             legacy?.library,
             nil
         )
-        guard let file else { throw TestCertificateError.current("PKCS#12") }
-        defer { PKCS12_free(file) }
+        guard let file = unsafe file else { throw TestCertificateError.current("PKCS#12") }
+        defer { unsafe PKCS12_free(file) }
         return withExtendedLifetime(legacy) {
             var bytes: UnsafeMutablePointer<UInt8>?
-            let count = i2d_PKCS12(file, &bytes)
-            guard let bytes, count > 0 else { return [] }
-            defer { shim_OPENSSL_free(bytes) }
-            return Array(UnsafeBufferPointer(start: bytes, count: Int(count)))
+            let count = unsafe i2d_PKCS12(file, &bytes)
+            guard let bytes = unsafe bytes, count > 0 else { return [] }
+            defer { unsafe shim_OPENSSL_free(bytes) }
+            return unsafe Array(UnsafeBufferPointer(start: bytes, count: Int(count)))
         }
     }
 }

@@ -6,6 +6,7 @@ import NIOConcurrencyHelpers
 /// A private key for tests.
 ///
 /// Safe to share: OpenSSL counts references atomically and nothing changes the key.
+@safe
 final class TestKey: @unchecked Sendable {
     /// What kind of key.
     enum Kind: Hashable {
@@ -21,18 +22,18 @@ final class TestKey: @unchecked Sendable {
     private static let rsaUses = NIOLockedValueBox(0)
 
     private init(_ pointer: OpaquePointer) {
-        self.pointer = pointer
+        unsafe self.pointer = pointer
     }
 
     deinit {
-        EVP_PKEY_free(self.pointer)
+        unsafe EVP_PKEY_free(self.pointer)
     }
 
     static func make(_ kind: Kind) throws(TestCertificateError) -> TestKey {
         switch kind {
         case .p256:
-            guard let pointer = shim_EVP_EC_gen("P-256") else { throw TestCertificateError.current("EC key") }
-            return TestKey(pointer)
+            guard let pointer = unsafe shim_EVP_EC_gen("P-256") else { throw TestCertificateError.current("EC key") }
+            return unsafe TestKey(pointer)
         case .rsa2048:
             return try Self.sharedRSAKey()
         }
@@ -47,8 +48,8 @@ final class TestKey: @unchecked Sendable {
             keys.count < Self.rsaKeyCountMax ? nil : keys[use % keys.count]
         }
         if let known { return known }
-        guard let pointer = shim_EVP_RSA_gen(2048) else { throw TestCertificateError.current("RSA key") }
-        let key = TestKey(pointer)
+        guard let pointer = unsafe shim_EVP_RSA_gen(2048) else { throw TestCertificateError.current("RSA key") }
+        let key = unsafe TestKey(pointer)
         Self.rsaKeys.withLockedValue { $0.append(key) }
         return key
     }

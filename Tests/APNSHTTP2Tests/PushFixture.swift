@@ -2,6 +2,7 @@
 
 import APNSHTTP2
 import APNSServer
+import APNSSession
 import APNSTestKit
 import APNSWire
 import Logging
@@ -73,8 +74,8 @@ enum PushFixture {
 
     private static func quick(_ configuration: PushConfiguration) -> PushConfiguration {
         var configuration = configuration
-        configuration.backOffFirst = .milliseconds(5)
-        configuration.backOffMax = .milliseconds(20)
+        configuration.backoff.first = .milliseconds(5)
+        configuration.backoff.max = .milliseconds(20)
         return configuration
     }
 

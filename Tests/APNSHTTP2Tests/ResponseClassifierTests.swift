@@ -16,7 +16,7 @@ import Testing
     }
 
     private static func classifier(breaker: Int = 2, tries: Int = 3) -> ResponseClassifier {
-        ResponseClassifier(invalidTokenRunCountMax: breaker, tryCountMax: tries, pauses: RetryRules())
+        ResponseClassifier(invalidTokenRunCountMax: breaker, tryCountMax: tries, backoff: RetryRules().backoff)
     }
 
     private static func rejected(_ reason: PushReason, timestamp: UInt64? = nil) -> DeliveryOutcome {

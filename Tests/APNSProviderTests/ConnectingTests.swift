@@ -193,7 +193,7 @@ struct ConnectingTests {
             let configuration = try Sending.configuration(port: gateway.port) { $0.keepaliveDelay = .seconds(47) }
             let provider = try Provider(configuration)
             async let running: Void = provider.run()
-            try await gateway.wait { $0.contains { $0.isShaken } }
+            try await gateway.wait { $0.contains { $0.isHandshakeDone } }
             let options = Sockets.keepalive(to: gateway.port)
             #expect(options?.isOn == true)
             #expect(options?.delay == 47)

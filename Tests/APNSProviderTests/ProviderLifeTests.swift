@@ -104,7 +104,7 @@ struct ProviderLifeTests {
             let payload = String(repeating: "x", count: 2000)
             for number in 0... { try await provider.send(Sending.notification(number, payload: payload)) }
         }
-        try await gateway.wait { $0.contains { $0.isShaken } }
+        try await gateway.wait { $0.contains { $0.isHandshakeDone } }
         while try provider.trySend(Sending.notification(0)) != nil { await Task.yield() }
         sending.cancel()
         let result = await sending.result

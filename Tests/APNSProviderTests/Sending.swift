@@ -37,8 +37,8 @@ enum Sending {
             endpoint: Endpoint(host: host, port: port),
             tls: try Certificates.provider()
         )
-        configuration.limits.backOffFirst = .milliseconds(5)
-        configuration.limits.backOffMax = .milliseconds(50)
+        configuration.limits.backoff.first = .milliseconds(5)
+        configuration.limits.backoff.max = .milliseconds(50)
         configuration.limits.answerDelayMax = .seconds(20)
         change(&configuration)
         return configuration

@@ -10,14 +10,14 @@ import Testing
 @Suite struct ProviderSessionEndingTests {
     // MARK: Rule 7
 
-    @Test(arguments: zip([0, 1, 2, 3, 4, 10, 11, 12, 1000], [0, 0, 100, 200, 400, 25_600, 30_000, 30_000, 30_000]))
+    @Test(arguments: zip([-1, 0, 1, 2, 3, 9, 10, 11, 1000], [0, 0, 100, 200, 400, 25_600, 30_000, 30_000, 30_000]))
     func `the delay doubles up to its limit, and is spread over its second half`(failures: Int, milliseconds: Int) {
-        let limits = ProviderLimits()
+        let backoff = ProviderLimits().backoff
         let whole = Duration.milliseconds(milliseconds)
-        #expect(limits.backOff(failures: failures, jitter: 1) == whole)
-        #expect(limits.backOff(failures: failures, jitter: 0) == whole / 2)
-        #expect(limits.backOff(failures: failures, jitter: 7) == whole)
-        #expect(limits.backOff(failures: failures, jitter: -7) == whole / 2)
+        #expect(backoff.delay(failures: failures, jitter: 1) == whole)
+        #expect(backoff.delay(failures: failures, jitter: 0) == whole / 2)
+        #expect(backoff.delay(failures: failures, jitter: 7) == whole)
+        #expect(backoff.delay(failures: failures, jitter: -7) == whole / 2)
     }
 
     @Test func `connections that fail are tried again later each time, and given up in the end`() {

@@ -24,7 +24,7 @@ struct ProviderWalk {
     /// More rounds than any walk needs; one that takes more does not end.
     private static let roundCountMax = 400_000
 
-    init(seed: UInt64, rules: PlacementRules = .proved) {
+    init(seed: UInt64, rules: ProofRules = .proved) {
         var random = SplitMix64(seed: seed)
         var limits = ProviderLimits()
         limits.policy = random.chance(50) ? .atLeastOnce : .atMostOnce
@@ -150,7 +150,7 @@ struct ProviderWalk {
             self.model.connections[number]?.answer = nil
             self.reached.insert(WalkMark(answer, on: number, self.session))
             self.session.received(answer, on: number, now: self.now, jitter: 0.5)
-            if self.session.suspicion?.part == 1 { self.reached.insert(.suspectAlone) }
+            if self.session.suspects?.part == 1 { self.reached.insert(.suspectAlone) }
         } else {
             self.model.connections[number] = nil
             self.reached.insert(WalkMark(endOf: number, self.session, isRefused: connection.isRefused))

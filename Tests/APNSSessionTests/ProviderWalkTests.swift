@@ -46,16 +46,16 @@ import Testing
 /// The rules that looked right to others, each in place of the one that is.
 struct WrongRule: CustomTestStringConvertible, Sendable {
     var testDescription: String
-    var rules: PlacementRules
+    var rules: ProofRules
 
     private init(
         _ name: String,
-        end: Placement = .silence,
-        place: @escaping @Sendable (ErrorResponse, UInt64, Bool) -> Placement? = { _, _, _ in nil }
+        end: ConnectionProof = .silence,
+        interpret: @escaping @Sendable (ErrorResponse, UInt64, Bool) -> ConnectionProof? = { _, _, _ in nil }
     ) {
         self.testDescription = name
-        self.rules = PlacementRules(
-            place: { place($0, $1, $2) ?? PlacementRules.proved.place($0, $1, $2) },
+        self.rules = ProofRules(
+            interpret: { interpret($0, $1, $2) ?? ProofRules.proved.interpret($0, $1, $2) },
             end: end
         )
     }

@@ -64,12 +64,12 @@ enum WalkMark: Hashable, CaseIterable, Sendable {
             return
         }
         let count = open.written - open.base
-        switch PlacementRules.proved.place(response, count, open.probeDeadline != nil) {
+        switch ProofRules.proved.interpret(response, count, open.probeDeadline != nil) {
         case .provesAll: self = response.identifier == 0 ? .probeAnsweredWithoutIdentifier : .probeAnswered
         case .proves: self = .shutdown
         case .silence: self = .shutdownWithoutIdentifier
-        case .unplaceable where count == 1: self = .placelessAlone
-        case .unplaceable: self = session.limits.policy == .atMostOnce ? .placelessAtMostOnce : .placeless
+        case .unknownIdentifier where count == 1: self = .placelessAlone
+        case .unknownIdentifier: self = session.limits.policy == .atMostOnce ? .placelessAtMostOnce : .placeless
         case .names(let index):
             let isAgain = session.retry.number == open.base + index
             if response.status == .processingError {
@@ -95,7 +95,7 @@ enum WalkMark: Hashable, CaseIterable, Sendable {
             return
         }
         let count = open.left - session.settled
-        let deaths = session.loneDeath.number == session.settled ? session.loneDeath.count : 0
+        let deaths = session.singleLoss.number == session.settled ? session.singleLoss.count : 0
         if open.written == session.settled {
             self = .diedIdle
         } else if count == 0 {

@@ -2,6 +2,7 @@
 
 import APNSHTTP2
 import APNSServer
+import APNSSession
 import APNSSimulator
 import APNSTestKit
 import APNSWire
@@ -61,7 +62,7 @@ struct CheckOrderTests {
             )
             configuration.providerToken = ProviderTokenSource(key: key)
         }
-        configuration.backOffFirst = .milliseconds(5)
+        configuration.backoff.first = .milliseconds(5)
         // The simulator is to judge, not the client.
         configuration.payloadByteCountMax = 8192
         return configuration

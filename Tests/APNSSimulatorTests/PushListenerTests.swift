@@ -2,6 +2,7 @@
 
 import APNSHTTP2
 import APNSServer
+import APNSSession
 import APNSSimulator
 import APNSTestKit
 import APNSWire
@@ -27,7 +28,7 @@ struct PushListenerTests {
                 identity: try Fixture.provider.get().identity,
                 trust: .pem(try Fixture.authority.get().certificatePEM)
             )
-            client.backOffFirst = .milliseconds(5)
+            client.backoff.first = .milliseconds(5)
             let outcomes = try await PushClient.withClient(client) { client in
                 var outcomes: [DeliveryOutcome] = []
                 for device in devices {

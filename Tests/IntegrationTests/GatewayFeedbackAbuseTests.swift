@@ -26,9 +26,9 @@ import Testing
             }
             .connect(host: "127.0.0.1", port: gateway.feedbackPort).get()
         channel.closeFuture.whenComplete { _ in shaken.succeed(false) }
-        let isShaken = try await shaken.futureResult.get()
+        let isHandshakeDone = try await shaken.futureResult.get()
         channel.close(promise: nil)
-        return isShaken
+        return isHandshakeDone
     }
 
     @Test func `our own client is told by 77 that the gateway refuses its certificate`() async throws {

@@ -266,9 +266,9 @@ struct ClosingTests {
     }
 
     @Test(arguments: [false, true])
-    func `removing the handler fails everything that waits`(isShaken: Bool) throws {
+    func `removing the handler fails everything that waits`(isHandshakeDone: Bool) throws {
         let pair = try self.makePair()
-        if isShaken { try pair.connect() } else { try pair.activate() }
+        if isHandshakeDone { try pair.connect() } else { try pair.activate() }
         let pipeline = pair.client.channel.pipeline
         pair.client.setWritable(false)
         let flushed = Outcome(pair.client.channel.writeAndFlush(ByteBuffer(string: "flushed")))
@@ -307,8 +307,8 @@ struct ClosingTests {
             client: Certificates.clientContext(),
             halfClosure: true
         ) { client, server in
-            try await client.wait("handshake") { $0.isShaken }
-            try await server.wait("handshake") { $0.isShaken }
+            try await client.wait("handshake") { $0.isHandshakeDone }
+            try await server.wait("handshake") { $0.isHandshakeDone }
             try await server.channel.writeAndFlush(ByteBuffer(string: "verdict")).get(within: .seconds(10))
             try await server.channel.close(mode: .output).get(within: .seconds(10))
             try await client.wait("close_notify") { $0.order.contains("input closed") }
@@ -329,8 +329,8 @@ struct ClosingTests {
             server: Certificates.serverContext(),
             client: Certificates.clientContext()
         ) { client, server in
-            try await client.wait("handshake") { $0.isShaken }
-            try await server.wait("handshake") { $0.isShaken }
+            try await client.wait("handshake") { $0.isHandshakeDone }
+            try await server.wait("handshake") { $0.isHandshakeDone }
             try await server.channel.writeAndFlush(ByteBuffer(string: "half a")).get(within: .seconds(10))
             server.close()
             try await client.wait("end") { $0.isInactive }

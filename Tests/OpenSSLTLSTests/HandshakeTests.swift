@@ -37,7 +37,7 @@ struct HandshakeTests {
     @Test func `a server speaks no newer version than 1.2 unless told to`() async throws {
         let server = try TLSContext(.server(identity: try Certificates.server.get().identity))
         try await Loopback.withConnection(server: server, client: Certificates.clientContext()) { client, _ in
-            try await client.wait("handshake") { $0.isShaken }
+            try await client.wait("handshake") { $0.isHandshakeDone }
             #expect(client.observer.notes.facts.version == .tls1_2)
         }
     }
@@ -48,7 +48,7 @@ struct HandshakeTests {
         let server = try Certificates.serverContext(version: version...version) { $0.clientCertificates = .required }
         let client = try Certificates.clientContext { $0.identity = issued.identity }
         try await Loopback.withConnection(server: server, client: client) { _, server in
-            try await server.wait("handshake") { $0.isShaken }
+            try await server.wait("handshake") { $0.isHandshakeDone }
             let facts = server.observer.notes.facts
             #expect(facts.certificate == issued.identity.certificate)
             #expect(facts.certificate?.subjectField("UID") == "com.example.app")
@@ -68,7 +68,7 @@ struct HandshakeTests {
         }
         let client = try Certificates.clientContext { $0.identity = stranger.identity }
         try await Loopback.withConnection(server: server, client: client) { client, server in
-            try await server.wait("handshake") { $0.isShaken }
+            try await server.wait("handshake") { $0.isHandshakeDone }
             let facts = server.observer.notes.facts
             #expect(facts.certificate?.fingerprint == stranger.identity.certificate.fingerprint)
             guard case .unknownAuthority? = facts.problem else {
@@ -84,8 +84,8 @@ struct HandshakeTests {
         let server = try Certificates.serverContext { $0.applicationProtocols = ["h2", "http/1.1"] }
         let client = try Certificates.clientContext { $0.applicationProtocols = ["spdy/1", "http/1.1", "h2"] }
         try await Loopback.withConnection(server: server, client: client) { client, server in
-            try await client.wait("handshake") { $0.isShaken }
-            try await server.wait("handshake") { $0.isShaken }
+            try await client.wait("handshake") { $0.isHandshakeDone }
+            try await server.wait("handshake") { $0.isHandshakeDone }
             #expect(client.observer.notes.applicationProtocol == "h2")
             #expect(server.observer.notes.applicationProtocol == "h2")
         }
@@ -94,7 +94,7 @@ struct HandshakeTests {
     @Test func `a client without application protocols is let in`() async throws {
         let server = try Certificates.serverContext { $0.applicationProtocols = ["h2"] }
         try await Loopback.withConnection(server: server, client: Certificates.clientContext()) { client, server in
-            try await server.wait("handshake") { $0.isShaken }
+            try await server.wait("handshake") { $0.isHandshakeDone }
             #expect(server.observer.notes.applicationProtocol == nil)
         }
     }
@@ -107,8 +107,8 @@ struct HandshakeTests {
             client: client,
             name: name
         ) { client, server in
-            try await client.wait("handshake") { $0.isShaken }
-            try await server.wait("handshake") { $0.isShaken }
+            try await client.wait("handshake") { $0.isHandshakeDone }
+            try await server.wait("handshake") { $0.isHandshakeDone }
             #expect((server.observer.notes.facts.requestedName == nil) == (name.contains(":") || name.contains("127")))
         }
     }
@@ -121,7 +121,7 @@ struct HandshakeTests {
         let server = try TLSContext(.server(identity: identity))
         let client = try TLSContext(.client(trust: .pem(root.certificatePEM)))
         try await Loopback.withConnection(server: server, client: client) { client, _ in
-            try await client.wait("handshake") { $0.isShaken }
+            try await client.wait("handshake") { $0.isHandshakeDone }
         }
     }
 

@@ -16,7 +16,7 @@ final class Observer: ChannelInboundHandler, Sendable {
         var pieceByteCountMax = 0
         var errors: [any Error] = []
         var isActive = false
-        var isShaken = false
+        var isHandshakeDone = false
         var isInactive = false
         var applicationProtocol: String?
         var facts = Facts()
@@ -120,7 +120,7 @@ final class Observer: ChannelInboundHandler, Sendable {
             let facts = Self.facts(context)
             self.note {
                 $0.note("handshake")
-                $0.isShaken = true
+                $0.isHandshakeDone = true
                 $0.applicationProtocol = name
                 $0.facts = facts
             }

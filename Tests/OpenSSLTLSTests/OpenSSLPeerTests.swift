@@ -142,11 +142,11 @@ struct OpenSSLPeerTests {
         let arguments = ["-servername", "other.example", "-cert2", second, "-key2", second]
         let context = try self.clientContext(.tls1_2 ... .tls1_3)
         try await self.withServer(arguments, client: context, name: "other.example") { client, _ in
-            try await client.wait("handshake") { $0.isShaken }
+            try await client.wait("handshake") { $0.isHandshakeDone }
             #expect(client.observer.notes.facts.certificate?.hostNames == ["other.example"])
         }
         try await self.withServer(arguments, client: context, name: "localhost") { client, _ in
-            try await client.wait("handshake") { $0.isShaken }
+            try await client.wait("handshake") { $0.isHandshakeDone }
             #expect(client.observer.notes.facts.certificate == self.server.identity.certificate)
         }
         try await self.withServer(arguments, client: context, name: "third.example") { client, _ in
@@ -161,7 +161,7 @@ struct OpenSSLPeerTests {
     @Test func `an application protocol is agreed on with s_server`() async throws {
         let context = try self.clientContext(.tls1_2 ... .tls1_3) { $0.applicationProtocols = ["h2", "http/1.1"] }
         try await self.withServer(["-alpn", "http/1.1"], client: context) { client, _ in
-            try await client.wait("handshake") { $0.isShaken }
+            try await client.wait("handshake") { $0.isHandshakeDone }
             #expect(client.observer.notes.applicationProtocol == "http/1.1")
         }
     }
@@ -196,7 +196,7 @@ struct OpenSSLPeerTests {
 
     @Test func `s_server that closes its socket without close_notify has truncated the connection`() async throws {
         try await self.withServer([], client: self.clientContext(.tls1_2 ... .tls1_3)) { client, tool in
-            try await client.wait("handshake") { $0.isShaken }
+            try await client.wait("handshake") { $0.isHandshakeDone }
             try tool.write("last words\n")
             try await client.wait("data") { $0.received == Array("last words\n".utf8) }
             try tool.write("Q\n")
@@ -290,7 +290,7 @@ struct OpenSSLPeerTests {
             $0.maximumVersion = .tls1_3
             $0.clientCertificates = .required
         } _: { tool, server in
-            try await server.wait("handshake") { $0.isShaken }
+            try await server.wait("handshake") { $0.isHandshakeDone }
             try tool.write("hello from outside\n")
             try await tool.wait(for: "hello from outside")
             try tool.endInput()
@@ -311,7 +311,7 @@ struct OpenSSLPeerTests {
         let offer = "AES128-SHA:ECDHE-RSA-AES128-SHA:AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256"
         try await self.withClient(["-tls1_2", "-cipher", offer]) { _ in
         } _: { tool, server in
-            try await server.wait("handshake") { $0.isShaken }
+            try await server.wait("handshake") { $0.isHandshakeDone }
             try await tool.wait(for: "Cipher    : ")
             #expect(tool.output.contains("Cipher    : ECDHE-RSA-AES128-GCM-SHA256"), "\(tool.output)")
         }
@@ -342,7 +342,7 @@ struct OpenSSLPeerTests {
         try await self.withClient(["-alpn", "spdy/1,h2"]) {
             $0.applicationProtocols = ["h2", "http/1.1"]
         } _: { tool, server in
-            try await server.wait("handshake") { $0.isShaken }
+            try await server.wait("handshake") { $0.isHandshakeDone }
             #expect(server.observer.notes.applicationProtocol == "h2")
             try await tool.wait(for: "ALPN protocol: h2")
         }
@@ -351,7 +351,7 @@ struct OpenSSLPeerTests {
     @Test func `s_client that asks for short records gets them`() async throws {
         try await self.withClient(["-tls1_2", "-maxfraglen", "512"]) { _ in
         } _: { tool, server in
-            try await server.wait("handshake") { $0.isShaken }
+            try await server.wait("handshake") { $0.isHandshakeDone }
             let line = String(repeating: "x", count: 5_000) + "end\n"
             try await server.channel.writeAndFlush(ByteBuffer(string: line)).get(within: .seconds(10))
             try await tool.wait(for: "xxxxend")
@@ -361,7 +361,7 @@ struct OpenSSLPeerTests {
     @Test func `s_client that asks for renegotiation does not get it`() async throws {
         try await self.withClient(["-tls1_2"]) { _ in
         } _: { tool, server in
-            try await server.wait("handshake") { $0.isShaken }
+            try await server.wait("handshake") { $0.isHandshakeDone }
             try tool.write("R\n")
             try await tool.wait(for: "no renegotiation")
         }

@@ -112,7 +112,7 @@ struct RecordTests {
         try self.carryHandshake(whole)
         _ = try whole.server.collect()
         let tickets = try #require(whole.server.take(.max))
-        #expect(whole.client.notes.isShaken)
+        #expect(whole.client.notes.isHandshakeDone)
         for count in stride(from: 1, to: tickets.readableBytes, by: TestEffort.isLong ? 1 : 7) {
             // At each split, what is written arrives sooner or later, and the close after it.
             let pair = try self.makePair(ticketCount: 2)

@@ -25,7 +25,7 @@ struct ReentrancyTests {
             client: client,
             serverObserver: serverObserver
         ) { client, server in
-            try await client.wait("handshake") { $0.isShaken }
+            try await client.wait("handshake") { $0.isHandshakeDone }
             let channel = client.channel
             try await channel.eventLoop.submit {
                 try channel.pipeline.syncOperations.addHandler(CallbackWriterHandler(writer))

@@ -55,7 +55,7 @@ struct RefusalTests {
         let server = try Certificates.serverContext { $0.identity = identity }
         let client = try Certificates.clientContext { $0.verification = .chainOnly }
         try await Loopback.withConnection(server: server, client: client) { client, _ in
-            try await client.wait("handshake") { $0.isShaken }
+            try await client.wait("handshake") { $0.isHandshakeDone }
         }
     }
 
@@ -69,7 +69,7 @@ struct RefusalTests {
             client: client,
             name: nil
         ) { client, _ in
-            try await client.wait("handshake") { $0.isShaken }
+            try await client.wait("handshake") { $0.isHandshakeDone }
             guard case .unknownAuthority? = client.observer.notes.facts.problem else {
                 Issue.record("\(client.observer.notes.facts)")
                 return

@@ -43,7 +43,7 @@ struct ResetTests {
                 serverObserver: serverObserver,
                 clientObserver: clientObserver
             ) { client, server in
-                try await server.wait("handshake") { $0.isShaken }
+                try await server.wait("handshake") { $0.isHandshakeDone }
                 try await flood.waitUntilStuck(on: client.channel.eventLoop)
                 try await server.channel.writeAndFlush(ByteBuffer(bytes: Self.verdict)).get()
                 if ending == .closeNotifyThenReset {

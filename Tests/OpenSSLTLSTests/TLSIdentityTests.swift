@@ -124,7 +124,7 @@ struct TLSIdentityTests {
         let server = try Certificates.serverContext { $0.clientCertificates = .required }
         let client = try Certificates.clientContext { $0.identity = identity }
         try await Loopback.withConnection(server: server, client: client) { _, server in
-            try await server.wait("handshake") { $0.isShaken }
+            try await server.wait("handshake") { $0.isHandshakeDone }
         }
     }
 

@@ -32,8 +32,8 @@ struct WritePromiseTests {
             client: client,
             serverObserver: serverObserver
         ) { client, server in
-            try await client.wait("handshake") { $0.isShaken }
-            try await server.wait("handshake") { $0.isShaken }
+            try await client.wait("handshake") { $0.isHandshakeDone }
+            try await server.wait("handshake") { $0.isHandshakeDone }
             let channel = client.channel
             // Each flush fills as much as the kernel takes; stop when it takes nothing for a while.
             try await channel.eventLoop.submit { writer.writeUntilStuck(channel) }.get(within: .seconds(20))

@@ -208,7 +208,7 @@ final class Bridge: Sendable {
         self.group.any().scheduleTask(in: TimeAmount(pause)) {
             switch self.state.withLockedValue({ $0.resume(delivery.number, from: delivery.origin) }) {
             case .send: self.send(delivery)
-            case .wait: self.resume(delivery, after: max(pause, self.configuration.retries.backOffFirst))
+            case .wait: self.resume(delivery, after: max(pause, self.configuration.retries.backoff.first))
             case .drop: break
             }
         }

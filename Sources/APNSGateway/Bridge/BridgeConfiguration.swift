@@ -2,6 +2,7 @@
 
 public import APNSHTTP2
 public import APNSSession
+public import APNSWire
 
 /// One of the providers that a bridge serves: who it is, and what becomes of its notifications.
 public struct BridgeConfiguration: Sendable {
@@ -14,8 +15,8 @@ public struct BridgeConfiguration: Sendable {
     /// Which certificates are let in.
     public var admission: AdmissionRule
 
-    /// Which service its tokens are of, "production" or "sandbox".
-    public var environment: String
+    /// Which service its tokens are of.
+    public var environment: Environment
 
     /// How notifications become requests; the topic is set for each connection.
     public var requests = RequestRules(topic: nil)
@@ -60,9 +61,9 @@ public struct BridgeConfiguration: Sendable {
     /// - Parameters:
     ///   - name: what the provider is called in logs and metrics.
     ///   - admission: which certificates are let in.
-    ///   - environment: "production" or "sandbox".
+    ///   - environment: which of the two services.
     ///   - upstream: where the requests go.
-    public init(name: String, admission: AdmissionRule, environment: String, upstream: any Upstream) {
+    public init(name: String, admission: AdmissionRule, environment: Environment, upstream: any Upstream) {
         self.name = name
         self.admission = admission
         self.environment = environment

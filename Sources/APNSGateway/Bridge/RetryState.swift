@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSHTTP2
+import APNSSession
 import APNSWire
 
 /// One notification on its way to the service, with all tries that it takes: decides what an answer leads to.
@@ -120,7 +121,7 @@ struct RetryState: Hashable, Sendable {
 
     private mutating func wait(now: Duration, jitter: Double) -> Duration? {
         self.failureCount += 1
-        let wait = self.rules.wait(failures: self.failureCount, jitter: jitter)
+        let wait = self.rules.backoff.delay(failures: self.failureCount, jitter: jitter)
         return now + wait <= self.startedAt + self.rules.budget ? wait : nil
     }
 }

@@ -48,7 +48,7 @@ public struct FeedbackCommand: AsyncParsableCommand, Sendable {
     @Option(
         help: ArgumentHelp("Go on, one drain of each list in so much time, give or take a tenth.", valueName: "1h")
     )
-    var every: FeedbackSpan?
+    var every: DurationArgument?
 
     @Option(
         help: ArgumentHelp(
@@ -57,7 +57,7 @@ public struct FeedbackCommand: AsyncParsableCommand, Sendable {
             valueName: "5s"
         )
     )
-    var silence: FeedbackSpan?
+    var silence: DurationArgument?
 
     @Flag(
         help: ArgumentHelp(
@@ -67,10 +67,10 @@ public struct FeedbackCommand: AsyncParsableCommand, Sendable {
     )
     var withoutCloseNotify = false
 
-    static let silenceDefault = FeedbackSpan(seconds: 5)
+    static let silenceDefault = DurationArgument(seconds: 5)
 
     @Option(help: ArgumentHelp("How long reading one list may take.", valueName: "10m"))
-    var deadline = FeedbackSpan(seconds: 600)
+    var deadline = DurationArgument(seconds: 600)
 
     @Option(
         help: ArgumentHelp(

@@ -159,7 +159,7 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
         }
         var tls = TLSConfiguration.client(identity: identity, trust: self.trust.map { .file($0) } ?? .system)
         tls.minimumVersion = try EndpointOptions.tlsVersion(self.tlsMin)
-        let host = self.host ?? (environment == .sandbox ? Endpoint.sandboxFeedback : .productionFeedback).host
+        let host = self.host ?? Endpoint.feedback(environment).host
         var configuration = FeedbackConfiguration(
             endpoint: Endpoint(host: host, port: self.port),
             tls: tls,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSFeedback
+import APNSWire
 import Glibc
 import Logging
 import NIOConcurrencyHelpers

@@ -2,18 +2,13 @@
 
 import APNSHTTP2
 import APNSProvider
+public import APNSWire
 public import ArgumentParser
 import Foundation
 import OpenSSLTLS
 
 /// Where the gateway is and who one is there; the same for every command.
 public struct EndpointOptions: ParsableArguments, Sendable {
-    /// The two sets of Apple's host names.
-    enum Environment: String, ExpressibleByArgument, CaseIterable {
-        case production
-        case sandbox
-    }
-
     @Option(
         help: ArgumentHelp(
             "Apple's host names, for a gateway of your own that has taken their place.",
@@ -83,22 +78,16 @@ public struct EndpointOptions: ParsableArguments, Sendable {
     func endpoint() throws -> Endpoint {
         let port = self.port ?? Endpoint.production.port
         if let host = self.host { return Endpoint(host: host, port: port) }
-        switch self.environment {
-        case .production: return Endpoint(host: Endpoint.production.host, port: port)
-        case .sandbox: return Endpoint(host: Endpoint.sandbox.host, port: port)
-        case nil: throw EndpointOptions.nowhere
-        }
+        guard let environment = self.environment else { throw EndpointOptions.nowhere }
+        return Endpoint(host: Endpoint.gateway(environment).host, port: port)
     }
 
     /// The service of HTTP/2.
     func pushEndpoint() throws -> PushEndpoint {
         let port = self.port ?? PushEndpoint.production.port
         if let host = self.host { return PushEndpoint(host: host, port: port) }
-        switch self.environment {
-        case .production: return PushEndpoint(host: PushEndpoint.production.host, port: port)
-        case .sandbox: return PushEndpoint(host: PushEndpoint.sandbox.host, port: port)
-        case nil: throw EndpointOptions.nowhere
-        }
+        guard let environment = self.environment else { throw EndpointOptions.nowhere }
+        return PushEndpoint(host: PushEndpoint.service(environment).host, port: port)
     }
 
     private static let nowhere = CommandFailure(
@@ -176,3 +165,5 @@ public struct EndpointOptions: ParsableArguments, Sendable {
         )
     }
 }
+
+extension Environment: ExpressibleByArgument {}

@@ -104,7 +104,7 @@ struct PurgeActionOptions: ParsableArguments, Sendable {
             valueName: "span"
         )
     )
-    var grace: PurgeSpan?
+    var grace: ExplicitDurationArgument?
 
     @Option(
         help: ArgumentHelp(
@@ -123,7 +123,7 @@ struct PurgeActionOptions: ParsableArguments, Sendable {
             valueName: "span"
         )
     )
-    var lockWait: PurgeSpan?
+    var lockWait: ExplicitDurationArgument?
 
     @Flag(help: "Count what would go, and change nothing.")
     var dryRun = false
@@ -198,7 +198,7 @@ struct OtherDatabaseOptions: ParsableArguments, Sendable {
             valueName: "span"
         )
     )
-    var execDeadline: PurgeSpan?
+    var execDeadline: ExplicitDurationArgument?
 
     func validate() throws {
         let forSQL = [

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import TokenStore
 
 /// The end of a run over a token table, for people and for programs.
@@ -79,7 +80,7 @@ struct PurgeApplySummary {
     }
 
     private var spellings: String {
-        TokenSpelling.allCases.compactMap { spelling in
+        DeviceTokenSpelling.allCases.compactMap { spelling in
             self.report.spellings[spelling].map { "\(grouped($0)) \(spelling.name)" }
         }.joined(separator: ", ")
     }
@@ -107,7 +108,7 @@ struct PurgeApplySummary {
             ("unreadableTokenRows", report.unreadableTokenRows), ("unreadableTimeRows", report.unreadableTimeRows),
             ("refusedRows", report.refusedRows),
         ]
-        let spellings = TokenSpelling.allCases.compactMap { spelling in
+        let spellings = DeviceTokenSpelling.allCases.compactMap { spelling in
             report.spellings[spelling].map { "\"\(spelling.name)\":\($0)" }
         }
         let kinds = RegistrationTimeKind.allCases.compactMap { kind in

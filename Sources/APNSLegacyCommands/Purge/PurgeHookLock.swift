@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSFeedback
+import FileSystemSupport
 import Glibc
 
 /// Keeps two runs from handing the tokens of one list to commands at a time.
@@ -8,7 +8,7 @@ import Glibc
 /// A command inherits the descriptor, so that the lock is held until it has ended too, however this program ends. The
 /// file stays.
 final class PurgeHookLock {
-    private let lock: SpoolLock
+    private let lock: FileLock
 
     var descriptor: CInt { self.lock.descriptor }
 
@@ -19,16 +19,25 @@ final class PurgeHookLock {
         // One list may be known by several paths.
         let resolved = realpath(path, nil)
         defer { free(resolved) }
-        do {
-            self.lock = try SpoolLock(path: (resolved.map { String(cString: $0) } ?? path) + ".exec.lock")
-        } catch SpoolError.held(_, let holder) {
-            throw CommandFailure(
-                .tryAgain,
-                "Another run\(holder.map { " (process \($0))" } ?? "") hands this list to a command, or that command "
-                    + "is still at work. Run again when it has ended."
-            )
-        } catch SpoolError.cannotCreate(let path, let detail) {
-            throw CommandFailure(.cannotCreate, "Cannot make \(path): \(detail).")
+        let lockPath = (resolved.map { String(cString: $0) } ?? path) + ".exec.lock"
+        do throws(FileLock.Failure) {
+            self.lock = try FileLock(path: lockPath)
+        } catch {
+            switch error {
+            case .held(let holder):
+                throw CommandFailure(
+                    .tryAgain,
+                    "Another run\(holder.map { " (process \($0))" } ?? "") hands this list to a command, or that "
+                        + "command is still at work. Run again when it has ended."
+                )
+            case .system(.open, let code):
+                throw CommandFailure(.cannotCreate, "Cannot make \(lockPath): \(String(cString: strerror(code))).")
+            case .system(let action, let code):
+                throw CommandFailure(
+                    .ioError,
+                    "Cannot \(action.rawValue) \(lockPath): \(String(cString: strerror(code)))."
+                )
+            }
         }
     }
 }

@@ -55,7 +55,7 @@ struct PurgeListCommand: ParsableCommand {
     private static func line(_ entry: PurgeEntry) -> String {
         let fields = [
             TimeText(seconds: entry.failedAt).text, entry.environment.rawValue, entry.topic,
-            PurgeOutput.hexadecimal(entry.token), entry.source,
+            Hexadecimal.text(entry.token), entry.source,
         ]
         return fields.joined(separator: "\t") + "\n"
     }
@@ -79,10 +79,5 @@ struct PurgeOutput {
     mutating func flush() throws {
         try self.bytes.withUnsafeBytes { try self.file.append($0) }
         self.bytes.removeAll(keepingCapacity: true)
-    }
-
-    /// Lower-case digits.
-    static func hexadecimal(_ bytes: [UInt8]) -> String {
-        String(decoding: bytes.flatMap { [JSONText.digit($0 >> 4), JSONText.digit($0 & 15)] }, as: UTF8.self)
     }
 }

@@ -36,7 +36,7 @@ struct PurgeExpireCommand: ParsableCommand {
     @OptionGroup var file: PurgeFileOptions
 
     @Option(help: ArgumentHelp("How long ago: a number with s, m, h, d or w, such as 400d.", valueName: "span"))
-    var olderThan: PurgeSpan
+    var olderThan: ExplicitDurationArgument
 
     func run() throws {
         try CommandFailure.ending("purge expire") {

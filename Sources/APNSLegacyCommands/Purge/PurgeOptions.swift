@@ -67,7 +67,7 @@ struct PurgeToken: ExpressibleByArgument {
     static func parse(_ text: String) -> [UInt8]? {
         Array(text.utf8).withUnsafeBytes { text in
             var record = BatchRecord()
-            return BatchToken.parse(text, into: &record.token) ? record.token.bytes : nil
+            return DeviceTokenText.decode(text, into: &record.token) ? record.token.bytes : nil
         }
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSPayload
 import APNSWire
 import ArgumentParser
 import BatchFiles
@@ -51,24 +52,10 @@ struct PurgeStatsCommand: ParsableCommand {
 
     static func json(_ statistics: PurgeStatistics) -> String {
         let parts = statistics.parts.map { part in
-            "{\"topic\":\(self.quoted(part.scope.topic)),\"environment\":\"\(part.scope.environment.rawValue)\","
-                + "\"source\":\(self.quoted(part.source)),\"count\":\(part.count),"
+            "{\"topic\":\(JSONWriter.quoted(part.scope.topic)),\"environment\":\"\(part.scope.environment.rawValue)\","
+                + "\"source\":\(JSONWriter.quoted(part.source)),\"count\":\(part.count),"
                 + "\"oldestFailure\":\(part.oldestFailure),\"newestFailure\":\(part.newestFailure)}"
         }
         return "{\"count\":\(statistics.count),\"parts\":[\(parts.joined(separator: ","))]}\n"
-    }
-
-    private static func quoted(_ text: String) -> String {
-        let byteCount = text.utf8.count
-        return withUnsafeTemporaryAllocation(
-            byteCount: JSONText.escapeByteCountMax * byteCount + 2,
-            alignment: 1
-        ) { memory in
-            var json = JSONText(memory)
-            json.append(UInt8(ascii: "\""))
-            for byte in text.utf8 { json.appendEscaped(byte) }
-            json.append(UInt8(ascii: "\""))
-            return String(decoding: json.bytes, as: UTF8.self)
-        }
     }
 }

@@ -7,7 +7,7 @@ import APNSSimulator
 import APNSWire
 public import ArgumentParser
 import BatchFiles
-import Foundation
+import FoundationEssentials
 import Logging
 import OpenSSLTLS
 import TestCertificates

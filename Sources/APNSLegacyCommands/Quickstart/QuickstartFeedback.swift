@@ -3,7 +3,7 @@
 import APNSFeedback
 import APNSSimulator
 import APNSWire
-import Foundation
+import FoundationEssentials
 import Logging
 import TokenStore
 
@@ -100,7 +100,5 @@ struct QuickstartFeedback {
         token.prefix(4).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined() + "..."
     }
 
-    private static func time(_ seconds: Int64) -> String {
-        Date(timeIntervalSince1970: TimeInterval(seconds)).formatted(.iso8601)
-    }
+    private static func time(_ seconds: Int64) -> String { TimeText(seconds: seconds).text }
 }

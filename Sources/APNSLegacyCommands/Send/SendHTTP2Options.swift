@@ -39,7 +39,7 @@ struct SendHTTP2Options: ParsableArguments, Sendable {
             valueName: "time"
         )
     )
-    var answerTimeout = FeedbackSpan(seconds: 30)
+    var answerTimeout = DurationArgument(seconds: 30)
 
     func validate() throws {
         guard self.answerTimeout.duration > .zero else { throw ValidationError("--answer-timeout is above 0.") }

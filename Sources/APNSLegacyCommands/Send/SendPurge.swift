@@ -62,8 +62,7 @@ struct SendPurge {
     /// What the tokens of the batch are of: the topics of `--topic` or the certificate, never none.
     private static func scopes(_ command: SendCommand, _ identity: TLSIdentity?) throws -> [TokenScope] {
         let options = command.purge
-        let known = command.endpoint.environment.flatMap { Environment(rawValue: $0.rawValue) }
-        guard let environment = known ?? options.purgeEnvironment else {
+        guard let environment = command.endpoint.environment ?? options.purgeEnvironment else {
             throw CommandFailure(.usage, "--purge-list needs --purge-environment production|sandbox.")
         }
         guard options.purgeEnvironment ?? environment == environment else {

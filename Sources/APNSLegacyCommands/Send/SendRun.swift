@@ -121,7 +121,7 @@ struct SendRun {
 
     private func commonPayload() throws -> [UInt8]? {
         if let alert = self.command.batch.alert {
-            return Array("{\"aps\":{\"alert\":\"".utf8) + SendRun.escaped(alert) + Array("\"}}".utf8)
+            return Array("{\"aps\":{\"alert\":\(JSONWriter.quoted(alert))}}".utf8)
         }
         guard let path = self.command.batch.payload else { return nil }
         let file = try SendInput(path: path)
@@ -137,17 +137,6 @@ struct SendRun {
 
     /// White space does not count to the payload, so its file may be longer than the payload.
     private static let payloadFileByteCountMax = 1 << 20
-
-    private static func escaped(_ text: String) -> [UInt8] {
-        text.utf8.flatMap { byte -> [UInt8] in
-            switch byte {
-            case 0x22, 0x5C: [0x5C, byte]
-            case 0..<0x20:
-                Array("\\u00".utf8) + [byte >> 4, byte & 15].map { $0 < 10 ? 0x30 + $0 : 0x57 + $0 }
-            default: [byte]
-            }
-        }
-    }
 
     private func reader(_ payload: [UInt8]?, _ identity: TLSIdentity?) throws -> BatchReader {
         var options = BatchOptions(now: UInt32(clamping: time(nil)))

@@ -71,7 +71,7 @@ public struct SimulatorCommand: AsyncParsableCommand, Sendable {
     var deadDevices: [String] = []
 
     @Option(help: ArgumentHelp("Which service to play.", valueName: "production|sandbox"))
-    var environment = DeviceEnvironment.sandbox
+    var environment = Environment.sandbox
 
     @Option(help: ArgumentHelp("The identifier of the key for provider tokens.", valueName: "id"))
     var keyId = "SIMULATOR1"
@@ -161,5 +161,3 @@ public struct SimulatorCommand: AsyncParsableCommand, Sendable {
         )
     }
 }
-
-extension DeviceEnvironment: ExpressibleByArgument {}

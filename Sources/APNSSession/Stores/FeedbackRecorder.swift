@@ -26,15 +26,15 @@ public protocol FeedbackRecorder: Sendable {
 public struct FeedbackListName: Hashable, Sendable {
     /// The app.
     public var topic: String
-    /// Which service, "production" or "sandbox".
-    public var environment: String
+    /// Which of the two services.
+    public var environment: Environment
 
     /// Names a list.
     ///
     /// - Parameters:
     ///   - topic: the app.
-    ///   - environment: "production" or "sandbox".
-    public init(topic: String, environment: String) {
+    ///   - environment: which of the two services.
+    public init(topic: String, environment: Environment) {
         self.topic = topic
         self.environment = environment
     }

@@ -7,7 +7,7 @@ import NIOConcurrencyHelpers
 final class DeviceRegistry: Sendable {
     private struct Key: Hashable {
         var token: DeviceToken
-        var environment: DeviceEnvironment
+        var environment: Environment
     }
 
     private struct State {
@@ -45,7 +45,7 @@ final class DeviceRegistry: Sendable {
     }
 
     /// Whether the device of a token is dead; `nil` for a token that is not of this topic and environment.
-    func isDead(_ token: DeviceToken, topic: String?, environment: DeviceEnvironment) -> Bool? {
+    func isDead(_ token: DeviceToken, topic: String?, environment: Environment) -> Bool? {
         self.state.withLockedValue { state in
             guard let device = state.devices[Key(token: token, environment: environment)] else {
                 return self.acceptsUnknown(token) ? false : nil
@@ -70,14 +70,14 @@ final class DeviceRegistry: Sendable {
         case unknown
     }
 
-    func standing(of token: DeviceToken, topic: String, environment: DeviceEnvironment) -> Standing {
+    func standing(of token: DeviceToken, topic: String, environment: Environment) -> Standing {
         let device = self.state.withLockedValue { $0.devices[Key(token: token, environment: environment)] }
         guard let device else { return self.acceptsUnknown(token) ? .alive : .unknown }
         guard device.topic == topic else { return .foreign }
         return device.deadSince.map { .dead(since: $0) } ?? .alive
     }
 
-    func deliver(_ delivered: DeliveredNotification, environment: DeviceEnvironment) {
+    func deliver(_ delivered: DeliveredNotification, environment: Environment) {
         let token = delivered.notification.token
         self.state.withLockedValue { state in
             state.statistics.processedCount += 1
@@ -123,7 +123,7 @@ final class DeviceRegistry: Sendable {
         self.state.withLockedValue { Array($0.last[$0.lastStart...] + $0.last[..<$0.lastStart]) }
     }
 
-    func feedback(topic: String, environment: DeviceEnvironment) -> [FeedbackTuple] {
+    func feedback(topic: String, environment: Environment) -> [FeedbackTuple] {
         let devices = self.state.withLockedValue { Array($0.feedback.values) }
         return devices.filter { $0.topic == topic && $0.environment == environment }
             .compactMap { device in device.deadSince.map { FeedbackTuple(failedAt: $0, token: device.token) } }
@@ -131,7 +131,7 @@ final class DeviceRegistry: Sendable {
     }
 
     /// Takes entries off the lists, unless they changed since.
-    func removeFeedback(_ tuples: some Sequence<FeedbackTuple>, environment: DeviceEnvironment) {
+    func removeFeedback(_ tuples: some Sequence<FeedbackTuple>, environment: Environment) {
         self.state.withLockedValue { state in
             for tuple in tuples {
                 let key = Key(token: tuple.token, environment: environment)
@@ -143,7 +143,7 @@ final class DeviceRegistry: Sendable {
     /// Removes an app from its device.
     ///
     /// - Returns: whether it was there.
-    func uninstall(_ token: DeviceToken, environment: DeviceEnvironment, at time: UInt32) -> Bool {
+    func uninstall(_ token: DeviceToken, environment: Environment, at time: UInt32) -> Bool {
         self.state.withLockedValue { state in
             let key = Key(token: token, environment: environment)
             guard state.devices[key]?.deadSince == nil else { return false }

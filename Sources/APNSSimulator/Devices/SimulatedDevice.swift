@@ -9,7 +9,7 @@ public struct SimulatedDevice: Hashable, Sendable {
     /// The app.
     public var topic: String
     /// The service that the token belongs to; by default the sandbox.
-    public var environment: DeviceEnvironment
+    public var environment: Environment
     /// Since when the app is gone, in seconds since 1970 (UTC); `nil`, the default, while it is there.
     public var deadSince: UInt32?
 
@@ -23,7 +23,7 @@ public struct SimulatedDevice: Hashable, Sendable {
     public init(
         token: DeviceToken,
         topic: String,
-        environment: DeviceEnvironment = .sandbox,
+        environment: Environment = .sandbox,
         deadSince: UInt32? = nil
     ) {
         self.token = token

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSServer
+import APNSWire
 
 /// Lets every provider in whose certificate was verified, unless a fault says otherwise.
 struct SimulatorBackend: DeliveryBackend {
     let devices: DeviceRegistry
     let schedule: FaultSchedule
     let faults: ConnectionFaults
-    let environment: DeviceEnvironment
+    let environment: Environment
     let onDelivery: (@Sendable (DeliveredNotification) -> Void)?
 
     /// All verdicts come at once, and what is behind the first failing message must never count as delivered.

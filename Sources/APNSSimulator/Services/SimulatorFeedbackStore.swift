@@ -7,7 +7,7 @@ import APNSWire
 /// Lists the dead devices that were sent something, by topic and environment.
 struct SimulatorFeedbackStore: FeedbackStore {
     let devices: DeviceRegistry
-    let environment: DeviceEnvironment
+    let environment: Environment
     let fault: FeedbackFault
 
     func open(_ provider: ProviderConnection) -> (any FeedbackList)? {

@@ -8,7 +8,7 @@ import APNSWire
 struct SimulatorPushService: PushService {
     let devices: DeviceRegistry
     let schedule: PushFaultSchedule
-    let environment: DeviceEnvironment
+    let environment: Environment
     let onDelivery: (@Sendable (DeliveredNotification) -> Void)?
 
     func take(_ request: borrowing InboundPush) -> PushReply? {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
+
 /// The expiry of a notification as it is written in batch input.
 ///
 /// | text           | means                                            |
@@ -15,45 +17,19 @@ enum BatchExpiry {
 
     /// Reads an expiry.
     static func parse(_ text: UnsafeRawBufferPointer, now: UInt32) -> Result<UInt32, Refusal> {
-        var index = 0
         let isSpan = text.first == UInt8(ascii: "+")
-        if isSpan { index = 1 }
-        let firstDigit = index
-        var value: UInt64 = 0
-        while index < text.count, text[index] &- UInt8(ascii: "0") < 10 {
-            // Twelve digits are beyond any moment or span that fits, and within 64 bits also with a unit.
-            guard index - firstDigit < 12 else { return .failure(.init(kind: .expiryTooLate)) }
-            value = value * 10 + UInt64(text[index] - UInt8(ascii: "0"))
-            index += 1
+        let number = UnsafeRawBufferPointer(rebasing: text[(isSpan ? 1 : 0)...])
+        guard let number = DurationText(number), number.unit != .milliseconds, isSpan || number.unit == nil else {
+            return .failure(.init(kind: .invalidExpiry))
         }
-        guard index > firstDigit else { return .failure(.init(kind: .invalidExpiry)) }
+        var value = number.seconds
         if isSpan {
-            if index < text.count {
-                guard let unit = self.secondCount(text[index]), index + 1 == text.count else {
-                    return .failure(.init(kind: .invalidExpiry))
-                }
-                value *= unit
-            }
             value += UInt64(now)
-        } else {
-            guard index == text.count else { return .failure(.init(kind: .invalidExpiry)) }
-            guard value == 0 || value >= self.momentMin else {
-                return .failure(.init(kind: .relativeExpiry(UInt32(value))))
-            }
+        } else if value != 0, value < self.momentMin {
+            return .failure(.init(kind: .relativeExpiry(UInt32(value))))
         }
         guard let moment = UInt32(exactly: value) else { return .failure(.init(kind: .expiryTooLate)) }
         return .success(moment)
-    }
-
-    private static func secondCount(_ unit: UInt8) -> UInt64? {
-        switch unit {
-        case UInt8(ascii: "s"): 1
-        case UInt8(ascii: "m"): 60
-        case UInt8(ascii: "h"): 3600
-        case UInt8(ascii: "d"): 86_400
-        case UInt8(ascii: "w"): 604_800
-        default: nil
-        }
     }
 
     struct Refusal: Error {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSPayload
+import APNSWire
 import Glibc
 
 extension BatchReader {
@@ -162,7 +163,7 @@ extension BatchReader {
         let text = field.bytes.trimmed
         switch column {
         case .token:
-            return BatchToken.parse(text, into: &record.token) ? nil : .invalidToken
+            return DeviceTokenText.decode(text, into: &record.token) ? nil : .invalidToken
         case .payload:
             return self.takePayload(field, into: &record)
         case .expiry:
@@ -196,7 +197,7 @@ extension BatchReader {
     private func takeID(_ field: CSVFields.Field, into record: inout BatchRecord) -> BatchProblem.Kind? {
         let room = self.options.lineByteCountMax
         let target = UnsafeMutableRawBufferPointer(rebasing: self.scratch[(2 * room)...])
-        var text = JSONText(target)
+        var text = JSONWriter(target)
         text.append(UInt8(ascii: "\""))
         var isPreviousQuote = false
         for byte in field.bytes {

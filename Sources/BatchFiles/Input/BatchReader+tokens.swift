@@ -19,7 +19,7 @@ extension BatchReader {
             case .line(let line):
                 let text = line.trimmed
                 guard let first = text.first, first != UInt8(ascii: "#") else { continue }
-                guard BatchToken.parse(text, into: &record.token) else { return self.bad(.invalidToken) }
+                guard DeviceTokenText.decode(text, into: &record.token) else { return self.bad(.invalidToken) }
                 record.begin(lineNumber: self.lineNumber)
                 record.payload = UnsafeRawBufferPointer(payload)
                 return .record
@@ -32,7 +32,7 @@ extension BatchReader {
     private mutating func usualToken(_ record: inout BatchRecord) -> Bool {
         let end = self.position + 2 * WireLimits.tokenByteCountUsual
         guard end < self.filled, self.block[end] == 0x0A, !self.isSkipping else { return false }
-        guard BatchToken.parseUsual(self.bytes(self.position..<end), into: &record.token) else { return false }
+        guard DeviceTokenText.decodeUsual(self.bytes(self.position..<end), into: &record.token) else { return false }
         self.position = end + 1
         self.searched = 0
         self.lineNumber += 1

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSPayload
+import APNSWire
 
 /// What one JSON line says, taken in one pass over it.
 struct JSONLineFields: ~Copyable {
@@ -90,7 +91,7 @@ struct JSONLineFields: ~Copyable {
         let isToken =
             string.hasEscapes
             ? self.parseEscaped(string, scanner, &record)
-            : BatchToken.parse(scanner.bytes(of: string), into: &record.token)
+            : DeviceTokenText.decode(scanner.bytes(of: string), into: &record.token)
         return isToken ? nil : Fault(kind: .invalidToken, byteOffset: first)
     }
 
@@ -99,7 +100,7 @@ struct JSONLineFields: ~Copyable {
     private func parseEscaped(_ string: JSONString, _ scanner: JSONScanner, _ record: inout BatchRecord) -> Bool {
         withUnsafeTemporaryAllocation(byteCount: 512, alignment: 8) { target in
             guard let byteCount = scanner.decode(string, into: target) else { return false }
-            return BatchToken.parse(UnsafeRawBufferPointer(rebasing: target[..<byteCount]), into: &record.token)
+            return DeviceTokenText.decode(UnsafeRawBufferPointer(rebasing: target[..<byteCount]), into: &record.token)
         }
     }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSPayload
 package import APNSWire
 
 /// Writes results as JSON lines into memory of a constant size, without an allocation for a line.
@@ -112,20 +113,20 @@ package struct BatchResultWriter: ~Copyable {
     /// What a line has room for; `nil` to wait for more.
     private func room(id: UnsafeRawBufferPointer, reason: String?) -> (hasID: Bool, hasReason: Bool)? {
         let free = self.memory.count - self.byteCountStored - Self.fixedByteCountMax
-        let reasonCount = (reason?.utf8.count ?? 0) * JSONText.escapeByteCountMax
+        let reasonCount = (reason?.utf8.count ?? 0) * JSONWriter.escapeByteCountMax
         if id.count + reasonCount <= free { return (!id.isEmpty, reason != nil) }
         guard self.byteCountStored == 0 else { return nil }
         return id.count <= free ? (!id.isEmpty, false) : (false, false)
     }
 
-    private func begin(lineNumber: Int) -> JSONText {
-        var text = JSONText(UnsafeMutableRawBufferPointer(rebasing: self.memory[self.byteCountStored...]))
+    private func begin(lineNumber: Int) -> JSONWriter {
+        var text = JSONWriter(UnsafeMutableRawBufferPointer(rebasing: self.memory[self.byteCountStored...]))
         text.append("{\"line\":")
         text.append(max(lineNumber, 0))
         return text
     }
 
-    private mutating func end(_ text: inout JSONText, reason: String?) {
+    private mutating func end(_ text: inout JSONWriter, reason: String?) {
         if let reason {
             text.append(",\"reason\":\"")
             var reason = reason

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import FileSystemSupport
 import Glibc
 
 /// A file, or standard output, that is written to from its beginning or its end on.
@@ -115,7 +116,7 @@ package final class OutputFile {
     /// Holds the file against other processes until it is closed.
     ///
     /// - Returns: whether nobody else holds it.
-    package func lock() -> Bool { flock(self.descriptor, LOCK_EX | LOCK_NB) == 0 }
+    package func lock() -> Bool { (try? FileLock.take(self.descriptor)) == true }
 
     /// Reads all that is in the file, in portions.
     package func read(_ take: (UnsafeRawBufferPointer) throws -> Void) throws {

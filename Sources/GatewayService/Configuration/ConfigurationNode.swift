@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import Yams
 
 /// A fault of a configuration file: where, and what is wrong.
@@ -108,25 +109,14 @@ struct ConfigurationNode {
         return number
     }
 
-    /// A duration such as "30s", with one of the units ms, s, m, h and d.
+    /// A duration such as "30s", with one of the units ms, s, m, h, d and w.
     func duration(_ range: ClosedRange<Duration>) throws(ConfigurationFault) -> Duration {
-        guard let text = self.node.scalar?.string, let duration = Self.duration(text), range.contains(duration) else {
+        guard let text = self.node.scalar.flatMap({ DurationText($0.string.utf8) }), text.unit != nil,
+            range.contains(text.duration)
+        else {
             throw self.fault("a time from \(range.lowerBound) to \(range.upperBound) is needed here, such as 30s or 5m")
         }
-        return duration
-    }
-
-    private static func duration(_ text: String) -> Duration? {
-        let digits = text.prefix { $0.isASCII && $0.isNumber }
-        guard let number = Int64(digits), number <= 1_000_000_000 else { return nil }
-        switch text.dropFirst(digits.count) {
-        case "ms": return .milliseconds(number)
-        case "s": return .seconds(number)
-        case "m": return .seconds(60 * number)
-        case "h": return .seconds(3600 * number)
-        case "d": return .seconds(86_400 * number)
-        default: return nil
-        }
+        return text.duration
     }
 
     /// One of some words.

@@ -3,6 +3,7 @@
 import APNSGateway
 import APNSHTTP2
 import APNSSession
+import APNSWire
 import OpenSSLTLS
 
 extension GatewayFile {
@@ -208,7 +209,7 @@ extension GatewayFile.Provider {
         guard let upstream = fields["upstream"] else { throw node.fault("the key upstream is missing") }
         self.init(
             name: try name.text,
-            environment: try environment.word(GatewayFile.Environment.self),
+            environment: try environment.word(Environment.self),
             service: try GatewayFile.Service(upstream)
         )
         try self.readClients(clients)
@@ -262,8 +263,8 @@ extension GatewayFile.Provider {
         let fields = try node.fields(["budget", "first", "longest", "atMostOnce"])
         let times = Duration.milliseconds(1)...Duration.seconds(86_400)
         if let time = fields["budget"] { self.retries.budget = try time.duration(times) }
-        if let time = fields["first"] { self.retries.backOffFirst = try time.duration(times) }
-        if let time = fields["longest"] { self.retries.backOffMax = try time.duration(times) }
+        if let time = fields["first"] { self.retries.backoff.first = try time.duration(times) }
+        if let time = fields["longest"] { self.retries.backoff.max = try time.duration(times) }
         if let word = fields["atMostOnce"] { self.retries.givesUpUnknownUnkept = try word.isTrue }
     }
 

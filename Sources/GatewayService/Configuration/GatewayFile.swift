@@ -62,8 +62,6 @@ package struct GatewayFile: Hashable, Sendable {
         var connections = 1
     }
 
-    enum Environment: String, CaseIterable, Hashable, Sendable { case production, sandbox }
-
     package enum LogLevel: String, CaseIterable, Hashable, Sendable { case trace, debug, info, notice, warning, error }
 
     /// One of the providers that are served.

@@ -2,7 +2,7 @@
 
 import APNSHTTP2
 import APNSServer
-import FoundationEssentials
+import APNSWire
 import Glibc
 import OpenSSLTLS
 
@@ -49,9 +49,7 @@ extension ResolvedConfiguration {
         _ now: Int64,
         refusing: String
     ) -> String? {
-        func text(_ seconds: Int64) -> String {
-            Date(timeIntervalSince1970: Double(seconds)).formatted(.iso8601)
-        }
+        func text(_ seconds: Int64) -> String { TimeText(seconds: seconds).text }
         if certificate.isExpired(at: now) {
             return "the certificate expired on \(text(certificate.notAfter)), so \(refusing). Replace it"
         }

@@ -133,7 +133,7 @@ extension ResolvedConfiguration.Provider {
         self.admission = AdmissionRule(pins: file.pins, verifier: verifier, topic: file.topic)
         let service = file.service
         let trust = service.trust.map { TLSTrust.file($0) } ?? .system
-        var endpoint = file.environment == .production ? PushEndpoint.production : .sandbox
+        var endpoint = PushEndpoint.service(file.environment)
         if let host = service.host { endpoint.host = host }
         endpoint.port = service.port
         switch service.credentials {
@@ -168,7 +168,7 @@ extension ResolvedConfiguration.Provider {
         var bridge = BridgeConfiguration(
             name: self.file.name,
             admission: self.admission,
-            environment: self.file.environment.rawValue,
+            environment: self.file.environment,
             upstream: upstream
         )
         bridge.requests = self.file.requests

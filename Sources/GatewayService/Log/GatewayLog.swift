@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSPayload
 import FoundationEssentials
 import Glibc
 package import Logging
@@ -62,12 +63,9 @@ package struct GatewayLog: LogHandler {
                 break
             }
             switch scalar {
-            case "\"": quoted += "\\\""
-            case "\\": quoted += "\\\\"
+            // Such lines are read by people, too.
             case "\n": quoted += "\\n"
-            case "\u{0}"..<" ", "\u{7F}":
-                quoted += "\\u00" + (scalar.value < 16 ? "0" : "") + String(scalar.value, radix: 16)
-            default: quoted.unicodeScalars.append(scalar)
+            default: quoted += JSONWriter.escaped(scalar)
             }
         }
         return quoted + "\""

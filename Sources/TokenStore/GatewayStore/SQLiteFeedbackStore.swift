@@ -136,7 +136,10 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
         while let row = try rows.next() {
             let bytes: Data = row[2]
             let token = try DeviceToken(bytes: bytes)
-            state.lists[FeedbackListName(topic: row[0], environment: row[1]), default: FeedbackBuckets()][token] =
+            guard let environment = Environment(rawValue: row[1]) else {
+                throw DatabaseError(resultCode: .SQLITE_CORRUPT, message: "a row has an unknown environment")
+            }
+            state.lists[FeedbackListName(topic: row[0], environment: environment), default: FeedbackBuckets()][token] =
                 UInt32(clamping: row[3] as Int64)
             state.count += 1
         }
@@ -348,11 +351,11 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
             switch change {
             case .put(let tuple, let list):
                 try put.execute(
-                    arguments: [list.topic, list.environment, Self.data(tuple.token), Int64(tuple.failedAt)]
+                    arguments: [list.topic, list.environment.rawValue, Self.data(tuple.token), Int64(tuple.failedAt)]
                 )
             case .remove(let token, let time, let list):
                 try remove.execute(
-                    arguments: [list.topic, list.environment, Self.data(token), time.map(Int64.init) ?? .max]
+                    arguments: [list.topic, list.environment.rawValue, Self.data(token), time.map(Int64.init) ?? .max]
                 )
             }
         }

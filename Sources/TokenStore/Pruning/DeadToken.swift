@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSPayload
 public import APNSWire
 import GRDB
 
@@ -14,18 +15,7 @@ public struct DeadToken: Hashable, Sendable {
 
     /// One JSON object: `token` in hexadecimal digits, `topic`, `environment`, `failedAt`.
     public var json: String {
-        var topic = ""
-        for scalar in self.scope.topic.unicodeScalars {
-            if scalar == "\"" || scalar == "\\" {
-                topic += "\\"
-                topic.unicodeScalars.append(scalar)
-            } else if scalar.value < 0x20 {
-                topic += "\\u00" + TokenLiteral.hexadecimal([UInt8(scalar.value)])
-            } else {
-                topic.unicodeScalars.append(scalar)
-            }
-        }
-        return "{\"token\":\"\(TokenLiteral.hexadecimal(self.bytes))\",\"topic\":\"\(topic)\","
+        "{\"token\":\"\(Hexadecimal.text(self.bytes))\",\"topic\":\(JSONWriter.quoted(self.scope.topic)),"
             + "\"environment\":\"\(self.scope.environment.rawValue)\",\"failedAt\":\(self.failedAt)}"
     }
 }

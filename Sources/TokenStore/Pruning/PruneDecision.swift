@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import GRDB
 
 /// Decides which rows are due, and counts why.
@@ -12,7 +13,7 @@ struct PruneDecision {
     private let topicIndex: Int32?
     private let activeIndex: Int32?
     /// In arrays, since a dictionary would cost more than the row.
-    private var spellingCounts = [Int](repeating: 0, count: TokenSpelling.allCases.count)
+    private var spellingCounts = [Int](repeating: 0, count: DeviceTokenSpelling.allCases.count)
     private var timeKindCounts = [Int](repeating: 0, count: RegistrationTimeKind.allCases.count)
     private var report = TokenTableReport()
 
@@ -102,7 +103,7 @@ struct PruneDecision {
     /// What was counted.
     var counts: TokenTableReport {
         var report = self.report
-        for spelling in TokenSpelling.allCases where self.spellingCounts[spelling.rawValue] > 0 {
+        for spelling in DeviceTokenSpelling.allCases where self.spellingCounts[spelling.rawValue] > 0 {
             report.spellings[spelling] = self.spellingCounts[spelling.rawValue]
         }
         for kind in RegistrationTimeKind.allCases where self.timeKindCounts[kind.rawValue] > 0 {

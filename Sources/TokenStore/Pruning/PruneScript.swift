@@ -184,7 +184,7 @@ public struct PruneScript: Hashable, Sendable {
         switch self.clock {
         case .seconds: "\(seconds)"
         case .milliseconds: "\(seconds * 1000)"
-        case .timestamp: "TIMESTAMP '\(RegistrationTime.text(seconds))'"
+        case .timestamp: "TIMESTAMP '\(ISO8601Time.unzonedText(seconds))'"
         }
     }
 

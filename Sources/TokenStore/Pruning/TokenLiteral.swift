@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
+
 /// How tokens stand in the statements for a database of another kind.
 public enum TokenLiteral: String, Hashable, Sendable, CaseIterable {
     /// Text of lower-case hexadecimal digits.
@@ -14,21 +16,10 @@ public enum TokenLiteral: String, Hashable, Sendable, CaseIterable {
     /// A literal of a token, within which only digits, letters and `+/=` occur.
     func text(_ token: [UInt8], _ dialect: SQLDialect) -> String {
         switch self {
-        case .hexadecimal: "'\(Self.hexadecimal(token))'"
-        case .upperHexadecimal: "'\(Self.hexadecimal(token).uppercased())'"
+        case .hexadecimal: "'\(Hexadecimal.text(token))'"
+        case .upperHexadecimal: "'\(Hexadecimal.text(token).uppercased())'"
         case .base64: "'\(Self.base64(token))'"
-        case .blob: dialect.blob(Self.hexadecimal(token))
-        }
-    }
-
-    static func hexadecimal(_ bytes: [UInt8]) -> String {
-        let digits = Array("0123456789abcdef".utf8)
-        return String(unsafeUninitializedCapacity: 2 * bytes.count) { target in
-            for (index, byte) in bytes.enumerated() {
-                target[2 * index] = digits[Int(byte >> 4)]
-                target[2 * index + 1] = digits[Int(byte & 15)]
-            }
-            return 2 * bytes.count
+        case .blob: dialect.blob(Hexadecimal.text(token))
         }
     }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import APNSWire
+
 /// What was found in a token table, and what was done with it.
 public struct TokenTableReport: Hashable, Sendable {
     /// How it ended.
@@ -30,7 +32,7 @@ public struct TokenTableReport: Hashable, Sendable {
     /// The first of these, by row number.
     public var unreadableTokenRows: [Int64] = []
     /// How often each spelling of tokens was found.
-    public var spellings: [TokenSpelling: Int] = [:]
+    public var spellings: [DeviceTokenSpelling: Int] = [:]
     /// How often each kind of time was found.
     public var timeKinds: [RegistrationTimeKind: Int] = [:]
     /// Rows whose token is dead.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import GRDB
 import GRDBSQLite
 
@@ -31,10 +32,10 @@ struct TokenTableRow {
     func token(
         _ column: Int32,
         into target: UnsafeMutableRawBufferPointer
-    ) -> (byteCount: Int, spelling: TokenSpelling)? {
+    ) -> (byteCount: Int, spelling: DeviceTokenSpelling)? {
         switch self.type(column) {
-        case SQLITE_TEXT: TokenText.decode(text: self.bytes(column), into: target)
-        case SQLITE_BLOB: TokenText.decode(blob: self.bytes(column), into: target)
+        case SQLITE_TEXT: DeviceTokenText.decode(self.bytes(column), .any, into: target)
+        case SQLITE_BLOB: DeviceTokenText.decode(blob: self.bytes(column), into: target)
         default: nil
         }
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSPayload
 import APNSWire
 
 /// Writes entries of a list as text for other programs.
@@ -130,15 +131,7 @@ public struct PurgeExport: Sendable {
         self.append("}\n")
     }
 
-    /// Names on a list hold no control characters.
-    private mutating func appendString(_ text: String) {
-        self.append("\"")
-        for byte in text.utf8 {
-            if byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") { self.bytes.append(UInt8(ascii: "\\")) }
-            self.bytes.append(byte)
-        }
-        self.append("\"")
-    }
+    private mutating func appendString(_ text: String) { self.append(JSONWriter.quoted(text)) }
 
     private mutating func appendValues(_ entry: PurgeEntry) {
         if self.rowCount.isMultiple(of: Self.statementRowCountMax) {
@@ -178,12 +171,8 @@ public struct PurgeExport: Sendable {
 
     private mutating func appendHexadecimal(_ bytes: [UInt8]) {
         for byte in bytes {
-            self.bytes.append(Self.digit(byte >> 4))
-            self.bytes.append(Self.digit(byte & 15))
+            self.bytes.append(Hexadecimal.digit(byte >> 4))
+            self.bytes.append(Hexadecimal.digit(byte & 15))
         }
-    }
-
-    private static func digit(_ value: UInt8) -> UInt8 {
-        value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") - 10 + value
     }
 }

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
+
 /// The bounds of what a purge list holds and takes at a time.
 public enum PurgeLimits {
     /// The longest token in bytes, as in the binary protocol.
-    public static let tokenByteCountMax = 100
+    public static let tokenByteCountMax = WireLimits.tokenByteCountMax
     /// The longest topic or source in bytes of UTF-8.
     public static let nameByteCountMax = 255
     /// The times that a list holds, in seconds since 1970: to the end of the year 9999, the last that ISO 8601 writes
     /// with four digits.
-    public static let times: ClosedRange<Int64> = 0...253_402_300_799
+    public static let times: ClosedRange<Int64> = TimeText.range
     /// How many entries are sorted in memory; about 12 MiB of them with tokens of 32 bytes.
     static let batchEntryCount = 131_072
     /// How many rows one statement inserts.

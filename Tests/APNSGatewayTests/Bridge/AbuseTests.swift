@@ -24,7 +24,7 @@ import Testing
         let bridge = BridgeConfiguration(
             name: "shop",
             admission: AdmissionRule(verifier: verifier),
-            environment: "sandbox",
+            environment: .sandbox,
             upstream: upstream
         )
         let backend = HTTP2Backend([bridge], recorder: MemoryRecorder())

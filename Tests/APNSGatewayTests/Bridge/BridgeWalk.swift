@@ -110,7 +110,7 @@ final class BridgeWalk {
         var bridge = BridgeConfiguration(
             name: "shop",
             admission: AdmissionRule(pins: [pin]),
-            environment: "sandbox",
+            environment: .sandbox,
             upstream: upstream
         )
         bridge.rememberedDuration = self.mutant?.rememberedDuration ?? .seconds(1_000_000)

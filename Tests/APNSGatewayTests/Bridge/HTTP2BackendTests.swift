@@ -17,7 +17,7 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct HTTP2BackendTests {
     typealias Fixture = ListenerFixture
 
-    private static let list = FeedbackListName(topic: Fixture.topic, environment: "sandbox")
+    private static let list = FeedbackListName(topic: Fixture.topic, environment: .sandbox)
 
     private static func withGateway<Value: Sendable>(
         _ upstream: ScriptedUpstream,
@@ -30,10 +30,10 @@ import Testing
         var bridge = BridgeConfiguration(
             name: "shop",
             admission: AdmissionRule(verifier: verifier),
-            environment: "sandbox",
+            environment: .sandbox,
             upstream: upstream
         )
-        bridge.retries.backOffFirst = .milliseconds(10)
+        bridge.retries.backoff.first = .milliseconds(10)
         try change(&bridge)
         let backend = HTTP2Backend([bridge], recorder: recorder, logger: logger)
         let listener = try Fixture.configuration { $0.admitsUnverified = true }

@@ -246,8 +246,8 @@ import Testing
 
     @Test func `waits are spread between half and the whole`() {
         let rules = RetryRules()
-        #expect(rules.wait(failures: 1, jitter: 0) == .milliseconds(250))
-        #expect(rules.wait(failures: 1, jitter: 1) == .milliseconds(500))
-        #expect(rules.wait(failures: 1000, jitter: 1) == .seconds(15))
+        #expect(rules.backoff.delay(failures: 1, jitter: 0) == .milliseconds(250))
+        #expect(rules.backoff.delay(failures: 1, jitter: 1) == .milliseconds(500))
+        #expect(rules.backoff.delay(failures: 1000, jitter: 1) == .seconds(15))
     }
 }

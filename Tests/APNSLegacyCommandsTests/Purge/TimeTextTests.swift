@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import Glibc
 import Testing
 
@@ -58,6 +59,6 @@ struct TimeTextTests {
         ] as [(String, Int64?)]
     )
     func spans(_ text: String, _ seconds: Int64?) {
-        #expect(PurgeSpan(argument: text)?.seconds == seconds)
+        #expect(ExplicitDurationArgument(argument: text)?.seconds == seconds)
     }
 }

@@ -14,8 +14,8 @@ import Testing
 @testable import TokenStore
 
 @Suite(.timeLimit(.minutes(1))) struct SQLiteFeedbackStoreTests {
-    private static let list = FeedbackListName(topic: "com.example.app", environment: "sandbox")
-    private static let other = FeedbackListName(topic: "com.example.app", environment: "production")
+    private static let list = FeedbackListName(topic: "com.example.app", environment: .sandbox)
+    private static let other = FeedbackListName(topic: "com.example.app", environment: .production)
 
     /// Lends the path of a database in a folder of its own.
     private static func withPath(_ body: (String) async throws -> Void) async throws {

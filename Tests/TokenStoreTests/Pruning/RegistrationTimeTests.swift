@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import Foundation
 import Testing
 
 @testable import TokenStore
@@ -57,19 +56,5 @@ struct RegistrationTimeTests {
         for number in [0, -1, 789_300_000.5, .nan, .infinity, -.infinity, 1e300, 1e-300, 9e14, -9e14] as [Double] {
             #expect(RegistrationTime(number) == nil, "\(number)")
         }
-    }
-
-    @Test func `a moment is written as it is read`() {
-        var seconds: Int64 = 1_199_145_600
-        while seconds < 4_102_444_800 {
-            let text = RegistrationTime.text(seconds)
-            #expect(self.read(text)?.seconds == seconds, "\(text)")
-            seconds += 86_400 * 13 + 12_345
-        }
-        #expect(RegistrationTime.text(0) == "1970-01-01 00:00:00")
-        #expect(RegistrationTime.text(-5) == "1970-01-01 00:00:00")
-        #expect(RegistrationTime.text(.max) == "9999-12-31 23:59:59")
-        #expect(RegistrationTime.text(1_709_164_800) == "2024-02-29 00:00:00")
-        #expect(RegistrationTime.text(1_735_689_599) == "2024-12-31 23:59:59")
     }
 }

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package import APNSWire
+import ArgumentParser
+import Glibc
+
+extension TimeText: ExpressibleByArgument {
+    /// Reads a moment, and also `now` and an age such as `30d`.
+    package init?(argument: String) {
+        if argument == "now" {
+            self.init(seconds: Int64(time(nil)))
+        } else if let age = ExplicitDurationArgument(argument: argument) {
+            self.init(seconds: Int64(time(nil)) - age.seconds)
+        } else {
+            self.init(text: argument)
+        }
+    }
+}
+
+/// A duration on the command line: a whole number and ms, s, m, h, d or w; seconds without a unit.
+struct DurationArgument: ExpressibleByArgument, Sendable {
+    let duration: Duration
+
+    /// A month is longer than any drain or period should take.
+    private static let durationMax = Duration.seconds(31 * 86_400)
+
+    init?(argument: String) {
+        guard let text = DurationText(argument.utf8), text.duration <= Self.durationMax else { return nil }
+        self.duration = text.duration
+    }
+
+    /// A number of seconds, as a default.
+    init(seconds: Int64) { self.duration = .seconds(seconds) }
+}
+
+extension DurationArgument: CustomStringConvertible {
+    var description: String { "\(self.duration.components.seconds)s" }
+}
+
+/// A duration of whole seconds on the command line that needs its unit, such as `90s`, `30m`, `12h`, `400d` or `8w`.
+struct ExplicitDurationArgument: ExpressibleByArgument, Equatable {
+    let seconds: Int64
+
+    /// The largest number that is read.
+    private static let countMax: UInt64 = 999_999_999
+
+    init?(argument: String) {
+        guard let text = DurationText(argument.utf8), let unit = text.unit, unit != .milliseconds,
+            text.count <= Self.countMax
+        else { return nil }
+        self.seconds = Int64(text.seconds)
+    }
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// What to do with notifications that were written to a connection that died without a word.
+public enum DeliveryPolicy: String, CaseIterable, Hashable, Sendable {
+    /// Send them again, flagged as possible duplicates: nothing is lost.
+    case atLeastOnce = "at-least-once"
+    /// Report them as indeterminate: nothing is doubled.
+    case atMostOnce = "at-most-once"
+}
+
+/// The numbers by which a provider session decides.
+///
+/// Every one may be changed; the defaults suit a batch sender.
+public struct ProviderLimits: Hashable, Sendable {
+    /// What to do with notifications whose fate is unknown; at least once by default.
+    public var policy = DeliveryPolicy.atLeastOnce
+
+    /// How many notifications may be written without proof of what became of them; 1 to 2^31, by default 100,000.
+    ///
+    /// When so many are, the session makes a checkpoint. More make checkpoints rarer, and more to send again after a
+    /// rejection.
+    public var windowCount: UInt64 = 100_000
+
+    /// Whether the frames carry no identifiers (command 0), so that a silent close is how the gateway rejects.
+    public var hasNoIdentifiers = false
+
+    /// The shortest time between two checkpoints; 10 ms by default.
+    public var checkpointIntervalMin: Duration = .milliseconds(10)
+
+    /// How long a connection with unproved notifications must be idle before a checkpoint is made; 1 s by default.
+    public var idleCheckpointDelay: Duration = .seconds(1)
+
+    /// The shortest time between two checkpoints made because of idleness; 60 s by default, so that a trickle of
+    /// notifications does not become a storm of connections.
+    public var idleCheckpointIntervalMin: Duration = .seconds(60)
+
+    /// How long to wait for the answer to a probe, and for the end of a connection that is given up; 60 s by default.
+    ///
+    /// Running out proves nothing: the connection is then treated as dead without a word.
+    public var answerDelayMax: Duration = .seconds(60)
+
+    /// How often a notification is sent again after status 1 (processing error); 3 by default.
+    public var processingErrorRetryCountMax = 3
+
+    /// On how many connections a notification may die alone and without a word before it is given up as
+    /// indeterminate; 3 by default.
+    public var silentAttemptCountMax = 3
+
+    /// How many connections in a row may prove nothing before the session stops; 12 by default.
+    public var fruitlessConnectionCountMax = 12
+
+    /// How many of the first connections may be closed without a word before the session stops and suspects the
+    /// environment or the certificate; 5 by default.
+    public var refusedConnectionCountMax = 5
+
+    /// How many rejections with status 8 may follow one another, with nothing accepted between them, before the
+    /// session stops; 50 by default, 0 for no limit.
+    public var invalidTokenRunCountMax = 50
+
+    /// The delays before connecting again after failures in a row, the first of which costs none; 100 ms to 30 s by
+    /// default.
+    public var backoff = Backoff(first: .milliseconds(100), max: .seconds(30))
+
+    /// The defaults.
+    public init() {}
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Writes frames one behind the other into memory that somebody else owns.
+///
+/// This is the fast way to frame notifications: nothing is allocated, no reference is counted, and one comparison a
+/// frame sees that there is room. A frame is written whole or not at all.
+///
+/// Items of command 2 come in the order 3, 1, 2, 4, 5.
+@safe
+public struct FrameEncoder: ~Copyable {
+    @usableFromInline let start: UnsafeMutableRawPointer
+    @usableFromInline let end: UnsafeMutableRawPointer
+    @usableFromInline var cursor: UnsafeMutableRawPointer
+
+    @usableFromInline var storedFrameCount: Int
+
+    /// The number of frames written.
+    @inlinable public var frameCount: Int { self.storedFrameCount }
+
+    /// Begins to write.
+    ///
+    /// - Parameter memory: is written to from its first byte on; it must stay valid as long as the encoder is used.
+    @inlinable
+    public init?(writingInto memory: UnsafeMutableRawBufferPointer) {
+        guard let base = memory.baseAddress else { return nil }
+        unsafe self.start = base
+        unsafe self.cursor = base
+        unsafe self.end = base + memory.count
+        self.storedFrameCount = 0
+    }
+
+    /// The number of bytes written.
+    @inlinable public var byteCount: Int { unsafe self.cursor - self.start }
+
+    /// The number of bytes that still have room.
+    @inlinable public var byteCountFree: Int { unsafe self.end - self.cursor }
+
+    /// The number of bytes of a frame.
+    ///
+    /// - Parameters:
+    ///   - command: which format.
+    ///   - tokenByteCount: bytes of the token.
+    ///   - payloadByteCount: bytes of the payload.
+    ///   - hasExpiry: whether command 2 has item 4.
+    ///   - hasPriority: whether command 2 has item 5.
+    /// - Returns: bytes from the command to the end of the payload or of the last item.
+    @inlinable
+    public static func byteCount(
+        command: Command,
+        tokenByteCount: Int,
+        payloadByteCount: Int,
+        hasExpiry: Bool,
+        hasPriority: Bool
+    ) -> Int {
+        switch command {
+        case .simple: 5 + tokenByteCount + payloadByteCount
+        case .enhanced: 13 + tokenByteCount + payloadByteCount
+        case .items: 18 + tokenByteCount + payloadByteCount + (hasExpiry ? 7 : 0) + (hasPriority ? 4 : 0)
+        }
+    }
+
+    /// Writes one frame.
+    ///
+    /// - Parameters:
+    ///   - command: which format; what it has no room for is left out.
+    ///   - identifier: what an error response will name it by.
+    ///   - expiry: seconds since 1970 (UTC), 0 for not kept, `nil` for as long as the service keeps any.
+    ///   - priority: 10, 5, or `nil` for not said.
+    ///   - token: whom it is for.
+    ///   - payload: 1 to 65,535 bytes; more are a mistake of the caller's and stop the program.
+    /// - Returns: whether there was room; if not, nothing was written.
+    @inlinable
+    public mutating func append(
+        command: Command = .enhanced,
+        identifier: UInt32,
+        expiry: UInt32?,
+        priority: UInt8? = nil,
+        token: borrowing DeviceToken,
+        payload: UnsafeRawBufferPointer
+    ) -> Bool {
+        let tokenCount = token.byteCount
+        let count = FrameEncoder.byteCount(
+            command: command,
+            tokenByteCount: tokenCount,
+            payloadByteCount: payload.count,
+            hasExpiry: expiry != nil,
+            hasPriority: priority != nil
+        )
+        precondition(payload.count <= UInt16.max, "A payload's length must fit its field of two bytes.")
+        guard count <= self.byteCountFree else { return false }
+        var target = unsafe self.cursor
+        unsafe target.storeBytes(of: command.rawValue, as: UInt8.self)
+        unsafe target += 1
+        switch command {
+        case .simple: break
+        case .enhanced:
+            unsafe FrameEncoder.store(identifier, at: &target)
+            unsafe FrameEncoder.store(expiry ?? Notification.keptAsLongAsPossible, at: &target)
+        case .items:
+            unsafe FrameEncoder.store(UInt32(truncatingIfNeeded: count - 5), at: &target)
+            unsafe FrameEncoder.store(item: .identifier, byteCount: 4, at: &target)
+            unsafe FrameEncoder.store(identifier, at: &target)
+            unsafe FrameEncoder.store(item: .deviceToken, at: &target)
+        }
+        unsafe FrameEncoder.store(UInt16(truncatingIfNeeded: tokenCount), at: &target)
+        unsafe FrameEncoder.store(token, at: &target)
+        if command == .items { unsafe FrameEncoder.store(item: .payload, at: &target) }
+        unsafe FrameEncoder.store(UInt16(truncatingIfNeeded: payload.count), at: &target)
+        if let source = payload.baseAddress {
+            unsafe target.copyMemory(from: source, byteCount: payload.count)
+            unsafe target += payload.count
+        }
+        if command == .items { unsafe FrameEncoder.store(expiry: expiry, priority: priority, at: &target) }
+        unsafe self.cursor = target
+        self.storedFrameCount &+= 1
+        return true
+    }
+
+    /// Copies frames that another encoder wrote, and numbers them anew.
+    ///
+    /// - Parameters:
+    ///   - frames: whole frames one behind the other.
+    ///   - identifier: what the first is named from now on; each further one is named one more.
+    /// - Returns: whether there was room; if not, nothing was copied.
+    public mutating func append(frames: UnsafeRawBufferPointer, numberedFrom identifier: UInt32) -> Bool {
+        guard frames.count <= self.byteCountFree else { return false }
+        guard let source = frames.baseAddress else { return true }
+        unsafe self.cursor.copyMemory(from: source, byteCount: frames.count)
+        let copied = unsafe UnsafeMutableRawBufferPointer(start: self.cursor, count: frames.count)
+        self.storedFrameCount += unsafe FrameScanner.number(copied, from: identifier)
+        unsafe self.cursor += frames.count
+        return true
+    }
+
+    @inlinable
+    static func store(_ value: some FixedWidthInteger, at target: inout UnsafeMutableRawPointer) {
+        unsafe target.storeBytes(of: value.bigEndian, as: type(of: value).self)
+        unsafe target += value.bitWidth / 8
+    }
+
+    @inlinable
+    static func store(item: NotificationFrame.Item, at target: inout UnsafeMutableRawPointer) {
+        unsafe FrameEncoder.store(item.rawValue, at: &target)
+    }
+
+    @inlinable
+    static func store(item: NotificationFrame.Item, byteCount: UInt16, at target: inout UnsafeMutableRawPointer) {
+        unsafe FrameEncoder.store(item.rawValue, at: &target)
+        unsafe FrameEncoder.store(byteCount, at: &target)
+    }
+
+    /// The usual token goes as four words; the compiler makes moves of them.
+    @inlinable
+    static func store(_ token: borrowing DeviceToken, at target: inout UnsafeMutableRawPointer) {
+        let count = token.byteCount
+        if count == WireLimits.tokenByteCountUsual {
+            unsafe target.storeBytes(of: token.storage.head.0, as: UInt64.self)
+            unsafe target.storeBytes(of: token.storage.head.1, toByteOffset: 8, as: UInt64.self)
+            unsafe target.storeBytes(of: token.storage.head.2, toByteOffset: 16, as: UInt64.self)
+            unsafe target.storeBytes(of: token.storage.head.3, toByteOffset: 24, as: UInt64.self)
+        } else {
+            unsafe FrameEncoder.copy(token, to: target)
+        }
+        unsafe target += count
+    }
+
+    @inline(never) @usableFromInline
+    static func copy(_ token: borrowing DeviceToken, to target: UnsafeMutableRawPointer) {
+        unsafe token.withUnsafeBytes { bytes in
+            guard let source = bytes.baseAddress else { return }
+            unsafe target.copyMemory(from: source, byteCount: bytes.count)
+        }
+    }
+
+    @inlinable
+    static func store(expiry: UInt32?, priority: UInt8?, at target: inout UnsafeMutableRawPointer) {
+        if let expiry {
+            unsafe FrameEncoder.store(item: .expiry, byteCount: 4, at: &target)
+            unsafe FrameEncoder.store(expiry, at: &target)
+        }
+        if let priority {
+            unsafe FrameEncoder.store(item: .priority, byteCount: 1, at: &target)
+            unsafe FrameEncoder.store(priority, at: &target)
+        }
+    }
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Decodes device tokens in every spelling that providers keep them in, without an allocation.
+///
+/// Each value is judged by itself, since a file or a table may mix spellings.
+@usableFromInline
+package enum DeviceTokenText {
+    /// Which spellings are read as a token.
+    ///
+    /// A hexadecimal token with a mistyped digit or two must not pass as another token, so base64 has to be told from
+    /// it for certain.
+    @usableFromInline
+    package enum Spellings: Sendable {
+        /// Hexadecimal digits with spaces and tabs between them or not, inside angle brackets or not; and the padded
+        /// base64 of 32 bytes.
+        case common
+        /// Those, and also line breaks between digits, and base64 of any length, padded or without doubt.
+        case any
+    }
+
+    /// The length of the padded base64 of the usual 32 bytes.
+    private static var paddedCharacterCount: Int { 44 }
+    /// The length of the base64 of the usual 32 bytes without padding.
+    private static var unpaddedCharacterCount: Int { 43 }
+    /// At least so many letters that are no hexadecimal digits show that a text without padding is base64.
+    private static var foreignLetterCountMin: Int { 8 }
+
+    // MARK: The usual spelling
+
+    /// Decodes 64 hexadecimal digits with nothing between them.
+    ///
+    /// - Parameters:
+    ///   - text: UTF-8 text.
+    ///   - token: the token; unchanged where there is none.
+    /// - Returns: `false` for any other text.
+    @inlinable @inline(__always)
+    package static func decodeUsual(_ text: UnsafeRawBufferPointer, into token: inout DeviceToken) -> Bool {
+        guard text.count == 2 * WireLimits.tokenByteCountUsual else { return false }
+        var digits = Hexadecimal.Words()
+        let head = unsafe (
+            digits.decode(text, at: 0), digits.decode(text, at: 16), digits.decode(text, at: 32),
+            digits.decode(text, at: 48)
+        )
+        guard digits.isValid else { return false }
+        token.storage = DeviceToken.Storage()
+        token.storage.head = head
+        token.storedCount = UInt8(truncatingIfNeeded: WireLimits.tokenByteCountUsual)
+        return true
+    }
+
+    private static func decodeUsual(
+        _ text: UnsafeRawBufferPointer,
+        into target: UnsafeMutableRawBufferPointer
+    ) -> DeviceTokenSpelling? {
+        var digits = Hexadecimal.Words()
+        for index in 0..<WireLimits.tokenByteCountUsual / 8 {
+            let word = unsafe digits.decode(text, at: 16 * index)
+            unsafe target.storeBytes(of: word, toByteOffset: 8 * index, as: UInt64.self)
+        }
+        guard digits.isValid else { return nil }
+        return self.letterCase(hasLower: digits.lower != 0, hasUpper: digits.upper != 0)
+    }
+
+    private static func letterCase(hasLower: Bool, hasUpper: Bool) -> DeviceTokenSpelling {
+        hasUpper ? hasLower ? .mixedHexadecimal : .upperHexadecimal : .hexadecimal
+    }
+
+    // MARK: Every spelling
+
+    /// Decodes a text.
+    ///
+    /// - Parameters:
+    ///   - text: UTF-8 text; white space around the token is passed over.
+    ///   - spellings: which are read.
+    ///   - token: the token; unchanged where there is none.
+    /// - Returns: `false` for what is no token.
+    @inlinable @inline(__always)
+    package static func decode(
+        _ text: UnsafeRawBufferPointer,
+        _ spellings: Spellings = .common,
+        into token: inout DeviceToken
+    ) -> Bool {
+        if unsafe self.decodeUsual(text, into: &token) { return true }
+        return unsafe self.decodeUnusual(text, spellings, into: &token)
+    }
+
+    @inline(never) @usableFromInline
+    static func decodeUnusual(
+        _ text: UnsafeRawBufferPointer,
+        _ spellings: Spellings,
+        into token: inout DeviceToken
+    ) -> Bool {
+        unsafe withUnsafeTemporaryAllocation(byteCount: WireLimits.tokenByteCountMax, alignment: 8) { target in
+            guard let (byteCount, _) = unsafe self.decode(text, spellings, into: target) else { return false }
+            let bytes = unsafe UnsafeRawBufferPointer(rebasing: target[..<byteCount])
+            guard let decoded = try? unsafe DeviceToken(bytes: bytes) else { return false }
+            token = decoded
+            return true
+        }
+    }
+
+    /// Decodes a text into memory.
+    ///
+    /// - Parameters:
+    ///   - text: UTF-8 text; white space around the token is passed over.
+    ///   - spellings: which are read.
+    ///   - target: room for ``WireLimits/tokenByteCountMax`` bytes.
+    /// - Returns: how many bytes the token has, and its spelling; `nil` for what is no token.
+    package static func decode(
+        _ text: UnsafeRawBufferPointer,
+        _ spellings: Spellings,
+        into target: UnsafeMutableRawBufferPointer
+    ) -> (byteCount: Int, spelling: DeviceTokenSpelling)? {
+        let usualByteCount = WireLimits.tokenByteCountUsual
+        if text.count == 2 * usualByteCount, let spelling = unsafe self.decodeUsual(text, into: target) {
+            return (usualByteCount, spelling)
+        }
+        let text = unsafe self.trimmed(text)
+        do throws(WireError) {
+            let (count, spelling) = try unsafe self.decodeDigits(
+                text,
+                allowsLineBreaks: spellings == .any,
+                into: target
+            )
+            guard count.isMultiple(of: 2), (2...2 * WireLimits.tokenByteCountMax).contains(count) else { return nil }
+            return (count / 2, spelling)
+        } catch {
+            if spellings == .common, text.count != self.paddedCharacterCount { return nil }
+            guard let found = unsafe self.decodeBase64(text, into: target) else { return nil }
+            if spellings == .common, !found.isPadded || found.byteCount != usualByteCount { return nil }
+            return (found.byteCount, .base64)
+        }
+    }
+
+    /// Decodes what is either a text or the bytes of a token themselves.
+    ///
+    /// - Parameters:
+    ///   - value: the bytes.
+    ///   - target: room for ``WireLimits/tokenByteCountMax`` bytes.
+    /// - Returns: how many bytes the token has, and its spelling; `nil` for what is no token.
+    package static func decode(
+        blob value: UnsafeRawBufferPointer,
+        into target: UnsafeMutableRawBufferPointer
+    ) -> (byteCount: Int, spelling: DeviceTokenSpelling)? {
+        // That so many random bytes are all characters does not happen, so what is a text and no token is none.
+        let isText = unsafe value.allSatisfy { (0x20...0x7E).contains($0) || self.isSpace($0) }
+        if value.count > WireLimits.tokenByteCountUsual, isText {
+            return unsafe self.decode(value, .any, into: target).map { ($0.byteCount, .textBlob) }
+        }
+        guard (1...WireLimits.tokenByteCountMax).contains(value.count) else { return nil }
+        unsafe target.copyMemory(from: value)
+        return (value.count, .blob)
+    }
+
+    private static func isSpace(_ character: UInt8) -> Bool { character == 0x20 || (9...13).contains(character) }
+
+    private static func trimmed(_ text: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
+        var rest = unsafe text[...]
+        while let first = unsafe rest.first, self.isSpace(first) { unsafe rest.removeFirst() }
+        while let last = unsafe rest.last, self.isSpace(last) { unsafe rest.removeLast() }
+        return unsafe UnsafeRawBufferPointer(rebasing: rest)
+    }
+
+    // MARK: Hexadecimal digits
+
+    /// Decodes hexadecimal digits with white space between them or not, inside angle brackets or not.
+    ///
+    /// - Returns: how many digits there are, of which those of 100 bytes at most were decoded, and the spelling.
+    static func decodeDigits(
+        _ text: UnsafeRawBufferPointer,
+        allowsLineBreaks: Bool,
+        into target: UnsafeMutableRawBufferPointer
+    ) throws(WireError) -> (digitCount: Int, spelling: DeviceTokenSpelling) {
+        var digitCount = 0
+        var (isInside, isClosed) = (false, false)
+        var (hasSpace, isSpaced) = (false, false)
+        var (hasLower, hasUpper) = (false, false)
+        for position in 0..<text.count {
+            let character = unsafe text[position]
+            let value = Hexadecimal.value(character)
+            switch character {
+            case UInt8(ascii: " "), UInt8(ascii: "\t"): hasSpace = digitCount > 0
+            case 10...13 where allowsLineBreaks: hasSpace = digitCount > 0
+            case UInt8(ascii: "<") where !isInside && digitCount == 0: isInside = true
+            case UInt8(ascii: ">") where isInside && !isClosed: isClosed = true
+            case _ where value < 16 && !isClosed:
+                if digitCount < 2 * WireLimits.tokenByteCountMax {
+                    let byte = unsafe target[digitCount / 2]
+                    unsafe target[digitCount / 2] = digitCount.isMultiple(of: 2) ? value << 4 : byte | value
+                }
+                digitCount += 1
+                isSpaced = isSpaced || hasSpace
+                hasLower = hasLower || character >= UInt8(ascii: "a")
+                hasUpper = hasUpper || (UInt8(ascii: "A")...UInt8(ascii: "F")).contains(character)
+            default: throw .tokenText(position: position)
+            }
+        }
+        guard isInside == isClosed else { throw .tokenText(position: text.count) }
+        let letterCase = self.letterCase(hasLower: hasLower, hasUpper: hasUpper)
+        return (digitCount, isInside ? .bracketed : isSpaced ? .spaced : letterCase)
+    }
+
+    // MARK: Base64
+
+    /// Decodes base64 of either alphabet, with padding or without.
+    private static func decodeBase64(
+        _ text: UnsafeRawBufferPointer,
+        into target: UnsafeMutableRawBufferPointer
+    ) -> (byteCount: Int, isPadded: Bool)? {
+        var characterCount = text.count
+        while characterCount > 0, unsafe text[characterCount - 1] == UInt8(ascii: "="),
+            text.count - characterCount < 2
+        {
+            characterCount -= 1
+        }
+        let isPadded = characterCount < text.count
+        let byteCount = characterCount * 6 / 8
+        guard (1...WireLimits.tokenByteCountMax).contains(byteCount), characterCount % 4 != 1,
+            !isPadded || text.count.isMultiple(of: 4)
+        else { return nil }
+        var bits: UInt32 = 0
+        var foreignLetterCount = 0
+        for index in 0..<characterCount {
+            let character = unsafe text[index]
+            guard let value = self.base64Value(character) else { return nil }
+            if Hexadecimal.value(character) == 255 { foreignLetterCount += 1 }
+            bits = bits << 6 | value
+            let restCount = (index + 1) * 6 % 8
+            // Each character but every fourth completes a byte.
+            if restCount != 6 {
+                unsafe target[(index + 1) * 6 / 8 - 1] = UInt8(truncatingIfNeeded: bits >> UInt32(restCount))
+            }
+        }
+        // The last bits belong to no byte; others than zero are another spelling of the same token.
+        let spareBits: UInt32 = characterCount % 4 == 2 ? 0b1111 : characterCount % 4 == 3 ? 0b11 : 0
+        guard bits & spareBits == 0 else { return nil }
+        let isPlain = characterCount == self.unpaddedCharacterCount || characterCount.isMultiple(of: 4)
+        guard isPadded || isPlain && foreignLetterCount >= self.foreignLetterCountMin else { return nil }
+        return (byteCount, isPadded)
+    }
+
+    private static func base64Value(_ character: UInt8) -> UInt32? {
+        switch character {
+        case UInt8(ascii: "A")...UInt8(ascii: "Z"): UInt32(character - UInt8(ascii: "A"))
+        case UInt8(ascii: "a")...UInt8(ascii: "z"): UInt32(character - UInt8(ascii: "a")) + 26
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): UInt32(character - UInt8(ascii: "0")) + 52
+        case UInt8(ascii: "+"), UInt8(ascii: "-"): 62
+        case UInt8(ascii: "/"), UInt8(ascii: "_"): 63
+        default: nil
+        }
+    }
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Hexadecimal digits and the values that they stand for.
+@usableFromInline
+package enum Hexadecimal {
+    /// The value of a digit of either case, 0 to 15, or 255 for any other character.
+    @inlinable
+    package static func value(_ character: UInt8) -> UInt8 {
+        let digit = character &- UInt8(ascii: "0")
+        let letter = (character | 0x20) &- UInt8(ascii: "a")
+        return digit < 10 ? digit : letter < 6 ? letter &+ 10 : 255
+    }
+
+    /// The lower-case digit of a value of 0 to 15.
+    @inlinable
+    package static func digit(_ value: UInt8) -> UInt8 {
+        value < 10 ? UInt8(ascii: "0") &+ value : UInt8(ascii: "a") &- 10 &+ value
+    }
+
+    /// Two lower-case digits for each byte.
+    package static func text(_ bytes: some Collection<UInt8>) -> String {
+        unsafe String(unsafeUninitializedCapacity: 2 * bytes.count) { target in
+            var index = 0
+            for byte in bytes {
+                unsafe target.initializeElement(at: index, to: Self.digit(byte >> 4))
+                unsafe target.initializeElement(at: index + 1, to: Self.digit(byte & 15))
+                index += 2
+            }
+            return index
+        }
+    }
+
+    /// Sixteen digits that were read together.
+    ///
+    /// The digits of either case are decoded eight at a time, in the bytes of one integer.
+    @usableFromInline
+    struct Words {
+        /// Bit 7 of a byte stays set as long as every character at its place was a digit.
+        @usableFromInline var areDigits: UInt64 = 0x8080_8080_8080_8080
+        /// Bit 7 of a byte is set where a lower-case letter was read.
+        @usableFromInline var lower: UInt64 = 0
+        /// Bit 7 of a byte is set where an upper-case letter was read.
+        @usableFromInline var upper: UInt64 = 0
+
+        @inlinable @inline(__always)
+        init() {}
+
+        /// Whether nothing but digits was read.
+        @inlinable @inline(__always)
+        var isValid: Bool { self.areDigits == 0x8080_8080_8080_8080 }
+
+        /// Decodes eight digits: the first character is the lowest byte of `characters`, and the first byte of the
+        /// result is its lowest.
+        @inlinable @inline(__always)
+        mutating func decode(_ characters: UInt64) -> UInt32 {
+            let ones: UInt64 = 0x0101_0101_0101_0101
+            let highBits = ones &* 0x80
+            // Below 0x80, adding the distance from a bound to 0x80 sets bit 7 from that bound on, and carries nowhere.
+            let plain = characters & ~highBits
+            let folded = plain | (ones &* 0x20)
+            let areDecimal = (plain &+ ones &* (0x80 - 0x30)) & ~(plain &+ ones &* (0x80 - 0x3A))
+            let areLetters = (folded &+ ones &* (0x80 - 0x61)) & ~(folded &+ ones &* (0x80 - 0x67)) & highBits
+            self.areDigits &= (areDecimal | areLetters) & ~characters
+            self.lower |= areLetters & (characters << 2)
+            self.upper |= areLetters & ~(characters << 2)
+            let values = (plain & (ones &* 0x0F)) &+ (areLetters >> 7) &* 9
+            var pairs = (values << 4 | values >> 8) & 0x00FF_00FF_00FF_00FF
+            pairs = (pairs | pairs >> 8) & 0x0000_FFFF_0000_FFFF
+            return UInt32(truncatingIfNeeded: pairs | pairs >> 16)
+        }
+
+        /// Decodes the sixteen digits at an offset, whose bytes stand in the result as they do in memory.
+        @inlinable @inline(__always)
+        mutating func decode(_ text: UnsafeRawBufferPointer, at offset: Int) -> UInt64 {
+            let first = unsafe text.loadUnaligned(fromByteOffset: offset, as: UInt64.self)
+            let second = unsafe text.loadUnaligned(fromByteOffset: offset + 8, as: UInt64.self)
+            let low = UInt64(self.decode(UInt64(littleEndian: first)))
+            let high = UInt64(self.decode(UInt64(littleEndian: second)))
+            return (high << 32 | low).littleEndian
+        }
+    }
+}

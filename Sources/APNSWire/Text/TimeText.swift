@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// A moment as it is written in options and files: seconds since 1970, or ISO 8601.
+package struct TimeText: Hashable, Sendable {
+    /// Seconds since 1970 (UTC).
+    package var seconds: Int64
+
+    /// The moments that are read, in seconds since 1970: to the end of the year 9999, the last that ISO 8601 writes.
+    package static let range: ClosedRange<Int64> = 0...253_402_300_799
+
+    /// Makes a moment.
+    ///
+    /// - Parameter seconds: since 1970 (UTC).
+    package init(seconds: Int64) { self.seconds = seconds }
+
+    /// Reads a moment, in UTC where no zone is written; `nil` for anything else.
+    ///
+    /// - Parameter text: see ``ISO8601Time``; a date alone is its first second.
+    package init?(text: String) {
+        if let seconds = Int64(text), text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
+            // 20250131 is a day without its hyphens, and not a second in August 1970.
+            guard text.utf8.count != 8 || !(19_000_101...20_991_231).contains(seconds) else { return nil }
+            self.seconds = seconds
+        } else if let time = ISO8601Time(text.utf8) {
+            self.seconds = time.earliest
+        } else {
+            return nil
+        }
+        guard Self.range.contains(self.seconds) else { return nil }
+    }
+
+    /// ISO 8601 in UTC, to the second.
+    package var text: String { ISO8601Time.text(self.seconds) }
+}

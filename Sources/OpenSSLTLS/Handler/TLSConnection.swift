@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import COpenSSL
+import NIOCore
+
+/// One TLS connection without a channel: owns OpenSSL's object, takes and gives bytes.
+///
+/// It calls nobody, so nothing can re-enter it. Confined to the event loop of its handler.
+@safe
+final class TLSConnection {
+    /// How a step that may need more from the peer ended.
+    enum Step {
+        /// Done.
+        case complete
+        /// Come again when more has arrived.
+        case wantsPeer
+        /// The connection is unusable.
+        case failed(TLSError)
+    }
+
+    /// Where decrypting ended.
+    enum End {
+        /// The limit was reached; there is more.
+        case limitReached
+        /// All that arrived is decrypted.
+        case drained
+        /// The peer closed its side.
+        case closeNotify
+        /// The connection is unusable.
+        case failed(TLSError)
+    }
+
+    /// The longest plaintext of one record, in bytes (RFC 8446, 5.1).
+    static let recordByteCountMax = 16_384
+
+    /// What a record adds to its plaintext at most, in bytes, for reserving memory.
+    static let recordOverheadByteCount = 128
+
+    let context: TLSContext
+    private let ssl: OpaquePointer
+    private let port = ByteBufferBIO()
+    private let serverName: String?
+    private(set) var isHandshaking = true
+    private var hasReceivedCloseNotify = false
+    private var failure: TLSError?
+
+    /// Prepares a connection; a client asks for `serverName` and verifies it.
+    init(context: TLSContext, serverName: String?) throws(TLSError) {
+        let name = try ServerName(serverName, configuration: context.configuration)
+        try context.prepareTrust()
+        ERR_clear_error()
+        guard let ssl = unsafe SSL_new(context.pointer) else {
+            throw .configurationUnusable(detail: OpenSSLQueue.take().text)
+        }
+        self.context = context
+        self.serverName = serverName
+        unsafe self.ssl = ssl
+        guard let bio = unsafe self.port.makeBIO() else {
+            throw .configurationUnusable(detail: OpenSSLQueue.take().text)
+        }
+        unsafe SSL_set_bio(ssl, bio, bio)
+        switch context.configuration.role {
+        case .client: unsafe SSL_set_connect_state(ssl)
+        case .server: unsafe SSL_set_accept_state(ssl)
+        }
+        try unsafe name.install(on: ssl)
+        if let serverName, let session = unsafe context.sessions.session(for: serverName) {
+            unsafe SSL_set_session(ssl, session)
+            unsafe SSL_SESSION_free(session)
+        }
+        ERR_clear_error()
+    }
+
+    deinit {
+        // Otherwise OpenSSL forbids the session's resumption because this connection was cut.
+        if self.failure == nil { unsafe SSL_set_shutdown(self.ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN) }
+        unsafe SSL_free(self.ssl)
+    }
+
+    /// Goes on with the handshake as far as what arrived allows.
+    func handshake() -> Step {
+        if let failure { return .failed(failure) }
+        guard self.isHandshaking else { return .complete }
+        ERR_clear_error()
+        let result = unsafe SSL_do_handshake(self.ssl)
+        if result == 1 {
+            self.isHandshaking = false
+            self.storeSession()
+            return .complete
+        }
+        return self.step(afterResult: result)
+    }
+
+    /// Takes bytes that arrived.
+    func receive(_ bytes: ByteBuffer) {
+        if self.port.inbound.readableBytes == 0 {
+            self.port.inbound = bytes
+        } else {
+            var bytes = bytes
+            self.port.inbound.writeBuffer(&bytes)
+        }
+    }
+
+    /// The bytes for the peer that the last calls made, if any.
+    func takeCiphertext() -> ByteBuffer? {
+        let bytes = self.port.outbound
+        self.port.outbound = ByteBuffer()
+        return bytes.readableBytes > 0 ? bytes : nil
+    }
+
+    /// How many bytes for the peer wait to be taken.
+    var ciphertextByteCount: Int { self.port.outbound.readableBytes }
+
+    /// Has the next calls write to the memory of `buffer`, which is taken; nothing may wait to be taken.
+    ///
+    /// They are swapped, since a second reference would have the first byte copied with all the memory. As long as the
+    /// channel has a part of it, new memory is taken.
+    func write(to buffer: inout ByteBuffer, capacity: Int) {
+        assert(self.port.outbound.readableBytes == 0, "ciphertext would be lost")
+        swap(&self.port.outbound, &buffer)
+        self.port.outbound.clear(minimumCapacity: capacity)
+    }
+
+    /// Encrypts the beginning of `plaintext` into one record.
+    ///
+    /// - Returns: How many bytes the record holds: all up to 16,384, or fewer if the peer asked for shorter records.
+    func encrypt(_ plaintext: UnsafeRawBufferPointer) -> (byteCount: Int, step: Step) {
+        if let failure { return (0, .failed(failure)) }
+        ERR_clear_error()
+        var written = 0
+        let result = unsafe SSL_write_ex(self.ssl, plaintext.baseAddress, plaintext.count, &written)
+        return result == 1 ? (written, .complete) : (0, self.step(afterResult: result))
+    }
+
+    /// Decrypts what arrived, up to `byteCountMax` bytes.
+    func decrypt(byteCountMax: Int, allocator: ByteBufferAllocator) -> (plaintext: ByteBuffer?, end: End) {
+        if let failure { return (nil, .failed(failure)) }
+        if self.hasReceivedCloseNotify { return (nil, .closeNotify) }
+        let available = unsafe max(self.port.inbound.readableBytes, Int(SSL_pending(self.ssl)))
+        guard available > 0 else { return (nil, .drained) }
+        var plaintext = allocator.buffer(capacity: min(byteCountMax, available))
+        let end = self.decrypt(into: &plaintext, byteCountMax: byteCountMax)
+        self.storeSession()
+        return (plaintext.readableBytes > 0 ? plaintext : nil, end)
+    }
+
+    private func decrypt(into plaintext: inout ByteBuffer, byteCountMax: Int) -> End {
+        while plaintext.readableBytes < byteCountMax {
+            ERR_clear_error()
+            var result: Int32 = 0
+            let capacity = byteCountMax - plaintext.readableBytes
+            unsafe plaintext.writeWithUnsafeMutableBytes(minimumWritableBytes: min(capacity, 1024)) { target in
+                var count = 0
+                result = unsafe SSL_read_ex(self.ssl, target.baseAddress, min(target.count, capacity), &count)
+                return count
+            }
+            guard result != 1 else { continue }
+            switch self.step(afterResult: result) {
+            case .complete: return .closeNotify
+            case .wantsPeer: return .drained
+            case .failed(let error): return .failed(error)
+            }
+        }
+        return .limitReached
+    }
+
+    /// Writes close_notify, after which nothing more may be encrypted.
+    func sendCloseNotify() -> Step {
+        if let failure { return .failed(failure) }
+        // While a message of the peer is half read, OpenSSL refuses to close.
+        guard unsafe SSL_in_init(self.ssl) == 0 else { return .wantsPeer }
+        ERR_clear_error()
+        let result = unsafe SSL_shutdown(self.ssl)
+        return result >= 0 ? .complete : self.step(afterResult: result)
+    }
+
+    /// What a result other than success means; `complete` stands for the peer's close_notify.
+    private func step(afterResult result: Int32) -> Step {
+        switch unsafe SSL_get_error(self.ssl, result) {
+        case SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE:
+            return .wantsPeer
+        case SSL_ERROR_ZERO_RETURN where !self.isHandshaking:
+            self.hasReceivedCloseNotify = true
+            return .complete
+        case SSL_ERROR_ZERO_RETURN:
+            return self.fail(.closedDuringHandshake(detail: "close_notify"))
+        default:
+            let problem = self.verificationProblem
+            let queue = OpenSSLQueue.take()
+            return self.fail(TLSError(queue, isHandshaking: self.isHandshaking, verification: problem))
+        }
+    }
+
+    private func fail(_ error: TLSError) -> Step {
+        self.failure = error
+        return .failed(error)
+    }
+
+    private func storeSession() {
+        guard let session = unsafe self.port.takeSession() else { return }
+        if let serverName {
+            unsafe self.context.sessions.keep(session, for: serverName)
+        } else {
+            unsafe SSL_SESSION_free(session)
+        }
+    }
+}
+
+extension TLSConnection {
+    /// The peer's certificate, if it presented one.
+    var peerCertificate: TLSCertificate? {
+        if let certificate = unsafe SSL_get1_peer_certificate(self.ssl) {
+            defer { unsafe X509_free(certificate) }
+            return unsafe TLSCertificate(certificate)
+        }
+        return unsafe self.port.presented.map { unsafe TLSCertificate($0) }
+    }
+
+    /// The certificates that a client sent behind its own.
+    var peerIntermediates: [TLSCertificate] {
+        guard let stack = unsafe SSL_get_peer_cert_chain(self.ssl) else { return [] }
+        let own = self.peerCertificate
+        return unsafe (0..<shim_sk_X509_num(stack)).compactMap { unsafe shim_sk_X509_value(stack, $0) }.map {
+            unsafe TLSCertificate($0)
+        }
+        .filter { $0 != own }
+    }
+
+    /// What is wrong with the peer's certificate; `nil` if nothing is or none was presented.
+    var verificationProblem: TLSError? {
+        let result = unsafe SSL_get_verify_result(self.ssl)
+        guard result != Int(X509_V_OK) else { return nil }
+        return TLSError.verification(result, of: self.peerCertificate, host: self.serverName)
+    }
+
+    /// The version in use.
+    var version: TLSVersion? { unsafe TLSVersion(rawValue: SSL_version(self.ssl)) }
+
+    /// OpenSSL's name of the cipher in use.
+    var cipherName: String? {
+        guard let cipher = unsafe SSL_get_current_cipher(self.ssl), let name = unsafe SSL_CIPHER_get_name(cipher) else {
+            return nil
+        }
+        return unsafe String(cString: name)
+    }
+
+    /// Whether the handshake resumed an earlier session.
+    var isSessionReused: Bool { unsafe SSL_session_reused(self.ssl) == 1 }
+
+    /// The application protocol agreed on.
+    var applicationProtocol: String? {
+        var name: UnsafePointer<UInt8>?
+        var count: UInt32 = 0
+        unsafe SSL_get0_alpn_selected(self.ssl, &name, &count)
+        guard let name = unsafe name, count > 0 else { return nil }
+        return unsafe String(decoding: UnsafeBufferPointer(start: name, count: Int(count)), as: UTF8.self)
+    }
+
+    /// The server name the client asked for (SNI).
+    var requestedServerName: String? {
+        unsafe SSL_get_servername(self.ssl, TLSEXT_NAMETYPE_host_name).map { unsafe String(cString: $0) }
+    }
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import COpenSSL
+
+/// Certificates and a key on their way into an identity; owns them.
+@safe
+final class IdentityParts {
+    private(set) var certificates: [OpaquePointer] = unsafe []
+    private(set) var key: OpaquePointer?
+
+    deinit {
+        unsafe self.certificates.forEach { unsafe X509_free($0) }
+        unsafe EVP_PKEY_free(self.key)
+    }
+
+    func take(certificate: OpaquePointer) {
+        unsafe self.certificates.append(certificate)
+    }
+
+    func replaceKey(with key: OpaquePointer) {
+        unsafe EVP_PKEY_free(self.key)
+        unsafe self.key = key
+    }
+
+    func takeAll(from other: IdentityParts) {
+        unsafe self.certificates += other.certificates
+        unsafe other.certificates = []
+        if let key = unsafe other.key {
+            unsafe other.key = nil
+            unsafe self.replaceKey(with: key)
+        }
+    }
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import COpenSSL
+
+/// Answers OpenSSL when it asks for a passphrase, and remembers that it did.
+///
+/// Without such an answer OpenSSL would ask on the terminal.
+final class PassphraseRequest {
+    private let passphrase: TLSPassphrase?
+    private(set) var wasAsked = false
+
+    init(_ passphrase: TLSPassphrase?) {
+        self.passphrase = passphrase
+    }
+
+    /// Whether OpenSSL wanted a passphrase and there was none.
+    var wasRefused: Bool { self.wasAsked && self.passphrase == nil }
+
+    /// What a failed call means, given whether a passphrase was asked for.
+    func failure(_ queue: OpenSSLQueue) -> TLSError {
+        guard self.wasAsked else { return .identityMalformed(detail: queue.text) }
+        return self.passphrase == nil ? .passphraseMissing : .passphraseWrong
+    }
+
+    func withPointer<Result>(_ body: (UnsafeMutableRawPointer) -> Result) -> Result {
+        withExtendedLifetime(self) { unsafe body(Unmanaged.passUnretained(self).toOpaque()) }
+    }
+
+    static let refuse: @convention(c) (UnsafeMutablePointer<CChar>?, Int32, Int32, UnsafeMutableRawPointer?) -> Int32 =
+        { _, _, _, _ in -1 }
+
+    static let answer: @convention(c) (UnsafeMutablePointer<CChar>?, Int32, Int32, UnsafeMutableRawPointer?) -> Int32 =
+        { buffer, capacity, _, pointer in
+            guard let buffer = unsafe buffer, let pointer = unsafe pointer else { return -1 }
+            let request = unsafe Unmanaged<PassphraseRequest>.fromOpaque(pointer).takeUnretainedValue()
+            request.wasAsked = true
+            guard let bytes = request.passphrase?.bytes, bytes.count <= Int(capacity) else { return -1 }
+            for (index, byte) in bytes.enumerated() { unsafe buffer[index] = CChar(bitPattern: byte) }
+            return Int32(bytes.count)
+        }
+}

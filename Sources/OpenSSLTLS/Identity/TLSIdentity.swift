@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import COpenSSL
+
+/// A certificate with its private key and the intermediate certificates that go with it.
+///
+/// PEM, PKCS#12 and DER are told apart by their bytes, not by the file's name.
+public struct TLSIdentity: Sendable {
+    /// The facts of the certificate itself.
+    public let certificate: TLSCertificate
+
+    /// The facts of the intermediate certificates that are sent with it, from the issuer upwards.
+    public let chain: [TLSCertificate]
+
+    let material: IdentityMaterial
+
+    /// Loads an identity from files.
+    ///
+    /// - Parameters:
+    ///   - path: A PEM file with the certificate and, unless `key` is given, its key; a PKCS#12 file; or a
+    ///     DER certificate, which needs `key`.
+    ///   - key: The file of the private key: PEM, DER or PKCS#12. Default: the key is in the first file.
+    ///   - passphrase: What decrypts the key. Default: none, which also opens PKCS#12 files without one.
+    /// - Throws: ``TLSError/fileUnreadable(path:detail:)`` and the errors of ``init(bytes:key:passphrase:)``.
+    public init(contentsOf path: String, key: String? = nil, passphrase: TLSPassphrase? = nil) throws(TLSError) {
+        let bytes = try FileBytes.read(path)
+        var keyBytes: [UInt8]?
+        if let key { keyBytes = try FileBytes.read(key) }
+        try self.init(bytes: bytes, key: keyBytes, passphrase: passphrase)
+    }
+
+    /// Loads an identity from bytes, in the forms that ``init(contentsOf:key:passphrase:)`` reads from files.
+    ///
+    /// - Throws: ``TLSError/identityMalformed(detail:)``, ``TLSError/certificateMissing``,
+    ///   ``TLSError/keyMissing``, ``TLSError/passphraseMissing``, ``TLSError/passphraseWrong``,
+    ///   ``TLSError/keyMismatch``, ``TLSError/legacyProviderMissing(detail:)``.
+    public init(bytes: [UInt8], key: [UInt8]? = nil, passphrase: TLSPassphrase? = nil) throws(TLSError) {
+        let reader = IdentityReader(passphrase: passphrase, legacyProvider: LegacyLibrary.provider)
+        self.init(try reader.read(bytes, key: key))
+    }
+
+    init(_ material: IdentityMaterial) {
+        self.material = material
+        self.certificate = unsafe TLSCertificate(material.leaf)
+        self.chain = unsafe material.chain.map { unsafe TLSCertificate($0) }
+    }
+}
