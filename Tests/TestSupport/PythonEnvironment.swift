@@ -6,6 +6,15 @@ import Foundation
 package struct PythonEnvironment {
     private static let installSecondsMax = 240
 
+    /// A shell script that makes the environment `$1` with the package `$2` unless a run before it did.
+    private static let installation = """
+        [ -e "$1/done" ] && exit
+        rm -rf "$1"
+        python3 -m venv "$1"
+        "$1/bin/python" -m pip install --quiet --disable-pip-version-check "$2"
+        touch "$1/done"
+        """
+
     /// The path of its interpreter.
     package let python: String
 
@@ -14,19 +23,13 @@ package struct PythonEnvironment {
         let tests = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
         let cache = URL(filePath: tests).deletingLastPathComponent().appending(path: "python")
         let folder = cache.appending(path: package.replacing("==", with: "-"))
-        let done = folder.appending(path: "done")
         self.python = folder.appending(path: "bin/python").path
-        guard !FileManager.default.fileExists(atPath: done.path) else { return }
-        try? FileManager.default.removeItem(at: folder)
         try FileManager.default.createDirectory(at: cache, withIntermediateDirectories: true)
-        let limit = Self.installSecondsMax
+        // Several test processes run side by side: one of them makes it, the others wait.
         _ = try await Program.run(
             "/usr/bin/env",
-            ["python3", "-m", "venv", folder.path],
-            deadlineSeconds: limit
+            ["flock", "\(folder.path).lock", "sh", "-euc", Self.installation, "sh", folder.path, package],
+            deadlineSeconds: Self.installSecondsMax
         )
-        let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", package]
-        _ = try await Program.run(self.python, install, deadlineSeconds: limit)
-        try Data().write(to: done)
     }
 }
