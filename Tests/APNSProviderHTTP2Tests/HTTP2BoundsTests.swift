@@ -5,7 +5,7 @@ import NIOCore
 import TestSupport
 import Testing
 
-@testable import APNSHTTP2
+@testable import APNSProviderHTTP2
 
 private typealias Wire = HTTP2Wire
 

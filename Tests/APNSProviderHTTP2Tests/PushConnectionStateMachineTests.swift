@@ -6,7 +6,7 @@ import NIOHPACK
 import TestSupport
 import Testing
 
-@testable import APNSHTTP2
+@testable import APNSProviderHTTP2
 
 private typealias Wire = HTTP2Wire
 
