@@ -132,10 +132,10 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
     }
 
     /// How a certificate's list is read.
-    func configuration(certificate: String, key: String?) throws -> FeedbackConfiguration {
+    func configuration(certificate: String, key: String?, now: Int64) throws -> FeedbackConfiguration {
         let passphrase = try self.passphraseFile.map { try TLSPassphrase(contentsOf: $0) }
         let identity = try TLSIdentity(contentsOf: certificate, key: key, passphrase: passphrase)
-        try CertificateValidity.check(identity, of: certificate, allowsExpired: self.allowExpiredCertificate)
+        try CertificateValidity.check(identity, of: certificate, allowsExpired: self.allowExpiredCertificate, now: now)
         let facts = ProviderIdentity(identity.certificate)
         guard let topic = self.topic ?? facts.topic else {
             throw CommandFailure(.configuration, "The certificate names no topic. Say --topic BUNDLE-ID.")

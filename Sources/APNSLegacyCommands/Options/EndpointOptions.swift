@@ -5,6 +5,7 @@ import APNSProviderHTTP2
 public import APNSWire
 public import ArgumentParser
 import Foundation
+import Glibc
 import OpenSSLTLS
 
 /// Where the gateway is and who one is there; the same for every command.
@@ -101,11 +102,16 @@ public struct EndpointOptions: ParsableArguments, Sendable {
     }
 
     /// Identity, trust and versions.
-    func tls() throws -> TLSConfiguration {
+    func tls(now: Int64 = Int64(time(nil))) throws -> TLSConfiguration {
         var identity: TLSIdentity?
         if let certificate = self.certificate {
             let loaded = try TLSIdentity(contentsOf: certificate, key: self.key, passphrase: try self.passphrase())
-            try CertificateValidity.check(loaded, of: certificate, allowsExpired: self.allowExpiredCertificate)
+            try CertificateValidity.check(
+                loaded,
+                of: certificate,
+                allowsExpired: self.allowExpiredCertificate,
+                now: now
+            )
             identity = loaded
         } else if self.key != nil {
             throw CommandFailure(.usage, "--key needs --certificate.")

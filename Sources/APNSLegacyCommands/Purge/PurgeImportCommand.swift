@@ -3,11 +3,10 @@
 import APNSWire
 import ArgumentParser
 import BatchFiles
-import Glibc
 import TokenStore
 
 /// `apns-legacy purge import`: puts on the list what others know.
-struct PurgeImportCommand: ParsableCommand {
+struct PurgeImportCommand: PurgeSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "import",
         abstract: "Put tokens on the list from CSV, JSON lines or a file of tokens.",
@@ -54,20 +53,17 @@ struct PurgeImportCommand: ParsableCommand {
     /// So many reasons are counted one by one.
     private static let reasonCountMax = 32
 
-    func run() throws {
-        try CommandFailure.ending("purge import") { try self.importAll() }
-    }
-
-    private func importAll() throws -> ExitStatus {
-        let input = try SendInput(path: self.input)
+    func run(in environment: CommandEnvironment) throws -> ExitStatus {
+        let input = try environment.console.open(self.input)
         guard !input.isSameFile(as: self.file.purgeList) else {
             throw CommandFailure(.usage, "\(self.input) is the list itself.")
         }
         let list = try self.file.open(isMade: true)
         var reader = PurgeLineReader(input)
         let name = reader.name
-        var importing = PurgeImport(format: self.format ?? BatchFormat(fileName: self.input), defaults: self.defaults)
-        var problems = PurgeProblems(name: name)
+        let format = self.format ?? BatchFormat(fileName: self.input)
+        var importing = PurgeImport(format: format, defaults: self.defaults(now: environment.now()))
+        var problems = PurgeProblems(name: name, environment.console)
         var change = PurgeChange()
         var skipped: [String: UInt64] = [:]
         var portion: [PurgeEntry] = []
@@ -99,11 +95,10 @@ struct PurgeImportCommand: ParsableCommand {
             portion.removeAll(keepingCapacity: true)
         }
         change += try list.record(portion)
-        return try self.report(change, skipped, problems)
+        return try self.report(change, skipped, problems, environment.console)
     }
 
-    private var defaults: PurgeImport.Defaults {
-        let now = Int64(time(nil))
+    private func defaults(now: Int64) -> PurgeImport.Defaults {
         let name = self.input.split(separator: "/").last.map(String.init) ?? self.input
         return PurgeImport.Defaults(
             topic: self.topic,
@@ -118,22 +113,23 @@ struct PurgeImportCommand: ParsableCommand {
     private func report(
         _ change: PurgeChange,
         _ skipped: [String: UInt64],
-        _ problems: PurgeProblems
+        _ problems: PurgeProblems,
+        _ console: Console
     ) throws -> ExitStatus {
-        var output = PurgeOutput(try OutputFile(path: "-"))
         let superseded = change.supersededCount
-        try output.append(
-            "\(SendSummary.counted(UInt64(change.addedCount), "token")) added, "
-                + "\(SendSummary.grouped(UInt64(change.updatedCount))) updated, "
-                + "\(SendSummary.grouped(UInt64(change.unchangedCount))) known"
-                + (superseded > 0 ? ", \(SendSummary.grouped(UInt64(superseded))) registered since" : "")
-                + (problems.count > 0 ? ", \(SendSummary.counted(problems.count, "bad line"))" : "") + "\n"
-        )
+        var parts = [
+            "\(SendSummary.counted(UInt64(change.addedCount), "token")) added",
+            "\(SendSummary.grouped(UInt64(change.updatedCount))) updated",
+            "\(SendSummary.grouped(UInt64(change.unchangedCount))) known",
+        ]
+        if superseded > 0 { parts.append("\(SendSummary.grouped(UInt64(superseded))) registered since") }
+        if problems.count > 0 { parts.append(SendSummary.counted(problems.count, "bad line")) }
+        var text = parts.joined(separator: ", ") + "\n"
         for (reason, count) in skipped.sorted(by: { $0.key < $1.key }) {
             let name = PurgeImportCommand.isPlain(reason) ? reason : "other reasons"
-            try output.append("\(SendSummary.counted(count, "line")) left out: \(name)\n")
+            text += "\(SendSummary.counted(count, "line")) left out: \(name)\n"
         }
-        try output.flush()
+        try console.write(text)
         guard problems.count > 0 else { return .success }
         let isNothing = change == PurgeChange() && skipped.isEmpty
         return isNothing ? .dataError : .someRefused

@@ -6,6 +6,13 @@ import BatchFiles
 import Glibc
 import TokenStore
 
+/// A command of `purge`.
+package protocol PurgeSubcommand: ConsoleCommand {}
+
+extension PurgeSubcommand {
+    package static var words: String { "purge " + (Self.configuration.commandName ?? "") }
+}
+
 /// The list that a command is about.
 struct PurgeFileOptions: ParsableArguments {
     @Option(help: ArgumentHelp("The list of dead tokens.", valueName: "file"))
@@ -73,42 +80,6 @@ struct PurgeToken: ExpressibleByArgument {
 }
 
 extension CommandFailure {
-    /// Runs a command, and ends it with its exit code and, where it failed, a sentence for people.
-    static func ending(_ name: String, _ body: () throws -> ExitStatus) throws {
-        // A reader of the results that goes away is an error to report, not a reason to vanish.
-        signal(SIGPIPE, SIG_IGN)
-        try Self.end(name, Console(), Result { try body() })
-    }
-
-    /// The same for a command that waits for others.
-    static func ending(
-        _ name: String,
-        _ console: Console,
-        _ body: () async throws -> ExitStatus
-    ) async throws {
-        signal(SIGPIPE, SIG_IGN)
-        let result: Result<ExitStatus, any Error>
-        do { result = .success(try await body()) } catch { result = .failure(error) }
-        try Self.end(name, console, result)
-    }
-
-    private static func end(
-        _ name: String,
-        _ console: Console,
-        _ result: Result<ExitStatus, any Error>
-    ) throws {
-        do {
-            let status = try result.get()
-            if status != .success { throw status.code }
-        } catch let code as ExitCode {
-            throw code
-        } catch {
-            let failure = CommandFailure(error)
-            console.say("apns-legacy \(name): \(failure)")
-            throw failure.status.code
-        }
-    }
-
     /// Finds the exit code for a fault of a purge list.
     init(_ error: PurgeListError) {
         let status: ExitStatus =

@@ -46,16 +46,24 @@ enum PurgeProblem: Error, Equatable, CustomStringConvertible {
 /// Tells about the first bad lines, and counts all.
 struct PurgeProblems {
     let name: String
+    private let console: Console
     private(set) var count: UInt64 = 0
 
     /// So many bad lines are told about one by one.
     private static let toldCountMax = 20
 
-    init(name: String) { self.name = name }
+    init(name: String, _ console: Console) {
+        self.name = name
+        self.console = console
+    }
 
     mutating func add(_ problem: PurgeProblem, line: UInt64) {
         self.count += 1
-        if self.count <= Self.toldCountMax { Console.say("\(self.name), line \(line): \(problem)") }
-        if self.count == Self.toldCountMax + 1 { Console.say("\(self.name): further bad lines are only counted.") }
+        if self.count <= Self.toldCountMax {
+            self.console.say("\(self.name), line \(line): \(problem)")
+        }
+        if self.count == Self.toldCountMax + 1 {
+            self.console.say("\(self.name): further bad lines are only counted.")
+        }
     }
 }

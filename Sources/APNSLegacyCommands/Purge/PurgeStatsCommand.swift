@@ -3,37 +3,24 @@
 import APNSPayload
 import APNSWire
 import ArgumentParser
-import BatchFiles
 import TokenStore
 
 /// `apns-legacy purge stats`: counts.
-struct PurgeStatsCommand: ParsableCommand {
+struct PurgeStatsCommand: PurgeSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "stats",
         abstract: "Count tokens by topic, environment and source."
     )
 
-    /// The formats of the counts.
-    enum Format: String, ExpressibleByArgument, CaseIterable {
-        case text
-        case json
-    }
-
     @OptionGroup var file: PurgeFileOptions
 
     @Option(help: ArgumentHelp("How to print them.", valueName: "text|json"))
-    var output = Format.text
+    var output = PurgeReportForm.text
 
-    func run() throws {
-        try CommandFailure.ending("purge stats") {
-            let statistics = try self.file.open().statistics()
-            var output = PurgeOutput(try OutputFile(path: "-"))
-            try output.append(
-                self.output == .json ? PurgeStatsCommand.json(statistics) : PurgeStatsCommand.text(statistics)
-            )
-            try output.flush()
-            return .success
-        }
+    func run(in environment: CommandEnvironment) throws -> ExitStatus {
+        let statistics = try self.file.open().statistics()
+        try environment.console.write(self.output == .json ? Self.json(statistics) : Self.text(statistics))
+        return .success
     }
 
     static func text(_ statistics: PurgeStatistics) -> String {

@@ -15,10 +15,10 @@ struct ProgressBar: Sendable {
     init(total: UInt64?) { self.total = total }
 
     /// Shows how far it is, until the task is cancelled.
-    func show(_ progress: @Sendable () -> SendProgress) async throws {
+    func show(_ progress: @Sendable () -> SendProgress, on console: Console) async throws {
         while true {
             try await Task.sleep(for: ProgressBar.interval)
-            Console.show(self.text(progress(), ContinuousClock.now - self.start))
+            console.show(self.text(progress(), ContinuousClock.now - self.start))
         }
     }
 

@@ -4,7 +4,6 @@ import APNSProvider
 import APNSWire
 import ArgumentParser
 import BatchFiles
-import Glibc
 import OpenSSLTLS
 import TokenStore
 
@@ -49,14 +48,14 @@ struct SendPurge {
     let startedAt: Int64
 
     /// Opens the list; `nil` where none is named.
-    init?(_ command: SendCommand, identity: TLSIdentity?) throws {
+    init?(_ command: SendCommand, identity: TLSIdentity?, now: Int64) throws {
         let options = command.purge
         guard let path = options.purgeList else { return nil }
         let scopes = try Self.scopes(command, identity)
         self.list = try PurgeList(path: path, isMade: options.purgeRejected)
         self.dead = try PurgeLookup(self.list, in: scopes)
         self.target = options.purgeRejected ? scopes.first : nil
-        self.startedAt = Int64(time(nil))
+        self.startedAt = now
     }
 
     /// What the tokens of the batch are of: the topics of `--topic` or the certificate, never none.

@@ -17,25 +17,26 @@ import UnixSignals
 /// One run of `apns-legacy send`.
 struct SendRun {
     private let command: SendCommand
+    private let environment: CommandEnvironment
     private let say: @Sendable (String) -> Void
+    private var console: Console { self.environment.console }
 
     /// So many bad lines are told about one by one; the others are only in the results.
     private static let badLineCountMax = 20
 
-    init(_ command: SendCommand) {
+    init(_ command: SendCommand, _ environment: CommandEnvironment) {
         self.command = command
-        let isQuiet = command.report.quiet
-        self.say = { if !isQuiet { Console.say($0) } }
+        self.environment = environment
+        let (isQuiet, console) = (command.report.quiet, environment.console)
+        self.say = { if !isQuiet { console.say($0) } }
     }
 
     func run() async throws -> ExitStatus {
         let start = ContinuousClock.now
-        // A reader of the results that goes away is an error to report, not a reason to vanish.
-        signal(SIGPIPE, SIG_IGN)
         let tls =
             try self.command.delivery.dryRun && self.command.endpoint.certificate == nil
-            ? nil : self.command.endpoint.tls()
-        let input = try SendInput(path: self.command.batch.tokens ?? self.command.batch.input ?? "-")
+            ? nil : self.command.endpoint.tls(now: self.environment.now())
+        let input = try self.console.open(self.command.batch.tokens ?? self.command.batch.input ?? "-")
         try self.checkOutputs(input)
         let payload = try self.commonPayload()
         // What cannot be used is found before any file is touched.
@@ -45,7 +46,7 @@ struct SendRun {
         let past = journal.map { $0.past } ?? SendJournal.Past()
         try self.warnOfUnlisted(past.unlistedCount, past.tally, since: past.beganAt, tls?.identity)
         if past.isComplete { return try self.reportComplete(past) }
-        let purge = try SendPurge(self.command, identity: tls?.identity)
+        let purge = try SendPurge(self.command, identity: tls?.identity, now: self.environment.now())
         defer { purge?.close() }
         let rejections = try purge?.rejections()
         let desk = BatchSendState(
@@ -83,7 +84,7 @@ struct SendRun {
         summary.isInterrupted = !self.command.delivery.dryRun && !progress.hasReadAll
         let status = try self.report(summary, progress, failure ?? ending)
         guard let purge, let listFailure else { return status }
-        Console.say("apns-legacy send: \(listFailure)")
+        self.console.say("apns-legacy send: \(listFailure)")
         let beganAt = past.beganAt ?? purge.startedAt
         try self.warnOfUnlisted(rejectedCount, progress.tally, since: beganAt, tls?.identity)
         return failure == nil && ending == nil ? listFailure.status : status
@@ -124,7 +125,7 @@ struct SendRun {
             return Array("{\"aps\":{\"alert\":\(JSONWriter.quoted(alert))}}".utf8)
         }
         guard let path = self.command.batch.payload else { return nil }
-        let file = try SendInput(path: path)
+        let file = try self.console.open(path)
         var bytes: [UInt8] = []
         var portion = [UInt8](repeating: 0, count: 65_536)
         while bytes.count <= SendRun.payloadFileByteCountMax {
@@ -139,7 +140,7 @@ struct SendRun {
     private static let payloadFileByteCountMax = 1 << 20
 
     private func reader(_ payload: [UInt8]?, _ identity: TLSIdentity?) throws -> BatchReader {
-        var options = BatchOptions(now: UInt32(clamping: time(nil)))
+        var options = BatchOptions(now: UInt32(clamping: self.environment.now()))
         options.rules = PayloadRules(byteCountMax: self.payloadByteCountMax(identity))
         options.commonPayload = payload
         let named = self.command.batch.input.flatMap { BatchFormat(fileName: $0) }
@@ -203,7 +204,8 @@ struct SendRun {
             path: isLeft ? nil : isDryRun ? report.results : (report.results ?? "-"),
             isOnlyExceptions: report.resultsOnlyExceptions || report.results == nil,
             journal: journal,
-            retriesIndeterminate: self.command.delivery.delivery == .atLeastOnce
+            retriesIndeterminate: self.command.delivery.delivery == .atLeastOnce,
+            standardOutput: self.console.outputDescriptor
         )
     }
 
@@ -225,7 +227,7 @@ struct SendRun {
         let sender = try self.sender(tls)
         let interrupts = NIOLockedValueBox(0)
         // Before anything is sent: a signal that comes earlier would end the process without a summary.
-        let signals = await UnixSignalsSequence(trapping: [.sigint, .sigterm])
+        let signals = await self.environment.signals([.sigint, .sigterm])
         return await withThrowingTaskGroup(of: SendRun.Part.self) { group in
             group.addTask {
                 do {
@@ -242,7 +244,7 @@ struct SendRun {
                         return count
                     }
                     guard count == 1 else {
-                        SendRun.endSoon()
+                        self.endSoon()
                         throw CancellationError()
                     }
                     self.say("Stopping: what was read is sent and proved. The next signal stops at once.")
@@ -250,9 +252,9 @@ struct SendRun {
                 }
                 return .other
             }
-            if Console.isTerminal, !self.command.report.quiet {
+            if self.console.isTerminal, !self.command.report.quiet {
                 group.addTask {
-                    try await ProgressBar(total: input.byteCountTotal).show { source.progress }
+                    try await ProgressBar(total: input.byteCountTotal).show({ source.progress }, on: self.console)
                     return .other
                 }
             }
@@ -269,11 +271,11 @@ struct SendRun {
     }
 
     /// Ends the process where nobody takes what it writes, so that it cannot come to its end by itself.
-    private static func endSoon() {
-        Thread.detachNewThread {
+    private func endSoon() {
+        Thread.detachNewThread { [environment] in
             sleep(SendRun.endSecondCount)
-            Console.say("apns-legacy send: what is written is not taken; stopped without a summary.")
-            _exit(ExitStatus.tryAgain.rawValue)
+            environment.console.say("apns-legacy send: what is written is not taken; stopped without a summary.")
+            environment.exit(ExitStatus.tryAgain.rawValue)
         }
     }
 
@@ -294,11 +296,7 @@ struct SendRun {
         return Command(rawValue: UInt8(self.command.batch.command)) ?? .enhanced
     }
 
-    private var logger: Logger {
-        var logger = Logger(label: "apns-legacy", factory: { StreamLogHandler.standardError(label: $0) })
-        logger.logLevel = self.command.report.verbose ? .debug : .warning
-        return logger
-    }
+    private var logger: Logger { self.environment.logger(isVerbose: self.command.report.verbose) }
 
     private func http2Sender(_ tls: TLSConfiguration) throws -> BatchSender {
         let (command, delivery) = (self.command, self.command.delivery)
@@ -383,7 +381,7 @@ struct SendRun {
         _ progress: SendProgress,
         _ failure: CommandFailure?
     ) throws -> ExitStatus {
-        if let failure { Console.say("apns-legacy send: \(failure)") }
+        if let failure { self.console.say("apns-legacy send: \(failure)") }
         if self.command.delivery.dryRun {
             let count = SendSummary.counted(progress.sentCount, "notification")
             let bad = SendSummary.counted(summary.tally[.invalid], "bad line")
@@ -404,7 +402,7 @@ struct SendRun {
 
     private func printJSON(_ summary: SendSummary) throws {
         guard self.command.report.summary == .json else { return }
-        try Array((summary.json + "\n").utf8).withUnsafeBytes { try OutputFile(path: "-").append($0) }
+        try self.console.write(summary.json + "\n")
     }
 
     /// Tells what is not on the purge list, also where nothing else is told: devices would stay that are dead.
@@ -421,7 +419,7 @@ struct SendRun {
             acceptedCount: tally[.accepted],
             beganAt: beganAt
         )
-        if let advice { Console.say(advice) }
+        if let advice { self.console.say(advice) }
     }
 
     private func reportComplete(_ past: SendJournal.Past) throws -> ExitStatus {

@@ -10,16 +10,23 @@ package final class SendInput: Sendable {
     package let name: String
     package let byteCountTotal: UInt64?
     private let descriptor: CInt
+    private let isOwned: Bool
     private let isStream: Bool
     private let abandoned = NIOLockedValueBox(false)
 
     /// So many bytes are read at a time to count lines.
     private static let portionByteCountMax = 262_144
 
-    /// Opens a file, or standard input where the path is `-`.
-    package init(path: String) throws {
-        self.name = path == "-" ? "standard input" : path
-        self.descriptor = path == "-" ? 0 : open(path, O_RDONLY | O_CLOEXEC)
+    /// Opens a file.
+    ///
+    /// - Parameters:
+    ///   - path: the file; `-` is standard input.
+    ///   - standardInput: the descriptor that `-` stands for.
+    /// - Throws: ``BatchFileError`` where the file cannot be opened.
+    package init(path: String, standardInput: CInt = 0) throws {
+        self.isOwned = path != "-"
+        self.name = self.isOwned ? path : "standard input"
+        self.descriptor = self.isOwned ? Glibc.open(path, O_RDONLY | O_CLOEXEC) : standardInput
         guard self.descriptor >= 0 else {
             throw BatchFileError(.unreadable, "Cannot read \(path): \(String(cString: strerror(errno))).")
         }
@@ -32,7 +39,7 @@ package final class SendInput: Sendable {
     }
 
     deinit {
-        if self.descriptor > 0 { close(self.descriptor) }
+        if self.isOwned, self.descriptor >= 0 { close(self.descriptor) }
     }
 
     /// Whether a path leads to the file that is read.
