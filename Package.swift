@@ -149,7 +149,7 @@ let package = Package(
         .target(
             name: "APNSFeedback",
             dependencies: [
-                "APNSSession", "APNSTransport", "APNSWire", "CFallocate", "COpenSSL", "FileSystemSupport", "OpenSSLTLS",
+                "APNSSession", "APNSTransport", "APNSWire", "CFallocate", "FileSystemSupport", "OpenSSLTLS",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -275,7 +275,7 @@ let package = Package(
         .target(
             name: "APNSGateway",
             dependencies: [
-                "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSTransport", "APNSWire", "COpenSSL", "OpenSSLTLS",
+                "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),

@@ -101,14 +101,14 @@ struct PushValueTests {
         var request = PushRequest(token: token, payload: ByteBuffer(string: "{}"))
         #expect(request.problem(payloadByteCountMax: 4096) == nil)
         request.topic = "com.example\r\nx: y"
-        #expect(request.problem(payloadByteCountMax: 4096) == .header("apns-topic"))
+        #expect(request.problem(payloadByteCountMax: 4096) == .topic)
         request.topic = nil
         request.collapseIdentifier = String(repeating: "x", count: 65)
-        #expect(request.problem(payloadByteCountMax: 4096) == .header("apns-collapse-id"))
+        #expect(request.problem(payloadByteCountMax: 4096) == .collapseIdentifier)
         request.collapseIdentifier = String(repeating: "x", count: 64)
         #expect(request.problem(payloadByteCountMax: 4096) == nil)
         request.pushType = PushType(rawValue: "")
-        #expect(request.problem(payloadByteCountMax: 4096) == .header("apns-push-type"))
+        #expect(request.problem(payloadByteCountMax: 4096) == .pushType)
     }
 
     @Test func `back-off doubles up to its most, and gives up when it is told to`() {
