@@ -32,6 +32,24 @@ struct PushConnectionStateMachineTests {
         #expect(harness.outcomes() == [.lost, .unwritten])
     }
 
+    @Test func `what did not leave whole may be processed once its answer has begun`() throws {
+        var harness = try PushConnectionHarness(requests: 0, settings: [(4, 100)])
+        try harness.write(payload: String(repeating: "x", count: 150))
+        harness.send()
+        harness.receive(Wire.headers(1, Wire.status200, isEnd: false))
+        #expect(harness.outcomes() == [.lost])
+    }
+
+    @Test func `what did not leave whole may be processed when it waits too long for the end of its answer`() throws {
+        var harness = try PushConnectionHarness(requests: 0, settings: [(4, 100)])
+        try harness.write(payload: String(repeating: "x", count: 150))
+        harness.send()
+        harness.receive(Wire.headers(1, Wire.status200, isEnd: false))
+        let overdue = harness.machine.takeOverdue { _ in true }
+        #expect(overdue.written == [0])
+        #expect(overdue.unwritten.isEmpty)
+    }
+
     @Test func `a request that the service's limit keeps back was not processed`() throws {
         var harness = try PushConnectionHarness(requests: 1, settings: [(3, 2)])
         try harness.write()
