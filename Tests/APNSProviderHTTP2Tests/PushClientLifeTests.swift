@@ -2,6 +2,7 @@
 
 import APNSProviderHTTP2
 import APNSServer
+import APNSSimulator
 import APNSTestKit
 import APNSWire
 import NIOConcurrencyHelpers
@@ -100,7 +101,7 @@ struct PushClientLifeTests {
     }
 
     @Test func `a service that says the certificate is bad ends the client`() async throws {
-        let service = ScriptedService { _, _ in .goingAway(.badCertificateEnvironment) }
+        let service = ScriptedService { _, _ in .reply(.goingAway(.badCertificateEnvironment)) }
         let request = try PushFixture.request()
         let outcome = NIOLockedValueBox<DeliveryOutcome?>(nil)
         await #expect(throws: PushError.notPermitted("BadCertificateEnvironment")) {
@@ -113,7 +114,7 @@ struct PushClientLifeTests {
     }
 
     @Test func `a client that is told to go on serves again when the service lets it in`() async throws {
-        let service = ScriptedService { _, count in count == 1 ? .goingAway(.badCertificate) : nil }
+        let service = ScriptedService { _, count in count == 1 ? .reply(.goingAway(.badCertificate)) : nil }
         let request = try PushFixture.request()
         let outcomes = try await PushFixture.withPair(
             service,
@@ -136,11 +137,11 @@ struct PushClientLifeTests {
                 var server = try PushFixture.serverConfiguration()
                 server.identity = identity
                 server.port = port
-                let outcome = try await PushServer.withRunning(
+                let outcome = try await Listener(
                     server,
                     service: ScriptedService(),
                     logger: PushFixture.quiet
-                ) { server in
+                ).withRunning { server in
                     _ = try await server.boundAddress
                     return await client.send(request)
                 }
@@ -159,7 +160,7 @@ struct PushClientLifeTests {
     @Test(arguments: [PushReason.shutdown, .idleTimeout])
     func `a connection that says it is at its end is left`(_ reason: PushReason) async throws {
         let service = ScriptedService { _, count in
-            count == 2 ? .rejected(PushRejection(status: 503, reason: reason)) : nil
+            count == 2 ? .reply(.rejected(PushRejection(status: 503, reason: reason))) : nil
         }
         let request = try PushFixture.request()
         let connections = NIOLockedValueBox(0)
@@ -204,7 +205,7 @@ struct PushClientLifeTests {
         var configuration = try PushFixture.serverConfiguration()
         configuration.streamCountMax = 2
         let request = try PushFixture.request()
-        try await PushServer.withRunning(configuration, service: service, logger: PushFixture.quiet) { server in
+        try await Listener(configuration, service: service, logger: PushFixture.quiet).withRunning { server in
             let port = try await server.boundAddress.port ?? 0
             let client = try PushClient(try PushFixture.clientConfiguration(port: port), logger: PushFixture.quiet)
             let running = Task { try await client.run() }

@@ -67,7 +67,7 @@ struct PushValueTests {
         (#"{"timestamp":1700000000000,"reason":"ExpiredToken","more":[1]}"#, .expiredToken, 1_700_000_000_000),
         (#"{"reason":"BadDeviceToken"}"#, .badDeviceToken, nil), ("{}", .other(""), nil), ("", .other(""), nil),
         ("[1]", .other(""), nil), ("<html>", .other(""), nil),
-        (#"{"reason":"Unregistered","timestamp":-1}"#, .other(""), nil),
+        (#"{"reason":"Unregistered","timestamp":-1}"#, .unregistered, nil),
     ]
 
     @Test(arguments: Self.bodies.indices)

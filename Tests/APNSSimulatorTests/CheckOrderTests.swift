@@ -210,7 +210,7 @@ struct CheckOrderTests {
     }
 
     @Test func `a fault happens to what passes the checks, and to nothing else`() async throws {
-        let storm = PushFault(at: .always, .rejected(PushRejection(status: 503, reason: .serviceUnavailable)))
+        let storm = PushFault(at: .always, .reply(.rejected(PushRejection(status: 503, reason: .serviceUnavailable))))
         let sent = try [Sent(1, "x"), Sent(1), Sent(999)]
         let outcomes = try await self.outcomes(sent) { $0.pushFaults = [storm] }
         let unavailable = self.rejected(.serviceUnavailable)

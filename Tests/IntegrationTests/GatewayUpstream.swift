@@ -95,7 +95,7 @@ final class GatewayUpstream: PushService {
         }
         try change(&configuration)
         let logger = Logger(label: "tests", factory: { _ in SwiftLogNoOpLogHandler() })
-        return try await PushServer.withRunning(configuration, service: self, logger: logger) { server in
+        return try await Listener(configuration, service: self, logger: logger).withRunning { server in
             try await body(try await server.boundAddress.port ?? 0)
         }
     }

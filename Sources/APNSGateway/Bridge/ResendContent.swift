@@ -30,7 +30,7 @@ struct ResendContent: Sendable {
     var key: ResendKey {
         var bytes = ByteBuffer()
         bytes.writeInteger(UInt8(self.token.byteCount))
-        self.token.withUnsafeBytes { _ = bytes.writeBytes($0) }
+        unsafe self.token.withUnsafeBytes { _ = unsafe bytes.writeBytes($0) }
         bytes.writeInteger(self.priority)
         bytes.writeInteger(UInt8(self.expiry == nil ? 0 : 1))
         bytes.writeInteger(self.expiry ?? 0)
@@ -41,7 +41,7 @@ struct ResendContent: Sendable {
 
 extension ResendKey {
     fileprivate init(digestOf bytes: ByteBufferView) {
-        let digest = bytes.withUnsafeBytes { SHA256.digest($0) }
+        let digest = unsafe bytes.withUnsafeBytes { unsafe SHA256.digest($0) }
         // OpenSSL fails here only where memory is out, and a key that nothing else has costs a resend at worst.
         self.init(digest: digest ?? (0..<Self.byteCount).map { _ in .random(in: 0...255) })
     }
