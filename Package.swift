@@ -26,7 +26,7 @@ let package = Package(
             name: "APNSProvider",
             targets: ["APNSProvider", "APNSPayload", "APNSSession", "APNSTransport", "APNSWire"]
         ),
-        .library(name: "APNSHTTP2", targets: ["APNSHTTP2"]),
+        .library(name: "APNSProviderHTTP2", targets: ["APNSProviderHTTP2"]),
         .library(name: "APNSFeedback", targets: ["APNSFeedback"]),
         .library(name: "APNSGateway", targets: ["APNSGateway", "APNSServer"]),
         .library(name: "APNSTestKit", targets: ["APNSTestKit", "APNSSimulator", "TestCertificates"]),
@@ -200,7 +200,7 @@ let package = Package(
             swiftSettings: settings
         ),
         .target(
-            name: "APNSHTTP2",
+            name: "APNSProviderHTTP2",
             dependencies: [
                 "APNSPayload", "APNSProvider", "APNSSession", "APNSTransport", "APNSWire", "CNGHTTP2", "COpenSSL",
                 "OpenSSLTLS",
@@ -216,10 +216,10 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(
-            name: "APNSHTTP2Tests",
+            name: "APNSProviderHTTP2Tests",
             dependencies: [
-                "APNSHTTP2", "APNSProvider", "APNSServer", "APNSSession", "APNSTestKit", "APNSWire", "OpenSSLTLS",
-                "TestSupport",
+                "APNSProvider", "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSTestKit", "APNSWire",
+                "OpenSSLTLS", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -234,7 +234,7 @@ let package = Package(
         .target(
             name: "APNSServer",
             dependencies: [
-                "APNSHTTP2", "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS",
+                "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -261,8 +261,8 @@ let package = Package(
         .testTarget(
             name: "APNSServerTests",
             dependencies: [
-                "APNSHTTP2", "APNSServer", "APNSSession", "APNSTestKit", "APNSTransport", "APNSWire",
-                "ListenerFixtures", "OpenSSLTLS", "TestSupport",
+                "APNSServer", "APNSSession", "APNSTestKit", "APNSTransport", "APNSWire", "ListenerFixtures",
+                "OpenSSLTLS", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -275,7 +275,7 @@ let package = Package(
         .target(
             name: "APNSGateway",
             dependencies: [
-                "APNSHTTP2", "APNSServer", "APNSSession", "APNSTransport", "APNSWire", "COpenSSL", "OpenSSLTLS",
+                "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSTransport", "APNSWire", "COpenSSL", "OpenSSLTLS",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
@@ -288,7 +288,7 @@ let package = Package(
         .target(
             name: "APNSSimulator",
             dependencies: [
-                "APNSHTTP2", "APNSPayload", "APNSServer", "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS",
+                "APNSPayload", "APNSServer", "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -298,8 +298,8 @@ let package = Package(
         .testTarget(
             name: "APNSGatewayTests",
             dependencies: [
-                "APNSGateway", "APNSHTTP2", "APNSServer", "APNSSession", "APNSTestKit", "APNSTransport", "APNSWire",
-                "ListenerFixtures", "OpenSSLTLS", "TestSupport",
+                "APNSGateway", "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSTestKit", "APNSTransport",
+                "APNSWire", "ListenerFixtures", "OpenSSLTLS", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -313,8 +313,8 @@ let package = Package(
         .testTarget(
             name: "APNSSimulatorTests",
             dependencies: [
-                "APNSHTTP2", "APNSServer", "APNSSession", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS",
-                "TestSupport",
+                "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSSimulator", "APNSTestKit", "APNSWire",
+                "OpenSSLTLS", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -368,8 +368,8 @@ let package = Package(
         .target(
             name: "GatewayService",
             dependencies: [
-                "APNSGateway", "APNSHTTP2", "APNSPayload", "APNSServer", "APNSSession", "APNSTransport", "APNSWire",
-                "FileSystemSupport", "OpenSSLTLS", "TokenStore",
+                "APNSGateway", "APNSPayload", "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSTransport",
+                "APNSWire", "FileSystemSupport", "OpenSSLTLS", "TokenStore",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -383,7 +383,7 @@ let package = Package(
         .testTarget(
             name: "GatewayServiceTests",
             dependencies: [
-                "APNSGateway", "APNSHTTP2", "APNSSession", "APNSWire", "GatewayService", "OpenSSLTLS",
+                "APNSGateway", "APNSProviderHTTP2", "APNSSession", "APNSWire", "GatewayService", "OpenSSLTLS",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -394,9 +394,9 @@ let package = Package(
         .target(
             name: "APNSLegacyCommands",
             dependencies: [
-                "APNSFeedback", "APNSGateway", "APNSHTTP2", "APNSPayload", "APNSProvider", "APNSServer", "APNSSession",
-                "APNSSimulator", "APNSTransport", "APNSWire", "BatchFiles", "FileSystemSupport", "GatewayService",
-                "OpenSSLTLS", "TestCertificates", "TokenStore",
+                "APNSFeedback", "APNSGateway", "APNSPayload", "APNSProvider", "APNSProviderHTTP2", "APNSServer",
+                "APNSSession", "APNSSimulator", "APNSTransport", "APNSWire", "BatchFiles", "FileSystemSupport",
+                "GatewayService", "OpenSSLTLS", "TestCertificates", "TokenStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -420,8 +420,8 @@ let package = Package(
         .testTarget(
             name: "APNSLegacyCommandsTests",
             dependencies: [
-                "APNSGateway", "APNSHTTP2", "APNSLegacyCommands", "APNSPayload", "APNSProvider", "APNSSession",
-                "APNSWire", "BatchFiles", "OpenSSLTLS", "TestSupport", "TokenStore",
+                "APNSGateway", "APNSLegacyCommands", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire",
+                "BatchFiles", "OpenSSLTLS", "TestSupport", "TokenStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
@@ -433,8 +433,7 @@ let package = Package(
         .testTarget(
             name: "IntegrationTests",
             dependencies: [
-                "APNSGateway", "APNSHTTP2", "APNSLegacyCommands", "APNSServer", "APNSSimulator", "APNSTestKit",
-                "APNSWire",
+                "APNSGateway", "APNSLegacyCommands", "APNSServer", "APNSSimulator", "APNSTestKit", "APNSWire",
                 "OpenSSLTLS", "TestSupport", "TokenStore", "apns-legacy",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "GRDB", package: "GRDB.swift"),

@@ -63,7 +63,7 @@ let package = Package(
         .executableTarget(
             name: "bench-push",
             dependencies: [
-                .product(name: "APNSHTTP2", package: "apns-legacy"),
+                .product(name: "APNSProviderHTTP2", package: "apns-legacy"),
                 .product(name: "APNSProvider", package: "apns-legacy"),
                 .product(name: "OpenSSLTLS", package: "apns-legacy"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),

@@ -2,8 +2,8 @@
 
 import APNSFeedback
 import APNSGateway
-import APNSHTTP2
 import APNSProvider
+import APNSProviderHTTP2
 import APNSServer
 import APNSSession
 import BatchFiles

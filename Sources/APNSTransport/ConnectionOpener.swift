@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import FoundationEssentials
+import APNSWire
 import Glibc
 package import NIOCore
 import NIOExtras
@@ -121,8 +121,8 @@ package struct ConnectionOpener: Sendable {
         let host = target.host.contains(":") ? "[\(target.host)]" : target.host
         var headers = HTTPHeaders([("Host", "\(host):\(target.port)")])
         if let credentials = proxy.credentials {
-            let plain = Data("\(credentials.user):\(credentials.password)".utf8)
-            headers.add(name: "Proxy-Authorization", value: "Basic \(plain.base64EncodedString())")
+            let plain = "\(credentials.user):\(credentials.password)".utf8
+            headers.add(name: "Proxy-Authorization", value: "Basic \(Base64.text(plain))")
         }
         let opened = channel.eventLoop.makePromise(of: Void.self)
         let loop = channel.eventLoop

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSHTTP2
+import APNSProviderHTTP2
 import Logging
 import NIOConcurrencyHelpers
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import APNSHTTP2
+public import APNSProviderHTTP2
 public import APNSSession
 public import APNSWire
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSHTTP2
 import APNSProvider
+import APNSProviderHTTP2
 public import APNSWire
 public import ArgumentParser
 import Glibc

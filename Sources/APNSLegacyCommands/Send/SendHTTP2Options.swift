@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import APNSHTTP2
+import APNSProviderHTTP2
+public import APNSWire
 public import ArgumentParser
 import OpenSSLTLS
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSHTTP2
 import APNSPayload
 import APNSProvider
+import APNSProviderHTTP2
 import APNSServer
 import APNSSession
 import APNSWire

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSHTTP2
 import APNSWire
 import FoundationEssentials
 import NIOConcurrencyHelpers
@@ -79,8 +78,9 @@ final class ProviderTokenValidator: Sendable {
 
     private func verified(_ token: Substring) -> (Header, Claims)? {
         let parts = token.split(separator: ".", omittingEmptySubsequences: false)
-        guard parts.count == 3, let head = Base64URL.decode(parts[0]), let body = Base64URL.decode(parts[1]),
-            let signature = Base64URL.decode(parts[2]),
+        guard parts.count == 3, let head = Base64.bytes(addressText: parts[0]),
+            let body = Base64.bytes(addressText: parts[1]),
+            let signature = Base64.bytes(addressText: parts[2]),
             let header = try? JSONDecoder().decode(Header.self, from: Data(head)), header.alg == "ES256",
             let claims = try? JSONDecoder().decode(Claims.self, from: Data(body)),
             let key = self.keys[header.kid]

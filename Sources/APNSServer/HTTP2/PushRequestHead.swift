@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSHTTP2
 import APNSWire
 import NIOHPACK
 
@@ -38,11 +37,11 @@ struct PushRequestHead: Equatable {
     /// - Returns: what they say, or why they are refused.
     static func read(_ headers: HPACKHeaders, certificateTopics: [String]) -> Result {
         let values = Values(headers)
-        var identifier = PushIdentifier()
-        if let text = values["apns-id"] {
-            guard let known = PushIdentifier(text) else { return .refused(identifier, .badMessageId) }
-            identifier = known
-        }
+        let text = values["apns-id"]
+        let known = text.flatMap { PushIdentifier($0) }
+        var random = SystemRandomNumberGenerator()
+        let identifier = known ?? PushIdentifier(using: &random)
+        if text != nil, known == nil { return .refused(identifier, .badMessageId) }
         if values.hasDuplicates { return .refused(identifier, .duplicateHeaders) }
         do throws(Refusal) {
             return .head(try self.head(values, identifier, certificateTopics))

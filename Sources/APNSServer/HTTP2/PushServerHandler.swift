@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSHTTP2
 import APNSTransport
 import APNSWire
 import Logging
@@ -256,7 +255,9 @@ final class PushServerHandler: ChannelDuplexHandler {
             headers.add(name: "apns-id", value: identifier, indexing: .nonIndexable)
         }
         if self.configuration.isSandbox, status == 200 {
-            headers.add(name: "apns-unique-id", value: PushIdentifier().description, indexing: .nonIndexable)
+            var random = SystemRandomNumberGenerator()
+            let identifier = PushIdentifier(using: &random)
+            headers.add(name: "apns-unique-id", value: "\(identifier)", indexing: .nonIndexable)
         }
         return headers
     }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import APNSHTTP2
 public import APNSWire
 
 /// A notification that the simulator took, as its device would have it.

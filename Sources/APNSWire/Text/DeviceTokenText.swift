@@ -222,7 +222,7 @@ package enum DeviceTokenText {
         var foreignLetterCount = 0
         for index in 0..<characterCount {
             let character = unsafe text[index]
-            guard let value = self.base64Value(character) else { return nil }
+            guard let value = Base64.value(character) else { return nil }
             if Hexadecimal.value(character) == 255 { foreignLetterCount += 1 }
             bits = bits << 6 | value
             let restCount = (index + 1) * 6 % 8
@@ -237,16 +237,5 @@ package enum DeviceTokenText {
         let isPlain = characterCount == self.unpaddedCharacterCount || characterCount.isMultiple(of: 4)
         guard isPadded || isPlain && foreignLetterCount >= self.foreignLetterCountMin else { return nil }
         return (byteCount, isPadded)
-    }
-
-    private static func base64Value(_ character: UInt8) -> UInt32? {
-        switch character {
-        case UInt8(ascii: "A")...UInt8(ascii: "Z"): UInt32(character - UInt8(ascii: "A"))
-        case UInt8(ascii: "a")...UInt8(ascii: "z"): UInt32(character - UInt8(ascii: "a")) + 26
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): UInt32(character - UInt8(ascii: "0")) + 52
-        case UInt8(ascii: "+"), UInt8(ascii: "-"): 62
-        case UInt8(ascii: "/"), UInt8(ascii: "_"): 63
-        default: nil
-        }
     }
 }

@@ -17,6 +17,13 @@ package enum Hexadecimal {
         value < 10 ? UInt8(ascii: "0") &+ value : UInt8(ascii: "a") &- 10 &+ value
     }
 
+    /// Writes the two digits of a byte where they belong: a string for each request costs more than its header.
+    @inline(__always)
+    static func write(_ byte: UInt8, to target: UnsafeMutableRawBufferPointer, at position: Int) {
+        unsafe target[position] = self.digit(byte >> 4)
+        unsafe target[position + 1] = self.digit(byte & 15)
+    }
+
     /// Two lower-case digits for each byte.
     package static func text(_ bytes: some Collection<UInt8>) -> String {
         unsafe String(unsafeUninitializedCapacity: 2 * bytes.count) { target in
@@ -77,6 +84,20 @@ package enum Hexadecimal {
             let low = UInt64(self.decode(UInt64(littleEndian: first)))
             let high = UInt64(self.decode(UInt64(littleEndian: second)))
             return (high << 32 | low).littleEndian
+        }
+    }
+}
+
+extension [UInt8] {
+    /// Writes the digits of a token over what is at a position.
+    package mutating func setHexadecimal(_ token: DeviceToken, at position: Int) {
+        precondition(position + 2 * token.byteCount <= self.count)
+        unsafe self.withUnsafeMutableBytes { target in
+            unsafe token.withUnsafeBytes { bytes in
+                for index in 0..<bytes.count {
+                    unsafe Hexadecimal.write(bytes[index], to: target, at: position + 2 * index)
+                }
+            }
         }
     }
 }

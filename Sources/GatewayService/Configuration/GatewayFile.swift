@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSGateway
-import APNSHTTP2
+import APNSProviderHTTP2
 import APNSSession
 import APNSWire
 import OpenSSLTLS

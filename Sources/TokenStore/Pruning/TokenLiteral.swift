@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
-import FoundationEssentials
 
 /// How tokens stand in the statements for a database of another kind.
 public enum TokenLiteral: String, Hashable, Sendable, CaseIterable {
@@ -19,7 +18,7 @@ public enum TokenLiteral: String, Hashable, Sendable, CaseIterable {
         switch self {
         case .hexadecimal: "'\(Hexadecimal.text(token))'"
         case .upperHexadecimal: "'\(Hexadecimal.text(token).uppercased())'"
-        case .base64: "'\(Data(token).base64EncodedString())'"
+        case .base64: "'\(Base64.text(token))'"
         case .blob: dialect.blob(Hexadecimal.text(token))
         }
     }

@@ -4,7 +4,7 @@ import APNSProvider
 import APNSWire
 import Testing
 
-@testable import APNSHTTP2
+@testable import APNSProviderHTTP2
 
 @Suite struct ResponseClassifierTests {
     /// A request that was written once.

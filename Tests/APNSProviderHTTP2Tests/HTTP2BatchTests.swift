@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSHTTP2
 import APNSProvider
+import APNSProviderHTTP2
 import APNSServer
 import APNSSession
 import APNSWire

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 public import OpenSSLTLS
 
 /// A key that signs provider tokens, with what the service knows it by.
@@ -47,7 +48,7 @@ public struct ProviderTokenKey: Equatable, Sendable {
     public func token(issuedAt: Int64) throws(TLSError) -> String {
         let header = #"{"alg":"ES256","kid":"\#(self.keyIdentifier)"}"#
         let claims = #"{"iss":"\#(self.teamIdentifier)","iat":\#(issuedAt)}"#
-        let signed = Base64URL.encode(header.utf8) + "." + Base64URL.encode(claims.utf8)
-        return try signed + "." + Base64URL.encode(self.key.signature(of: Array(signed.utf8)))
+        let signed = Base64.addressText(header.utf8) + "." + Base64.addressText(claims.utf8)
+        return try signed + "." + Base64.addressText(self.key.signature(of: Array(signed.utf8)))
     }
 }

@@ -6,7 +6,7 @@ import NIOHPACK
 import TestSupport
 import Testing
 
-@testable import APNSHTTP2
+@testable import APNSProviderHTTP2
 
 private typealias Wire = HTTP2Wire
 
@@ -30,6 +30,24 @@ struct PushConnectionStateMachineTests {
         #expect(harness.bodies.mapValues(\.count) == [1: 100, 3: 100])
         #expect(harness.machine.room == 0)
         #expect(harness.outcomes() == [.lost, .unwritten])
+    }
+
+    @Test func `what did not leave whole may be processed once its answer has begun`() throws {
+        var harness = try PushConnectionHarness(requests: 0, settings: [(4, 100)])
+        try harness.write(payload: String(repeating: "x", count: 150))
+        harness.send()
+        harness.receive(Wire.headers(1, Wire.status200, isEnd: false))
+        #expect(harness.outcomes() == [.lost])
+    }
+
+    @Test func `what did not leave whole may be processed when it waits too long for the end of its answer`() throws {
+        var harness = try PushConnectionHarness(requests: 0, settings: [(4, 100)])
+        try harness.write(payload: String(repeating: "x", count: 150))
+        harness.send()
+        harness.receive(Wire.headers(1, Wire.status200, isEnd: false))
+        let overdue = harness.machine.takeOverdue { _ in true }
+        #expect(overdue.written == [0])
+        #expect(overdue.unwritten.isEmpty)
     }
 
     @Test func `a request that the service's limit keeps back was not processed`() throws {

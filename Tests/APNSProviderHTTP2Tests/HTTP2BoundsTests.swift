@@ -5,12 +5,13 @@ import NIOCore
 import TestSupport
 import Testing
 
-@testable import APNSHTTP2
+@testable import APNSProviderHTTP2
 
 private typealias Wire = HTTP2Wire
 
 @Suite("Bounds of a connection, without a channel")
 struct HTTP2BoundsTests {
+    private static let flowControlError: UInt32 = 3
     private static let enhanceYourCalm: UInt32 = 11
 
     // MARK: Floods
@@ -75,6 +76,7 @@ struct HTTP2BoundsTests {
             count += 1
         }
         #expect(harness.failure != nil)
+        #expect((harness.goAwayCode ?? 0) != 0)
         #expect(count <= 20, "the library takes 8; older ones are held to the bound of frames")
         #expect(harness.outcomes() == [.lost])
     }
@@ -102,6 +104,7 @@ struct HTTP2BoundsTests {
         harness.receive(Wire.headers(1, Wire.status200 + entry))
         harness.receive(Wire.headers(3, Wire.status200 + Array(repeating: 0xBE, count: 16_000)))
         #expect(harness.failure?.code == Self.enhanceYourCalm)
+        #expect(harness.goAwayCode == Self.enhanceYourCalm)
         #expect(harness.outcomes() == [.accepted, .lost])
     }
 
@@ -116,13 +119,29 @@ struct HTTP2BoundsTests {
         #expect(harness.reports[0] == [.unknown(.streamReset(code: 8))])
         #expect(harness.frames(.reset).map(\.stream) == [1])
         // The rest of 100 MB is passed over, as long as the service keeps to the windows that it is given.
-        for _ in 0..<6400 where harness.failure == nil {
+        for _ in 0..<6400 {
             harness.machine.tick()
             harness.receive(frame)
+            #expect(harness.machine.keptByteCount == 0)
         }
-        if harness.failure == nil { harness.receive(Wire.headers(3, Wire.status200)) }
-        let isLost = harness.failure != nil
-        #expect(harness.outcomes() == [.unknown(.streamReset(code: 8)), isLost ? .lost : .accepted])
+        #expect(harness.failure == nil)
+        harness.receive(Wire.headers(3, Wire.status200))
+        #expect(harness.outcomes() == [.unknown(.streamReset(code: 8)), .accepted])
+    }
+
+    @Test func `bodies beyond the window that the client gave end the connection`() throws {
+        var harness = try PushConnectionHarness(requests: 2)
+        harness.receive(Wire.headers(1, Wire.status200, isEnd: false))
+        let frame = Wire.data(1, Array(repeating: 0x20, count: 16_384), isEnd: false)
+        // It reads, and does not come to widen its window.
+        for _ in 0..<6400 where harness.failure == nil {
+            harness.machine.tick()
+            harness.receive(frame, sends: false)
+        }
+        harness.send()
+        #expect(harness.failure?.code == Self.flowControlError)
+        #expect(harness.goAwayCode == Self.flowControlError)
+        #expect(harness.outcomes() == [.unknown(.streamReset(code: 8)), .lost])
     }
 
     @Test func `an answer of empty frames is given up early`() throws {

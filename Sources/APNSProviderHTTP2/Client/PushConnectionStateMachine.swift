@@ -25,9 +25,9 @@ struct PushConnectionStateMachine<Element> {
 
     /// Requests without an answer.
     struct Unanswered {
-        /// These left whole.
+        /// These left whole, or their answers have begun.
         var written: [Element] = []
-        /// Of these, some of the body has not left, so that they cannot have been processed.
+        /// Of these, some of the body has not left and no answer has begun, so that they cannot have been processed.
         var unwritten: [Element] = []
     }
 
@@ -106,11 +106,11 @@ struct PushConnectionStateMachine<Element> {
         var overdue = Unanswered()
         let numbers = self.streams.numbers(where: isOverdue)
         guard !numbers.isEmpty else { return overdue }
-        let unfinished = Set(self.session.unfinishedStreams)
+        let unprocessed = Set(self.unprocessedStreams)
         for number in numbers {
             self.session.reset(number, code: HTTP2Failure.cancel)
             guard let element = self.ended(number) else { continue }
-            if unfinished.contains(number) {
+            if unprocessed.contains(number) {
                 overdue.unwritten.append(element)
             } else {
                 overdue.written.append(element)
@@ -119,9 +119,15 @@ struct PushConnectionStateMachine<Element> {
         return overdue
     }
 
+    /// The streams whose requests cannot have been processed: a service that begins to answer may have done it with
+    /// what it had of the body.
+    private var unprocessedStreams: [UInt32] {
+        self.session.unfinishedStreams.filter { self.answers[$0] == nil }
+    }
+
     /// Takes out all requests: the connection is lost.
     mutating func takeLost() -> Unanswered {
-        let unwritten = self.session.unfinishedStreams.compactMap { self.ended($0) }
+        let unwritten = self.unprocessedStreams.compactMap { self.ended($0) }
         self.answers = AnswersInProgress()
         return Unanswered(written: self.streams.lost(), unwritten: unwritten)
     }

@@ -3,7 +3,7 @@
 import TestSupport
 import Testing
 
-@testable import APNSHTTP2
+@testable import APNSProviderHTTP2
 
 @Suite("The streams of a connection")
 struct StreamTableTests {

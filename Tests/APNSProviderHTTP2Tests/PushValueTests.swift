@@ -6,7 +6,7 @@ import NIOCore
 import TestSupport
 import Testing
 
-@testable import APNSHTTP2
+@testable import APNSProviderHTTP2
 
 @Suite("Values of the HTTP/2 provider API")
 struct PushValueTests {

@@ -5,7 +5,7 @@ import NIOCore
 import TestSupport
 import Testing
 
-@testable import APNSHTTP2
+@testable import APNSProviderHTTP2
 
 /// A connection without its channel, at a service that says what the test has it say.
 ///

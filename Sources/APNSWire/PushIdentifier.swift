@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSWire
-
 /// The name of one request: a UUID, the value of `apns-id`.
 ///
 /// Its text is the canonical one: lower-case hexadecimal digits in groups of 8, 4, 4, 4 and 12.
@@ -19,7 +17,7 @@ public struct PushIdentifier: Hashable, Sendable {
     }
 
     /// Takes 122 bits as they are; the others say that the identifier is random.
-    init(high: UInt64, low: UInt64) {
+    package init(high: UInt64, low: UInt64) {
         self.high = high & ~0xF000 | 0x4000
         self.low = low & ~(3 << 62) | 2 << 62
     }
@@ -36,13 +34,8 @@ public struct PushIdentifier: Hashable, Sendable {
                 guard character == UInt8(ascii: "-") else { return nil }
                 continue
             }
-            let digit: UInt8
-            switch character {
-            case UInt8(ascii: "0")...UInt8(ascii: "9"): digit = character - UInt8(ascii: "0")
-            case UInt8(ascii: "a")...UInt8(ascii: "f"): digit = character - UInt8(ascii: "a") + 10
-            case UInt8(ascii: "A")...UInt8(ascii: "F"): digit = character - UInt8(ascii: "A") + 10
-            default: return nil
-            }
+            let digit = Hexadecimal.value(character)
+            guard digit < 16 else { return nil }
             if index < Self.middle {
                 words.0 = words.0 << 4 | UInt64(digit)
             } else {
@@ -53,7 +46,8 @@ public struct PushIdentifier: Hashable, Sendable {
         self.low = words.1
     }
 
-    static let characterCount = 36
+    /// The length of its text.
+    package static let characterCount = 36
     /// Where the second half begins: behind 16 digits and two dashes, at the third.
     private static let middle = 18
     private static let dashes: Set<Int> = [8, 13, 18, 23]
@@ -80,6 +74,16 @@ extension PushIdentifier: CustomStringConvertible {
                 unsafe target[position] = UInt8(ascii: "-")
                 position += 1
             }
+        }
+    }
+}
+
+extension [UInt8] {
+    /// Writes the text of an identifier over what is at a position.
+    package mutating func setText(of identifier: PushIdentifier, at position: Int) {
+        precondition(position + PushIdentifier.characterCount <= self.count)
+        unsafe self.withUnsafeMutableBytes {
+            unsafe identifier.writeText(to: UnsafeMutableRawBufferPointer(rebasing: $0[position...]))
         }
     }
 }

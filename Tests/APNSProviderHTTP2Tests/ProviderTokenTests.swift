@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSTestKit
+import APNSWire
 import NIOConcurrencyHelpers
 import NIOCore
-import APNSWire
 import OpenSSLTLS
 import Testing
 
-@testable import APNSHTTP2
+@testable import APNSProviderHTTP2
 @testable import APNSServer
 
 @Suite("Provider tokens", .timeLimit(.minutes(1)))
@@ -90,7 +90,7 @@ struct ProviderTokenTests {
 
     @Test func `a token has three parts, and its signature is two plain numbers`() throws {
         let token = try self.key().token(issuedAt: Self.noon)
-        let parts = token.split(separator: ".").map { Base64URL.decode($0) }
+        let parts = token.split(separator: ".").map { Base64.bytes(addressText: $0) }
         #expect(parts.count == 3)
         #expect(parts[0].map { String(decoding: $0, as: UTF8.self) } == #"{"alg":"ES256","kid":"ABC123DEFG"}"#)
         #expect(parts[1].map { String(decoding: $0, as: UTF8.self) } == #"{"iss":"TEAM123456","iat":1750000000}"#)

@@ -3,7 +3,7 @@
 import NIOCore
 import Testing
 
-@testable import APNSHTTP2
+@testable import APNSProviderHTTP2
 
 @Suite("When a connection on which nothing moves is given up")
 struct StallDeadlineTests {

@@ -6,7 +6,7 @@ import NIOHPACK
 import TestSupport
 import Testing
 
-@testable import APNSHTTP2
+@testable import APNSProviderHTTP2
 
 /// What the client writes, read by another implementation of HPACK.
 @Suite("The header fields of requests")
