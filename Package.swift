@@ -325,7 +325,7 @@ let package = Package(
         .target(
             name: "BatchFiles",
             dependencies: [
-                "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "FileSystemSupport",
+                "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "FileSystemSupport", "TokenStore",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
             ],
@@ -334,7 +334,7 @@ let package = Package(
         .testTarget(
             name: "BatchFilesTests",
             dependencies: [
-                "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "BatchFiles", "TestSupport",
+                "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "BatchFiles", "TestSupport", "TokenStore",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
             ],

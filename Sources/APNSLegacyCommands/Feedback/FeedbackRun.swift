@@ -127,20 +127,20 @@ struct FeedbackRun {
     /// What was read and what it changed, in one line.
     static func summary(_ outcome: FeedbackOutcome, _ change: PurgeChange) -> String {
         let total = outcome.tupleCount + outcome.replayedTupleCount
-        var parts = [SendSummary.counted(total, "dead token")]
+        var parts = [total.counted("dead token")]
         if outcome.replayedTupleCount > 0 {
-            parts.append("\(SendSummary.grouped(outcome.replayedTupleCount)) of them from the spool")
+            parts.append("\(outcome.replayedTupleCount.grouped) of them from the spool")
         }
         if total > 0 {
-            parts.append("\(SendSummary.grouped(UInt64(change.addedCount))) new")
-            parts.append("\(SendSummary.grouped(UInt64(change.updatedCount))) with a newer time")
-            parts.append("\(SendSummary.grouped(UInt64(change.unchangedCount))) known")
+            parts.append("\(change.addedCount.grouped) new")
+            parts.append("\(change.updatedCount.grouped) with a newer time")
+            parts.append("\(change.unchangedCount.grouped) known")
             if change.supersededCount > 0 {
-                parts.append("\(SendSummary.grouped(UInt64(change.supersededCount))) registered since")
+                parts.append("\(change.supersededCount.grouped) registered since")
             }
         }
         if outcome.futureTupleCount > 0 {
-            parts.append("\(SendSummary.grouped(outcome.futureTupleCount)) with a time in the future, taken as now")
+            parts.append("\(outcome.futureTupleCount.grouped) with a time in the future, taken as now")
         }
         switch outcome.ending?.cause {
         case .closed, .malformed, .failed, .refused, nil: break

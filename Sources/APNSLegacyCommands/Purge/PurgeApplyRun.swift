@@ -84,7 +84,7 @@ struct PurgeApplyRun {
 
     private func warnOfZones(_ report: TokenTableReport) {
         guard report.zoneDueCount > 0 else { return }
-        let count = SendSummary.counted(UInt64(report.zoneDueCount), "due row")
+        let count = report.zoneDueCount.counted("due row")
         self.console.say(
             "Warning: \(count) registered less than 14 hours before the failure, at a time without a zone, which is "
                 + "taken as UTC. If the application writes local time, they may have registered after it: use "

@@ -2,6 +2,7 @@
 
 import APNSWire
 import ArgumentParser
+import BatchFiles
 import Glibc
 import TokenStore
 
@@ -45,14 +46,9 @@ struct PurgeForgetCommand: PurgeSubcommand {
         guard self.tokens != nil || !self.token.isEmpty else {
             throw ValidationError("Say what to forget: --token TOKEN or --tokens FILE.")
         }
-        if let moment = self.registeredAt, Self.isFuture(moment, now: Int64(time(nil))) {
+        if let moment = self.registeredAt, PurgeImport.isFuture(moment.seconds, now: Int64(time(nil))) {
             throw ValidationError("--registered-at is in the future; is a clock wrong?")
         }
-    }
-
-    /// A registration that lies in the future would keep its token off the list until then, whatever becomes of it.
-    private static func isFuture(_ moment: TimeText, now: Int64) -> Bool {
-        moment.seconds > now + PurgeImport.clockSkewSecondsMax
     }
 
     /// So many lines are forgotten in one transaction.
@@ -67,44 +63,34 @@ struct PurgeForgetCommand: PurgeSubcommand {
             result += try list.forget(portion, topic: self.topic, environment: self.environment)
             portion.removeAll(keepingCapacity: true)
         }
-        var problems = PurgeProblems(name: "", console)
+        var badLines: BadLines?
         if let tokens {
-            var reader = PurgeLineReader(try console.open(tokens))
-            problems = PurgeProblems(name: reader.name, console)
-            try reader.forEachLine(onProblem: { problems.add($0, line: $1) }) { text, line in
-                switch self.registration(text, now: environment.now()) {
-                case .success(let registration): portion.append(registration)
-                case .failure(let problem): problems.add(problem, line: line)
+            let (input, now) = (try console.open(tokens), environment.now())
+            let bad = BadLines(in: input, console)
+            badLines = bad
+            try input.forEachLine(onProblem: bad.add) { text, lineNumber in
+                do throws(BatchProblem.Kind) {
+                    let registeredAt = self.registeredAt?.seconds
+                    portion.append(try PurgeRegistration(line: text, registeredAt: registeredAt, now: now))
+                } catch {
+                    bad.add(BatchProblem(error, lineNumber: lineNumber))
                 }
                 if portion.count >= Self.portionCount { try flush() }
             }
         }
         try flush()
         if result.unrememberedCount > 0 {
-            let count = SendSummary.counted(UInt64(result.unrememberedCount), "registration")
+            let count = result.unrememberedCount.counted("registration")
             console.say(
                 "Warning: the list knows no such topic yet, so that \(count) cannot be remembered. Say both "
                     + "--topic and --environment."
             )
         }
         try console.write(
-            "\(SendSummary.counted(UInt64(result.forgottenCount), "entry", "entries")) forgotten, "
-                + "\(SendSummary.grouped(UInt64(result.keptCount))) kept for a failure at or after the registration, "
-                + "\(SendSummary.counted(UInt64(result.unknownCount), "token")) not on the list\n"
+            "\(result.forgottenCount.counted("entry", "entries")) forgotten, "
+                + "\(result.keptCount.grouped) kept for a failure at or after the registration, "
+                + "\(result.unknownCount.counted("token")) not on the list\n"
         )
-        return problems.count == 0 ? .success : .someRefused
-    }
-
-    private func registration(_ line: String, now: Int64) -> Result<PurgeRegistration, PurgeProblem> {
-        let parts = line.split(separator: ",", maxSplits: 1, omittingEmptySubsequences: false)
-        guard let token = PurgeToken.parse(String(parts[0])) else { return .failure(.token) }
-        guard parts.count > 1 else {
-            return .success(PurgeRegistration(token: token, registeredAt: self.registeredAt?.seconds))
-        }
-        guard let moment = TimeText(text: String(parts[1].trimmingPrefix { $0 == " " })) else {
-            return .failure(.time("the time of the registration"))
-        }
-        guard !Self.isFuture(moment, now: now) else { return .failure(.future("the time of the registration")) }
-        return .success(PurgeRegistration(token: token, registeredAt: moment.seconds))
+        return badLines?.count ?? 0 == 0 ? .success : .someRefused
     }
 }

@@ -34,7 +34,7 @@ struct PurgeExpireCommand: PurgeSubcommand {
 
     func run(in environment: CommandEnvironment) throws -> ExitStatus {
         let count = try self.file.open().expire(failedBefore: environment.now() - self.olderThan.seconds)
-        try environment.console.write("\(SendSummary.counted(UInt64(count), "token")) expired\n")
+        try environment.console.write("\(count.counted("token")) expired\n")
         return .success
     }
 }

@@ -66,16 +66,8 @@ struct PurgeToken: ExpressibleByArgument {
     var bytes: [UInt8]
 
     init?(argument: String) {
-        guard let token = PurgeToken.parse(argument) else { return nil }
+        guard let token = DeviceTokenText.bytes(argument) else { return nil }
         self.bytes = token
-    }
-
-    /// Reads a token; `nil` for what is none.
-    static func parse(_ text: String) -> [UInt8]? {
-        Array(text.utf8).withUnsafeBytes { text in
-            var record = BatchRecord()
-            return DeviceTokenText.decode(text, into: &record.token) ? record.token.bytes : nil
-        }
     }
 }
 
@@ -95,5 +87,12 @@ extension CommandFailure {
             @unknown default: .software
             }
         self.init(status, "\(error)")
+    }
+}
+
+extension BadLines {
+    /// Those of an input of a `purge` command.
+    convenience init(in input: SendInput, _ console: Console) {
+        self.init(of: input.name, further: "\(input.name): further bad lines are only counted.") { console.say($0) }
     }
 }

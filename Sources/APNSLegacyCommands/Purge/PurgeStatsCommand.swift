@@ -24,11 +24,10 @@ struct PurgeStatsCommand: PurgeSubcommand {
     }
 
     static func text(_ statistics: PurgeStatistics) -> String {
-        var lines = [SendSummary.counted(UInt64(statistics.count), "token")]
+        var lines = [statistics.count.counted("token")]
         for part in statistics.parts {
-            let count = SendSummary.grouped(UInt64(part.count))
             lines.append(
-                "  \(String(repeating: " ", count: max(0, 11 - count.count)))\(count) \(part.scope.topic), "
+                "  \(part.count.padded) \(part.scope.topic), "
                     + "\(part.scope.environment.rawValue), from \(part.source), failed "
                     + "\(TimeText(seconds: part.oldestFailure).text) to "
                     + TimeText(seconds: part.newestFailure).text

@@ -102,7 +102,7 @@ struct SendPurge {
     ) throws -> String? {
         guard command.purge.purgeRejected, let list = command.purge.purgeList, count > 0 else { return nil }
         let scope = try Self.scopes(command, identity)[0]
-        let text = "Rejected, but not yet on the purge list: \(SendSummary.counted(count, "notification")). "
+        let text = "Rejected, but not yet on the purge list: \(count.counted("notification")). "
         guard acceptedCount > 0 else {
             return text + "Nothing was accepted, so they may be of another environment or app."
         }
@@ -136,7 +136,7 @@ struct SendPurge {
         // A device that registered while the batch ran did so after this failure, as far as anyone knows.
         let failedAt = isDoubted ? nil : self.startedAt
         let change = try rejections.record(in: self.list, target, failedAt: failedAt)
-        let changed = SendSummary.counted(UInt64(change.addedCount + change.updatedCount), "rejected token")
+        let changed = (change.addedCount + change.updatedCount).counted("rejected token")
         guard isDoubted else { return "\(changed) went on the purge list." }
         let cause = isBroken ? "too many in a row were" : "nothing was accepted"
         let reason = "\(cause), so they may be of another environment or app"

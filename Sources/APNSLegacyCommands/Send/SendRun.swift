@@ -21,9 +21,6 @@ struct SendRun {
     private let say: @Sendable (String) -> Void
     private var console: Console { self.environment.console }
 
-    /// So many bad lines are told about one by one; the others are only in the results.
-    private static let badLineCountMax = 20
-
     init(_ command: SendCommand, _ environment: CommandEnvironment) {
         self.command = command
         self.environment = environment
@@ -49,6 +46,11 @@ struct SendRun {
         let purge = try SendPurge(self.command, identity: tls?.identity, now: self.environment.now())
         defer { purge?.close() }
         let rejections = try purge?.rejections()
+        let badLines = BadLines(
+            of: input.name,
+            further: "Further bad lines are only in the results.",
+            self.say
+        )
         let desk = BatchSendState(
             input: input,
             reader: try self.reader(payload, tls?.identity),
@@ -59,12 +61,12 @@ struct SendRun {
             onRejectedToken: rejections?.take,
             command: self.frameCommand,
             onDropped: self.say,
-            onBadLine: self.badLines(input)
+            onBadLine: badLines.add
         )
         let source = SendSource(input: input, desk: desk)
         source.prepare()
         if !past.doubted.ranges.isEmpty || past.settled.count > 0 {
-            self.say("Going on from \(SendSummary.counted(past.settled.count, "line")) that have their outcome.")
+            self.say("Going on from \(past.settled.count.counted("line")) that have their outcome.")
         }
         let ending = self.command.delivery.dryRun ? nil : try await self.send(source, input, tls)
         if self.command.delivery.dryRun { source.readThrough() }
@@ -125,14 +127,8 @@ struct SendRun {
             return Array("{\"aps\":{\"alert\":\(JSONWriter.quoted(alert))}}".utf8)
         }
         guard let path = self.command.batch.payload else { return nil }
-        let file = try self.console.open(path)
-        var bytes: [UInt8] = []
-        var portion = [UInt8](repeating: 0, count: 65_536)
-        while bytes.count <= SendRun.payloadFileByteCountMax {
-            let count = try portion.withUnsafeMutableBytes { try file.readNow(into: $0) }
-            if count == 0 { return bytes }
-            bytes.append(contentsOf: portion[..<count])
-        }
+        let bytes = try self.console.open(path).readAll(byteCountMax: SendRun.payloadFileByteCountMax)
+        if let bytes { return bytes }
         throw CommandFailure(.dataError, "\(path) is too long for a payload.")
     }
 
@@ -154,34 +150,7 @@ struct SendRun {
 
     private func openJournal(_ input: SendInput, _ payload: [UInt8]?) throws -> SendJournal? {
         guard let path = self.command.delivery.journal, !self.command.delivery.dryRun else { return nil }
-        guard let byteCount = input.byteCountTotal else {
-            throw CommandFailure(
-                .usage,
-                "--journal needs a batch in a file: two streams cannot be told apart. Save it to a file first."
-            )
-        }
-        try self.checkEmptied(path)
-        var hash = FNV1aHash()
-        hash.add(input.peek(SendRun.peekByteCount))
-        hash.add(input.peek(SendRun.peekByteCount, at: max(0, Int(byteCount) - SendRun.peekByteCount)))
-        hash.add(payload ?? [])
-        return try SendJournal(path: path, input: "\(byteCount)-\(String(hash.value, radix: 16))") {
-            try input.lineCount()
-        }
-    }
-
-    /// Refuses a journal without a record beside results that it should know of: the records were lost, and all would
-    /// be sent again unflagged.
-    private func checkEmptied(_ journal: String) throws {
-        var (status, resultsStatus) = (stat(), stat())
-        guard let results = self.command.report.results, stat(journal, &status) == 0, status.st_size == 0,
-            stat(results, &resultsStatus) == 0, resultsStatus.st_mode & S_IFMT == S_IFREG, resultsStatus.st_size > 0
-        else { return }
-        throw CommandFailure(
-            .dataError,
-            "\(journal) is empty, though \(results) has results: its records were lost, and nothing is sent. "
-                + "Restore it, or remove both files to send everything again."
-        )
+        return try SendJournal(path: path, of: input, payload: payload, results: self.command.report.results)
     }
 
     /// The most memory for frames that are not proved, in bytes, where each is to have a result.
@@ -191,9 +160,6 @@ struct SendRun {
     private var writesAllResults: Bool {
         self.command.report.results != nil && !self.command.report.resultsOnlyExceptions
     }
-
-    /// So many first and last bytes of the input tell it from another one in the journal.
-    private static let peekByteCount = 65_536
 
     private func results(_ journal: SendJournal?) throws -> SendResults {
         let report = self.command.report
@@ -357,24 +323,12 @@ struct SendRun {
         configuration.payloadByteCountMax = self.payloadByteCountMax(tls.identity)
         // What is proved at a time has its results in memory at a time, however slow the disk.
         if self.writesAllResults { configuration.storeByteCountMax = SendRun.storeByteCountMaxWithResults }
-        configuration.proxy = try self.command.endpoint.proxyValue
+        configuration.proxy = try self.command.endpoint.connection.proxyValue
         let say = self.connectFailures()
         return try BatchSender(configuration, logger: self.logger) { say("\($0)") }
     }
 
     // MARK: Reporting
-
-    private func badLines(_ input: SendInput) -> @Sendable (BatchProblem) -> Void {
-        let count = NIOLockedValueBox(0)
-        return { problem in
-            let number = count.withLockedValue { count in
-                count += 1
-                return count
-            }
-            if number <= SendRun.badLineCountMax { self.say("\(input.name), \(problem)") }
-            if number == SendRun.badLineCountMax + 1 { self.say("Further bad lines are only in the results.") }
-        }
-    }
 
     private func report(
         _ summary: SendSummary,
@@ -383,10 +337,10 @@ struct SendRun {
     ) throws -> ExitStatus {
         if let failure { self.console.say("apns-legacy send: \(failure)") }
         if self.command.delivery.dryRun {
-            let count = SendSummary.counted(progress.sentCount, "notification")
-            let bad = SendSummary.counted(summary.tally[.invalid], "bad line")
+            let count = progress.sentCount.counted("notification")
+            let bad = summary.tally[.invalid].counted("bad line")
             let dead = summary.tally[.suppressed]
-            let remark = dead > 0 ? "; \(SendSummary.counted(dead, "token")) on the purge list" : ""
+            let remark = dead > 0 ? "; \(dead.counted("token")) on the purge list" : ""
             self.say("\(count) could be sent; \(bad)\(remark). Nothing was sent.")
             return failure?.status ?? (summary.tally.total == 0 ? .success : .someRefused)
         }
