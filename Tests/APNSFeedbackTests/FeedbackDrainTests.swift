@@ -163,9 +163,12 @@ import TokenStore
     }
 
     @Test func `a service of an authority that is not trusted is not read`() async throws {
-        let stranger = try TestCertificateAuthority().issueServer()
+        let untrusted = try TestCertificateAuthority().issueServer()
         let store = MemoryStore(try Fixture.tuples(5))
-        let outcome = try await self.folder.drain(store, listener: Fixture.listener { $0.identity = stranger.identity })
+        let outcome = try await self.folder.drain(
+            store,
+            listener: Fixture.listener { $0.identity = untrusted.identity }
+        )
         guard case .notPermitted = outcome.failure else {
             Issue.record("\(String(describing: outcome.failure))")
             return

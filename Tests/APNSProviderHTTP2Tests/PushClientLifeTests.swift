@@ -73,12 +73,12 @@ struct PushClientLifeTests {
     }
 
     @Test func `a certificate of a foreign authority ends the client at once`() async throws {
-        let stranger = try TestCertificateAuthority(name: "Stranger").issueClient(topic: PushFixture.topic)
+        let untrusted = try TestCertificateAuthority(name: "Unknown Authority").issueClient(topic: PushFixture.topic)
         let service = ScriptedService()
         let request = try PushFixture.request()
         let outcome = NIOLockedValueBox<DeliveryOutcome?>(nil)
         await #expect(throws: PushError.self) {
-            try await PushFixture.withPair(service, client: { $0.tls.identity = stranger.identity }) { client in
+            try await PushFixture.withPair(service, client: { $0.tls.identity = untrusted.identity }) { client in
                 let sent = await client.send(request)
                 outcome.withLockedValue { $0 = sent }
             }
@@ -91,7 +91,7 @@ struct PushClientLifeTests {
     }
 
     @Test func `a service of a foreign authority ends the client at once`() async throws {
-        let trust = TLSTrust.pem(try TestCertificateAuthority(name: "Stranger").certificatePEM)
+        let trust = TLSTrust.pem(try TestCertificateAuthority(name: "Unknown Authority").certificatePEM)
         let request = try PushFixture.request()
         await #expect(throws: PushError.self) {
             try await PushFixture.withPair(ScriptedService(), client: { $0.tls.trust = trust }) { client in
@@ -127,7 +127,7 @@ struct PushClientLifeTests {
     }
 
     @Test func `a client that is told to go on serves again when the service is the right one`() async throws {
-        let wrong = try TestCertificateAuthority(name: "Stranger").issueServer().identity
+        let wrong = try TestCertificateAuthority(name: "Unknown Authority").issueServer().identity
         let request = try PushFixture.request()
         let port = try await self.deadPort()
         var configuration = try PushFixture.clientConfiguration(port: port)

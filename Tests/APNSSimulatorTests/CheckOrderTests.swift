@@ -17,7 +17,7 @@ struct CheckOrderTests {
 
     static let (keyIdentifier, teamIdentifier) = ("KEY0000001", "TEAM000001")
     static let signer = Result { try ES256PrivateKey(bytes: Fixture.provider.get().keyPEM) }
-    static let stranger = Result { try ES256PrivateKey(bytes: Fixture.gateway.get().keyPEM) }
+    static let untrusted = Result { try ES256PrivateKey(bytes: Fixture.gateway.get().keyPEM) }
 
     /// How a client shows who it is.
     enum Proof: Sendable, CaseIterable {
@@ -54,7 +54,7 @@ struct CheckOrderTests {
         )
         if proof != .certificate { configuration.tls = .client(trust: trust) }
         if proof == .key || proof == .wrongKey {
-            let signer = try proof == .key ? Self.signer.get() : Self.stranger.get()
+            let signer = try proof == .key ? Self.signer.get() : Self.untrusted.get()
             let key = try ProviderTokenKey(
                 key: signer,
                 keyIdentifier: Self.keyIdentifier,

@@ -47,7 +47,7 @@ struct PushListenerTests {
         .rejected(.http2(PushRejection(status: reason.status ?? 0, reason: reason, timestamp: timestamp)))
     }
 
-    @Test func `each kind of device has its answer, and what was taken is in the books`() async throws {
+    @Test func `each kind of device has its answer, and what was taken is in the statistics`() async throws {
         let outcomes = try await self.outcomes([1, 2, 101, 102, 103, 104]) { simulator in
             #expect(simulator.statistics.processedCount == 2)
             #expect(simulator.statistics.rejectedCount == 4)

@@ -160,7 +160,7 @@ import Testing
         }
     }
 
-    @Test func `a service that is not there is exit 69, a stranger's certificate 77`() async throws {
+    @Test func `a service that is not there is exit 69, a certificate of an unknown authority 77`() async throws {
         let scene = self.scene
         let path = try self.scene.write("one.jsonl", SendScene.line(1))
         let gone = try await Self.withService { $0.pushPort }
