@@ -44,7 +44,7 @@ import Testing
             .rejected(PushRejection(status: 410, reason: .unregistered, timestamp: 1_700_000_000_000))
         }
         // More than go into the room that the database's files have already.
-        let numbers = 1...TestEffort.count(800, long: 2000) as ClosedRange<UInt32>
+        let numbers = 1...TestEffort.count(500, long: 2000) as ClosedRange<UInt32>
         let folder = try GatewayProgram.Folder()
         try await upstream.run(folder) { port in
             try folder.configure(upstreamPort: port)
