@@ -198,9 +198,10 @@ package final class Gateway: Sendable {
         requests: some AsyncSequence<Request, Never> & Sendable,
         ready: @escaping @Sendable (Addresses) -> Void
     ) async throws -> Int {
-        let admin = try await self.listenForOperators()
         let (events, source) = AsyncStream.makeStream(of: Event.self)
-        let failure = await withTaskGroup(of: Void.self) { group in
+        let failure: (any Error)? = await withTaskGroup(of: Void.self) { group in
+            let admin: SocketAddress?
+            do { admin = try await self.listenForOperators(&group) } catch { return error }
             self.start(self.upstreams.withLockedValue(\.configuration), self.clients, source, &group)
             group.addTask {
                 var failure: (any Error)?
@@ -216,7 +217,6 @@ package final class Gateway: Sendable {
         let unsettled = self.backend.inFlightCounts.values.reduce(0, +)
         await self.store.flush()
         await self.resends.flush()
-        await admin?.close()
         if let failure { throw failure }
         return unsettled
     }
@@ -248,7 +248,7 @@ package final class Gateway: Sendable {
         }
     }
 
-    private func reportAddresses(_ admin: AdminListener?, _ ready: @Sendable (Addresses) -> Void) async {
+    private func reportAddresses(_ admin: SocketAddress?, _ ready: @Sendable (Addresses) -> Void) async {
         // Where there is no address, the listener's end says why.
         guard let gateway = try? await self.listener.boundAddress,
             let feedback = try? await self.feedbackListener.boundAddress
@@ -257,10 +257,10 @@ package final class Gateway: Sendable {
             "gateway ready",
             metadata: [
                 "push.gateway.address": "\(gateway)", "push.feedback.address": "\(feedback)",
-                "push.admin.address": "\(admin?.address.map { "\($0)" } ?? "off")",
+                "push.admin.address": "\(admin.map { "\($0)" } ?? "off")",
             ]
         )
-        ready(Addresses(gateway: gateway, feedback: feedback, admin: admin?.address))
+        ready(Addresses(gateway: gateway, feedback: feedback, admin: admin))
     }
 
     /// - Returns: why it ended, where it was not told to.
@@ -402,23 +402,27 @@ package final class Gateway: Sendable {
 
     // MARK: What operators see
 
-    private func listenForOperators() async throws -> AdminListener? {
+    /// - Returns: the address, as soon as it listens there.
+    private func listenForOperators(_ group: inout TaskGroup<Void>) async throws -> SocketAddress? {
         guard let admin = self.upstreams.withLockedValue(\.configuration.file.admin) else { return nil }
-        let answers = AdminListener.Answers(
+        let listener = AdminListener(
             problem: {
                 if self.upstreams.withLockedValue(\.isEnding) { return "ending" }
                 return self.store.problem.map { "the feedback database cannot be written: \($0)" }
             },
             metrics: { self.metrics.text(with: self.gauges) }
         )
+        let bound = MultiThreadedEventLoopGroup.singleton.any().makePromise(of: SocketAddress?.self)
+        group.addTask { [logger] in
+            do {
+                try await listener.run(host: admin.host, port: admin.port, logger: logger) { bound.succeed($0) }
+                bound.succeed(nil)
+            } catch {
+                bound.fail(error)
+            }
+        }
         do {
-            return try await AdminListener.listen(
-                host: admin.host,
-                port: admin.port,
-                group: MultiThreadedEventLoopGroup.singleton,
-                logger: self.logger,
-                answers: answers
-            )
+            return try await bound.futureResult.get()
         } catch {
             let reason = ListenError(error)
             throw GatewayFailure.unavailable("cannot listen on \(admin.host) port \(admin.port): \(reason)")

@@ -24,10 +24,10 @@ final class Bridge: Sendable {
     final class Sender: Sendable {
         let connection: UInt64
         let rules: RequestRules
-        let list: FeedbackListName
+        let list: TokenScope
         let cooldownKey: ProviderCooldown.Key
 
-        init(connection: UInt64, rules: RequestRules, list: FeedbackListName, cooldownKey: ProviderCooldown.Key) {
+        init(connection: UInt64, rules: RequestRules, list: TokenScope, cooldownKey: ProviderCooldown.Key) {
             self.connection = connection
             self.rules = rules
             self.list = list

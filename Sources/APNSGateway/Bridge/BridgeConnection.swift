@@ -23,7 +23,7 @@ final class BridgeConnection: DeliveryConnection {
         self.sender = Bridge.Sender(
             connection: number,
             rules: rules,
-            list: FeedbackListName(topic: key.topic, environment: bridge.configuration.environment),
+            list: TokenScope(topic: key.topic, environment: bridge.configuration.environment),
             cooldownKey: key
         )
         self.logger = logger

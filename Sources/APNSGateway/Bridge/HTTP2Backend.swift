@@ -2,6 +2,7 @@
 
 public import APNSServer
 public import APNSSession
+import APNSWire
 public import Logging
 import NIOConcurrencyHelpers
 public import NIOCore
@@ -161,14 +162,14 @@ public final class HTTP2Backend: DeliveryBackend {
     ///
     /// - Parameter provider: who is connected.
     /// - Returns: the name of the provider and its topic, or `nil` where it is let in nowhere; that is logged.
-    func list(of provider: ProviderConnection) -> FeedbackListName? {
-        self.find(provider).map { FeedbackListName(topic: $0.topic, environment: $0.bridge.configuration.environment) }
+    func list(of provider: ProviderConnection) -> TokenScope? {
+        self.find(provider).map { TokenScope(topic: $0.topic, environment: $0.bridge.configuration.environment) }
     }
 
     /// Whether a provider belongs to the configuration of this name and to this list.
-    func admits(_ provider: ProviderConnection, to name: String, _ list: FeedbackListName) -> Bool {
+    func admits(_ provider: ProviderConnection, to name: String, _ list: TokenScope) -> Bool {
         guard let (bridge, topic) = self.find(provider), bridge.configuration.name == name else { return false }
-        return list == FeedbackListName(topic: topic, environment: bridge.configuration.environment)
+        return list == TokenScope(topic: topic, environment: bridge.configuration.environment)
     }
 
     private func find(_ provider: ProviderConnection) -> (bridge: Bridge, topic: String)? {

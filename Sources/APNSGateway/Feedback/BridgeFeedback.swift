@@ -31,7 +31,7 @@ public struct BridgeFeedback: FeedbackStore {
 /// What one connection is given: page by page, so that neither the list nor a delivery is held up by the other.
 final class BridgeFeedbackList: FeedbackList {
     private let store: any FeedbackListStore
-    private let list: FeedbackListName
+    private let list: TokenScope
     private var nextIndex = 0
     /// What was read from the store, and how much of it was taken.
     private var page: [(key: DeviceToken, value: UInt32)] = []
@@ -40,7 +40,7 @@ final class BridgeFeedbackList: FeedbackList {
     private var taken: [FeedbackPage.Bucket] = []
     private var pageBuckets: [FeedbackPage.Bucket] = []
 
-    init(_ store: any FeedbackListStore, _ list: FeedbackListName) {
+    init(_ store: any FeedbackListStore, _ list: TokenScope) {
         self.store = store
         self.list = list
     }

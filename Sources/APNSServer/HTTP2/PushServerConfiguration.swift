@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
-import FoundationEssentials
+import Glibc
 public import OpenSSLTLS
 
 /// Where a server of the HTTP/2 provider API listens, whom it lets in, and how it behaves.
@@ -44,7 +44,7 @@ public import OpenSSLTLS
     public var tokenRenewalIntervalMin: Duration?
 
     /// The time in seconds since 1970 (UTC), for provider tokens; the system's by default.
-    public var clock: @Sendable () -> Int64 = { Int64(Date().timeIntervalSince1970) }
+    public var clock: @Sendable () -> Int64 = { Int64(time(nil)) }
 
     /// A key of provider tokens.
     public struct TokenKey: Sendable {

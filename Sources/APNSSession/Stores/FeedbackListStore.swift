@@ -13,14 +13,14 @@ public protocol FeedbackListStore: FeedbackRecorder {
     ///   - index: where the page before ended; 0 at first.
     ///   - countMin: at how many tokens the page ends.
     /// - Returns: the page; without tokens at the end of the list.
-    func page(of list: FeedbackListName, from index: Int, countMin: Int) -> FeedbackPage
+    func page(of list: TokenScope, from index: Int, countMin: Int) -> FeedbackPage
 
     /// Takes tokens off a list that a provider has received, unless their time changed since.
     ///
     /// - Parameters:
     ///   - tokens: parts of pages.
     ///   - list: which list.
-    func acknowledge(_ tokens: [FeedbackPage.Bucket], in list: FeedbackListName)
+    func acknowledge(_ tokens: [FeedbackPage.Bucket], in list: TokenScope)
 }
 
 /// Tokens of a list that are read at a time.

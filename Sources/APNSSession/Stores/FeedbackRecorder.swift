@@ -10,7 +10,7 @@ public protocol FeedbackRecorder: Sendable {
     ///   - tuple: the token, and since when it is dead.
     ///   - list: whose list it goes to.
     ///   - onKept: is called once, from any thread, when the tuple is safe, or cannot be kept.
-    func record(_ tuple: FeedbackTuple, in list: FeedbackListName, onKept: @escaping @Sendable () -> Void)
+    func record(_ tuple: FeedbackTuple, in list: TokenScope, onKept: @escaping @Sendable () -> Void)
 
     /// Takes a token off the list, since a notification for it was delivered.
     ///
@@ -19,23 +19,5 @@ public protocol FeedbackRecorder: Sendable {
     /// - Parameters:
     ///   - token: the token.
     ///   - list: whose list.
-    func forget(_ token: DeviceToken, in list: FeedbackListName)
-}
-
-/// Which of the lists of dead tokens: that of an app at one of the two services.
-public struct FeedbackListName: Hashable, Sendable {
-    /// The app.
-    public var topic: String
-    /// Which of the two services.
-    public var environment: Environment
-
-    /// Names a list.
-    ///
-    /// - Parameters:
-    ///   - topic: the app.
-    ///   - environment: which of the two services.
-    public init(topic: String, environment: Environment) {
-        self.topic = topic
-        self.environment = environment
-    }
+    func forget(_ token: DeviceToken, in list: TokenScope)
 }

@@ -44,16 +44,6 @@ final class DeviceRegistry: Sendable {
         }
     }
 
-    /// Whether the device of a token is dead; `nil` for a token that is not of this topic and environment.
-    func isDead(_ token: DeviceToken, topic: String?, environment: Environment) -> Bool? {
-        self.state.withLockedValue { state in
-            guard let device = state.devices[Key(token: token, environment: environment)] else {
-                return self.acceptsUnknown(token) ? false : nil
-            }
-            return device.topic == topic ? device.deadSince != nil : nil
-        }
-    }
-
     /// No device ever had a token that is shorter than the usual ones.
     private func acceptsUnknown(_ token: DeviceToken) -> Bool {
         self.acceptsUnknownTokens && token.byteCount >= WireLimits.tokenByteCountUsual
@@ -70,7 +60,7 @@ final class DeviceRegistry: Sendable {
         case unknown
     }
 
-    func standing(of token: DeviceToken, topic: String, environment: Environment) -> Standing {
+    func standing(of token: DeviceToken, topic: String?, environment: Environment) -> Standing {
         let device = self.state.withLockedValue { $0.devices[Key(token: token, environment: environment)] }
         guard let device else { return self.acceptsUnknown(token) ? .alive : .unknown }
         guard device.topic == topic else { return .foreign }

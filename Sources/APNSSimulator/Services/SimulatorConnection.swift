@@ -29,9 +29,12 @@ final class SimulatorConnection: DeliveryConnection {
         }
         let topic = self.provider.identity.topic
         let environment = self.backend.environment
-        guard
-            let isDead = self.backend.devices.isDead(token, topic: topic, environment: environment)
-        else { return self.reject(.invalidToken) }
+        let isDead: Bool
+        switch self.backend.devices.standing(of: token, topic: topic, environment: environment) {
+        case .alive: isDead = false
+        case .dead: isDead = true
+        case .foreign, .unknown: return self.reject(.invalidToken)
+        }
         let delivered = DeliveredNotification(
             notification: message.notification,
             topic: topic,

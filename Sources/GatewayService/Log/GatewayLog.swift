@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSPayload
-import FoundationEssentials
+import APNSWire
 import Glibc
 package import Logging
 import NIOConcurrencyHelpers
@@ -49,9 +49,16 @@ package struct GatewayLog: LogHandler {
     }
 
     fileprivate static func line(_ level: Logger.Level, _ message: String, _ fields: [(String, String)]) -> String {
-        let now = Date().formatted(Date.ISO8601FormatStyle(includingFractionalSeconds: true))
-        let all = [("time", now), ("level", level.rawValue), ("message", message)] + fields
+        let all = [("time", Self.time()), ("level", level.rawValue), ("message", message)] + fields
         return "{" + all.map { "\(Self.quoted($0)):\(Self.quoted($1))" }.joined(separator: ",") + "}\n"
+    }
+
+    /// The time to the millisecond, such as "2026-11-22T16:00:00.123Z".
+    private static func time() -> String {
+        var now = timespec()
+        unsafe clock_gettime(CLOCK_REALTIME, &now)
+        let milliseconds = String(now.tv_nsec / 1_000_000 + 1000).dropFirst()
+        return ISO8601Time.text(Int64(now.tv_sec)).dropLast() + "." + milliseconds + "Z"
     }
 
     /// A text as JSON has it, with ``byteCountMax`` bytes at most.

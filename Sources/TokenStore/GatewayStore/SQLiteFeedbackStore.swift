@@ -29,13 +29,13 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
     private static let version = 1
 
     private enum Change: Sendable {
-        case put(FeedbackTuple, FeedbackListName)
+        case put(FeedbackTuple, TokenScope)
         /// Takes a token off; only where its time is this one, unless that is `nil`.
-        case remove(DeviceToken, UInt32?, FeedbackListName)
+        case remove(DeviceToken, UInt32?, TokenScope)
     }
 
     private struct State: Sendable {
-        var lists: [FeedbackListName: FeedbackBuckets] = [:]
+        var lists: [TokenScope: FeedbackBuckets] = [:]
         var count = 0
         var changes: [Change] = []
         var waiters: [@Sendable () -> Void] = []
@@ -111,7 +111,7 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
             guard let environment = Environment(rawValue: row[1]) else {
                 throw DatabaseError(resultCode: .SQLITE_CORRUPT, message: "a row has an unknown environment")
             }
-            state.lists[FeedbackListName(topic: row[0], environment: environment), default: FeedbackBuckets()][token] =
+            state.lists[TokenScope(topic: row[0], environment: environment), default: FeedbackBuckets()][token] =
                 UInt32(clamping: row[3] as Int64)
             state.count += 1
         }
@@ -119,7 +119,7 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
     }
 
     /// How many tokens wait in each list.
-    public var counts: [FeedbackListName: Int] { self.state.withLockedValue { $0.lists.mapValues(\.count) } }
+    public var counts: [TokenScope: Int] { self.state.withLockedValue { $0.lists.mapValues(\.count) } }
 
     /// Why the file cannot be written now; `nil` where it can.
     ///
@@ -127,7 +127,7 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
     public var problem: String? { self.state.withLockedValue(\.problem) }
 
     /// Reads on in a list.
-    public func page(of list: FeedbackListName, from index: Int, countMin: Int) -> FeedbackPage {
+    public func page(of list: TokenScope, from index: Int, countMin: Int) -> FeedbackPage {
         self.state.withLockedValue { state in
             state.lists[list]?.page(from: index, countMin: countMin) ?? FeedbackPage(nextIndex: index)
         }
@@ -139,7 +139,7 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
     ///   - tuple: the token, and since when it is dead.
     ///   - list: whose list it goes to.
     ///   - onKept: is called once when the tuple is on the disk, or cannot be kept, which is logged.
-    public func record(_ tuple: FeedbackTuple, in list: FeedbackListName, onKept: @escaping @Sendable () -> Void) {
+    public func record(_ tuple: FeedbackTuple, in list: TokenScope, onKept: @escaping @Sendable () -> Void) {
         let (isFull, startsWriting) = self.state.withLockedValue { state -> (Bool, Bool) in
             let before = state.lists[list]?[tuple.token]
             guard before != nil || state.count < self.countMax else { return (true, false) }
@@ -158,7 +158,7 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
     }
 
     /// Logs that a token is not kept, once in a while, so that nobody can fill a disk with that.
-    private func logDrop(_ list: FeedbackListName) {
+    private func logDrop(_ list: TokenScope) {
         let count = self.state.withLockedValue { state -> Int? in
             state.droppedCount += 1
             let now = ContinuousClock.now
@@ -178,7 +178,7 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
     /// - Parameters:
     ///   - token: the token.
     ///   - list: whose list.
-    public func forget(_ token: DeviceToken, in list: FeedbackListName) {
+    public func forget(_ token: DeviceToken, in list: TokenScope) {
         // Most lists are empty, and this is asked for each notification.
         guard self.state.withLockedValue({ $0.count > 0 }) else { return }
         self.remove(CollectionOfOne((token, nil)), in: list)
@@ -188,7 +188,7 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
     ///
     /// Of a long list most are taken off later, on the thread of the store and a portion at a time, so that neither the
     /// caller nor one that records is held up by it. A list that is opened meanwhile may have some of them again.
-    public func acknowledge(_ tokens: [FeedbackPage.Bucket], in list: FeedbackListName) {
+    public func acknowledge(_ tokens: [FeedbackPage.Bucket], in list: TokenScope) {
         var count = 0
         var portionCount = 0
         for bucket in tokens {
@@ -207,7 +207,7 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
     private static let portionCount = 8192
 
     /// Takes tokens off a list, those with a time only where that is still theirs.
-    private func remove(_ tokens: some Sequence<(DeviceToken, UInt32?)>, in list: FeedbackListName) {
+    private func remove(_ tokens: some Sequence<(DeviceToken, UInt32?)>, in list: TokenScope) {
         let startsWriting = self.state.withLockedValue { state -> Bool in
             guard state.count > 0, state.lists[list] != nil else { return false }
             for (token, time) in tokens {
@@ -230,7 +230,7 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
     private struct Batch {
         var changes: [Change]
         /// All there is, where the file has to be written anew.
-        var lists: [FeedbackListName: FeedbackBuckets]?
+        var lists: [TokenScope: FeedbackBuckets]?
         var waiters: [@Sendable () -> Void]
     }
 

@@ -17,7 +17,7 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct HTTP2BackendTests {
     typealias Fixture = ListenerFixture
 
-    private static let list = FeedbackListName(topic: Fixture.topic, environment: .sandbox)
+    private static let list = TokenScope(topic: Fixture.topic, environment: .sandbox)
 
     private static func withGateway<Value: Sendable>(
         _ upstream: ScriptedUpstream,

@@ -75,16 +75,16 @@ final class ScriptedUpstream: Upstream {
 
 /// Keeps tuples in memory.
 final class MemoryRecorder: FeedbackRecorder {
-    private let tuples = NIOLockedValueBox<[(FeedbackTuple, FeedbackListName)]>([])
+    private let tuples = NIOLockedValueBox<[(FeedbackTuple, TokenScope)]>([])
 
-    var recorded: [(tuple: FeedbackTuple, list: FeedbackListName)] { self.tuples.withLockedValue { $0 } }
+    var recorded: [(tuple: FeedbackTuple, list: TokenScope)] { self.tuples.withLockedValue { $0 } }
 
-    func record(_ tuple: FeedbackTuple, in list: FeedbackListName, onKept: @escaping @Sendable () -> Void) {
+    func record(_ tuple: FeedbackTuple, in list: TokenScope, onKept: @escaping @Sendable () -> Void) {
         self.tuples.withLockedValue { $0.append((tuple, list)) }
         onKept()
     }
 
-    func forget(_ token: DeviceToken, in list: FeedbackListName) {
+    func forget(_ token: DeviceToken, in list: TokenScope) {
         self.tuples.withLockedValue { $0.removeAll { $0.0.token == token && $0.1 == list } }
     }
 }

@@ -14,8 +14,8 @@ import Testing
 @testable import TokenStore
 
 @Suite(.timeLimit(.minutes(1))) struct SQLiteFeedbackStoreTests {
-    private static let list = FeedbackListName(topic: "com.example.app", environment: .sandbox)
-    private static let other = FeedbackListName(topic: "com.example.app", environment: .production)
+    private static let list = TokenScope(topic: "com.example.app", environment: .sandbox)
+    private static let other = TokenScope(topic: "com.example.app", environment: .production)
 
     /// Lends the path of a database in a folder of its own.
     private static func withPath(_ body: (String) async throws -> Void) async throws {
@@ -25,7 +25,7 @@ import Testing
         try await body(folder.appending(path: "feedback.sqlite").path)
     }
 
-    private static func keep(_ number: Int, _ time: UInt32, in list: FeedbackListName, _ store: SQLiteFeedbackStore)
+    private static func keep(_ number: Int, _ time: UInt32, in list: TokenScope, _ store: SQLiteFeedbackStore)
         async throws
     {
         let tuple = FeedbackTuple(failedAt: time, token: try Self.token(number))
@@ -39,7 +39,7 @@ import Testing
     }
 
     /// The tokens of a list with their times.
-    private static func tokens(in list: FeedbackListName, _ store: SQLiteFeedbackStore) -> [DeviceToken: UInt32] {
+    private static func tokens(in list: TokenScope, _ store: SQLiteFeedbackStore) -> [DeviceToken: UInt32] {
         let reader = BridgeFeedbackList(store, list)
         var tokens: [DeviceToken: UInt32] = [:]
         while case let tuples = reader.next(3), !tuples.isEmpty {
