@@ -52,7 +52,7 @@ public struct ProviderSession: Sendable {
     var suspects: Suspects?
     var retry: (number: UInt64, count: Int) = (0, 0)
     var singleLoss: (number: UInt64, count: Int) = (0, 0)
-    private var fruitlessCount = 0
+    private var failures: ConnectFailureCounter
     private var silentCount = 0
     private var givenUpRunCount = 0
     private var hasProof = false
@@ -87,6 +87,11 @@ public struct ProviderSession: Sendable {
         precondition((1...(1 << 31)).contains(limits.windowCount), "The window is 1 to 2^31 notifications.")
         self.limits = limits
         self.rules = rules
+        self.failures = ConnectFailureCounter(
+            backoff: limits.backoff,
+            countMax: limits.fruitlessConnectionCountMax,
+            isFirstFree: true
+        )
     }
 
     enum Link: Sendable {
@@ -496,7 +501,7 @@ extension ProviderSession {
     /// A notification was given up that the gateway closed on each time: another failed connection is not held
     /// against it, but many in a row mean that it is not the notifications.
     private mutating func countGivenUp() {
-        self.fruitlessCount = 0
+        self.failures.succeeded()
         self.givenUpRunCount += 1
         if !self.hasProof, !self.hasAnswered, self.givenUpRunCount >= self.limits.refusedConnectionCountMax {
             return self.stop(.refused)
@@ -535,16 +540,15 @@ extension ProviderSession {
     /// The gateway said something that could be placed: the service works.
     private mutating func recordProgress() {
         self.hasProof = true
-        self.fruitlessCount = 0
+        self.failures.succeeded()
         self.silentCount = 0
         self.givenUpRunCount = 0
         self.narrowSuspects()
     }
 
     private mutating func countFruitless(now: Duration, jitter: Double) {
-        self.fruitlessCount += 1
-        self.connectNotBefore = now + self.limits.backoff.delay(failures: self.fruitlessCount - 1, jitter: jitter)
-        if self.fruitlessCount >= self.limits.fruitlessConnectionCountMax { self.stop(.unavailable) }
+        guard let delay = self.failures.failed(jitter: jitter) else { return self.stop(.unavailable) }
+        self.connectNotBefore = now + delay
     }
 
     private mutating func countInvalidToken(_ status: ErrorResponse.Status) {
@@ -576,9 +580,11 @@ extension ProviderSession {
             self.settlements.append(
                 Settlement(
                     numbers: start..<next,
-                    outcome: outcome,
-                    attempts: self.attemptEnds.count,
-                    possibleDuplicate: start < self.doubtful
+                    report: DeliveryReport(
+                        outcome,
+                        attempts: self.attemptEnds.count,
+                        possibleDuplicate: start < self.doubtful
+                    )
                 )
             )
         }
