@@ -136,20 +136,18 @@ let package = Package(
             name: "APNSTransport",
             dependencies: [
                 "APNSWire", "OpenSSLTLS",
-                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOExtras", package: "swift-nio-extras"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOSOCKS", package: "swift-nio-extras"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
             swiftSettings: strict
         ),
         .target(
             name: "APNSFeedback",
             dependencies: [
-                "APNSSession", "APNSTransport", "APNSWire", "CFallocate", "COpenSSL", "FileSystemSupport", "OpenSSLTLS",
+                "APNSSession", "APNSTransport", "APNSWire", "CFallocate", "FileSystemSupport", "OpenSSLTLS",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -218,8 +216,8 @@ let package = Package(
         .testTarget(
             name: "APNSProviderHTTP2Tests",
             dependencies: [
-                "APNSProvider", "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSTestKit", "APNSWire",
-                "OpenSSLTLS", "TestSupport",
+                "APNSProvider", "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSSimulator", "APNSTestKit",
+                "APNSWire", "OpenSSLTLS", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -245,7 +243,7 @@ let package = Package(
                 .product(name: "NIOTLS", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
-            swiftSettings: settings
+            swiftSettings: strict
         ),
         .target(
             name: "ListenerFixtures",
@@ -275,7 +273,7 @@ let package = Package(
         .target(
             name: "APNSGateway",
             dependencies: [
-                "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSTransport", "APNSWire", "COpenSSL", "OpenSSLTLS",
+                "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
@@ -283,7 +281,7 @@ let package = Package(
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
             ],
-            swiftSettings: settings
+            swiftSettings: strict
         ),
         .target(
             name: "APNSSimulator",
@@ -292,6 +290,7 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP2", package: "swift-nio-http2"),
             ],
             swiftSettings: strict
         ),
@@ -326,7 +325,7 @@ let package = Package(
         .target(
             name: "BatchFiles",
             dependencies: [
-                "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "FileSystemSupport",
+                "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "FileSystemSupport", "TokenStore",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
             ],
@@ -335,7 +334,7 @@ let package = Package(
         .testTarget(
             name: "BatchFilesTests",
             dependencies: [
-                "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "BatchFiles", "TestSupport",
+                "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "BatchFiles", "TestSupport", "TokenStore",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
             ],
@@ -378,7 +377,7 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "Yams", package: "Yams"),
             ],
-            swiftSettings: settings
+            swiftSettings: strict
         ),
         .testTarget(
             name: "GatewayServiceTests",

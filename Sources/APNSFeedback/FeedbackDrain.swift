@@ -106,27 +106,27 @@ public struct FeedbackDrain: Sendable {
             host: self.configuration.endpoint.host,
             startedAt: Int64(time(nil))
         )
-        let intake = SpoolReceiver(self.spool, header, into: SinkErrors(self.sink), on: self.threads)
-        try await intake.begin()
+        let receiver = SpoolReceiver(self.spool, header, into: SinkErrors(self.sink), on: self.threads)
+        try await receiver.begin()
         let ending: FeedbackHandler.Ending
-        do { ending = try await self.connect(intake) } catch {
-            try? await intake.finish(isEnded: false)
+        do { ending = try await self.connect(receiver) } catch {
+            try? await receiver.finish(isEnded: false)
             throw error
         }
         outcome.ending = ending.ending
         var failure = ending.spoolFailure ?? ending.importFailure
         do {
-            if ending.importFailure == nil || intake.unspooledByteCount > 0 {
+            if ending.importFailure == nil || receiver.unspooledByteCount > 0 {
                 let isEnded = ending.ending?.cause.isByService ?? false
-                try await intake.finish(isEnded: isEnded)
+                try await receiver.finish(isEnded: isEnded)
             }
         } catch {
-            let lostByteCount = intake.unspooledByteCount
+            let lostByteCount = receiver.unspooledByteCount
             failure =
                 lostByteCount > 0
                 ? FeedbackError.lost(byteCount: lostByteCount, underlying: error) : failure ?? error
         }
-        let result = intake.result
+        let result = receiver.result
         outcome.tupleCount = result.tupleCount
         outcome.add(result)
         if let failure { throw failure }
@@ -141,7 +141,7 @@ public struct FeedbackDrain: Sendable {
     }
 
     /// Connects and reads to the end.
-    private func connect(_ intake: SpoolReceiver) async throws -> FeedbackHandler.Ending {
+    private func connect(_ receiver: SpoolReceiver) async throws -> FeedbackHandler.Ending {
         let opener = try ConnectionOpener(
             endpoint: self.configuration.endpoint,
             proxy: self.configuration.proxy,
@@ -154,7 +154,7 @@ public struct FeedbackDrain: Sendable {
         let opening = eventLoop.submit {
             () -> (NIOLoopBound<FeedbackHandler>, EventLoopFuture<FeedbackHandler.Ending>) in
             let ended = eventLoop.makePromise(of: FeedbackHandler.Ending.self)
-            let handler = FeedbackHandler(configuration, intake, pool: pool, ended: ended)
+            let handler = FeedbackHandler(configuration, receiver, pool: pool, ended: ended)
             let bound = NIOLoopBound(handler, eventLoop: eventLoop)
             opener.open(
                 on: eventLoop,

@@ -31,7 +31,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
     private static let pendingByteCountMax = 262_144
 
     private let configuration: FeedbackConfiguration
-    private let intake: SpoolReceiver
+    private let receiver: SpoolReceiver
     private let pool: NIOThreadPool
     private let ended: EventLoopPromise<Ending>
     private let deadline: NIODeadline
@@ -52,12 +52,12 @@ final class FeedbackHandler: ChannelDuplexHandler {
 
     init(
         _ configuration: FeedbackConfiguration,
-        _ intake: SpoolReceiver,
+        _ receiver: SpoolReceiver,
         pool: NIOThreadPool,
         ended: EventLoopPromise<Ending>
     ) {
         self.configuration = configuration
-        self.intake = intake
+        self.receiver = receiver
         self.pool = pool
         self.ended = ended
         self.deadline = .now() + TimeAmount(configuration.deadline)
@@ -117,8 +117,8 @@ final class FeedbackHandler: ChannelDuplexHandler {
         let bytes = self.pending
         self.pending = context.channel.allocator.buffer(capacity: 0)
         self.isSpooling = true
-        let intake = self.intake
-        self.pool.runIfActive(eventLoop: context.eventLoop) { try intake.append(bytes) }
+        let receiver = self.receiver
+        self.pool.runIfActive(eventLoop: context.eventLoop) { try receiver.append(bytes) }
             .assumeIsolated().whenComplete { result in
                 switch result {
                 case .success: self.spooled()
@@ -156,18 +156,18 @@ final class FeedbackHandler: ChannelDuplexHandler {
     /// the connection does not end before it.
     private func importIfDue() {
         guard !self.isImporting, let eventLoop = self.context?.eventLoop else { return }
-        let intake = self.intake
+        let receiver = self.receiver
         if let cause = self.reliefCause {
             self.isImporting = true
-            eventLoop.makeFutureWithTask { await intake.relieve() }
+            eventLoop.makeFutureWithTask { await receiver.relieve() }
                 .assumeIsolated().whenSuccess { isRelieved in
                     self.isImporting = false
                     self.reliefCause = nil
                     if isRelieved { self.spooled() } else { self.spoolingFailed(cause) }
                 }
-        } else if self.ending.importFailure == nil, intake.isImportDue {
+        } else if self.ending.importFailure == nil, receiver.isImportDue {
             self.isImporting = true
-            eventLoop.makeFutureWithTask { try await intake.advance() }
+            eventLoop.makeFutureWithTask { try await receiver.advance() }
                 .assumeIsolated().whenComplete { result in
                     self.isImporting = false
                     // Reading goes on: what comes is safe in the spool, and the sink gets it the next time.

@@ -4,7 +4,7 @@ public import ArgumentParser
 import Glibc
 
 /// `apns-legacy`: all commands.
-public struct ApnsLegacyCommand: AsyncParsableCommand {
+public struct ApnsLegacyCommand: ParsableCommand {
     /// Name, help text and subcommands.
     public static let configuration = CommandConfiguration(
         commandName: "apns-legacy",
@@ -27,7 +27,7 @@ public struct ApnsLegacyCommand: AsyncParsableCommand {
         do {
             try ProcessResources.requireFiles(ProcessResources.fileCountOfRuntime)
         } catch {
-            Console.say("apns-legacy: \(error)")
+            Console().say("apns-legacy: \(error)")
             Glibc.exit(error.status.rawValue)
         }
     }

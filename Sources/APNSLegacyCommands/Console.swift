@@ -1,63 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import BatchFiles
+package import BatchFiles
 import Glibc
 
-/// What a command says to people, on standard error, and its results, on standard output.
+/// What a command reads from, prints its results to, and says its messages on.
+///
+/// The descriptors belong to whoever made the console: a process has its own three, a test has files or pipes.
 package struct Console: Sendable {
-    private let putOutput: @Sendable (UnsafeRawBufferPointer) throws -> Void
-    private let putError: @Sendable (String) -> Void
+    private let input: CInt
+    private let output: CInt
+    private let error: CInt
 
-    /// The standard output and error of this process.
-    package init() {
-        self.putOutput = { try OutputFile(path: "-").append($0) }
-        self.putError = { Console.put($0) }
+    /// Makes a console; without arguments, that of this process.
+    package init(input: CInt = 0, output: CInt = 1, error: CInt = 2) {
+        self.input = input
+        self.output = output
+        self.error = error
     }
 
-    /// Another output and error, as in a test.
-    package init(
-        output: @escaping @Sendable (UnsafeRawBufferPointer) throws -> Void,
-        error: @escaping @Sendable (String) -> Void
-    ) {
-        self.putOutput = output
-        self.putError = error
+    /// Opens a file to be read; `-` is the input of the console.
+    package func open(_ path: String) throws -> SendInput { try SendInput(path: path, standardInput: self.input) }
+
+    /// Opens a file to be written from its beginning on; `-` is the output of the console.
+    package func create(_ path: String) throws -> OutputFile {
+        try OutputFile(path: path, standardOutput: self.output)
     }
 
-    /// Says a line.
-    package func say(_ line: String) { self.putError((Console.isTerminal ? Console.wipe : "") + line + "\n") }
-
-    /// Prints a line of results; where nobody reads them, that is no failure.
-    package func print(_ line: String) { try? self.write(line + "\n") }
+    /// The descriptor of the results.
+    var outputDescriptor: CInt { self.output }
 
     /// Writes results.
     package func write(_ text: String) throws {
         var text = text
-        try text.withUTF8 { try self.putOutput(UnsafeRawBufferPointer($0)) }
+        try text.withUTF8 { try self.create("-").append(UnsafeRawBufferPointer($0)) }
     }
 
-    // MARK: The process's own
+    /// Prints a line of results; where nobody reads them, that is no failure.
+    package func print(_ line: String) { try? self.write(line + "\n") }
 
-    /// Whether standard error is a terminal.
-    static var isTerminal: Bool { isatty(2) == 1 }
+    // MARK: Messages
+
+    /// Whether messages go to a terminal.
+    var isTerminal: Bool { isatty(self.error) == 1 }
 
     /// Begins a line anew, over a progress bar.
     private static let wipe = "\r\u{1B}[K"
 
     /// Says a line; over a progress bar it wipes that out first.
-    static func say(_ line: String) {
-        self.put((self.isTerminal ? self.wipe : "") + line + "\n")
-    }
+    package func say(_ line: String) { self.put((self.isTerminal ? Self.wipe : "") + line + "\n") }
 
     /// Shows a progress bar, which the next line wipes out.
-    static func show(_ bar: String) {
-        self.put(self.wipe + bar)
-    }
+    func show(_ bar: String) { self.put(Self.wipe + bar) }
 
-    private static func put(_ text: String) {
+    /// Says a text as it is, in one piece.
+    func put(_ text: String) {
         var text = text
-        text.withUTF8 { bytes in
-            // Nobody can be told that standard error does not work.
-            _ = Glibc.write(2, bytes.baseAddress, bytes.count)
-        }
+        // Nobody can be told that messages are not taken.
+        text.withUTF8 { bytes in _ = Glibc.write(self.error, bytes.baseAddress, bytes.count) }
     }
 }

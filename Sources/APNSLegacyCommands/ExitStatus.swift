@@ -6,14 +6,13 @@ import APNSProvider
 import APNSProviderHTTP2
 import APNSServer
 import APNSSession
-import ArgumentParser
 import BatchFiles
 import GatewayService
 import OpenSSLTLS
 import TokenStore
 
 /// The exit codes of all commands, after sysexits.h.
-enum ExitStatus: Int32, Sendable {
+package enum ExitStatus: Int32, Sendable {
     /// 0: all accepted, or done.
     case success = 0
     /// 1: some rejected, invalid or suppressed.
@@ -42,8 +41,6 @@ enum ExitStatus: Int32, Sendable {
     case configuration = 78
     /// 79: more would be pruned than may go at once; nothing was changed.
     case brake = 79
-
-    var code: ExitCode { ExitCode(self.rawValue) }
 }
 
 /// An error that ends a command with its own exit code and a sentence for people.

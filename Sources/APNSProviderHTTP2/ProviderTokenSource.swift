@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import FoundationEssentials
+import Glibc
 import NIOConcurrencyHelpers
 import OpenSSLTLS
 
@@ -37,7 +37,7 @@ public final class ProviderTokenSource: Sendable {
     ///   - now: the time in seconds since 1970 (UTC); the system's by default.
     public init(key: ProviderTokenKey, now: (@Sendable () -> Int64)? = nil) {
         self.key = key
-        self.now = now ?? { Int64(Date().timeIntervalSince1970) }
+        self.now = now ?? { Int64(time(nil)) }
     }
 
     /// The token for a request that goes out now.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSPayload
 import APNSWire
-import FoundationEssentials
 import NIOCore
 
 /// An answer on its way: the status, and what has come of the body.
@@ -36,26 +36,15 @@ struct PushAnswer {
 
     var outcome: DeliveryOutcome {
         if self.status == 200 { return .accepted }
-        let explanation = Self.explanation(self.body)
-        let reason = PushReason(text: explanation?.reason ?? "")
-        return .rejected(
-            .http2(PushRejection(status: self.status, reason: reason, timestamp: explanation?.timestamp))
-        )
-    }
-
-    private struct Explanation: Decodable {
-        var reason: String?
-        var timestamp: UInt64?
-    }
-
-    private static func explanation(_ body: ByteBuffer) -> Explanation? {
-        guard body.readableBytes > 0 else { return nil }
-        return try? JSONDecoder().decode(Explanation.self, from: Data(body.readableBytesView))
+        let explanation = JSONFields(Array(self.body.readableBytesView))
+        let reason = PushReason(text: explanation?.string("reason") ?? "")
+        let timestamp: UInt64? = explanation?.integer("timestamp")
+        return .rejected(.http2(PushRejection(status: self.status, reason: reason, timestamp: timestamp)))
     }
 
     /// The reason in the debug data of a GOAWAY frame.
     static func goAwayReason(_ data: ByteBuffer?) -> PushReason? {
         guard let data, data.readableBytes <= Self.bodyByteCountMax else { return nil }
-        return Self.explanation(data)?.reason.map { PushReason(text: $0) }
+        return JSONFields(Array(data.readableBytesView))?.string("reason").map { PushReason(text: $0) }
     }
 }

@@ -67,11 +67,11 @@ public struct PushRequest: Sendable {
         }
         if let collapse = self.collapseIdentifier {
             guard collapse.utf8.count <= Self.collapseIdentifierByteCountMax, Self.isFieldValue(collapse) else {
-                return .header("apns-collapse-id")
+                return .collapseIdentifier
             }
         }
-        if let topic = self.topic, !Self.isFieldValue(topic) { return .header("apns-topic") }
-        if let type = self.pushType, !Self.isFieldValue(type.rawValue) { return .header("apns-push-type") }
+        if let topic = self.topic, !Self.isFieldValue(topic) { return .topic }
+        if let type = self.pushType, !Self.isFieldValue(type.rawValue) { return .pushType }
         return nil
     }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSTransport
 public import OpenSSLTLS
 
 /// Why a listener does not run.
@@ -25,15 +24,5 @@ extension ServerError: CustomStringConvertible {
         case .ranAlready: "the listener runs already or has run"
         case .notListening: "the listener ended before it listened"
         }
-    }
-}
-
-extension ServerError {
-    /// What `ListenerLifecycle` throws.
-    static let lifecycleFaults = ListenerLifecycle.Faults(
-        notListening: ServerError.notListening,
-        ranAlready: ServerError.ranAlready
-    ) {
-        ServerError.listen(host: $0, port: $1, detail: $2)
     }
 }

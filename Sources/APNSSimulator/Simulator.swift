@@ -20,10 +20,10 @@ public struct Simulator: Sendable {
     public let pushPort: Int
 
     /// The binary listener.
-    public let listener: BinaryListener
+    public let listener: Listener
 
     /// The HTTP/2 listener.
-    public let push: PushServer
+    public let push: Listener
 
     private let devices: DeviceRegistry
     private let environment: Environment
@@ -69,9 +69,9 @@ public struct Simulator: Sendable {
         listener.configurePipeline = { try faults.add(to: $0, number: $1) }
         var feedback = configuration.feedback
         configuration.feedbackFault.apply(to: &feedback)
-        return try await BinaryListener.withRunning(listener, backend: backend, logger: logger) { [feedback] listener in
-            try await FeedbackListener.withRunning(feedback, store: store, logger: logger) { feedback in
-                try await PushServer.withRunning(push, service: service, logger: logger) { server in
+        return try await Listener(listener, backend: backend, logger: logger).withRunning { [feedback] listener in
+            try await Listener(feedback, store: store, logger: logger).withRunning { feedback in
+                try await Listener(push, service: service, logger: logger).withRunning { server in
                     let simulator = Simulator(
                         gatewayPort: try await listener.boundAddress.port ?? 0,
                         feedbackPort: try await feedback.boundAddress.port ?? 0,

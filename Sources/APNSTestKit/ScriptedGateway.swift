@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSTransport
-import NIOConcurrencyHelpers
 public import NIOCore
 public import NIOPosix
 public import OpenSSLTLS
@@ -81,7 +80,7 @@ public final class ScriptedGateway: Sendable {
     }
 
     /// What happened on each connection so far, in the order of accepting.
-    public var records: [GatewayRecord] { self.recorder.state.withLockedValue(\.records) }
+    public var records: [GatewayRecord] { self.recorder.state.current.records }
 
     /// Waits until the records meet a condition.
     ///
@@ -93,13 +92,9 @@ public final class ScriptedGateway: Sendable {
         within limit: TimeAmount = .seconds(20),
         until isMet: @escaping @Sendable ([GatewayRecord]) -> Bool
     ) async throws {
-        let promise = self.listener.eventLoop.makePromise(of: Void.self)
-        self.recorder.add(Recorder.Waiter(isMet: isMet, promise: promise))
-        let timer = self.listener.eventLoop.scheduleTask(in: limit) {
-            promise.fail(DeadlineExceeded(records: self.records))
+        try await self.recorder.state.wait(within: limit, until: { isMet($0.records) }) {
+            DeadlineExceeded(records: $0.records)
         }
-        defer { timer.cancel() }
-        try await promise.futureResult.get()
     }
 
     /// Stops to listen and closes every connection, and waits until that is done.
@@ -107,7 +102,7 @@ public final class ScriptedGateway: Sendable {
     /// - Throws: errors of the socket.
     public func stop() async throws {
         try await self.listener.close()
-        for channel in self.recorder.state.withLockedValue(\.channels) {
+        for channel in self.recorder.state.current.channels {
             channel.triggerUserOutboundEvent(RawCloseHandler.Cut(), promise: nil)
             try? await channel.closeFuture.get()
         }
@@ -115,23 +110,17 @@ public final class ScriptedGateway: Sendable {
 }
 
 extension ScriptedGateway {
-    /// The records, and those who wait for them.
+    /// What happened on the connections, and the connections.
     final class Recorder: Sendable {
-        struct Waiter: Sendable {
-            var isMet: @Sendable ([GatewayRecord]) -> Bool
-            var promise: EventLoopPromise<Void>
-        }
-
         struct State: Sendable {
             var records: [GatewayRecord] = []
             var channels: [any Channel] = []
-            var waiters: [Waiter] = []
         }
 
-        let state = NIOLockedValueBox(State())
+        let state = ObservedValue(State())
 
         func enter(_ channel: any Channel) -> Int {
-            self.change { state in
+            self.state.change { state in
                 state.channels.append(channel)
                 state.records.append(GatewayRecord(number: state.records.count + 1))
                 return state.records.count
@@ -139,23 +128,7 @@ extension ScriptedGateway {
         }
 
         func change(_ number: Int, _ change: (inout GatewayRecord) -> Void) {
-            self.change { change(&$0.records[number - 1]) }
-        }
-
-        func add(_ waiter: Waiter) {
-            self.change { $0.waiters.append(waiter) }
-        }
-
-        private func change<Value>(_ change: (inout State) -> Value) -> Value {
-            let (value, met) = self.state.withLockedValue { state -> (Value, [Waiter]) in
-                let value = change(&state)
-                guard !state.waiters.isEmpty else { return (value, []) }
-                let met = state.waiters.filter { $0.isMet(state.records) }
-                if !met.isEmpty { state.waiters.removeAll { $0.isMet(state.records) } }
-                return (value, met)
-            }
-            for waiter in met { waiter.promise.succeed(()) }
-            return value
+            self.state.change { change(&$0.records[number - 1]) }
         }
     }
 }

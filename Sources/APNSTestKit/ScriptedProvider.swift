@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import NIOConcurrencyHelpers
+import APNSTransport
 public import NIOCore
 import NIOPosix
 import NIOTLS
@@ -26,7 +26,7 @@ public struct ScriptedProvider: Sendable {
 
     /// The connection.
     public let channel: any Channel
-    private let notes: ProviderRecord
+    private let notes: ObservedValue<ProviderRecord>
 
     /// Lends a connection whose handshake is done, and closes it on every way out.
     ///
@@ -45,7 +45,7 @@ public struct ScriptedProvider: Sendable {
         isReading: Bool = true,
         _ body: (ScriptedProvider) async throws -> Value
     ) async throws -> Value {
-        let notes = ProviderRecord()
+        let notes = ObservedValue(ProviderRecord())
         let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .channelOption(.allowRemoteHalfClosure, value: true)
             .channelOption(.autoRead, value: isReading)
@@ -53,7 +53,7 @@ public struct ScriptedProvider: Sendable {
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     let tls = try TLSHandler(context: context, serverName: serverName)
-                    try channel.pipeline.syncOperations.addHandlers(CutBelowTLS(), tls, ProviderRecorder(notes))
+                    try channel.pipeline.syncOperations.addHandlers(RawCloseHandler(), tls, ProviderRecorder(notes))
                 }
             }
             .connect(host: "127.0.0.1", port: port).get()
@@ -65,7 +65,7 @@ public struct ScriptedProvider: Sendable {
         } catch {
             result = .failure(error)
         }
-        channel.triggerUserOutboundEvent(CutBelowTLS.Cut(), promise: nil)
+        channel.triggerUserOutboundEvent(RawCloseHandler.Cut(), promise: nil)
         try? await channel.closeFuture.get()
         return try result.get()
     }
@@ -89,7 +89,7 @@ public struct ScriptedProvider: Sendable {
     public func closeOutput() async throws { try await self.channel.close(mode: .output).get() }
 
     /// Closes the socket as when a process dies.
-    public func cut() { self.channel.triggerUserOutboundEvent(CutBelowTLS.Cut(), promise: nil) }
+    public func cut() { self.channel.triggerUserOutboundEvent(RawCloseHandler.Cut(), promise: nil) }
 
     /// Waits for bytes.
     ///
@@ -118,73 +118,39 @@ public struct ScriptedProvider: Sendable {
     private func wait(
         _ what: String,
         within limit: TimeAmount = .seconds(20),
-        until isMet: @escaping @Sendable (ProviderRecord.Current) -> Bool
+        until isMet: @escaping @Sendable (ProviderRecord) -> Bool
     ) async throws {
-        let promise = self.channel.eventLoop.makePromise(of: Void.self)
-        self.notes.wait(promise, until: isMet)
-        let timer = self.channel.eventLoop.scheduleTask(in: limit) {
-            promise.fail(DeadlineExceeded(description: "\(what) did not come"))
+        try await self.notes.wait(within: limit, until: isMet) { _ in
+            DeadlineExceeded(description: "\(what) did not come")
         }
-        defer { timer.cancel() }
-        try await promise.futureResult.get()
     }
 }
 
-/// What a scripted provider has seen, and who waits for it.
-final class ProviderRecord: Sendable {
-    struct Current: Sendable {
-        var ending = ScriptedProvider.Ending(bytes: [], hasCloseNotify: false, error: nil)
-        var isHandshakeDone = false
-        var isEnded = false
-    }
-
-    private struct State {
-        var current = Current()
-        var waiters: [(promise: EventLoopPromise<Void>, isMet: @Sendable (Current) -> Bool)] = []
-    }
-
-    private let state = NIOLockedValueBox(State())
-
-    var current: Current { self.state.withLockedValue(\.current) }
-
-    func wait(_ promise: EventLoopPromise<Void>, until isMet: @escaping @Sendable (Current) -> Bool) {
-        let isMetAlready = self.state.withLockedValue { state in
-            if isMet(state.current) { return true }
-            state.waiters.append((promise, isMet))
-            return false
-        }
-        if isMetAlready { promise.succeed(()) }
-    }
-
-    func note(_ change: (inout Current) -> Void) {
-        let met = self.state.withLockedValue { state in
-            change(&state.current)
-            let met = state.waiters.filter { $0.isMet(state.current) }
-            state.waiters.removeAll { $0.isMet(state.current) }
-            return met
-        }
-        for waiter in met { waiter.promise.succeed(()) }
-    }
+/// What a scripted provider has seen.
+struct ProviderRecord: Sendable {
+    var ending = ScriptedProvider.Ending(bytes: [], hasCloseNotify: false, error: nil)
+    var isHandshakeDone = false
+    var isEnded = false
 }
 
 /// The last handler of a scripted provider's pipeline.
 private final class ProviderRecorder: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
-    private let notes: ProviderRecord
+    private let notes: ObservedValue<ProviderRecord>
 
-    init(_ notes: ProviderRecord) { self.notes = notes }
+    init(_ notes: ObservedValue<ProviderRecord>) { self.notes = notes }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let bytes = self.unwrapInboundIn(data)
-        self.notes.note { $0.ending.bytes += bytes.readableBytesView }
+        self.notes.change { $0.ending.bytes += bytes.readableBytesView }
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         switch event {
-        case TLSUserEvent.handshakeCompleted: self.notes.note { $0.isHandshakeDone = true }
+        case TLSUserEvent.handshakeCompleted: self.notes.change { $0.isHandshakeDone = true }
         case TLSUserEvent.shutdownCompleted, ChannelEvent.inputClosed:
-            self.notes.note {
+            self.notes.change {
                 $0.ending.hasCloseNotify = true
                 $0.isEnded = true
             }
@@ -193,29 +159,13 @@ private final class ProviderRecorder: ChannelInboundHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        self.notes.note { $0.ending.error = $0.ending.error ?? error }
+        self.notes.change { $0.ending.error = $0.ending.error ?? error }
     }
 
     func channelInactive(context: ChannelHandlerContext) {
-        self.notes.note {
+        self.notes.change {
             $0.isHandshakeDone = true
             $0.isEnded = true
-        }
-    }
-}
-
-/// Lies below TLS and closes the socket when asked to.
-private final class CutBelowTLS: ChannelOutboundHandler {
-    typealias OutboundIn = ByteBuffer
-    typealias OutboundOut = ByteBuffer
-
-    struct Cut: Sendable {}
-
-    func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
-        if event is Cut {
-            context.close(promise: promise)
-        } else {
-            context.triggerUserOutboundEvent(event, promise: promise)
         }
     }
 }

@@ -43,8 +43,12 @@ extension DeliveryOutcome {
         case payloadEmpty
         /// The payload has more bytes than the limit.
         case payloadTooLong(byteCount: Int, limit: Int)
-        /// The value of the HTTP/2 header of this name cannot be one.
-        case header(String)
+        /// The topic cannot be the value of a header of HTTP/2.
+        case topic
+        /// The push type cannot be the value of a header of HTTP/2.
+        case pushType
+        /// The collapse identifier is too long, or cannot be the value of a header of HTTP/2.
+        case collapseIdentifier
     }
 
     /// Why nobody knows whether a notification was taken, or why it was not sent.

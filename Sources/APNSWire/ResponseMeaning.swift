@@ -139,8 +139,9 @@ extension DeliveryOutcome.InvalidReason {
         switch self {
         case .payloadEmpty: PushRejection(status: 400, reason: .payloadEmpty)
         case .payloadTooLong: PushRejection(status: 413, reason: .payloadTooLarge)
-        case .header("apns-push-type"): PushRejection(status: 400, reason: .invalidPushType)
-        case .header: PushRejection(status: 400, reason: .badTopic)
+        case .topic: PushRejection(status: 400, reason: .badTopic)
+        case .pushType: PushRejection(status: 400, reason: .invalidPushType)
+        case .collapseIdentifier: PushRejection(status: 400, reason: .badCollapseId)
         }
     }
 }

@@ -54,8 +54,8 @@ package final class Gateway: Sendable {
     private let store: SQLiteFeedbackStore
     private let resends: SQLiteResendStore
     private let backend: HTTP2Backend
-    private let listener: BinaryListener
-    private let feedbackListener: FeedbackListener
+    private let listener: Listener
+    private let feedbackListener: Listener
 
     /// Makes a gateway that does not listen yet.
     ///
@@ -86,13 +86,13 @@ package final class Gateway: Sendable {
         self.store = try SQLiteFeedbackStore(path: configuration.file.feedback, logger: logger)
         self.resends = try SQLiteResendStore(path: configuration.file.feedback, logger: logger)
         self.backend = HTTP2Backend([], recorder: self.store, resends: self.resends, logger: logger)
-        self.listener = BinaryListener(
-            configuration: Self.listener(configuration, openFileCountMax, logger),
+        self.listener = Listener(
+            Self.listener(configuration, openFileCountMax, logger),
             backend: self.backend,
             logger: logger
         )
-        self.feedbackListener = FeedbackListener(
-            configuration: Self.feedbackListener(configuration),
+        self.feedbackListener = Listener(
+            Self.feedbackListener(configuration),
             store: BridgeFeedback(backend: self.backend, store: self.store),
             logger: logger
         )
@@ -107,25 +107,16 @@ package final class Gateway: Sendable {
             identity: configuration.identity,
             clientTrust: configuration.clientTrust
         )
-        let (listen, limits) = (configuration.file.listen, configuration.file.limits)
-        listener.host = listen.host
-        listener.port = listen.port
-        listener.minimumVersion = listen.tlsMinimum
-        listener.maximumVersion = listen.tlsMaximum
-        listener.cipherList = listen.ciphers
-        listener.admitsUnverified = true
-        listener.inFlightCountMax = limits.inFlightPerConnection
+        let limits = configuration.file.limits
         listener.connectionCountMax = Self.connectionCount(configuration.file, openFileCountMax, logger)
-        listener.unauthenticatedCountMaxPerAddress = limits.unprovedPerAddress.map {
-            // As in the file, it is less than there may be in all.
-            min($0, max(1, listener.connectionCountMax - 1))
-        }
+        // As in the file, it is less than there may be in all.
+        let shareMax = listener.connectionCountMax - 1
+        Self.configure(&listener.listener, configuration.file, port: configuration.file.listen.port, shareMax: shareMax)
+        listener.inFlightCountMax = limits.inFlightPerConnection
         listener.verdictTimeout = limits.verdict
-        listener.handshakeTimeout = limits.handshake
         listener.idleTimeout = limits.idle
         listener.drainDuration = limits.drain
         listener.drainIdleDuration = limits.drainIdle
-        listener.shutdownDuration = limits.shutdown
         // Each provider's own limit holds behind the listener, and may be raised while that runs.
         let payloadByteCountMax = GatewayFile.Provider.payloadLimits.upperBound
         listener.limits.payloadByteCountMax = payloadByteCountMax
@@ -139,21 +130,28 @@ package final class Gateway: Sendable {
             identity: configuration.identity,
             clientTrust: configuration.clientTrust
         )
-        let listen = configuration.file.listen
-        listener.host = listen.host
-        listener.port = listen.feedbackPort
-        listener.minimumVersion = listen.tlsMinimum
-        listener.maximumVersion = listen.tlsMaximum
-        listener.cipherList = listen.ciphers
-        listener.admitsUnverified = true
         // It is a share of limits.connections, of which there are fewer here.
-        let shareMax = max(1, listener.connectionCountMax / 4)
-        listener.unauthenticatedCountMaxPerAddress = configuration.file.limits.unprovedPerAddress.map {
-            min($0, shareMax)
-        }
-        listener.handshakeTimeout = configuration.file.limits.handshake
-        listener.shutdownDuration = configuration.file.limits.shutdown
+        let (port, shareMax) = (configuration.file.listen.feedbackPort, listener.connectionCountMax / 4)
+        Self.configure(&listener.listener, configuration.file, port: port, shareMax: shareMax)
         return listener
+    }
+
+    /// Sets what both listeners have in common.
+    private static func configure(
+        _ listener: inout ListenerConfiguration,
+        _ file: GatewayFile,
+        port: Int,
+        shareMax: Int
+    ) {
+        listener.host = file.listen.host
+        listener.port = port
+        listener.minimumVersion = file.listen.tlsMinimum
+        listener.maximumVersion = file.listen.tlsMaximum
+        listener.cipherList = file.listen.ciphers
+        listener.admitsUnverified = true
+        listener.unauthenticatedCountMaxPerAddress = file.limits.unprovedPerAddress.map { min($0, max(1, shareMax)) }
+        listener.handshakeTimeout = file.limits.handshake
+        listener.shutdownDuration = file.limits.shutdown
     }
 
     /// Keeps other gateways off the database: one that starts while another still settles what it took would not know
@@ -338,9 +336,8 @@ package final class Gateway: Sendable {
             upstreams.configuration = configuration
             upstreams.clients = clients
             return zip(configuration.providers, clients).map { provider, client in
-                let upstream = PushUpstream(client)
-                let present = upstreams.reloadable[provider.file.name] ?? ReloadableUpstream(upstream)
-                present.replace(with: upstream)
+                let present = upstreams.reloadable[provider.file.name] ?? ReloadableUpstream(client)
+                present.replace(with: client)
                 upstreams.reloadable[provider.file.name] = present
                 return provider.bridge(present)
             }

@@ -1,24 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSLegacyCommands
-import ArgumentParser
 import CoreMetrics
+import GatewayService
+import Glibc
 
 @main
 struct Main {
     static func main() async {
         // Before the first await, for which the runtime needs descriptors, too.
         ApnsLegacyCommand.requireSystemResources()
-        do {
-            var command = try ApnsLegacyCommand.parseAsRoot()
-            if command is GatewayCommand { MetricsSystem.bootstrap(GatewayCommand.metrics) }
-            if var command = command as? any AsyncParsableCommand {
-                try await command.run()
-            } else {
-                try command.run()
-            }
-        } catch {
-            ApnsLegacyCommand.exit(withError: error)
+        let environment = CommandEnvironment.process {
+            let metrics = GatewayMetrics()
+            MetricsSystem.bootstrap(metrics)
+            return metrics
         }
+        exit(await ApnsLegacyCommand.run(Array(CommandLine.arguments.dropFirst()), in: environment))
     }
 }

@@ -156,7 +156,7 @@ import Testing
         let refused = try await self.folder.drain(port: 3, sink: sink)
         #expect(refused.failure != nil && sink.scopes.isEmpty)
         let folder = self.folder
-        try await FeedbackListener.withRunning(try Fixture.listener(), store: MemoryStore([])) { listener in
+        try await Listener(try Fixture.listener(), store: MemoryStore([])).withRunning { listener in
             _ = try await folder.drain(port: try await listener.boundAddress.port ?? 0, sink: sink)
         }
         #expect(sink.scopes == [Fixture.scope] && sink.taken.isEmpty)

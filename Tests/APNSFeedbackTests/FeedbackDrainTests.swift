@@ -163,9 +163,12 @@ import TokenStore
     }
 
     @Test func `a service of an authority that is not trusted is not read`() async throws {
-        let stranger = try TestCertificateAuthority().issueServer()
+        let untrusted = try TestCertificateAuthority().issueServer()
         let store = MemoryStore(try Fixture.tuples(5))
-        let outcome = try await self.folder.drain(store, listener: Fixture.listener { $0.identity = stranger.identity })
+        let outcome = try await self.folder.drain(
+            store,
+            listener: Fixture.listener { $0.identity = untrusted.identity }
+        )
         guard case .notPermitted = outcome.failure else {
             Issue.record("\(String(describing: outcome.failure))")
             return
@@ -189,7 +192,7 @@ import TokenStore
         var tls = try Fixture.tls()
         tls.identity = other.identity
         let store = MemoryStore(try Fixture.tuples(5))
-        let outcome = try await FeedbackListener.withRunning(try Fixture.listener(), store: store) {
+        let outcome = try await Listener(try Fixture.listener(), store: store).withRunning {
             [tls, folder] listener in
             try await folder.drain(port: try await listener.boundAddress.port ?? 0, tls: tls)
         }
@@ -228,7 +231,7 @@ import TokenStore
         }
         let store = MemoryStore(try Fixture.tuples(10))
         let folder = self.folder
-        try await FeedbackListener.withRunning(try Fixture.listener(), store: store) { listener in
+        try await Listener(try Fixture.listener(), store: store).withRunning { listener in
             let port = try await listener.boundAddress.port ?? 0
             let outcome = try await folder.drain(port: port, sink: FullSink())
             guard case .sink(is Full) = outcome.failure else {
@@ -256,7 +259,7 @@ import TokenStore
     @Test func `a second drain with the same certificate into another spool and list says who is at it`() async throws {
         let store = MemoryStore(try Fixture.tuples(10))
         let folder = self.folder
-        try await FeedbackListener.withRunning(try Fixture.listener(), store: store) { listener in
+        try await Listener(try Fixture.listener(), store: store).withRunning { listener in
             let port = try await listener.boundAddress.port ?? 0
             let fingerprint = try Fixture.provider.get().identity.certificate.fingerprint
             let endpoint = Endpoint(host: "LOCALHOST", port: port)

@@ -244,7 +244,7 @@ final class FeedbackFolder: Sendable {
     ) async throws -> FeedbackOutcome {
         var configuration = try listener ?? FeedbackFixture.listener()
         (store as? MemoryStore)?.fault.apply(to: &configuration)
-        return try await FeedbackListener.withRunning(configuration, store: store) { listener in
+        return try await Listener(configuration, store: store).withRunning { listener in
             try await self.drain(port: try await listener.boundAddress.port ?? 0, change)
         }
     }

@@ -8,7 +8,7 @@ import Testing
     func `a known key takes the kinds of the reference and no other`(_ key: PayloadKey) throws {
         let allowed = try #require(PayloadKeyTable.kinds[key.description])
         for (kind, value) in PayloadKeyTable.samples {
-            let problem = verdict(PayloadKeyTable.payload(key.description, value))
+            let problem = payloadProblem(PayloadKeyTable.payload(key.description, value))
             if allowed.contains(kind) {
                 #expect(problem == nil)
             } else {
@@ -32,7 +32,7 @@ import Testing
         let name = try #require(parts.last)
         let inner = "\"\(name)\":\(value)"
         let twice = parts.dropLast().reversed().reduce("{\(inner),\(inner)}") { "{\"\($1)\":\($0)}" }
-        #expect(verdict(twice)?.kind == .duplicateKey(key))
+        #expect(payloadProblem(twice)?.kind == .duplicateKey(key))
     }
 
     @Test(arguments: PayloadKey.allCases)
@@ -46,7 +46,7 @@ import Testing
                 let path = (parts.dropLast() + [other]).joined(separator: ".")
                 guard PayloadKeyTable.kinds[path] == nil else { continue }
                 let payload = parts.dropLast().reversed().reduce("{\"\(other)\":[1]}") { "{\"\($1)\":\($0)}" }
-                #expect(verdict(payload) == nil, "\(payload)")
+                #expect(payloadProblem(payload) == nil, "\(payload)")
             }
         }
     }
@@ -54,12 +54,12 @@ import Testing
     @Test(arguments: [PayloadKey.urlArguments, .alertLocArguments, .alertTitleLocArguments, .alertSubtitleLocArguments])
     func `an array of strings takes strings only`(_ key: PayloadKey) {
         for (kind, value) in PayloadKeyTable.samples where kind != "string" {
-            let problem = verdict(PayloadKeyTable.payload(key.description, "[\"a\", \(value)]"))
+            let problem = payloadProblem(PayloadKeyTable.payload(key.description, "[\"a\", \(value)]"))
             guard case .wrongElementKind(key, found: _)? = problem?.kind else {
                 Issue.record("\(key) took \(kind): \(String(describing: problem))")
                 continue
             }
         }
-        #expect(verdict(PayloadKeyTable.payload(key.description, "[]")) == nil)
+        #expect(payloadProblem(PayloadKeyTable.payload(key.description, "[]")) == nil)
     }
 }

@@ -17,19 +17,19 @@ import Testing
         for _ in 0..<4 {
             let bytes = Array(generator.payload().utf8)
             #expect(
-                (verdict(bytes, rules: Self.rules) == nil) == JSONOracle.acceptsPayload(bytes),
+                (payloadProblem(bytes, rules: Self.rules) == nil) == JSONOracle.acceptsPayload(bytes),
                 "seed \(seed)"
             )
         }
     }
 
     @Test func `the generator makes good payloads and bad ones`() {
-        let verdicts = (0..<300 as Range<UInt64>).map { seed in
+        let results = (0..<300 as Range<UInt64>).map { seed in
             var generator = JSONGenerator(seed: seed)
-            return verdict(generator.payload(), rules: Self.rules) == nil
+            return payloadProblem(generator.payload(), rules: Self.rules) == nil
         }
-        #expect(verdicts.count { $0 } > 60)
-        #expect(verdicts.count { !$0 } > 20)
+        #expect(results.count { $0 } > 60)
+        #expect(results.count { !$0 } > 20)
     }
 
     @Test(arguments: 0..<TestEffort.count(30, long: 150) as Range<UInt64>)
@@ -51,7 +51,7 @@ import Testing
                 }
             }
             #expect(
-                (verdict(bytes, rules: Self.rules) == nil) == JSONOracle.acceptsPayload(bytes),
+                (payloadProblem(bytes, rules: Self.rules) == nil) == JSONOracle.acceptsPayload(bytes),
                 "seed \(seed): \(String(decoding: bytes, as: UTF8.self))"
             )
         }
@@ -63,7 +63,7 @@ import Testing
         var rules = Self.rules
         rules.checksKnownKeys = false
         let bytes = Array(generator.payload().utf8)
-        guard let value = JSONOracle.parse(bytes), verdict(bytes, rules: rules) == nil else { return }
+        guard let value = JSONOracle.parse(bytes), payloadProblem(bytes, rules: rules) == nil else { return }
         let minified = try Payload.minified(bytes, rules: rules)
         #expect(JSONOracle.parse(minified) == value, "seed \(seed)")
         let measure = try Payload.check(bytes, rules: rules)
@@ -125,7 +125,7 @@ import Testing
             let isLegal = String(validating: sequence, as: UTF8.self) != nil
             for padding in [0, 7] {
                 let text = Array("{\"".utf8) + [UInt8](repeating: 0x61, count: padding) + sequence + Array("\":1}".utf8)
-                if (verdict(text) == nil) != isLegal { disagreements += 1 }
+                if (payloadProblem(text) == nil) != isLegal { disagreements += 1 }
             }
         }
         #expect(disagreements == 0)

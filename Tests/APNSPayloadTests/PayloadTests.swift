@@ -4,7 +4,7 @@ import APNSPayload
 import Testing
 
 /// What a check says, `nil` for a payload that passes.
-func verdict(_ bytes: [UInt8], rules: PayloadRules = .binary) -> PayloadProblem? {
+func payloadProblem(_ bytes: [UInt8], rules: PayloadRules = .binary) -> PayloadProblem? {
     do throws(PayloadProblem) {
         try Payload.check(bytes, rules: rules)
         return nil
@@ -13,8 +13,8 @@ func verdict(_ bytes: [UInt8], rules: PayloadRules = .binary) -> PayloadProblem?
     }
 }
 
-func verdict(_ text: String, rules: PayloadRules = .binary) -> PayloadProblem? {
-    verdict(Array(text.utf8), rules: rules)
+func payloadProblem(_ text: String, rules: PayloadRules = .binary) -> PayloadProblem? {
+    payloadProblem(Array(text.utf8), rules: rules)
 }
 
 @Suite struct PayloadTests {
@@ -30,7 +30,7 @@ func verdict(_ text: String, rules: PayloadRules = .binary) -> PayloadProblem? {
         #"{"badge":"x","alert":1,"sound":{"volume":"1"}}"#,
     ])
     func `a legal payload passes`(_ text: String) {
-        #expect(verdict(text) == nil)
+        #expect(payloadProblem(text) == nil)
     }
 
     @Test(arguments: [
@@ -111,16 +111,16 @@ func verdict(_ text: String, rules: PayloadRules = .binary) -> PayloadProblem? {
         ("{\"é😀\":1,\"aps\":1}", "line 1, column 15: aps is a number, not an object"),
     ])
     func `an illegal payload is refused with place and reason`(_ text: String, _ description: String) {
-        #expect(verdict(text)?.description == description)
+        #expect(payloadProblem(text)?.description == description)
     }
 
     @Test func `UTF-16 is told apart by its byte order mark`() {
-        #expect(verdict([0xFE, 0xFF, 0, 0x7B])?.kind == .syntax(.byteOrderMark))
-        #expect(verdict([0xFF, 0xFE, 0x7B, 0])?.kind == .syntax(.byteOrderMark))
+        #expect(payloadProblem([0xFE, 0xFF, 0, 0x7B])?.kind == .syntax(.byteOrderMark))
+        #expect(payloadProblem([0xFF, 0xFE, 0x7B, 0])?.kind == .syntax(.byteOrderMark))
     }
 
     @Test func `the column counts code points and the offset counts bytes`() throws {
-        let problem = try #require(verdict("{\"é😀\":1,\"aps\":1}"))
+        let problem = try #require(payloadProblem("{\"é😀\":1,\"aps\":1}"))
         #expect(problem.byteOffset == 18)
         #expect(problem.column == 15)
     }
@@ -132,7 +132,7 @@ func verdict(_ text: String, rules: PayloadRules = .binary) -> PayloadProblem? {
         let fits = limit == 2 ? "{}" : "{\"a\":\"" + String(repeating: "x", count: limit - 8) + "\"}"
         #expect(fits.utf8.count == limit)
         #expect(try Payload.check(Array(fits.utf8), rules: rules).byteCount == limit)
-        let problem = try #require(verdict(fits + " ", rules: rules))
+        let problem = try #require(payloadProblem(fits + " ", rules: rules))
         #expect(problem.kind == .tooLong(byteCount: limit + 1, byteCountMax: limit))
         #expect(problem.byteOffset == limit)
         #expect(problem.description.hasSuffix("the payload has \(limit + 1) bytes, and \(limit) are allowed"))
@@ -144,16 +144,16 @@ func verdict(_ text: String, rules: PayloadRules = .binary) -> PayloadProblem? {
         let measure = try Payload.check(text, rules: rules)
         #expect(measure == .init(byteCount: text.count, minifiedByteCount: 9))
         rules.byteCountMax = 8
-        #expect(verdict(text, rules: rules)?.kind == .tooLong(byteCount: 9, byteCountMax: 8))
+        #expect(payloadProblem(text, rules: rules)?.kind == .tooLong(byteCount: 9, byteCountMax: 8))
         rules = PayloadRules(byteCountMax: 9)
-        #expect(verdict(text, rules: rules)?.kind == .tooLong(byteCount: text.count, byteCountMax: 9))
+        #expect(payloadProblem(text, rules: rules)?.kind == .tooLong(byteCount: text.count, byteCountMax: 9))
     }
 
     @Test func `without the check of known keys only a second aps is refused`() {
         let rules = PayloadRules(byteCountMax: 2048, checksKnownKeys: false)
-        #expect(verdict(#"{"aps":{"badge":"x","badge":1,"alert":{"loc-args":[1]}}}"#, rules: rules) == nil)
-        #expect(verdict(#"{"aps":1,"aps":2}"#, rules: rules)?.kind == .duplicateKey(.aps))
-        #expect(verdict(#"{"aps":{"a":01}}"#, rules: rules)?.kind == .syntax(.leadingZero))
+        #expect(payloadProblem(#"{"aps":{"badge":"x","badge":1,"alert":{"loc-args":[1]}}}"#, rules: rules) == nil)
+        #expect(payloadProblem(#"{"aps":1,"aps":2}"#, rules: rules)?.kind == .duplicateKey(.aps))
+        #expect(payloadProblem(#"{"aps":{"a":01}}"#, rules: rules)?.kind == .syntax(.leadingZero))
     }
 
     @Test(arguments: ["[", "{\"a\":"])
@@ -163,11 +163,12 @@ func verdict(_ text: String, rules: PayloadRules = .binary) -> PayloadProblem? {
             let inner = String(repeating: open, count: count) + "1" + String(repeating: close, count: count)
             return "{\"x\":\(inner)}"
         }
-        #expect(verdict(nested(PayloadRules.depthMax - 1)) == nil)
-        #expect(verdict(nested(PayloadRules.depthMax))?.kind == .syntax(.tooDeep))
+        #expect(payloadProblem(nested(PayloadRules.depthMax - 1)) == nil)
+        #expect(payloadProblem(nested(PayloadRules.depthMax))?.kind == .syntax(.tooDeep))
         let million = PayloadRules(byteCountMax: .max)
         #expect(
-            verdict("{\"x\":" + String(repeating: open, count: 1_000_000), rules: million)?.kind == .syntax(.tooDeep)
+            payloadProblem("{\"x\":" + String(repeating: open, count: 1_000_000), rules: million)?.kind
+                == .syntax(.tooDeep)
         )
     }
 
@@ -184,9 +185,9 @@ func verdict(_ text: String, rules: PayloadRules = .binary) -> PayloadProblem? {
             #" {"aps":{"alert":{"body":"é😀\u00e9\ud83d\ude00","loc-args":["x"]},"badge":-1.5e+3},"#
             + #""a":[true,false,null]}"#
         let bytes = Array(text.utf8)
-        #expect(verdict(bytes) == nil)
+        #expect(payloadProblem(bytes) == nil)
         for count in bytes.indices {
-            #expect(verdict(Array(bytes.prefix(count))) != nil, "\(count) bytes")
+            #expect(payloadProblem(Array(bytes.prefix(count))) != nil, "\(count) bytes")
         }
     }
 
@@ -198,7 +199,7 @@ func verdict(_ text: String, rules: PayloadRules = .binary) -> PayloadProblem? {
             "{}\(secret)", "{\"aps\":{\"alert\":{\"loc-args\":[\"\(secret)\",1]}}}", "{\"a\":\"\(secret)\u{1}\"}",
         ]
         for text in bad {
-            let description = verdict(text).map { "\($0) \($0.kind)" }
+            let description = payloadProblem(text).map { "\($0) \($0.kind)" }
             #expect(description?.contains(secret) == false)
         }
     }

@@ -3,6 +3,7 @@
 import APNSProvider
 import APNSProviderHTTP2
 import APNSServer
+import APNSSimulator
 import APNSSession
 import APNSWire
 import NIOConcurrencyHelpers
@@ -69,7 +70,7 @@ struct HTTP2BatchTests {
         _ change: @escaping @Sendable (inout PushConfiguration) -> Void = { _ in }
     ) async throws {
         let configuration = try PushFixture.serverConfiguration()
-        try await PushServer.withRunning(configuration, service: service, logger: PushFixture.quiet) { server in
+        try await Listener(configuration, service: service, logger: PushFixture.quiet).withRunning { server in
             var configuration = try PushFixture.clientConfiguration(
                 port: try await server.boundAddress.port ?? 0
             )
@@ -84,13 +85,13 @@ struct HTTP2BatchTests {
         let dead = try PushFixture.token(19)
         let tries = NIOLockedValueBox(0)
         let service = ScriptedService(dead: [dead: 1_700_000_000_123]) { request, _ in
-            if request.token == bad { return .rejected(PushRejection(status: 400, reason: .badDeviceToken)) }
+            if request.token == bad { return .reply(.rejected(PushRejection(status: 400, reason: .badDeviceToken))) }
             guard request.token == passing else { return nil }
             let isFirst = tries.withLockedValue { tries in
                 tries += 1
                 return tries == 1
             }
-            return isFirst ? .rejected(PushRejection(status: 503, reason: .serviceUnavailable)) : nil
+            return isFirst ? .reply(.rejected(PushRejection(status: 503, reason: .serviceUnavailable))) : nil
         }
         let source = Source(count: count)
         try await self.send(source, to: service) { $0.connectionCount = connectionCount }
@@ -109,7 +110,7 @@ struct HTTP2BatchTests {
 
     @Test func `a service that permits nothing ends the batch, and nothing is lost`() async throws {
         let answer = PushRejection(status: 403, reason: .invalidProviderToken)
-        let service = ScriptedService { _, _ in .rejected(answer) }
+        let service = ScriptedService { _, _ in .reply(.rejected(answer)) }
         let source = Source(count: 5000)
         await #expect(throws: PushError.senderRefused(answer)) { try await self.send(source, to: service) }
         let record = source.record.withLockedValue(\.self)
@@ -119,7 +120,7 @@ struct HTTP2BatchTests {
 
     @Test func `a service that has only trouble ends the batch after so many tries`() async throws {
         let answer = PushRejection(status: 500, reason: .internalServerError)
-        let service = ScriptedService { _, _ in .rejected(answer) }
+        let service = ScriptedService { _, _ in .reply(.rejected(answer)) }
         let source = Source(count: 10)
         await #expect(throws: PushError.serviceTrouble(answer)) { try await self.send(source, to: service) }
         let record = source.record.withLockedValue(\.self)
@@ -149,10 +150,10 @@ struct HTTP2BatchTests {
     @Test func `a provider sends one by one over HTTP/2`() async throws {
         let bad = try PushFixture.token(5)
         let service = ScriptedService { request, _ in
-            request.token == bad ? .rejected(PushRejection(status: 400, reason: .badDeviceToken)) : nil
+            request.token == bad ? .reply(.rejected(PushRejection(status: 400, reason: .badDeviceToken))) : nil
         }
         let configuration = try PushFixture.serverConfiguration()
-        let outcomes = try await PushServer.withRunning(configuration, service: service, logger: PushFixture.quiet) {
+        let outcomes = try await Listener(configuration, service: service, logger: PushFixture.quiet).withRunning {
             server in
             let port = try await server.boundAddress.port ?? 0
             let provider = try Provider(

@@ -204,7 +204,7 @@ struct HostileServiceTests {
 
     // MARK: Streams that are not open
 
-    static let strangers: [HostileCase] = [
+    static let unopenedStreams: [HostileCase] = [
         .breach("an answer on an idle stream", 1, Wire.headers(5, [ok])),
         .breach("a body on an idle stream", 1, Wire.data(5, [1])),
         .breach("RST_STREAM on an idle stream", 1, Wire.reset(5, code: 7)),
@@ -293,7 +293,8 @@ struct HostileServiceTests {
     ]
 
     static let cases =
-        Self.answers + Self.connectionFields + Self.statuses + Self.ends + Self.strangers + Self.settings + Self.blocks
+        Self.answers + Self.connectionFields + Self.statuses + Self.ends + Self.unopenedStreams + Self.settings
+        + Self.blocks
 
     /// Goal: each request ends in the one report that is true, however the bytes arrive, and a breach of the rules ends
     /// the connection with a GOAWAY frame.

@@ -46,7 +46,7 @@ struct InteropTests {
         let identity = try folder.write("provider.pem", try PushFixture.provider.get().pem)
         var configuration = try PushFixture.serverConfiguration()
         try change(&configuration)
-        return try await PushServer.withRunning(configuration, service: service, logger: PushFixture.quiet) { server in
+        return try await Listener(configuration, service: service, logger: PushFixture.quiet).withRunning { server in
             let port = try await server.boundAddress.port ?? 0
             let options = options.map { $0 == "IDENTITY" ? identity : $0 }
             return try await PeerProgram.output(

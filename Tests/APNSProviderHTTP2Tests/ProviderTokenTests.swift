@@ -132,11 +132,11 @@ struct ProviderTokenTests {
         var configuration = try PushFixture.serverConfiguration()
         configuration.clock = { Self.noon }
         let server = configuration
-        let outcomes = try await PushServer.withRunning(
+        let outcomes = try await Listener(
             server,
             service: ScriptedService(),
             logger: PushFixture.quiet
-        ) { server in
+        ).withRunning { server in
             let port = try await server.boundAddress.port ?? 0
             var outcomes: [DeliveryOutcome] = []
             for time in [Int64.min, Self.noon] {
@@ -287,7 +287,7 @@ struct ProviderTokenTests {
         configuration.clock = { Self.noon + 1 }
         configuration.tokenRenewalIntervalMin = .seconds(1200)
         let server = configuration
-        try await PushServer.withRunning(server, service: ScriptedService(), logger: PushFixture.quiet) { server in
+        try await Listener(server, service: ScriptedService(), logger: PushFixture.quiet).withRunning { server in
             let port = try await server.boundAddress.port ?? 0
             for _ in 0..<3 {
                 var configuration = try PushFixture.tokenConfiguration(port: port)

@@ -3,6 +3,7 @@
 import APNSProviderHTTP2
 import APNSServer
 import APNSSession
+import APNSSimulator
 import APNSTestKit
 import APNSWire
 import NIOConcurrencyHelpers
@@ -73,12 +74,12 @@ struct PushClientLifeTests {
     }
 
     @Test func `a certificate of a foreign authority ends the client at once`() async throws {
-        let stranger = try TestCertificateAuthority(name: "Stranger").issueClient(topic: PushFixture.topic)
+        let untrusted = try TestCertificateAuthority(name: "Unknown Authority").issueClient(topic: PushFixture.topic)
         let service = ScriptedService()
         let request = try PushFixture.request()
         let outcome = NIOLockedValueBox<DeliveryOutcome?>(nil)
         await #expect(throws: PushError.self) {
-            try await PushFixture.withPair(service, client: { $0.tls.identity = stranger.identity }) { client in
+            try await PushFixture.withPair(service, client: { $0.tls.identity = untrusted.identity }) { client in
                 let sent = await client.send(request)
                 outcome.withLockedValue { $0 = sent }
             }
@@ -91,7 +92,7 @@ struct PushClientLifeTests {
     }
 
     @Test func `a service of a foreign authority ends the client at once`() async throws {
-        let trust = TLSTrust.pem(try TestCertificateAuthority(name: "Stranger").certificatePEM)
+        let trust = TLSTrust.pem(try TestCertificateAuthority(name: "Unknown Authority").certificatePEM)
         let request = try PushFixture.request()
         await #expect(throws: PushError.self) {
             try await PushFixture.withPair(ScriptedService(), client: { $0.tls.trust = trust }) { client in
@@ -101,7 +102,7 @@ struct PushClientLifeTests {
     }
 
     @Test func `a service that says the certificate is bad ends the client`() async throws {
-        let service = ScriptedService { _, _ in .goingAway(.badCertificateEnvironment) }
+        let service = ScriptedService { _, _ in .reply(.goingAway(.badCertificateEnvironment)) }
         let request = try PushFixture.request()
         let outcome = NIOLockedValueBox<DeliveryOutcome?>(nil)
         await #expect(throws: PushError.notPermitted("BadCertificateEnvironment")) {
@@ -114,7 +115,7 @@ struct PushClientLifeTests {
     }
 
     @Test func `a client that is told to go on serves again when the service lets it in`() async throws {
-        let service = ScriptedService { _, count in count == 1 ? .goingAway(.badCertificate) : nil }
+        let service = ScriptedService { _, count in count == 1 ? .reply(.goingAway(.badCertificate)) : nil }
         let request = try PushFixture.request()
         let outcomes = try await PushFixture.withPair(
             service,
@@ -127,7 +128,7 @@ struct PushClientLifeTests {
     }
 
     @Test func `a client that is told to go on serves again when the service is the right one`() async throws {
-        let wrong = try TestCertificateAuthority(name: "Stranger").issueServer().identity
+        let wrong = try TestCertificateAuthority(name: "Unknown Authority").issueServer().identity
         let request = try PushFixture.request()
         let port = try await self.deadPort()
         var configuration = try PushFixture.clientConfiguration(port: port)
@@ -137,11 +138,11 @@ struct PushClientLifeTests {
                 var server = try PushFixture.serverConfiguration()
                 server.identity = identity
                 server.port = port
-                let outcome = try await PushServer.withRunning(
+                let outcome = try await Listener(
                     server,
                     service: ScriptedService(),
                     logger: PushFixture.quiet
-                ) { server in
+                ).withRunning { server in
                     _ = try await server.boundAddress
                     return await client.send(request)
                 }
@@ -160,7 +161,7 @@ struct PushClientLifeTests {
     @Test(arguments: [PushReason.shutdown, .idleTimeout])
     func `a connection that says it is at its end is left`(_ reason: PushReason) async throws {
         let service = ScriptedService { _, count in
-            count == 2 ? .rejected(PushRejection(status: 503, reason: reason)) : nil
+            count == 2 ? .reply(.rejected(PushRejection(status: 503, reason: reason))) : nil
         }
         let request = try PushFixture.request()
         let connections = NIOLockedValueBox(0)
@@ -205,7 +206,7 @@ struct PushClientLifeTests {
         var configuration = try PushFixture.serverConfiguration()
         configuration.streamCountMax = 2
         let request = try PushFixture.request()
-        try await PushServer.withRunning(configuration, service: service, logger: PushFixture.quiet) { server in
+        try await Listener(configuration, service: service, logger: PushFixture.quiet).withRunning { server in
             let port = try await server.boundAddress.port ?? 0
             let client = try PushClient(try PushFixture.clientConfiguration(port: port), logger: PushFixture.quiet)
             let running = Task { try await client.run() }

@@ -3,6 +3,7 @@
 import APNSProviderHTTP2
 import APNSServer
 import APNSSession
+import APNSSimulator
 import APNSTestKit
 import APNSWire
 import NIOConcurrencyHelpers
@@ -72,7 +73,7 @@ struct PushClientTests {
     @Test(arguments: PushReason.allDocumented)
     func `every documented reason arrives as itself`(_ reason: PushReason) async throws {
         let rejection = PushRejection(status: reason.status ?? 0, reason: reason)
-        let service = ScriptedService { _, _ in .rejected(rejection) }
+        let service = ScriptedService { _, _ in .reply(.rejected(rejection)) }
         let request = try PushFixture.request()
         let outcome = try await PushFixture.withPair(service) { await $0.send(request) }
         #expect(outcome == .rejected(.http2(rejection)))
@@ -80,14 +81,14 @@ struct PushClientTests {
 
     @Test func `an unknown reason is kept as text`() async throws {
         let rejection = PushRejection(status: 418, reason: .other("Teapot"))
-        let service = ScriptedService { _, _ in .rejected(rejection) }
+        let service = ScriptedService { _, _ in .reply(.rejected(rejection)) }
         let request = try PushFixture.request()
         let outcome = try await PushFixture.withPair(service) { await $0.send(request) }
         #expect(outcome == .rejected(.http2(rejection)))
     }
 
     @Test func `what goes away unprocessed is sent again on another connection`() async throws {
-        let service = ScriptedService { _, count in count == 3 ? .goingAway(.shutdown) : nil }
+        let service = ScriptedService { _, count in count == 3 ? .reply(.goingAway(.shutdown)) : nil }
         let reports = try await self.reports(of: 20, service)
         #expect(reports.allSatisfy { $0.outcome == .accepted && !$0.possibleDuplicate })
         #expect(reports.contains { $0.attempts == 2 })
@@ -95,7 +96,7 @@ struct PushClientTests {
     }
 
     @Test func `what was processed before the service goes away is not sent again`() async throws {
-        let service = ScriptedService { _, count in count == 3 ? .lastAccepted(.shutdown) : nil }
+        let service = ScriptedService { _, count in count == 3 ? .reply(.lastAccepted(.shutdown)) : nil }
         let reports = try await self.reports(of: 20, service)
         #expect(reports.allSatisfy { $0.outcome == .accepted })
         let first = service.requests.filter { $0.connectionNumber == 1 }.map(\.identifier)
@@ -105,13 +106,13 @@ struct PushClientTests {
     }
 
     @Test func `a refused stream is sent again`() async throws {
-        let service = ScriptedService { _, count in count.isMultiple(of: 3) ? .refused : nil }
+        let service = ScriptedService { _, count in count.isMultiple(of: 3) ? .reply(.refused) : nil }
         let reports = try await self.reports(of: 30, service)
         #expect(reports.allSatisfy { $0.outcome == .accepted && !$0.possibleDuplicate })
     }
 
     @Test func `what is refused again and again is unsent`() async throws {
-        let service = ScriptedService { _, _ in .refused }
+        let service = ScriptedService { _, _ in .reply(.refused) }
         let request = try PushFixture.request()
         let report = try await PushFixture.withPair(service, client: { $0.attemptCountMax = 4 }) {
             await $0.report(of: request)
@@ -175,7 +176,7 @@ struct PushClientTests {
 
     @Test func `after a rejection the limit may fall to one`() async throws {
         let rejection = PushRejection(status: 400, reason: .badTopic)
-        let service = ScriptedService { _, count in count.isMultiple(of: 5) ? .rejected(rejection) : nil }
+        let service = ScriptedService { _, count in count.isMultiple(of: 5) ? .reply(.rejected(rejection)) : nil }
         let reports = try await self.reports(of: 50, service) { $0.hasOneStreamAfterRejection = true }
         #expect(reports.count { $0.outcome == .accepted } == 40)
         #expect(service.requests.count == 50)

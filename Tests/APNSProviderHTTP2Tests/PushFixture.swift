@@ -89,7 +89,7 @@ enum PushFixture {
     ) async throws -> Value {
         var configuration = try Self.serverConfiguration()
         try changeServer(&configuration)
-        return try await PushServer.withRunning(configuration, service: service, logger: Self.quiet) { server in
+        return try await Listener(configuration, service: service, logger: Self.quiet).withRunning { server in
             let port = try await server.boundAddress.port ?? 0
             var configuration =
                 usesToken ? try Self.tokenConfiguration(port: port) : try Self.clientConfiguration(port: port)

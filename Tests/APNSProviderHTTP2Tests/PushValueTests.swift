@@ -66,7 +66,7 @@ struct PushValueTests {
         (#"{"timestamp":1700000000000,"reason":"ExpiredToken","more":[1]}"#, .expiredToken, 1_700_000_000_000),
         (#"{"reason":"BadDeviceToken"}"#, .badDeviceToken, nil), ("{}", .other(""), nil), ("", .other(""), nil),
         ("[1]", .other(""), nil), ("<html>", .other(""), nil),
-        (#"{"reason":"Unregistered","timestamp":-1}"#, .other(""), nil),
+        (#"{"reason":"Unregistered","timestamp":-1}"#, .unregistered, nil),
     ]
 
     @Test(arguments: Self.bodies.indices)
@@ -100,14 +100,14 @@ struct PushValueTests {
         var request = PushRequest(token: token, payload: ByteBuffer(string: "{}"))
         #expect(request.problem(payloadByteCountMax: 4096) == nil)
         request.topic = "com.example\r\nx: y"
-        #expect(request.problem(payloadByteCountMax: 4096) == .header("apns-topic"))
+        #expect(request.problem(payloadByteCountMax: 4096) == .topic)
         request.topic = nil
         request.collapseIdentifier = String(repeating: "x", count: 65)
-        #expect(request.problem(payloadByteCountMax: 4096) == .header("apns-collapse-id"))
+        #expect(request.problem(payloadByteCountMax: 4096) == .collapseIdentifier)
         request.collapseIdentifier = String(repeating: "x", count: 64)
         #expect(request.problem(payloadByteCountMax: 4096) == nil)
         request.pushType = PushType(rawValue: "")
-        #expect(request.problem(payloadByteCountMax: 4096) == .header("apns-push-type"))
+        #expect(request.problem(payloadByteCountMax: 4096) == .pushType)
     }
 
     @Test func `a silent connection is asked, then given up`() {

@@ -2,6 +2,7 @@
 
 import APNSProviderHTTP2
 import APNSServer
+import APNSSimulator
 import APNSWire
 import NIOConcurrencyHelpers
 
@@ -17,18 +18,18 @@ final class ScriptedService: PushService {
 
     private let record = NIOLockedValueBox(Record())
     private let dead: [DeviceToken: UInt64]
-    private let script: @Sendable (InboundPush, _ count: Int) -> PushReply?
+    private let script: @Sendable (InboundPush, _ count: Int) -> PushFault.Effect?
     private let holds: Int
 
     /// - Parameters:
     ///   - dead: since when these devices are gone, in milliseconds.
     ///   - holding: how many requests are held without an answer until one more comes, so that they are on their way
     ///     together.
-    ///   - script: the answer to a request, and the number of those that came so far; `nil` for accepted.
+    ///   - script: what is done about a request, and the number of those that came so far; `nil` for accepted.
     init(
         dead: [DeviceToken: UInt64] = [:],
         holding: Int = 0,
-        _ script: @escaping @Sendable (InboundPush, _ count: Int) -> PushReply? = { _, _ in nil }
+        _ script: @escaping @Sendable (InboundPush, _ count: Int) -> PushFault.Effect? = { _, _ in nil }
     ) {
         self.dead = dead
         self.holds = holding
@@ -49,7 +50,7 @@ final class ScriptedService: PushService {
             record.requests.append(request)
             return record.requests.count
         }
-        if let reply = self.script(request, count) { return reply }
+        if let effect = self.script(request, count) { return effect.carryOut(request.ticket) }
         if let timestamp = self.dead[request.token] {
             return .rejected(PushRejection(status: 410, reason: .unregistered, timestamp: timestamp))
         }

@@ -60,7 +60,7 @@ struct AccountingTests {
     }
 
     @Test(arguments: TestEffort.isLong ? [Command.enhanced, .items] : [.items], [1, 3])
-    func `each command and several connections keep the books`(command: Command, connections: Int) async throws {
+    func `each command and several connections account for all`(command: Command, connections: Int) async throws {
         try await Sending.withGateway(script: { _ in Self.script(delay: 20, cut: .reset) }) { gateway in
             let configuration = try Sending.configuration(port: gateway.port) {
                 $0.command = command

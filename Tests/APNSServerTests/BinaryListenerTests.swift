@@ -32,16 +32,16 @@ struct BinaryListenerTests {
                 #expect(ending.hasCloseNotify)
             }
         }
-        let books = backend.current
-        #expect(books.taken.map(\.ticket.number) == Array(1...100))
-        #expect(books.taken.map(\.ticket.identifier) == (1...100).map { command == .simple ? nil : UInt32($0) })
-        #expect(try books.taken.map(\.notification.token) == (1...100).map { try Fixture.token($0) })
-        #expect(books.taken[6].notification.payload == ByteBuffer(string: "{\"aps\":{\"alert\":\"number 7\"}}"))
-        let identity = try #require(books.providers.first?.identity)
+        let record = backend.current
+        #expect(record.taken.map(\.ticket.number) == Array(1...100))
+        #expect(record.taken.map(\.ticket.identifier) == (1...100).map { command == .simple ? nil : UInt32($0) })
+        #expect(try record.taken.map(\.notification.token) == (1...100).map { try Fixture.token($0) })
+        #expect(record.taken[6].notification.payload == ByteBuffer(string: "{\"aps\":{\"alert\":\"number 7\"}}"))
+        let identity = try #require(record.providers.first?.identity)
         #expect(identity.topic == Fixture.topic)
         #expect(identity.fingerprint == (try Fixture.provider.get().identity.certificate.fingerprint))
         #expect(identity.isForSandbox && identity.isForProduction)
-        #expect(books.closedCount == 1)
+        #expect(record.closedCount == 1)
     }
 
     @Test func `a stream that comes byte by byte is the same stream`() async throws {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSTransport
 import ListenerFixtures
 import Logging
 import NIOEmbedded
@@ -14,19 +13,8 @@ import Testing
     @Test func `refusals of connections take no room from what is logged of providers that are let in`() throws {
         let lines = LogLines()
         let logger = lines.logger(.info)
-        let life = ListenerLifecycle(
-            group: EmbeddedEventLoop(),
-            connectionCountMax: 1,
-            faults: ServerError.lifecycleFaults,
-            acceptPaused: { _ in }
-        )
-        let door = ConnectionAdmission(
-            life.registry,
-            countMax: 1,
-            unauthenticatedCountMax: 1,
-            metrics: ListenerMetrics(),
-            refusals: RefusalLog(logger)
-        )
+        let registry = ConnectionRegistry(countMax: 1, unauthenticatedCountMax: 1)
+        let door = ConnectionAdmission(registry, logger: logger)
         let channel = EmbeddedChannel()
         for _ in 0..<RefusalLog.lineCountMax + 50 { door.handshakeFailed(channel, TLSError.clientCertificateMissing) }
         door.refusals.log("notifications dropped", [LogKey.dropped: "1"])

@@ -41,10 +41,10 @@ struct FeedbackListenerTests {
         _ store: any FeedbackStore,
         _ configuration: FeedbackListenerConfiguration? = nil,
         logger: Logger = Self.quiet,
-        _ body: @escaping @Sendable (FeedbackListener, Int) async throws -> Value
+        _ body: @escaping @Sendable (Listener, Int) async throws -> Value
     ) async throws -> Value {
         let configuration = try configuration ?? Self.configuration()
-        return try await FeedbackListener.withRunning(configuration, store: store, logger: logger) { listener in
+        return try await Listener(configuration, store: store, logger: logger).withRunning { listener in
             try await body(listener, try await listener.boundAddress.port ?? 0)
         }
     }

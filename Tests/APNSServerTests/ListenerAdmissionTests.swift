@@ -86,7 +86,7 @@ struct ListenerAdmissionTests {
     ) async throws {
         let backend = ScriptedBackend { _ in nil }
         let configuration = try Fixture.configuration { $0.announcesShutdown = isAnnounced }
-        let listener = BinaryListener(configuration: configuration, backend: backend)
+        let listener = Listener(configuration, backend: backend)
         let services = ServiceGroup(services: [listener], logger: .current)
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await services.run() }
@@ -208,7 +208,7 @@ struct ListenerAdmissionTests {
         let backend = ScriptedBackend()
         try await Fixture.withListener(backend) { listener, port in
             await #expect(throws: ServerError.ranAlready) { try await listener.run() }
-            let second = BinaryListener(configuration: try Fixture.configuration { $0.port = port }, backend: backend)
+            let second = Listener(try Fixture.configuration { $0.port = port }, backend: backend)
             let failure = await #expect(throws: ServerError.self) { try await second.run() }
             let reason = "something listens there already (Address already in use). Stop it, or choose another port."
             #expect(failure?.description == "cannot listen on 127.0.0.1 port \(port): \(reason)")

@@ -81,7 +81,7 @@ import Testing
     @Test func `a rejection behind the close throws away the rest, and the log says how much`() async throws {
         let (backend, lines) = (ScriptedBackend { _ in nil }, LogLines())
         let configuration = try Fixture.configuration { $0.inFlightCountMax = 5 }
-        try await BinaryListener.withRunning(configuration, backend: backend, logger: lines.logger(.info)) { listener in
+        try await Listener(configuration, backend: backend, logger: lines.logger(.info)).withRunning { listener in
             let port = try await listener.boundAddress.port ?? 0
             try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { provider in
                 try await provider.send(try Fixture.frames(1...50))

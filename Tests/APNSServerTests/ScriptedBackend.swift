@@ -2,10 +2,8 @@
 
 import APNSServer
 import APNSSession
+import APNSTestKit
 import APNSWire
-import NIOConcurrencyHelpers
-import NIOCore
-import NIOPosix
 
 /// A backend that notes what it is handed, and gives the verdicts that a test decides on.
 final class ScriptedBackend: DeliveryBackend {
@@ -24,8 +22,7 @@ final class ScriptedBackend: DeliveryBackend {
     struct DeadlineExceeded: Error { var what: String }
 
     let requiresOrder: Bool
-    private let state = NIOLockedValueBox(State())
-    private let waiters = NIOLockedValueBox<[(@Sendable (State) -> Bool, EventLoopPromise<Void>)]>([])
+    private let state = ObservedValue(State())
     private let verdict: @Sendable (UInt32?) -> DeliveryOutcome?
 
     init(
@@ -36,7 +33,7 @@ final class ScriptedBackend: DeliveryBackend {
         self.verdict = verdict
     }
 
-    var current: State { self.state.withLockedValue { $0 } }
+    var current: State { self.state.current }
 
     var identifiers: [UInt32?] { self.current.taken.map(\.ticket.identifier) }
 
@@ -47,31 +44,14 @@ final class ScriptedBackend: DeliveryBackend {
 
     /// Waits until the state say so, 20 seconds at most.
     func wait(_ what: String, until isMet: @escaping @Sendable (State) -> Bool) async throws {
-        let eventLoop = MultiThreadedEventLoopGroup.singleton.any()
-        let promise = eventLoop.makePromise(of: Void.self)
-        let timer = eventLoop.scheduleTask(in: .seconds(20)) { promise.fail(DeadlineExceeded(what: what)) }
-        defer { timer.cancel() }
-        self.waiters.withLockedValue { $0.append((isMet, promise)) }
-        self.note { _ in }
-        try await promise.futureResult.get()
+        try await self.state.wait(until: isMet) { _ in DeadlineExceeded(what: what) }
     }
 
     func settle(_ identifier: UInt32, _ verdict: DeliveryOutcome) {
         for taken in self.current.taken where taken.ticket.identifier == identifier { taken.ticket.settle(verdict) }
     }
 
-    private func note(_ change: (inout State) -> Void) {
-        let state = self.state.withLockedValue { state in
-            change(&state)
-            return state
-        }
-        let met = self.waiters.withLockedValue { waiters in
-            let met = waiters.filter { $0.0(state) }
-            waiters.removeAll { $0.0(state) }
-            return met
-        }
-        for (_, promise) in met { promise.succeed(()) }
-    }
+    private func note(_ change: (inout State) -> Void) { self.state.change(change) }
 
     private final class Connection: DeliveryConnection {
         let backend: ScriptedBackend

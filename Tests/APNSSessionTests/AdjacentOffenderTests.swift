@@ -24,43 +24,43 @@ import Testing
         }
     }
 
-    private static func outcomes(_ talk: Conversation) -> [DeliveryOutcome] {
-        talk.settlements.flatMap { settlement in settlement.numbers.map { _ in settlement.outcome } }
+    private static func outcomes(_ conversation: Conversation) -> [DeliveryOutcome] {
+        conversation.settlements.flatMap { settlement in settlement.numbers.map { _ in settlement.outcome } }
     }
 
     @Test(arguments: [[0], [3], [0, 1, 2], [10, 11, 12, 13], [31], [0, 1, 2, 3] + Array(20...25)] as [[UInt64]])
     func `a gateway that only hangs up costs the bad ones alone`(bad: [UInt64]) {
-        var talk = Self.silently(Set(bad), count: 32)
-        #expect(talk.run() == .completed)
-        let outcomes = Self.outcomes(talk)
+        var conversation = Self.silently(Set(bad), count: 32)
+        #expect(conversation.run() == .completed)
+        let outcomes = Self.outcomes(conversation)
         for number in 0..<32 as Range<UInt64> {
             #expect(outcomes[Int(number)] == (bad.contains(number) ? .indeterminate(nil) : .accepted))
         }
     }
 
     @Test func `a gateway that hangs up on everything is not tried with everything`() {
-        var talk = Self.silently(Set(0..<1000), count: 1000)
-        #expect(talk.run() == .refused)
-        #expect(Self.outcomes(talk).count == 1000)
-        #expect(talk.writes.count < 100)
+        var conversation = Self.silently(Set(0..<1000), count: 1000)
+        #expect(conversation.run() == .refused)
+        #expect(Self.outcomes(conversation).count == 1000)
+        #expect(conversation.writes.count < 100)
     }
 
     @Test func `a gateway that begins to hang up on everything is given up`() {
-        var talk = Self.silently(Set(100..<1000), count: 1000)
-        #expect(talk.run() == .unavailable)
-        let outcomes = Self.outcomes(talk)
+        var conversation = Self.silently(Set(100..<1000), count: 1000)
+        #expect(conversation.run() == .unavailable)
+        let outcomes = Self.outcomes(conversation)
         #expect(outcomes[..<100].allSatisfy { $0 == .accepted })
         #expect(outcomes[100...].allSatisfy { $0 == .indeterminate(nil) })
     }
 
     @Test(arguments: [[0, 1, 2], Array(0...20), Array(40...60)] as [[UInt64]])
     func `a gateway that names nothing costs the bad ones alone`(bad: [UInt64]) {
-        var talk = Conversation(count: 64, limits: Self.limits()) { written, probe in
+        var conversation = Conversation(count: 64, limits: Self.limits()) { written, probe in
             if !Set(bad).isDisjoint(with: written) { return .answer(ErrorResponse(.invalidPayloadSize, 0)) }
             return probe.map { .answer(ErrorResponse(.missingDeviceToken, $0)) } ?? .silence
         }
-        #expect(talk.run() == .completed)
-        let outcomes = Self.outcomes(talk)
+        #expect(conversation.run() == .completed)
+        let outcomes = Self.outcomes(conversation)
         for number in 0..<64 as Range<UInt64> {
             #expect(
                 outcomes[Int(number)] == (bad.contains(number) ? .rejected(.binary(.invalidPayloadSize)) : .accepted)
@@ -69,10 +69,10 @@ import Testing
     }
 
     @Test func `a gateway that names nothing and refuses everything trips the breaker`() {
-        var talk = Conversation(count: 1000, limits: Self.limits()) { written, _ in
+        var conversation = Conversation(count: 1000, limits: Self.limits()) { written, _ in
             written.isEmpty ? .silence : .answer(ErrorResponse(.invalidPayloadSize, 0))
         }
-        #expect(talk.run() == .tooManyInvalidTokens)
-        #expect(Self.outcomes(talk).filter { $0 == .rejected(.binary(.invalidPayloadSize)) }.count == 50)
+        #expect(conversation.run() == .tooManyInvalidTokens)
+        #expect(Self.outcomes(conversation).filter { $0 == .rejected(.binary(.invalidPayloadSize)) }.count == 50)
     }
 }

@@ -186,10 +186,10 @@ import Testing
 
     @Test func `invalid tokens in a row, with none accepted, stop the run`() {
         let limits = ProviderLimits { $0.invalidTokenRunCountMax = 3 }
-        var talk = Conversation(count: 10, limits: limits) { _, _ in .answer(ErrorResponse(.invalidToken, 1)) }
-        #expect(talk.run() == .tooManyInvalidTokens)
+        var conversation = Conversation(count: 10, limits: limits) { _, _ in .answer(ErrorResponse(.invalidToken, 1)) }
+        #expect(conversation.run() == .tooManyInvalidTokens)
         #expect(
-            talk.settlements == [
+            conversation.settlements == [
                 Settlement(0..<1, .rejected(.binary(.invalidToken)), attempts: 1),
                 Settlement(1..<2, .rejected(.binary(.invalidToken)), attempts: 2),
                 Settlement(2..<3, .rejected(.binary(.invalidToken)), attempts: 3),
@@ -200,23 +200,23 @@ import Testing
 
     @Test func `an accepted one begins the count of invalid tokens anew`() {
         let limits = ProviderLimits { $0.invalidTokenRunCountMax = 2 }
-        var talk = Conversation(count: 10, limits: limits) { written, probe in
+        var conversation = Conversation(count: 10, limits: limits) { written, probe in
             if let index = written.firstIndex(where: { $0 % 2 == 1 }) {
                 return .answer(ErrorResponse(.invalidToken, UInt32(index + 1)))
             }
             return probe.map { .answer(ErrorResponse(.missingDeviceToken, $0)) } ?? .silence
         }
-        #expect(talk.run() == .completed)
-        #expect(talk.settlements.filter { $0.outcome == .rejected(.binary(.invalidToken)) }.count == 5)
+        #expect(conversation.run() == .completed)
+        #expect(conversation.settlements.filter { $0.outcome == .rejected(.binary(.invalidToken)) }.count == 5)
     }
 
     @Test func `with no limit any number of invalid tokens goes through`() {
         let limits = ProviderLimits { $0.invalidTokenRunCountMax = 0 }
-        var talk = Conversation(count: 200, limits: limits) { _, probe in
+        var conversation = Conversation(count: 200, limits: limits) { _, probe in
             .answer(ErrorResponse(probe == nil ? .invalidToken : .missingDeviceToken, 1))
         }
-        #expect(talk.run() == .completed)
-        #expect(talk.settlements.count == 200)
+        #expect(conversation.run() == .completed)
+        #expect(conversation.settlements.count == 200)
     }
 
     // MARK: Abandoned

@@ -74,21 +74,21 @@ import Testing
         offender: UInt64
     ) {
         let limits = ProviderLimits { $0.checkpointIntervalMin = .zero }
-        var talk = Conversation(count: 16, limits: limits) { written, probe in
+        var conversation = Conversation(count: 16, limits: limits) { written, probe in
             if written.contains(offender) { return .answer(ErrorResponse(.invalidToken, identifier)) }
             return probe.map { .answer(ErrorResponse(.missingDeviceToken, $0)) } ?? .silence
         }
-        #expect(talk.run() == .completed)
-        let parts = talk.writes.map(\.count)
+        #expect(conversation.run() == .completed)
+        let parts = conversation.writes.map(\.count)
         #expect(parts.prefix(2) == [16, 8] && parts.contains(1), "\(parts)")
-        for settlement in talk.settlements {
+        for settlement in conversation.settlements {
             let expected =
                 settlement.numbers.contains(offender) ? DeliveryOutcome.rejected(.binary(.invalidToken)) : .accepted
             #expect(settlement.outcome == expected)
             #expect(settlement.possibleDuplicate)
         }
-        #expect(talk.settlements.contains { $0.numbers == offender..<(offender + 1) })
-        #expect(talk.settlements.map(\.numbers.count).reduce(0, +) == 16)
+        #expect(conversation.settlements.contains { $0.numbers == offender..<(offender + 1) })
+        #expect(conversation.settlements.map(\.numbers.count).reduce(0, +) == 16)
     }
 
     @Test func `an answer without a place leaves all indeterminate at most once`() {
@@ -150,15 +150,15 @@ import Testing
     @Test func `status 1 for one does not use up the tries of the next`() {
         let limits = ProviderLimits { $0.checkpointIntervalMin = .zero }
         var failures: [UInt64: Int] = [:]
-        var talk = Conversation(count: 4, limits: limits) { written, probe in
+        var conversation = Conversation(count: 4, limits: limits) { written, probe in
             for (index, number) in written.enumerated() where failures[number, default: 0] < 3 {
                 failures[number, default: 0] += 1
                 return .answer(ErrorResponse(.processingError, UInt32(index + 1)))
             }
             return probe.map { .answer(ErrorResponse(.missingDeviceToken, $0)) } ?? .silence
         }
-        #expect(talk.run() == .completed)
-        #expect(talk.settlements.allSatisfy { $0.outcome == .accepted && !$0.possibleDuplicate })
+        #expect(conversation.run() == .completed)
+        #expect(conversation.settlements.allSatisfy { $0.outcome == .accepted && !$0.possibleDuplicate })
         #expect(failures == [0: 3, 1: 3, 2: 3, 3: 3])
     }
 
@@ -227,13 +227,13 @@ import Testing
 
     @Test func `one that dies alone too often is given up, and the rest go on`() {
         let limits = ProviderLimits { $0.checkpointIntervalMin = .zero }
-        var talk = Conversation(count: 20, limits: limits) { written, probe in
+        var conversation = Conversation(count: 20, limits: limits) { written, probe in
             if written.contains(3) { return .end }
             return probe.map { .answer(ErrorResponse(.missingDeviceToken, $0)) } ?? .silence
         }
-        #expect(talk.run() == .completed)
-        #expect(talk.settlements.filter { $0.outcome == .indeterminate(nil) }.map(\.numbers) == [3..<4])
-        #expect(talk.settlements.filter { $0.outcome == .accepted }.map(\.numbers.count).reduce(0, +) == 19)
+        #expect(conversation.run() == .completed)
+        #expect(conversation.settlements.filter { $0.outcome == .indeterminate(nil) }.map(\.numbers) == [3..<4])
+        #expect(conversation.settlements.filter { $0.outcome == .accepted }.map(\.numbers.count).reduce(0, +) == 19)
     }
 
     @Test func `without identifiers, halving finds the one at which the gateway closes`() {
@@ -241,12 +241,12 @@ import Testing
             $0.checkpointIntervalMin = .zero
             $0.hasNoIdentifiers = true
         }
-        var talk = Conversation(count: 1000, limits: limits) { written, probe in
+        var conversation = Conversation(count: 1000, limits: limits) { written, probe in
             if written.contains(700) { return .end }
             return probe.map { .answer(ErrorResponse(.missingDeviceToken, $0)) } ?? .silence
         }
-        #expect(talk.run() == .completed)
-        #expect(talk.settlements.filter { $0.outcome == .indeterminate(nil) }.map(\.numbers) == [700..<701])
-        #expect(talk.settlements.map(\.numbers.count).reduce(0, +) == 1000)
+        #expect(conversation.run() == .completed)
+        #expect(conversation.settlements.filter { $0.outcome == .indeterminate(nil) }.map(\.numbers) == [700..<701])
+        #expect(conversation.settlements.map(\.numbers.count).reduce(0, +) == 1000)
     }
 }

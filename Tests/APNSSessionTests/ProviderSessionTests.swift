@@ -96,12 +96,12 @@ import Testing
             $0.windowCount = 1
             $0.checkpointIntervalMin = .zero
         }
-        var talk = Conversation(count: 5, limits: limits) { _, probe in
+        var conversation = Conversation(count: 5, limits: limits) { _, probe in
             probe.map { .answer(ErrorResponse(.missingDeviceToken, $0)) } ?? .silence
         }
-        #expect(talk.run() == .completed)
-        #expect(talk.writes == [0..<1, 1..<2, 2..<3, 3..<4, 4..<5])
-        #expect(talk.settlements.allSatisfy { $0.outcome == .accepted && $0.attempts == 1 })
+        #expect(conversation.run() == .completed)
+        #expect(conversation.writes == [0..<1, 1..<2, 2..<3, 3..<4, 4..<5])
+        #expect(conversation.settlements.allSatisfy { $0.outcome == .accepted && $0.attempts == 1 })
     }
 
     @Test func `age proves nothing`() {

@@ -17,7 +17,7 @@ struct CheckOrderTests {
 
     static let (keyIdentifier, teamIdentifier) = ("KEY0000001", "TEAM000001")
     static let signer = Result { try ES256PrivateKey(bytes: Fixture.provider.get().keyPEM) }
-    static let stranger = Result { try ES256PrivateKey(bytes: Fixture.gateway.get().keyPEM) }
+    static let untrusted = Result { try ES256PrivateKey(bytes: Fixture.gateway.get().keyPEM) }
 
     /// How a client shows who it is.
     enum Proof: Sendable, CaseIterable {
@@ -54,7 +54,7 @@ struct CheckOrderTests {
         )
         if proof != .certificate { configuration.tls = .client(trust: trust) }
         if proof == .key || proof == .wrongKey {
-            let signer = try proof == .key ? Self.signer.get() : Self.stranger.get()
+            let signer = try proof == .key ? Self.signer.get() : Self.untrusted.get()
             let key = try ProviderTokenKey(
                 key: signer,
                 keyIdentifier: Self.keyIdentifier,
@@ -210,7 +210,7 @@ struct CheckOrderTests {
     }
 
     @Test func `a fault happens to what passes the checks, and to nothing else`() async throws {
-        let storm = PushFault(at: .always, .rejected(PushRejection(status: 503, reason: .serviceUnavailable)))
+        let storm = PushFault(at: .always, .reply(.rejected(PushRejection(status: 503, reason: .serviceUnavailable))))
         let sent = try [Sent(1, "x"), Sent(1), Sent(999)]
         let outcomes = try await self.outcomes(sent) { $0.pushFaults = [storm] }
         let unavailable = self.rejected(.serviceUnavailable)

@@ -9,7 +9,7 @@ import OpenSSLTLS
 import TestSupport
 import Testing
 
-/// What a provider meets when a simulator's fault happens, and what the books say of it.
+/// What a provider meets when a simulator's fault happens, and what its statistics say of it.
 struct FaultCase: Sendable, CustomTestStringConvertible {
     var testDescription: String
     var plan: FaultPlan
@@ -175,7 +175,7 @@ struct FaultTests {
 
     /// Goal: what comes while a late response waits is thrown away, and counted as such.
     ///
-    /// Method: the provider floods during the delay; the books must say processed only what is before the bad one.
+    /// Method: the provider floods during the delay; its statistics must say processed only what is before the bad one.
     @Test(arguments: [0, 50, 300]) func `nothing behind a bad message counts, however late the response`(
         delayMilliseconds: Int
     ) async throws {

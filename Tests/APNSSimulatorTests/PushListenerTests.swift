@@ -47,7 +47,7 @@ struct PushListenerTests {
         .rejected(.http2(PushRejection(status: reason.status ?? 0, reason: reason, timestamp: timestamp)))
     }
 
-    @Test func `each kind of device has its answer, and what was taken is in the books`() async throws {
+    @Test func `each kind of device has its answer, and what was taken is in the statistics`() async throws {
         let outcomes = try await self.outcomes([1, 2, 101, 102, 103, 104]) { simulator in
             #expect(simulator.statistics.processedCount == 2)
             #expect(simulator.statistics.rejectedCount == 4)
@@ -72,7 +72,7 @@ struct PushListenerTests {
     @Test func `a storm ends after as many answers as were planned`() async throws {
         let storm = PushFault(
             at: .always,
-            .rejected(PushRejection(status: 503, reason: .serviceUnavailable)),
+            .reply(.rejected(PushRejection(status: 503, reason: .serviceUnavailable))),
             occurrenceCountMax: 2
         )
         let outcomes = try await self.outcomes([1, 2, 3], faults: [storm])
@@ -82,8 +82,8 @@ struct PushListenerTests {
     @Test func `faults at tokens and numbers happen there`() async throws {
         let faults = [
             PushFault(at: .token(try Fixture.token(2)), .reset(code: 2)),
-            PushFault(at: .requestOverall(3), .refused, occurrenceCountMax: 1),
-            PushFault(at: .requestOverall(5), .lastAccepted(.shutdown)),
+            PushFault(at: .requestOverall(3), .reply(.refused), occurrenceCountMax: 1),
+            PushFault(at: .requestOverall(5), .reply(.lastAccepted(.shutdown))),
         ]
         let outcomes = try await self.outcomes([1, 2, 3, 4, 5], faults: faults) { simulator in
             let counts = try [1, 3, 4, 5].map { simulator.deliveryCount(of: try Fixture.token($0)) }

@@ -11,7 +11,7 @@ import Testing
 struct SimulatorTests {
     typealias Fixture = SimulatorFixture
 
-    @Test func `what is taken is in the books, the last of it in full`() async throws {
+    @Test func `what is taken is in the statistics, the last of it in full`() async throws {
         let seen = NIOLockedValueBox<[UInt64]>([])
         let configuration = try Fixture.configuration {
             $0.lastDeliveryCountMax = 7

@@ -137,7 +137,7 @@ extension SendScene {
         change(&configuration)
         (store as? ForgetfulStore)?.fault.apply(to: &configuration)
         let logger = Logger(label: "tests", factory: { _ in SwiftLogNoOpLogHandler() })
-        return try await FeedbackListener.withRunning(configuration, store: store, logger: logger) { listener in
+        return try await Listener(configuration, store: store, logger: logger).withRunning { listener in
             try await body(try await listener.boundAddress.port ?? 0)
         }
     }

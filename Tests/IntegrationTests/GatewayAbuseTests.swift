@@ -54,56 +54,56 @@ import Testing
         }
     }
 
-    struct Stranger: Sendable, CustomTestStringConvertible {
+    struct UntrustedClient: Sendable, CustomTestStringConvertible {
         var testDescription: String
         var identity: @Sendable (GatewayProgram.Folder) throws -> TLSIdentity
         var reason: String
     }
 
-    static let strangers = [
-        Stranger(
+    static let untrustedClients = [
+        UntrustedClient(
             testDescription: "of another authority",
             identity: { _ in
                 try TestCertificateAuthority(name: "Foreign").issueClient(topic: GatewayProgram.topic).identity
             },
             reason: "no provider of the configuration has this certificate or its authority"
         ),
-        Stranger(
+        UntrustedClient(
             testDescription: "of another authority that has the name of the right one",
             identity: { _ in try TestCertificateAuthority().issueClient(topic: GatewayProgram.topic).identity },
             reason: "no provider of the configuration has this certificate or its authority"
         ),
-        Stranger(
+        UntrustedClient(
             testDescription: "expired",
             identity: { try $0.authority.issueClient(topic: GatewayProgram.topic, validity: .expired).identity },
             reason: "shop: The peer's certificate has expired"
         ),
-        Stranger(
+        UntrustedClient(
             testDescription: "not valid yet",
             identity: { try $0.authority.issueClient(topic: GatewayProgram.topic, validity: .future).identity },
             reason: "shop: The peer's certificate is not valid yet"
         ),
-        Stranger(
+        UntrustedClient(
             testDescription: "for servers",
             identity: { try $0.authority.issueServer().identity },
             reason: "shop: "
         ),
     ]
 
-    @Test(arguments: strangers, versions)
+    @Test(arguments: untrustedClients, versions)
     func `a certificate that is let in nowhere is logged with its fingerprint`(
-        _ stranger: Stranger,
+        _ untrusted: UntrustedClient,
         _ version: TLSVersion
     ) async throws {
         try await Self.withGateway { gateway in
-            let identity = try stranger.identity(gateway.folder)
+            let identity = try untrusted.identity(gateway.folder)
             let bytes = try await gateway.connect(identity, version: version) { provider in
                 provider.push(try GatewayProgram.frames(1...9))
                 return try await provider.end().bytes
             }
             #expect(bytes == [])
             let fingerprint = "\"push.certificate.fingerprint\":\"\(identity.certificate.fingerprint)\""
-            let lines = try await gateway.lines("provider refused", stranger.reason, fingerprint)
+            let lines = try await gateway.lines("provider refused", untrusted.reason, fingerprint)
             #expect(lines.count == 1 && lines[0].contains("127.0.0.1:"), "\(lines)")
         }
     }
@@ -147,15 +147,15 @@ import Testing
         async throws
     {
         try await Self.withGateway { gateway in
-            let stranger = try TestCertificateAuthority(name: "Foreign")
+            let untrusted = try TestCertificateAuthority(name: "Foreign")
                 .issueClient(topic: GatewayProgram.topic, description: String(repeating: "é", count: 11_000))
             for _ in 0..<TestEffort.count(60, long: 250) {
-                _ = try? await gateway.connect(stranger.identity) { try await $0.end() }
+                _ = try? await gateway.connect(untrusted.identity) { try await $0.end() }
             }
             let lines = try await gateway.lines("provider refused", "\"push.provider.admitted\":\"false\"")
             let longest = gateway.log.split(separator: "\n").map(\.utf8.count).max() ?? 0
             #expect(longest < 4096, "\(longest) bytes")
-            #expect(lines[0].contains("... (") && lines[0].contains(stranger.identity.certificate.fingerprint))
+            #expect(lines[0].contains("... (") && lines[0].contains(untrusted.identity.certificate.fingerprint))
             #expect(gateway.log.utf8.count < 512 * 1024, "\(gateway.log.utf8.count) bytes")
         }
     }

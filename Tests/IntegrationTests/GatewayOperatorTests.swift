@@ -79,8 +79,8 @@ import Testing
                     return response.identifier + 1
                 }
             }
-            let stranger = try TestCertificateAuthority(name: "Foreign").issueClient(topic: GatewayProgram.topic)
-            #expect(try await gateway.connect(stranger.identity) { try await $0.end().bytes } == [])
+            let untrusted = try TestCertificateAuthority(name: "Foreign").issueClient(topic: GatewayProgram.topic)
+            #expect(try await gateway.connect(untrusted.identity) { try await $0.end().bytes } == [])
             let samples = try await Self.samples(try await Self.get("/metrics", gateway).body)
             func settled(_ verdict: String) -> Double? {
                 samples["push_bridge_settled_total{provider=shop,verdict=\(verdict)}"]

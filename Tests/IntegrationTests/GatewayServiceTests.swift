@@ -80,12 +80,12 @@ import Testing
     {
         let folder = try GatewayProgram.Folder()
         let upstream = GatewayUpstream()
-        let stranger = try TestCertificateAuthority(name: "Stranger").issueServer()
+        let untrusted = try TestCertificateAuthority(name: "Unknown Authority").issueServer()
         let port = try await GatewayNghttpdTests.freePort()
         try folder.configure(upstreamPort: port)
         let gateway = try await GatewayProgram(folder)
         try await upstream.run(folder) {
-            $0.identity = stranger.identity
+            $0.identity = untrusted.identity
             $0.port = port
         } _: { _ in
             #expect(try await !Self.delivers(1, gateway))

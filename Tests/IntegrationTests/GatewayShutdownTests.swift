@@ -21,7 +21,7 @@ import Testing
     private static func slowUpstream(silent: UInt32? = nil) -> GatewayUpstream {
         let upstream = NIOLockedValueBox<GatewayUpstream?>(nil)
         let made = GatewayUpstream { number, request in
-            guard number != silent else { return .silence }
+            guard number != silent else { return nil }
             let ticket = request.ticket
             MultiThreadedEventLoopGroup.singleton.any()
                 .scheduleTask(in: .milliseconds(Int64(number &* 2_654_435_761 >> 20) % 30)) {

@@ -10,14 +10,14 @@ import OpenSSLTLS
 
 /// The service's end behind a gateway under test: answers as it is told, and notes what it was asked.
 final class GatewayUpstream: PushService {
-    private struct Books {
+    private struct Record {
         var counts: [UInt32: Int] = [:]
         var accepted: Set<UInt32> = []
         var fingerprints: [String] = []
         var waiters: [(count: Int, promise: EventLoopPromise<Void>)] = []
     }
 
-    private let books = NIOLockedValueBox(Books())
+    private let record = NIOLockedValueBox(Record())
     private let streamCountMax: Int
     private let reply: @Sendable (_ number: UInt32, InboundPush) -> PushReply?
 
@@ -33,23 +33,23 @@ final class GatewayUpstream: PushService {
     }
 
     /// How often each token was asked for.
-    var counts: [UInt32: Int] { self.books.withLockedValue(\.counts) }
+    var counts: [UInt32: Int] { self.record.withLockedValue(\.counts) }
 
     /// The tokens that were answered with 200.
-    var accepted: Set<UInt32> { self.books.withLockedValue(\.accepted) }
+    var accepted: Set<UInt32> { self.record.withLockedValue(\.accepted) }
 
     /// The certificates of its clients, in the order in which they came, each once.
-    var fingerprints: [String] { self.books.withLockedValue(\.fingerprints) }
+    var fingerprints: [String] { self.record.withLockedValue(\.fingerprints) }
 
     func take(_ request: borrowing InboundPush) -> PushReply? {
         let number = GatewayProgram.number(of: request.token)
         let reply = self.reply(number, copy request)
-        let met = self.books.withLockedValue { books in
-            books.counts[number, default: 0] += 1
-            if reply == .accepted { books.accepted.insert(number) }
-            let count = books.counts.count
-            defer { books.waiters.removeAll { $0.count <= count } }
-            return books.waiters.filter { $0.count <= count }
+        let met = self.record.withLockedValue { record in
+            record.counts[number, default: 0] += 1
+            if reply == .accepted { record.accepted.insert(number) }
+            let count = record.counts.count
+            defer { record.waiters.removeAll { $0.count <= count } }
+            return record.waiters.filter { $0.count <= count }
         }
         for waiter in met { waiter.promise.succeed(()) }
         return reply
@@ -57,16 +57,16 @@ final class GatewayUpstream: PushService {
 
     /// Accepts a request that had no answer yet.
     func accept(_ number: UInt32, _ ticket: PushTicket) {
-        self.books.withLockedValue { _ = $0.accepted.insert(number) }
+        self.record.withLockedValue { _ = $0.accepted.insert(number) }
         ticket.reply(.accepted)
     }
 
     /// Waits until so many tokens were asked for, 20 seconds at most.
     func wait(count: Int, on eventLoop: any EventLoop) async throws {
         let promise = eventLoop.makePromise(of: Void.self)
-        let isMet = self.books.withLockedValue { books in
-            let isMet = books.counts.count >= count
-            if !isMet { books.waiters.append((count, promise)) }
+        let isMet = self.record.withLockedValue { record in
+            let isMet = record.counts.count >= count
+            if !isMet { record.waiters.append((count, promise)) }
             return isMet
         }
         if isMet { promise.succeed(()) }
@@ -87,15 +87,15 @@ final class GatewayUpstream: PushService {
         var configuration = PushServerConfiguration(identity: folder.server.identity, clientTrust: trust)
         configuration.streamCountMax = self.streamCountMax
         configuration.topics = { certificate in
-            self.books.withLockedValue { books in
-                guard !books.fingerprints.contains(certificate.fingerprint) else { return }
-                books.fingerprints.append(certificate.fingerprint)
+            self.record.withLockedValue { record in
+                guard !record.fingerprints.contains(certificate.fingerprint) else { return }
+                record.fingerprints.append(certificate.fingerprint)
             }
             return [GatewayProgram.topic]
         }
         try change(&configuration)
         let logger = Logger(label: "tests", factory: { _ in SwiftLogNoOpLogHandler() })
-        return try await PushServer.withRunning(configuration, service: self, logger: logger) { server in
+        return try await Listener(configuration, service: self, logger: logger).withRunning { server in
             try await body(try await server.boundAddress.port ?? 0)
         }
     }

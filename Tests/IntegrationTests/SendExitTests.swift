@@ -164,8 +164,8 @@ import Testing
         let unknown = try self.scene.write("other.pem", other.certificatePEM)
         let expired = try SendScene.authority.get().issueClient(topic: SendScene.topic, validity: .expired)
         let expiredPath = try self.scene.write("expired.pem", expired.pem)
-        let stranger = try self.scene.write("stranger.pem", other.issueClient(topic: SendScene.topic).pem)
-        for arguments in [["--trust", unknown], ["--certificate", expiredPath], ["--certificate", stranger]] {
+        let untrusted = try self.scene.write("untrusted.pem", other.issueClient(topic: SendScene.topic).pem)
+        for arguments in [["--trust", unknown], ["--certificate", expiredPath], ["--certificate", untrusted]] {
             let run = try await self.send(arguments)
             #expect(run.ending.code == 77 && run.ending.seconds < 20, "\(arguments[0]): \(run.ending) \(run.error)")
             #expect(run.error.contains("ertificate"), "\(run.error)")

@@ -11,8 +11,8 @@ import Testing
 /// `send --transport http2` where the service has trouble, or does not permit it.
 @Suite(.timeLimit(.minutes(2))) struct SendHTTP2RefusalTests {
     static let count = 500
-    static let unavailable = PushReply.rejected(PushRejection(status: 503, reason: .serviceUnavailable))
-    static let throttled = PushReply.rejected(PushRejection(status: 429, reason: .tooManyRequests))
+    static let unavailable = PushFault.Effect.reply(.rejected(PushRejection(status: 503, reason: .serviceUnavailable)))
+    static let throttled = PushFault.Effect.reply(.rejected(PushRejection(status: 429, reason: .tooManyRequests)))
     static let (keyId, teamId) = ("KEY0000001", "TEAM000001")
 
     let scene: SendScene
@@ -51,9 +51,9 @@ import Testing
     // MARK: Trouble
 
     @Test(arguments: [unavailable, throttled])
-    func `what the service puts off is sent again, and nothing twice`(_ reply: PushReply) async throws {
+    func `what the service puts off is sent again, and nothing twice`(_ effect: PushFault.Effect) async throws {
         let (scene, arguments) = (self.scene, self.arguments())
-        let storm = PushFault(at: .always, reply, occurrenceCountMax: Self.count)
+        let storm = PushFault(at: .always, effect, occurrenceCountMax: Self.count)
         try await Self.withService([storm]) { simulator in
             let run = try await scene.send(arguments, port: simulator.pushPort)
             #expect(run.ending.code == 0, "\(run)")

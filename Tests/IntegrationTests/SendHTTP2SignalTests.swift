@@ -99,7 +99,7 @@ import Testing
         // Its pauses last longer than the bar takes to be shown.
         let fault = PushFault(
             at: .token(try DeviceToken(SendScene.token(40))),
-            .rejected(PushRejection(status: 503, reason: .serviceUnavailable)),
+            .reply(.rejected(PushRejection(status: 503, reason: .serviceUnavailable))),
             occurrenceCountMax: 5
         )
         try await SendScene.withGateway(change: { $0.pushFaults = [fault] }) { simulator in

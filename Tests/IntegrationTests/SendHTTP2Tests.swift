@@ -107,8 +107,9 @@ import Testing
     @Test func `what the service refuses or leaves behind is sent again, once`() async throws {
         let (scene, path) = (self.scene, try self.writeBatch())
         let faults = [
-            PushFault(at: .requestOverall(50), .goingAway(.shutdown)), PushFault(at: .requestOverall(900), .refused),
-            PushFault(at: .requestOverall(1500), .lastAccepted(.shutdown)),
+            PushFault(at: .requestOverall(50), .reply(.goingAway(.shutdown))),
+            PushFault(at: .requestOverall(900), .reply(.refused)),
+            PushFault(at: .requestOverall(1500), .reply(.lastAccepted(.shutdown))),
         ]
         let arguments = self.arguments(path, ["--connections", "2"])
         try await Self.withService(faults) { simulator in
@@ -142,7 +143,7 @@ import Testing
             path,
             ["--journal", scene.path("journal"), "--delivery", "at-most-once", "--give-up-after", "2"]
         )
-        let away = [PushFault(at: .requestOverall(500), .goingAway(.badCertificate))]
+        let away = [PushFault(at: .requestOverall(500), .reply(.goingAway(.badCertificate)))]
         let taken = try await Self.withService(away) { simulator in
             let run = try await scene.send(arguments, port: simulator.pushPort)
             #expect(run.ending.code == 77, "\(run.ending) \(run.error)")
@@ -159,7 +160,7 @@ import Testing
         }
     }
 
-    @Test func `a service that is not there is exit 69, a stranger's certificate 77`() async throws {
+    @Test func `a service that is not there is exit 69, a certificate of an unknown authority 77`() async throws {
         let scene = self.scene
         let path = try self.scene.write("one.jsonl", SendScene.line(1))
         let gone = try await Self.withService { $0.pushPort }

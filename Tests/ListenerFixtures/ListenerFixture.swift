@@ -73,9 +73,9 @@ package enum ListenerFixture {
     package static func withListener<Value: Sendable>(
         _ backend: any DeliveryBackend,
         _ configuration: BinaryListenerConfiguration? = nil,
-        _ body: @escaping @Sendable (BinaryListener, Int) async throws -> Value
+        _ body: @escaping @Sendable (Listener, Int) async throws -> Value
     ) async throws -> Value {
-        try await BinaryListener.withRunning(try configuration ?? Self.configuration(), backend: backend) { listener in
+        try await Listener(try configuration ?? Self.configuration(), backend: backend).withRunning { listener in
             let port = try await listener.boundAddress.port ?? 0
             return try await body(listener, port)
         }

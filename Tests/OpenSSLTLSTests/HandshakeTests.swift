@@ -61,16 +61,16 @@ struct HandshakeTests {
     func `a client certificate of any authority can be let in, and its problem is told`(
         version: TLSVersion
     ) async throws {
-        let stranger = try TestCertificateAuthority(name: "Stranger").issueClient(topic: "com.example.other")
+        let untrusted = try TestCertificateAuthority(name: "Unknown Authority").issueClient(topic: "com.example.other")
         let server = try Certificates.serverContext(version: version...version) {
             $0.clientCertificates = .required
             $0.acceptsUnverifiedClientCertificates = true
         }
-        let client = try Certificates.clientContext { $0.identity = stranger.identity }
+        let client = try Certificates.clientContext { $0.identity = untrusted.identity }
         try await Loopback.withConnection(server: server, client: client) { client, server in
             try await server.wait("handshake") { $0.isHandshakeDone }
             let facts = server.observer.notes.facts
-            #expect(facts.certificate?.fingerprint == stranger.identity.certificate.fingerprint)
+            #expect(facts.certificate?.fingerprint == untrusted.identity.certificate.fingerprint)
             guard case .unknownAuthority? = facts.problem else {
                 Issue.record("\(String(describing: facts.problem))")
                 return

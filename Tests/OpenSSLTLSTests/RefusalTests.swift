@@ -100,8 +100,8 @@ struct RefusalTests {
 
     @Test(arguments: [TLSVersion.tls1_2, .tls1_3])
     func `an unknown authority is told as such`(version: TLSVersion) async throws {
-        let stranger = try TestCertificateAuthority(name: "Stranger")
-        let client = try Certificates.clientContext { $0.trust = .pem(stranger.certificatePEM) }
+        let untrusted = try TestCertificateAuthority(name: "Unknown Authority")
+        let client = try Certificates.clientContext { $0.trust = .pem(untrusted.certificatePEM) }
         let server = try Certificates.serverContext(version: version...version)
         let errors = try await self.failures(server: server, client: client)
         guard case .unknownAuthority? = errors.client, case .ownCertificateRefused(48, _)? = errors.server else {
@@ -123,9 +123,9 @@ struct RefusalTests {
 
     @Test(arguments: [TLSVersion.tls1_2, .tls1_3])
     func `a client whose authority the server does not know is told so`(version: TLSVersion) async throws {
-        let stranger = try TestCertificateAuthority(name: "Stranger").issueClient(topic: "com.example.app")
+        let untrusted = try TestCertificateAuthority(name: "Unknown Authority").issueClient(topic: "com.example.app")
         let server = try Certificates.serverContext(version: version...version) { $0.clientCertificates = .optional }
-        let client = try Certificates.clientContext { $0.identity = stranger.identity }
+        let client = try Certificates.clientContext { $0.identity = untrusted.identity }
         let errors = try await self.failures(server: server, client: client)
         guard case .unknownAuthority? = errors.server, case .ownCertificateRefused(48, _)? = errors.client else {
             Issue.record("\(errors)")

@@ -35,7 +35,7 @@ enum Rule: String, CaseIterable, CustomTestStringConvertible {
 
     /// Targets that import Foundation; the others do without, since it is large where nothing else brings it.
     static let targetsWithFoundation: Set<Substring> = [
-        "APNSGateway", "APNSLegacyCommands", "APNSProviderHTTP2", "APNSServer", "GatewayService", "TokenStore",
+        "APNSLegacyCommands", "APNSServer", "GatewayService", "TokenStore",
     ]
 
     /// What types and units had for names before they got plain ones; no name begins or ends with them.

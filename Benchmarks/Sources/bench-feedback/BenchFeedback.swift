@@ -20,7 +20,7 @@ struct BenchFeedback: AsyncParsableCommand {
         let identity = try TLSIdentity(contentsOf: self.certificate, key: self.key)
         var configuration = FeedbackListenerConfiguration(identity: identity, clientTrust: .file(self.trust))
         configuration.port = 0
-        try await FeedbackListener.withRunning(configuration, store: RandomStore(count: self.count)) { listener in
+        try await Listener(configuration, store: RandomStore(count: self.count)).withRunning { listener in
             print(try await listener.boundAddress.port ?? 0)
             fflush(nil)
             try await Task.sleep(for: .seconds(3600))

@@ -28,7 +28,7 @@ struct BenchListener: AsyncParsableCommand {
         configuration.cipherList = "ECDHE-RSA-AES128-GCM-SHA256:HIGH:!aNULL"
         configuration.shutdownDuration = .seconds(5)
         let backend = TakingBackend()
-        try await BinaryListener.withRunning(configuration, backend: backend) { listener in
+        try await Listener(configuration, backend: backend).withRunning { listener in
             print(try await listener.boundAddress.port ?? 0)
             fflush(nil)
             await backend.waitForClose()

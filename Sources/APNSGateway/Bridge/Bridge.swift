@@ -21,11 +21,18 @@ final class Bridge: Sendable {
     private let logger: Logger
 
     /// Who sends what: the same for all notifications of a connection.
-    struct Sender: Sendable {
-        var connection: UInt64
-        var rules: RequestRules
-        var list: FeedbackListName
-        var cooldownKey: ProviderCooldown.Key
+    final class Sender: Sendable {
+        let connection: UInt64
+        let rules: RequestRules
+        let list: FeedbackListName
+        let cooldownKey: ProviderCooldown.Key
+
+        init(connection: UInt64, rules: RequestRules, list: FeedbackListName, cooldownKey: ProviderCooldown.Key) {
+            self.connection = connection
+            self.rules = rules
+            self.list = list
+            self.cooldownKey = cooldownKey
+        }
     }
 
     /// One notification under way.
@@ -34,8 +41,7 @@ final class Bridge: Sendable {
         var origin: DeliveryOrigin
         var flight: RetryState
         var request: PushRequest
-        var list: FeedbackListName
-        var cooldownKey: ProviderCooldown.Key
+        var sender: Sender
     }
 
     /// `state` is that of the version before, so that nothing is forgotten when the configuration is read anew.
@@ -98,16 +104,7 @@ final class Bridge: Sendable {
         )
         let flight = RetryState(rules: self.configuration.retries, now: self.clock.now())
         self.observer.inFlight(inFlightCount)
-        self.send(
-            Delivery(
-                number: number,
-                origin: origin,
-                flight: flight,
-                request: request,
-                list: sender.list,
-                cooldownKey: sender.cooldownKey
-            )
-        )
+        self.send(Delivery(number: number, origin: origin, flight: flight, request: request, sender: sender))
         let isFull = inFlightCount >= self.configuration.inFlightCountMax || !self.configuration.upstream.hasRoom
         return (nil, isFull)
     }
@@ -236,12 +233,12 @@ final class Bridge: Sendable {
         case .accepted:
             // The metadata is made only where that level is on.
             self.logger.debug("delivered", metadata: self.metadata(delivery, answer))
-            self.recorder.forget(delivery.request.token, in: delivery.list)
+            self.recorder.forget(delivery.request.token, in: delivery.sender.list)
             self.settle(delivery, outcome, cause)
         case .dead:
             self.logger.debug("token dead", metadata: self.metadata(delivery, answer))
             let tuple = FeedbackTuple(failedAt: self.deathDate(outcome), token: delivery.request.token)
-            self.recorder.record(tuple, in: delivery.list) { self.settle(delivery, outcome, cause) }
+            self.recorder.record(tuple, in: delivery.sender.list) { self.settle(delivery, outcome, cause) }
         case .misconfigured, .credentialFault, .gatewayFault, .budgetSpent, .throttled, .unknown:
             self.logger.error("not delivered", metadata: self.metadata(delivery, answer, cause))
             self.settle(delivery, outcome, cause)
@@ -267,7 +264,7 @@ final class Bridge: Sendable {
             return
         }
         let tuple = FeedbackTuple(failedAt: self.clock.date(), token: delivery.request.token)
-        self.recorder.record(tuple, in: delivery.list) { self.settle(delivery, outcome, .ignored) }
+        self.recorder.record(tuple, in: delivery.sender.list) { self.settle(delivery, outcome, .ignored) }
     }
 
     /// When the app was gone, for the feedback service.
@@ -280,7 +277,7 @@ final class Bridge: Sendable {
     }
 
     private func settle(_ delivery: Delivery, _ outcome: DeliveryOutcome, _ cause: DeliveryCause) {
-        self.settle(delivery.number, delivery.origin, delivery.cooldownKey, outcome, cause)
+        self.settle(delivery.number, delivery.origin, delivery.sender.cooldownKey, outcome, cause)
     }
 
     private func settle(
@@ -419,7 +416,7 @@ final class Bridge: Sendable {
     ) -> Logger.Metadata {
         var metadata: Logger.Metadata = [
             LogKey.bridgeConnection: "\(delivery.origin.connection)", LogKey.message: "\(delivery.origin.number)",
-            LogKey.topic: "\(delivery.list.topic)", LogKey.request: "\(delivery.request.identifier)",
+            LogKey.topic: "\(delivery.sender.list.topic)", LogKey.request: "\(delivery.request.identifier)",
         ]
         metadata[LogKey.answer] = "\(Self.text(answer))"
         if let cause { metadata[LogKey.cause] = "\(cause.rawValue)" }

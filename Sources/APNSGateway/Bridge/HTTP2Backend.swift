@@ -79,7 +79,7 @@ public final class HTTP2Backend: DeliveryBackend {
     }
 
     /// Takes other configurations, for connections to come; those that are open keep theirs, until
-    /// `BinaryListener.readmit()` ends those whose provider is gone or another.
+    /// `Listener.readmit()` ends those whose provider is gone or another.
     ///
     /// What is remembered of a provider stays, by its name.
     ///

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSSession
+
 /// Makes providers wait after a fault that their next notification would only meet again.
 ///
-/// Providers come back at once when they are told that the service shuts down, so that each fault would become a storm.
-/// Each certificate waits for its own faults under each topic: one with a wrong topic does not hold up the others of
-/// its provider.
+/// Providers come back at once when they are told that the service shuts down, so that each fault would become a burst
+/// of connections. Each certificate waits for its own faults under each topic: one with a wrong topic does not hold up
+/// the others of its provider.
 struct ProviderCooldown: Sendable {
     /// Whose faults are counted together.
     struct Key: Hashable, Sendable {
@@ -53,9 +55,8 @@ struct ProviderCooldown: Sendable {
             if let forgotten { self.faults[forgotten.key] = nil }
         }
         let count = self.faults[key]?.count ?? 0
-        let whole = min(Self.delayFirst * (1 << min(count, 30)), min(delayMax, Self.delayMax))
-        let until = now + whole * (0.5 + 0.5 * min(max(jitter, 0), 1))
-        self.faults[key] = Faults(count: count + 1, until: until)
+        let backoff = Backoff(first: Self.delayFirst, max: min(delayMax, Self.delayMax))
+        self.faults[key] = Faults(count: count + 1, until: now + backoff.delay(failures: count + 1, jitter: jitter))
     }
 
     /// Records that a notification was answered as it should be.

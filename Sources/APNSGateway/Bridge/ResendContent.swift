@@ -2,8 +2,8 @@
 
 import APNSSession
 import APNSWire
-import COpenSSL
 import NIOCore
+import OpenSSLTLS
 
 /// What tells one notification from another, whatever identifier it has.
 ///
@@ -30,7 +30,7 @@ struct ResendContent: Sendable {
     var key: ResendKey {
         var bytes = ByteBuffer()
         bytes.writeInteger(UInt8(self.token.byteCount))
-        self.token.withUnsafeBytes { _ = bytes.writeBytes($0) }
+        unsafe self.token.withUnsafeBytes { _ = unsafe bytes.writeBytes($0) }
         bytes.writeInteger(self.priority)
         bytes.writeInteger(UInt8(self.expiry == nil ? 0 : 1))
         bytes.writeInteger(self.expiry ?? 0)
@@ -41,13 +41,9 @@ struct ResendContent: Sendable {
 
 extension ResendKey {
     fileprivate init(digestOf bytes: ByteBufferView) {
-        var digest = [UInt8](repeating: 0, count: Self.byteCount)
-        let isMade = bytes.withUnsafeBytes { bytes in
-            EVP_Digest(bytes.baseAddress, bytes.count, &digest, nil, EVP_sha256(), nil) == 1
-        }
+        let digest = unsafe bytes.withUnsafeBytes { unsafe SHA256.digest($0) }
         // OpenSSL fails here only where memory is out, and a key that nothing else has costs a resend at worst.
-        if !isMade { for index in digest.indices { digest[index] = .random(in: 0...255) } }
-        self.init(digest: digest)
+        self.init(digest: digest ?? (0..<Self.byteCount).map { _ in .random(in: 0...255) })
     }
 }
 

@@ -5,7 +5,7 @@ public import ArgumentParser
 import TokenStore
 
 /// `apns-legacy feedback`: reads lists of dead tokens into a purge list.
-public struct FeedbackCommand: AsyncParsableCommand, Sendable {
+public struct FeedbackCommand: ConsoleCommand, Sendable {
     /// Name, help text and epilogue.
     public static let configuration = CommandConfiguration(
         commandName: "feedback",
@@ -102,18 +102,8 @@ public struct FeedbackCommand: AsyncParsableCommand, Sendable {
         }
     }
 
-    /// Drains.
-    public func run() async throws {
-        do {
-            try ProcessResources.require()
-            let status = try await FeedbackRun(self).run()
-            if status != .success { throw status.code }
-        } catch let code as ExitCode {
-            throw code
-        } catch {
-            let failure = CommandFailure(error)
-            Console.say("apns-legacy feedback: \(failure)")
-            throw failure.status.code
-        }
+    package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
+        try environment.requireConnections(0)
+        return try await FeedbackRun(self, environment).run()
     }
 }

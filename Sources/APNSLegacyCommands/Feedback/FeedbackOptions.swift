@@ -74,11 +74,8 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
     )
     var trust: String?
 
-    @Option(help: ArgumentHelp("The oldest version of TLS to speak: 1.0, 1.1, 1.2 or 1.3.", valueName: "version"))
-    var tlsMin = "1.2"
-
-    @Option(help: ArgumentHelp("A proxy: http://[user:password@]host:port or socks5://host:port.", valueName: "url"))
-    var proxy: String?
+    @OptionGroup
+    var connection: ConnectionOptions
 
     func validate() throws {
         guard (1...65535).contains(self.port) else { throw ValidationError("--port is a number from 1 to 65535.") }
@@ -96,8 +93,6 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
                 "Where to read? Say --host NAME (and --port N), or --environment production|sandbox."
             )
         }
-        _ = try EndpointOptions.tlsVersion(self.tlsMin)
-        _ = try self.proxy.map(EndpointOptions.proxy)
     }
 
     /// The files of the certificates, with their keys.
@@ -132,10 +127,10 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
     }
 
     /// How a certificate's list is read.
-    func configuration(certificate: String, key: String?) throws -> FeedbackConfiguration {
+    func configuration(certificate: String, key: String?, now: Int64) throws -> FeedbackConfiguration {
         let passphrase = try self.passphraseFile.map { try TLSPassphrase(contentsOf: $0) }
         let identity = try TLSIdentity(contentsOf: certificate, key: key, passphrase: passphrase)
-        try CertificateValidity.check(identity, of: certificate, allowsExpired: self.allowExpiredCertificate)
+        try CertificateValidity.check(identity, of: certificate, allowsExpired: self.allowExpiredCertificate, now: now)
         let facts = ProviderIdentity(identity.certificate)
         guard let topic = self.topic ?? facts.topic else {
             throw CommandFailure(.configuration, "The certificate names no topic. Say --topic BUNDLE-ID.")
@@ -158,14 +153,14 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
             )
         }
         var tls = TLSConfiguration.client(identity: identity, trust: self.trust.map { .file($0) } ?? .system)
-        tls.minimumVersion = try EndpointOptions.tlsVersion(self.tlsMin)
+        tls.minimumVersion = try self.connection.tlsVersion
         let host = self.host ?? Endpoint.feedback(environment).host
         var configuration = FeedbackConfiguration(
             endpoint: Endpoint(host: host, port: self.port),
             tls: tls,
             scope: scope
         )
-        configuration.proxy = try self.proxy.map(EndpointOptions.proxy)
+        configuration.proxy = try self.connection.proxyValue
         return configuration
     }
 }

@@ -26,21 +26,25 @@ final class FeedbackPrinter: Sendable {
     private static let blockByteCount = 65_536
 
     private let export: NIOLockedValueBox<PurgeExport>
+    private let console: Console
 
-    init(_ format: Format) { self.export = NIOLockedValueBox(PurgeExport(format.export)) }
+    init(_ format: Format, _ console: Console) {
+        self.export = NIOLockedValueBox(PurgeExport(format.export))
+        self.console = console
+    }
 
     func print(_ entry: PurgeEntry) throws {
         try self.export.withLockedValue { export in
             export.append(entry)
-            if export.bytes.count >= FeedbackPrinter.blockByteCount { try FeedbackPrinter.write(&export) }
+            if export.bytes.count >= FeedbackPrinter.blockByteCount { try self.write(&export) }
         }
     }
 
-    func flush() throws { try self.export.withLockedValue { try FeedbackPrinter.write(&$0) } }
+    func flush() throws { try self.export.withLockedValue { try self.write(&$0) } }
 
-    private static func write(_ export: inout PurgeExport) throws {
+    private func write(_ export: inout PurgeExport) throws {
         // What could not be written comes again, from the spool.
         defer { export.removeAll() }
-        try export.bytes.withUnsafeBytes { try OutputFile(path: "-").append($0) }
+        try export.bytes.withUnsafeBytes { try self.console.create("-").append($0) }
     }
 }

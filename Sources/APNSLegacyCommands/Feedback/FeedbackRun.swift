@@ -2,7 +2,6 @@
 
 import APNSFeedback
 import APNSWire
-import Glibc
 import Logging
 import NIOConcurrencyHelpers
 import TokenStore
@@ -11,24 +10,27 @@ import UnixSignals
 /// One run of `apns-legacy feedback`.
 struct FeedbackRun {
     private let command: FeedbackCommand
+    private let environment: CommandEnvironment
     private let logger: Logger
+    private var console: Console { self.environment.console }
 
-    init(_ command: FeedbackCommand) {
+    init(_ command: FeedbackCommand, _ environment: CommandEnvironment) {
         self.command = command
-        var logger = Logger(label: "apns-legacy", factory: { StreamLogHandler.standardError(label: $0) })
-        logger.logLevel = command.verbose ? .debug : .warning
-        self.logger = logger
+        self.environment = environment
+        self.logger = environment.logger(isVerbose: command.verbose)
     }
 
     func run() async throws -> ExitStatus {
-        // A reader of the output that goes away is an error to report, not a reason to vanish.
-        signal(SIGPIPE, SIG_IGN)
         let files = try self.command.endpoint.files()
         var worst = ExitStatus.success
         var configurations: [FeedbackConfiguration] = []
         for (certificate, key) in files {
             do {
-                var configuration = try self.command.endpoint.configuration(certificate: certificate, key: key)
+                var configuration = try self.command.endpoint.configuration(
+                    certificate: certificate,
+                    key: key,
+                    now: self.environment.now()
+                )
                 configuration.silence = self.silence
                 configuration.requiresCloseNotify = !self.command.withoutCloseNotify
                 configuration.deadline = self.command.deadline.duration
@@ -38,7 +40,7 @@ struct FeedbackRun {
                 let failure = CommandFailure(error)
                 // What cannot be read says its name itself.
                 let name = failure.description.contains(certificate) ? "" : "\(certificate): "
-                Console.say("apns-legacy feedback: \(name)\(failure)")
+                self.console.say("apns-legacy feedback: \(name)\(failure)")
                 worst = worst.worse(failure.status)
             }
         }
@@ -47,7 +49,7 @@ struct FeedbackRun {
         // One file is left, whoever still holds this object for an instant.
         defer { list.close() }
         let spool = try FeedbackSpool(folder: self.command.spool ?? self.command.purgeList + ".spool")
-        let printer = self.command.output.map { FeedbackPrinter($0) }
+        let printer = self.command.output.map { FeedbackPrinter($0, self.console) }
         let sink = PurgeListSink(list, printer: printer)
         let drains = configurations.map { FeedbackDrain($0, spool: spool, sink: sink, logger: self.logger) }
         let status = try await self.poll(drains, spool, sink)
@@ -77,7 +79,7 @@ struct FeedbackRun {
             }
             group.addTask {
                 var count = 0
-                for await _ in await UnixSignalsSequence(trapping: [.sigint, .sigterm]) {
+                for await _ in await self.environment.signals([.sigint, .sigterm]) {
                     count += 1
                     guard count == 1 else { return true }
                     poller.finish()
@@ -103,13 +105,13 @@ struct FeedbackRun {
 
     private func report(_ outcome: FeedbackOutcome, _ change: PurgeChange) {
         let name = "\(outcome.scope.topic) (\(outcome.scope.environment.rawValue))"
-        for leftover in outcome.leftovers { Console.say("apns-legacy feedback: \(name): \(leftover)") }
+        for leftover in outcome.leftovers { self.console.say("apns-legacy feedback: \(name): \(leftover)") }
         if let failure = outcome.failure {
-            Console.say("apns-legacy feedback: \(name): \(CommandFailure(failure))")
+            self.console.say("apns-legacy feedback: \(name): \(CommandFailure(failure))")
         }
         if self.isDoubtful(outcome) {
             let port = self.command.endpoint.port
-            Console.say(
+            self.console.say(
                 "apns-legacy feedback: \(name): What listens on port \(port) said nothing for "
                     + "\(FeedbackCommand.silenceDefault) and did not close. A feedback service closes behind its list, "
                     + "also an empty one: check --host and --port (feedback is usually 2196, and 2195 is for sending). "
@@ -119,26 +121,26 @@ struct FeedbackRun {
         let isWell = outcome.failure == nil && outcome.leftovers.isEmpty
         guard !self.command.quiet || !isWell else { return }
         guard outcome.failure == nil || outcome.tupleCount + outcome.replayedTupleCount > 0 else { return }
-        Console.say("\(name): \(FeedbackRun.summary(outcome, change))")
+        self.console.say("\(name): \(FeedbackRun.summary(outcome, change))")
     }
 
     /// What was read and what it changed, in one line.
     static func summary(_ outcome: FeedbackOutcome, _ change: PurgeChange) -> String {
         let total = outcome.tupleCount + outcome.replayedTupleCount
-        var parts = [SendSummary.counted(total, "dead token")]
+        var parts = [total.counted("dead token")]
         if outcome.replayedTupleCount > 0 {
-            parts.append("\(SendSummary.grouped(outcome.replayedTupleCount)) of them from the spool")
+            parts.append("\(outcome.replayedTupleCount.grouped) of them from the spool")
         }
         if total > 0 {
-            parts.append("\(SendSummary.grouped(UInt64(change.addedCount))) new")
-            parts.append("\(SendSummary.grouped(UInt64(change.updatedCount))) with a newer time")
-            parts.append("\(SendSummary.grouped(UInt64(change.unchangedCount))) known")
+            parts.append("\(change.addedCount.grouped) new")
+            parts.append("\(change.updatedCount.grouped) with a newer time")
+            parts.append("\(change.unchangedCount.grouped) known")
             if change.supersededCount > 0 {
-                parts.append("\(SendSummary.grouped(UInt64(change.supersededCount))) registered since")
+                parts.append("\(change.supersededCount.grouped) registered since")
             }
         }
         if outcome.futureTupleCount > 0 {
-            parts.append("\(SendSummary.grouped(outcome.futureTupleCount)) with a time in the future, taken as now")
+            parts.append("\(outcome.futureTupleCount.grouped) with a time in the future, taken as now")
         }
         switch outcome.ending?.cause {
         case .closed, .malformed, .failed, .refused, nil: break

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import ArgumentParser
-import FoundationEssentials
-package import GatewayService
-import Glibc
+import GatewayService
 import Logging
 import NIOCore
 import UnixSignals
 
 /// `apns-legacy gateway`: takes notifications of the binary protocol and delivers them over HTTP/2.
-public struct GatewayCommand: AsyncParsableCommand {
+public struct GatewayCommand: ConsoleCommand, Sendable {
     /// Name and help text.
     public static let configuration = CommandConfiguration(
         commandName: "gateway",
@@ -40,46 +38,35 @@ public struct GatewayCommand: AsyncParsableCommand {
     /// Makes a command to be parsed.
     public init() {}
 
-    /// What the metrics of the process go to where this command runs; installed by `@main`.
-    package static let metrics = GatewayMetrics()
-
-    /// Runs the gateway until it is told to end.
-    public func run() async throws {
-        let unsettledCount: Int
-        do {
-            try ProcessResources.require()
-            let configuration = try Self.configuration(self.config)
-            guard !self.check else {
-                return try self.report(configuration.findings(now: Int64(time(nil))), configuration)
-            }
-            try ProcessResources.require(connectionCount: configuration.file.upstreamConnectionCount)
-            unsettledCount = try await self.serve(configuration)
-        } catch let code as ExitCode {
-            throw code
-        } catch {
-            let failure = CommandFailure(error)
-            Console.say("apns-legacy gateway: \(failure)")
-            throw failure.status.code
-        }
-        guard unsettledCount == 0 else { throw ExitStatus.tryAgain.code }
+    package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
+        try environment.requireConnections(0)
+        let configuration = try self.configuration(environment)
+        if self.check { return self.report(configuration.findings(now: environment.now()), configuration, environment) }
+        try environment.requireConnections(configuration.file.upstreamConnectionCount)
+        return try await self.serve(configuration, environment) == 0 ? .success : .tryAgain
     }
 
-    private func serve(_ configuration: ResolvedConfiguration) async throws -> Int {
-        let output = GatewayLog.Output()
+    private func serve(_ configuration: ResolvedConfiguration, _ environment: CommandEnvironment) async throws -> Int {
+        let console = environment.console
+        let output = GatewayLog.Output { console.put($0) }
         let level = Logger.Level(rawValue: configuration.file.logLevel.rawValue) ?? .info
         let logger = Logger(label: "apns-legacy.gateway") { _ in GatewayLog(level: level, output: output) }
-        let path = self.config
         let gateway = try Gateway(
             configuration,
             openFileCountMax: ProcessResources.raiseFileLimit(),
-            metrics: Self.metrics,
+            metrics: environment.metrics(),
             logger: logger
-        ) { try Self.configuration(path) }
-        let signals = await UnixSignalsSequence(trapping: [.sigterm, .sigint, .sighup])
+        ) { try self.configuration(environment) }
+        let signals = await environment.signals([.sigterm, .sigint, .sighup])
         let requests = signals.map { $0 == .sighup ? Gateway.Request.reload : .end }
         let result: Result<Int, any Error>
         do {
-            result = .success(try await gateway.run(requests: requests, ready: Self.printPorts))
+            // The ports, for scripts that let the gateway choose them.
+            let unsettledCount = try await gateway.run(requests: requests) { addresses in
+                let (gateway, feedback) = (addresses.gateway.port ?? 0, addresses.feedback.port ?? 0)
+                console.print("gateway \(gateway) feedback \(feedback) admin \(addresses.admin?.port ?? 0)")
+            }
+            result = .success(unsettledCount)
         } catch {
             result = .failure(error)
         }
@@ -89,24 +76,22 @@ public struct GatewayCommand: AsyncParsableCommand {
         return unsettledCount
     }
 
-    /// Prints the ports, for scripts that let the gateway choose them.
-    @Sendable private static func printPorts(_ addresses: Gateway.Addresses) {
-        let (gateway, feedback) = (addresses.gateway.port ?? 0, addresses.feedback.port ?? 0)
-        print("gateway \(gateway) feedback \(feedback) admin \(addresses.admin?.port ?? 0)")
-        fflush(nil)
-    }
-
     /// Says what a check found.
-    private func report(_ findings: [ConfigurationFinding], _ configuration: ResolvedConfiguration) throws {
+    private func report(
+        _ findings: [ConfigurationFinding],
+        _ configuration: ResolvedConfiguration,
+        _ environment: CommandEnvironment
+    ) -> ExitStatus {
         guard findings.isEmpty else {
-            for finding in findings { Console.say("apns-legacy gateway: \(self.config): \(finding).") }
-            throw ExitStatus.configuration.code
+            for finding in findings { environment.console.say("apns-legacy gateway: \(self.config): \(finding).") }
+            return .configuration
         }
         let names = configuration.providers.map(\.file.name).joined(separator: ", ")
-        Console.say("\(self.config) is good: providers \(names)")
+        environment.console.say("\(self.config) is good: providers \(names)")
+        return .success
     }
 
-    private static func configuration(_ path: String) throws -> ResolvedConfiguration {
-        try ResolvedConfiguration(contentsOf: path, environment: ProcessInfo.processInfo.environment)
+    private func configuration(_ environment: CommandEnvironment) throws -> ResolvedConfiguration {
+        try ResolvedConfiguration(contentsOf: self.config, environment: environment.variables)
     }
 }

@@ -2,7 +2,6 @@
 
 import APNSWire
 import ArgumentParser
-import Glibc
 import OpenSSLTLS
 
 /// Finds out before a connection is made that a client certificate would be refused for its time.
@@ -23,7 +22,7 @@ enum CertificateValidity {
         _ identity: TLSIdentity,
         of path: String,
         allowsExpired: Bool,
-        now: Int64 = Int64(time(nil))
+        now: Int64
     ) throws(CommandFailure) {
         let certificate = identity.certificate
         if now > certificate.notAfter, !allowsExpired {

@@ -4,11 +4,11 @@ import APNSProvider
 import APNSProviderHTTP2
 public import APNSWire
 public import ArgumentParser
-import Foundation
+import Glibc
 import OpenSSLTLS
 
 /// Where the gateway is and who one is there; the same for every command.
-public struct EndpointOptions: ParsableArguments, Sendable {
+struct EndpointOptions: ParsableArguments, Sendable {
     @Option(
         help: ArgumentHelp(
             "Apple's host names, for a gateway of your own that has taken their place.",
@@ -53,25 +53,14 @@ public struct EndpointOptions: ParsableArguments, Sendable {
     )
     var trust: String?
 
-    @Option(help: ArgumentHelp("The oldest version of TLS to speak: 1.0, 1.1, 1.2 or 1.3.", valueName: "version"))
-    var tlsMin = "1.2"
+    @OptionGroup
+    var connection: ConnectionOptions
 
-    @Option(help: ArgumentHelp("A proxy: http://[user:password@]host:port or socks5://host:port.", valueName: "url"))
-    var proxy: String?
-
-    /// Makes options with their defaults.
-    public init() {}
-
-    /// Checks what can be checked before anything is read.
-    ///
-    /// - Throws: a sentence for people.
-    public func validate() throws {
+    func validate() throws {
         if self.environment != nil, self.host != nil {
             throw ValidationError("Say --environment or --host, not both.")
         }
         guard (1...65535).contains(self.port ?? 1) else { throw ValidationError("--port is a number from 1 to 65535.") }
-        _ = try self.tlsVersion
-        _ = try self.proxyValue
     }
 
     /// The gateway.
@@ -101,11 +90,16 @@ public struct EndpointOptions: ParsableArguments, Sendable {
     }
 
     /// Identity, trust and versions.
-    func tls() throws -> TLSConfiguration {
+    func tls(now: Int64 = Int64(time(nil))) throws -> TLSConfiguration {
         var identity: TLSIdentity?
         if let certificate = self.certificate {
             let loaded = try TLSIdentity(contentsOf: certificate, key: self.key, passphrase: try self.passphrase())
-            try CertificateValidity.check(loaded, of: certificate, allowsExpired: self.allowExpiredCertificate)
+            try CertificateValidity.check(
+                loaded,
+                of: certificate,
+                allowsExpired: self.allowExpiredCertificate,
+                now: now
+            )
             identity = loaded
         } else if self.key != nil {
             throw CommandFailure(.usage, "--key needs --certificate.")
@@ -114,55 +108,8 @@ public struct EndpointOptions: ParsableArguments, Sendable {
             identity: identity,
             trust: self.trust.map { .file($0) } ?? .system
         )
-        configuration.minimumVersion = try self.tlsVersion
+        configuration.minimumVersion = try self.connection.tlsVersion
         return configuration
-    }
-
-    private var tlsVersion: TLSVersion { get throws { try EndpointOptions.tlsVersion(self.tlsMin) } }
-
-    /// The version that `--tls-min` names.
-    static func tlsVersion(_ text: String) throws -> TLSVersion {
-        switch text {
-        case "1.0": .tls1_0
-        case "1.1": .tls1_1
-        case "1.2": .tls1_2
-        case "1.3": .tls1_3
-        default: throw ValidationError("--tls-min is 1.0, 1.1, 1.2 or 1.3.")
-        }
-    }
-
-    /// The proxy, where one is named.
-    var proxyValue: Proxy? { get throws { try self.proxy.map(EndpointOptions.proxy) } }
-
-    /// The proxy that `--proxy` names.
-    static func proxy(_ text: String) throws -> Proxy {
-        let wrong = ValidationError("--proxy is http://[user:password@]host:port or socks5://host:port.")
-        guard let separator = text.firstRange(of: "://"),
-            let kind = Proxy.Kind(rawValue: String(text[..<separator.lowerBound]))
-        else { throw wrong }
-        var rest = text[separator.upperBound...]
-        var credentials: Proxy.Credentials?
-        if let at = rest.lastIndex(of: "@") {
-            let parts = rest[..<at].split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
-            guard kind == .http, parts.count == 2 else { throw wrong }
-            guard let user = parts[0].removingPercentEncoding, let password = parts[1].removingPercentEncoding else {
-                throw wrong
-            }
-            credentials = .init(user: user, password: password)
-            rest = rest[rest.index(after: at)...]
-        }
-        if rest.last == "/" { rest = rest.dropLast() }
-        guard let colon = rest.lastIndex(of: ":"), let port = Int(rest[rest.index(after: colon)...]),
-            (1...65535).contains(port), colon > rest.startIndex
-        else { throw wrong }
-        var host = rest[..<colon]
-        // In a URI, an IPv6 address stands in brackets.
-        if host.first == "[", host.last == "]" { host = host.dropFirst().dropLast() }
-        return Proxy(
-            kind: kind,
-            endpoint: Endpoint(host: String(host), port: port),
-            credentials: credentials
-        )
     }
 }
 

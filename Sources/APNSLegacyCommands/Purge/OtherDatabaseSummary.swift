@@ -9,10 +9,10 @@ struct OtherDatabaseSummary {
 
     /// One line for people, or two.
     var text: String {
-        var text = "purge apply: \(SendSummary.counted(UInt64(self.tokenCount), "token")) \(self.verb) in "
-        text += self.batchCount == 1 ? "1 batch" : "\(SendSummary.grouped(UInt64(self.batchCount))) batches"
+        var text = "purge apply: \(self.tokenCount.counted("token")) \(self.verb) in "
+        text += self.batchCount.counted("batch", "batches")
         if self.skippedCount > 0 {
-            text += "; \(SendSummary.grouped(UInt64(self.skippedCount))) left out, since their topic has "
+            text += "; \(self.skippedCount.grouped) left out, since their topic has "
             text += "characters that no bundle identifier has"
         }
         return text

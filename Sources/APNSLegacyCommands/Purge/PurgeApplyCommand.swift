@@ -2,11 +2,10 @@
 
 import APNSWire
 public import ArgumentParser
-import BatchFiles
 import TokenStore
 
 /// `apns-legacy purge apply`: prunes a token table from the purge list.
-public struct PurgeApplyCommand: AsyncParsableCommand, Sendable {
+public struct PurgeApplyCommand: PurgeSubcommand, Sendable {
     /// Name, help text and manual.
     public static let configuration = CommandConfiguration(
         commandName: "apply",
@@ -81,12 +80,8 @@ public struct PurgeApplyCommand: AsyncParsableCommand, Sendable {
         else { throw ValidationError("--exec knows no table: the command compares failedAt with the registration.") }
     }
 
-    /// Prunes.
-    public func run() async throws { try await self.run(Console()) }
-
-    /// Prunes, and says what it has to say on a console.
-    package func run(_ console: Console) async throws {
-        try await CommandFailure.ending("purge apply", console) { try await PurgeApplyRun(self, console).run() }
+    package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
+        try await PurgeApplyRun(self, environment).run()
     }
 
     var registration: TokenTableRules.Registration? {

@@ -8,11 +8,12 @@ import TokenStore
 /// One run of `apns-legacy purge apply`.
 struct PurgeApplyRun {
     private let command: PurgeApplyCommand
-    private let console: Console
+    private let environment: CommandEnvironment
+    private var console: Console { self.environment.console }
 
-    init(_ command: PurgeApplyCommand, _ console: Console) {
+    init(_ command: PurgeApplyCommand, _ environment: CommandEnvironment) {
         self.command = command
-        self.console = console
+        self.environment = environment
     }
 
     func run() async throws -> ExitStatus {
@@ -83,7 +84,7 @@ struct PurgeApplyRun {
 
     private func warnOfZones(_ report: TokenTableReport) {
         guard report.zoneDueCount > 0 else { return }
-        let count = SendSummary.counted(UInt64(report.zoneDueCount), "due row")
+        let count = report.zoneDueCount.counted("due row")
         self.console.say(
             "Warning: \(count) registered less than 14 hours before the failure, at a time without a zone, which is "
                 + "taken as UTC. If the application writes local time, they may have registered after it: use "
@@ -155,12 +156,14 @@ struct PurgeApplyRun {
     private func hand(_ list: PurgeList, to command: String) async throws -> ExitStatus {
         let lock = self.command.change.dryRun ? nil : try PurgeHookLock(list: list.path)
         defer { withExtendedLifetime(lock) {} }
-        if lock != nil { StopSignals.trap() }
+        let stops = StopSignals()
+        let signals = lock == nil ? nil : await self.environment.signals(StopSignals.kinds)
+        async let _ = stops.count(signals)
         var hook = PurgeHook(
             command,
             deadline: self.command.other.execDeadline.map { .seconds($0.seconds) },
             lock: lock.map { FileDescriptor(rawValue: $0.descriptor) },
-            signals: PurgeHook.Signals(count: { StopSignals.count }, last: { StopSignals.last })
+            signals: stops
         )
         var reader = try DeadTokenReader(list, self.command.rules)
         let tokenCountMax = self.command.change.batch ?? PurgeHook.pageTokenCountDefault

@@ -15,17 +15,17 @@ struct PurgeApplySummary {
     /// A few lines for people; the last is for the mail of a cron job.
     var text: String {
         let report = self.report
-        var lines = ["Rows of \(self.table): \(grouped(report.rowCount))"]
+        var lines = ["Rows of \(self.table): \(report.rowCount.grouped)"]
         func add(_ count: Int, _ text: String) {
-            if count > 0 { lines.append("  \(padded(count)) \(text)") }
+            if count > 0 { lines.append("  \(count.padded) \(text)") }
         }
         let countMax = report.dueCountMax
-        lines.append("Rows that can go: \(grouped(report.candidateCount)), at most \(grouped(countMax)) at once")
+        lines.append("Rows that can go: \(report.candidateCount.grouped), at most \(countMax.grouped) at once")
         if !report.spellings.isEmpty { lines.append("Tokens: \(self.spellings)") }
         if !report.timeKinds.isEmpty { lines.append("Registrations: \(self.timeKinds)") }
         add(report.emptyCount, "have no token")
         add(report.unreadableTokenCount, "have something else than a token, kept" + rows(report.unreadableTokenRows))
-        lines.append("Dead tokens in it: \(grouped(report.matchedCount))")
+        lines.append("Dead tokens in it: \(report.matchedCount.grouped)")
         add(report.registeredLaterCount, "registered at the failure or later, kept")
         add(report.graceCount, "failed within the grace, kept")
         add(report.unreadableTimeCount, "have no readable time, kept" + rows(report.unreadableTimeRows))
@@ -34,7 +34,7 @@ struct PurgeApplySummary {
         add(report.changedCount, "had changed when they were to go, kept")
         add(report.refusedCount, "the database did not let go, kept" + rows(report.refusedRows))
         if report.batchCount > 0 {
-            let batches = report.batchCount == 1 ? "1 batch" : "\(grouped(report.batchCount)) batches"
+            let batches = report.batchCount.counted("batch", "batches")
             lines.append("\(batches), longest lock \(milliseconds(report.longestLock)) ms")
         }
         return (lines + [self.line]).joined(separator: "\n")
@@ -46,14 +46,14 @@ struct PurgeApplySummary {
         let keptCount = report.matchedCount - report.prunedCount
         let outcome =
             switch report.ending {
-            case .done, .grown, .stopped: "\(grouped(report.prunedCount)) \(self.verb)"
-            case .dryRun: "\(grouped(report.dueCount)) would be \(self.verb) (dry run)"
-            case .brake: "nothing changed, \(grouped(report.dueCount)) are due (brake)"
+            case .done, .grown, .stopped: "\(report.prunedCount.grouped) \(self.verb)"
+            case .dryRun: "\(report.dueCount.grouped) would be \(self.verb) (dry run)"
+            case .brake: "nothing changed, \(report.dueCount.grouped) are due (brake)"
             }
         let kept = report.ending == .dryRun ? report.matchedCount - report.dueCount : keptCount
-        return "purge apply: \(self.table): \(grouped(report.rowCount)) rows, \(grouped(report.matchedCount)) dead, "
-            + "\(outcome), \(grouped(kept)) of the dead kept, "
-            + "\(grouped(report.unreadableTokenCount + report.unreadableTimeCount)) unreadable, "
+        return "purge apply: \(self.table): \(report.rowCount.grouped) rows, \(report.matchedCount.grouped) dead, "
+            + "\(outcome), \(kept.grouped) of the dead kept, "
+            + "\((report.unreadableTokenCount + report.unreadableTimeCount).grouped) unreadable, "
             + "\(Double(Int(self.seconds * 100)) / 100) s"
     }
 
@@ -61,33 +61,33 @@ struct PurgeApplySummary {
     var brakeSentence: String {
         let report = self.report
         let share = Double(Int(Double(report.dueCount) / Double(max(1, report.candidateCount)) * 1000)) / 10
-        return "\(grouped(report.dueCount)) of \(grouped(report.candidateCount)) rows that can go are due, which is "
-            + "\(share) %, and --max-fraction lets \(grouped(report.dueCountMax)) go; nothing was changed. If the "
+        return "\(report.dueCount.grouped) of \(report.candidateCount.grouped) rows that can go are due, which is "
+            + "\(share) %, and --max-fraction lets \(report.dueCountMax.grouped) go; nothing was changed. If the "
             + "list is right (--dry-run counts, purge list shows it), run again with a larger --max-fraction."
     }
 
     /// Why not all that was due is gone.
     var grownSentence: String {
-        "While \(grouped(self.report.prunedCount)) rows went, more became due than --max-fraction lets go at once. "
+        "While \(self.report.prunedCount.grouped) rows went, more became due than --max-fraction lets go at once. "
             + "Run again."
     }
 
     /// Why some rows that were due are still there.
     var refusedSentence: String {
-        "The database did not let \(SendSummary.counted(UInt64(self.report.refusedCount), "row")) go: a foreign key "
+        "The database did not let \(self.report.refusedCount.counted("row")) go: a foreign key "
             + "without ON DELETE CASCADE, another constraint or a trigger holds them. Prune what refers to them first, "
             + "or use --action deactivate."
     }
 
     private var spellings: String {
         DeviceTokenSpelling.allCases.compactMap { spelling in
-            self.report.spellings[spelling].map { "\(grouped($0)) \(spelling.name)" }
+            self.report.spellings[spelling].map { "\($0.grouped) \(spelling.name)" }
         }.joined(separator: ", ")
     }
 
     private var timeKinds: String {
         RegistrationTimeKind.allCases.compactMap { kind in
-            self.report.timeKinds[kind].map { "\(grouped($0)) \(kind.name)" }
+            self.report.timeKinds[kind].map { "\($0.grouped) \(kind.name)" }
         }.joined(separator: ", ")
     }
 
@@ -133,13 +133,6 @@ struct PurgeApplySummary {
         case .stopped: "stopped"
         }
     }
-}
-
-private func grouped(_ count: Int) -> String { SendSummary.grouped(UInt64(count)) }
-
-private func padded(_ count: Int) -> String {
-    let text = grouped(count)
-    return String(repeating: " ", count: max(0, 11 - text.count)) + text
 }
 
 private func milliseconds(_ duration: Duration) -> Int { Int((duration / .milliseconds(1)).rounded(.up)) }

@@ -5,7 +5,7 @@ import BatchFiles
 import TokenStore
 
 /// `apns-legacy purge export`: writes entries for other programs.
-struct PurgeExportCommand: ParsableCommand {
+struct PurgeExportCommand: PurgeSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "export",
         abstract: "Write entries as text, CSV, JSON lines or SQL.",
@@ -38,25 +38,23 @@ struct PurgeExportCommand: ParsableCommand {
         }
     }
 
-    func run() throws {
-        try CommandFailure.ending("purge export") {
-            let list = try self.file.open()
-            guard self.output == "-" || !self.file.isSameFile(as: self.output) else {
-                throw CommandFailure(.usage, "\(self.output) is the list; give --output a file of its own.")
-            }
-            let output = try OutputFile(path: self.output)
-            var export = PurgeExport(self.format, table: self.table)
-            func flush() throws {
-                try export.bytes.withUnsafeBytes { try output.append($0) }
-                export.removeAll()
-            }
-            try list.entries(matching: self.selection.query) { entry in
-                export.append(entry)
-                if export.bytes.count >= PurgeOutput.blockByteCount { try flush() }
-            }
-            export.finish()
-            try flush()
-            return .success
+    func run(in environment: CommandEnvironment) throws -> ExitStatus {
+        let list = try self.file.open()
+        guard self.output == "-" || !self.file.isSameFile(as: self.output) else {
+            throw CommandFailure(.usage, "\(self.output) is the list; give --output a file of its own.")
         }
+        let output = try environment.console.create(self.output)
+        var export = PurgeExport(self.format, table: self.table)
+        func flush() throws {
+            try export.bytes.withUnsafeBytes { try output.append($0) }
+            export.removeAll()
+        }
+        try list.entries(matching: self.selection.query) { entry in
+            export.append(entry)
+            if export.bytes.count >= PurgeOutput.blockByteCount { try flush() }
+        }
+        export.finish()
+        try flush()
+        return .success
     }
 }

@@ -7,7 +7,7 @@ import Glibc
 import TokenStore
 
 /// `apns-legacy purge forget`: takes off what registered again.
-struct PurgeForgetCommand: ParsableCommand {
+struct PurgeForgetCommand: PurgeSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "forget",
         abstract: "Take tokens off the list that registered again.",
@@ -46,76 +46,51 @@ struct PurgeForgetCommand: ParsableCommand {
         guard self.tokens != nil || !self.token.isEmpty else {
             throw ValidationError("Say what to forget: --token TOKEN or --tokens FILE.")
         }
-        if let moment = self.registeredAt, Self.isFuture(moment) {
+        if let moment = self.registeredAt, PurgeImport.isFuture(moment.seconds, now: Int64(time(nil))) {
             throw ValidationError("--registered-at is in the future; is a clock wrong?")
         }
-    }
-
-    /// A registration that lies in the future would keep its token off the list until then, whatever becomes of it.
-    private static func isFuture(_ moment: TimeText) -> Bool {
-        moment.seconds > Int64(time(nil)) + PurgeImport.clockSkewSecondsMax
     }
 
     /// So many lines are forgotten in one transaction.
     private static let portionCount = 65_536
 
-    func run() throws {
-        try CommandFailure.ending("purge forget") {
-            let list = try self.file.open()
-            var result = PurgeForgetResult()
-            var portion = self.token.map {
-                PurgeRegistration(token: $0.bytes, registeredAt: self.registeredAt?.seconds)
-            }
-            func flush() throws {
-                let part = try list.forget(portion, topic: self.topic, environment: self.environment)
-                portion.removeAll(keepingCapacity: true)
-                result.forgottenCount += part.forgottenCount
-                result.keptCount += part.keptCount
-                result.unknownCount += part.unknownCount
-                result.unrememberedCount += part.unrememberedCount
-            }
-            var problems = PurgeProblems(name: "")
-            if let tokens {
-                var reader = PurgeLineReader(try SendInput(path: tokens))
-                problems = PurgeProblems(name: reader.name)
-                try reader.forEachLine(onProblem: { problems.add($0, line: $1) }) { text, line in
-                    switch self.registration(text) {
-                    case .success(let registration): portion.append(registration)
-                    case .failure(let problem): problems.add(problem, line: line)
-                    }
-                    if portion.count >= Self.portionCount { try flush() }
+    func run(in environment: CommandEnvironment) throws -> ExitStatus {
+        let console = environment.console
+        let list = try self.file.open()
+        var result = PurgeForgetResult()
+        var portion = self.token.map { PurgeRegistration(token: $0.bytes, registeredAt: self.registeredAt?.seconds) }
+        func flush() throws {
+            result += try list.forget(portion, topic: self.topic, environment: self.environment)
+            portion.removeAll(keepingCapacity: true)
+        }
+        var badLines: BadLines?
+        if let tokens {
+            let (input, now) = (try console.open(tokens), environment.now())
+            let bad = BadLines(in: input, console)
+            badLines = bad
+            try input.forEachLine(onProblem: bad.add) { text, lineNumber in
+                do throws(BatchProblem.Kind) {
+                    let registeredAt = self.registeredAt?.seconds
+                    portion.append(try PurgeRegistration(line: text, registeredAt: registeredAt, now: now))
+                } catch {
+                    bad.add(BatchProblem(error, lineNumber: lineNumber))
                 }
+                if portion.count >= Self.portionCount { try flush() }
             }
-            try flush()
-            if result.unrememberedCount > 0 {
-                let count = SendSummary.counted(UInt64(result.unrememberedCount), "registration")
-                Console.say(
-                    "Warning: the list knows no such topic yet, so that \(count) cannot be remembered. Say both "
-                        + "--topic and --environment."
-                )
-            }
-            var output = PurgeOutput(try OutputFile(path: "-"))
-            try output.append(
-                "\(SendSummary.counted(UInt64(result.forgottenCount), "entry", "entries")) forgotten, "
-                    + "\(SendSummary.grouped(UInt64(result.keptCount))) kept for a failure at or after the "
-                    + "registration, "
-                    + "\(SendSummary.counted(UInt64(result.unknownCount), "token")) not on the list\n"
+        }
+        try flush()
+        if result.unrememberedCount > 0 {
+            let count = result.unrememberedCount.counted("registration")
+            console.say(
+                "Warning: the list knows no such topic yet, so that \(count) cannot be remembered. Say both "
+                    + "--topic and --environment."
             )
-            try output.flush()
-            return problems.count == 0 ? .success : .someRefused
         }
-    }
-
-    private func registration(_ line: String) -> Result<PurgeRegistration, PurgeProblem> {
-        let parts = line.split(separator: ",", maxSplits: 1, omittingEmptySubsequences: false)
-        guard let token = PurgeToken.parse(String(parts[0])) else { return .failure(.token) }
-        guard parts.count > 1 else {
-            return .success(PurgeRegistration(token: token, registeredAt: self.registeredAt?.seconds))
-        }
-        guard let moment = TimeText(text: String(parts[1].trimmingPrefix { $0 == " " })) else {
-            return .failure(.time("the time of the registration"))
-        }
-        guard !Self.isFuture(moment) else { return .failure(.future("the time of the registration")) }
-        return .success(PurgeRegistration(token: token, registeredAt: moment.seconds))
+        try console.write(
+            "\(result.forgottenCount.counted("entry", "entries")) forgotten, "
+                + "\(result.keptCount.grouped) kept for a failure at or after the registration, "
+                + "\(result.unknownCount.counted("token")) not on the list\n"
+        )
+        return badLines?.count ?? 0 == 0 ? .success : .someRefused
     }
 }

@@ -12,14 +12,6 @@ struct PurgeHook {
         var description: String
     }
 
-    /// The signals that ask this program to stop.
-    struct Signals {
-        /// How many came.
-        var count: () -> Int
-        /// The last that came.
-        var last: () -> CInt
-    }
-
     /// Tokens of a page, where nobody says otherwise.
     static let pageTokenCountDefault = 1000
     /// How long a page may take, where nobody says otherwise.
@@ -33,7 +25,7 @@ struct PurgeHook {
     private let deadline: Duration
     /// A command inherits it, so that it holds the lock as long as it is at work; `nil` where nothing is handed over.
     private let lock: FileDescriptor?
-    private let signals: Signals
+    private let signals: StopSignals
     private(set) var tokenCount = 0
     private(set) var batchCount = 0
 
@@ -44,7 +36,7 @@ struct PurgeHook {
     ///   - deadline: how long a page may take.
     ///   - lock: is inherited by the command; `nil` for a dry run.
     ///   - signals: those that are passed on to the command.
-    init(_ command: String, deadline: Duration?, lock: FileDescriptor?, signals: Signals) {
+    init(_ command: String, deadline: Duration?, lock: FileDescriptor?, signals: StopSignals) {
         self.command = command
         self.deadline = deadline ?? Self.deadlineDefault
         self.lock = lock
@@ -61,8 +53,8 @@ struct PurgeHook {
     }
 
     private func run(_ page: [DeadToken], _ lock: FileDescriptor) async throws {
-        guard self.signals.count() == 0 else {
-            throw self.failure("Signal \(self.signals.last()) came before the command was run", page.count)
+        guard self.signals.count == 0 else {
+            throw self.failure("Signal \(self.signals.last) came before the command was run", page.count)
         }
         let input = try Self.inputFile(page)
         defer { try? input.close() }
@@ -73,7 +65,7 @@ struct PurgeHook {
         }
         guard !status.isSuccess else { return }
         guard watching == .ended else {
-            throw self.failure("Signal \(self.signals.last()) stopped the command", page.count)
+            throw self.failure("Signal \(self.signals.last) stopped the command", page.count)
         }
         switch status {
         case .exited(let code): throw self.failure("The command ended with \(code)", page.count)
@@ -123,11 +115,11 @@ struct PurgeHook {
             if looked == 0, information.si_signo == SIGCHLD {
                 // What it started was told to end as it was.
                 if signalCount > 0 { kill(-process, SIGKILL) }
-                return self.signals.count() > 0 ? .stopped : .ended
+                return self.signals.count > 0 ? .stopped : .ended
             }
-            if self.signals.count() > signalCount {
-                signalCount = self.signals.count()
-                kill(-process, signalCount == 1 ? self.signals.last() : SIGKILL)
+            if self.signals.count > signalCount {
+                signalCount = self.signals.count
+                kill(-process, signalCount == 1 ? self.signals.last : SIGKILL)
                 end = min(end, .now + Self.stopDuration)
             }
             if ContinuousClock.now >= end {

@@ -3,11 +3,10 @@
 import APNSWire
 import ArgumentParser
 import BatchFiles
-import Glibc
 import TokenStore
 
 /// `apns-legacy purge import`: puts on the list what others know.
-struct PurgeImportCommand: ParsableCommand {
+struct PurgeImportCommand: PurgeSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "import",
         abstract: "Put tokens on the list from CSV, JSON lines or a file of tokens.",
@@ -49,61 +48,22 @@ struct PurgeImportCommand: ParsableCommand {
     @Flag(help: "Take BadDeviceToken for dead too. Tokens of the wrong environment are all bad, and alive.")
     var includeBadDeviceTokens = false
 
-    /// So many entries are recorded in one transaction.
-    private static let portionCount = 65_536
-    /// So many reasons are counted one by one.
-    private static let reasonCountMax = 32
-
-    func run() throws {
-        try CommandFailure.ending("purge import") { try self.importAll() }
-    }
-
-    private func importAll() throws -> ExitStatus {
-        let input = try SendInput(path: self.input)
+    func run(in environment: CommandEnvironment) throws -> ExitStatus {
+        let input = try environment.console.open(self.input)
         guard !input.isSameFile(as: self.file.purgeList) else {
             throw CommandFailure(.usage, "\(self.input) is the list itself.")
         }
         let list = try self.file.open(isMade: true)
-        var reader = PurgeLineReader(input)
-        let name = reader.name
-        var importing = PurgeImport(format: self.format ?? BatchFormat(fileName: self.input), defaults: self.defaults)
-        var problems = PurgeProblems(name: name)
-        var change = PurgeChange()
-        var skipped: [String: UInt64] = [:]
-        var portion: [PurgeEntry] = []
-        try reader.forEachLine(onProblem: { problems.add($0, line: $1) }) { text, line in
-            let outcome = try importing.read(text)
-            guard !importing.lacksTokens else {
-                throw CommandFailure(
-                    .dataError,
-                    "\(name), line \(line): the header has no column token; are its columns separated by commas?"
-                )
-            }
-            guard !importing.lacksTimes else {
-                throw CommandFailure(
-                    .usage,
-                    "Nothing in \(name) says when its tokens failed. Say it with --failed-at: now, a time, or an age "
-                        + "such as 1d. A row that registered later is not pruned."
-                )
-            }
-            switch outcome {
-            case .entry(let entry): portion.append(entry)
-            case .skipped(let reason):
-                let isListed = skipped[reason] != nil || skipped.count < Self.reasonCountMax
-                skipped[isListed ? reason : "other reasons", default: 0] += 1
-            case .header: break
-            case .problem(let problem): problems.add(problem, line: line)
-            }
-            guard portion.count >= Self.portionCount else { return }
-            change += try list.record(portion)
-            portion.removeAll(keepingCapacity: true)
-        }
-        change += try list.record(portion)
-        return try self.report(change, skipped, problems)
+        let format = self.format ?? BatchFormat(fileName: self.input)
+        var importing = PurgeImport(format: format, defaults: self.defaults(now: environment.now()))
+        let badLines = BadLines(in: input, environment.console)
+        let report = try importing.read(input, into: list, onProblem: badLines.add)
+        try environment.console.write(self.text(report, badLines.count))
+        guard badLines.count > 0 else { return .success }
+        return report.change == PurgeChange() && report.skipped.isEmpty ? .dataError : .someRefused
     }
 
-    private var defaults: PurgeImport.Defaults {
-        let now = Int64(time(nil))
+    private func defaults(now: Int64) -> PurgeImport.Defaults {
         let name = self.input.split(separator: "/").last.map(String.init) ?? self.input
         return PurgeImport.Defaults(
             topic: self.topic,
@@ -115,28 +75,22 @@ struct PurgeImportCommand: ParsableCommand {
         )
     }
 
-    private func report(
-        _ change: PurgeChange,
-        _ skipped: [String: UInt64],
-        _ problems: PurgeProblems
-    ) throws -> ExitStatus {
-        var output = PurgeOutput(try OutputFile(path: "-"))
-        let superseded = change.supersededCount
-        try output.append(
-            "\(SendSummary.counted(UInt64(change.addedCount), "token")) added, "
-                + "\(SendSummary.grouped(UInt64(change.updatedCount))) updated, "
-                + "\(SendSummary.grouped(UInt64(change.unchangedCount))) known"
-                + (superseded > 0 ? ", \(SendSummary.grouped(UInt64(superseded))) registered since" : "")
-                + (problems.count > 0 ? ", \(SendSummary.counted(problems.count, "bad line"))" : "") + "\n"
-        )
-        for (reason, count) in skipped.sorted(by: { $0.key < $1.key }) {
-            let name = PurgeImportCommand.isPlain(reason) ? reason : "other reasons"
-            try output.append("\(SendSummary.counted(count, "line")) left out: \(name)\n")
+    private func text(_ report: PurgeImport.Report, _ badLineCount: UInt64) -> String {
+        let change = report.change
+        var parts = [
+            "\(change.addedCount.counted("token")) added",
+            "\(change.updatedCount.grouped) updated",
+            "\(change.unchangedCount.grouped) known",
+        ]
+        if change.supersededCount > 0 {
+            parts.append("\(change.supersededCount.grouped) registered since")
         }
-        try output.flush()
-        guard problems.count > 0 else { return .success }
-        let isNothing = change == PurgeChange() && skipped.isEmpty
-        return isNothing ? .dataError : .someRefused
+        if badLineCount > 0 { parts.append(badLineCount.counted("bad line")) }
+        let skipped = report.skipped.sorted { $0.key < $1.key }.map { reason, count in
+            let name = PurgeImportCommand.isPlain(reason) ? reason : "other reasons"
+            return "\(count.counted("line")) left out: \(name)"
+        }
+        return ([parts.joined(separator: ", ")] + skipped).map { $0 + "\n" }.joined()
     }
 
     /// Whether a reason looks like one, and not like a token or what breaks a terminal.

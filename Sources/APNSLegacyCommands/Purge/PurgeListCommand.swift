@@ -6,7 +6,7 @@ import BatchFiles
 import TokenStore
 
 /// `apns-legacy purge list`: shows entries to people.
-struct PurgeListCommand: ParsableCommand {
+struct PurgeListCommand: PurgeSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
         abstract: "Show entries, ordered by topic, environment and token.",
@@ -33,23 +33,21 @@ struct PurgeListCommand: ParsableCommand {
     /// So many were asked for.
     private struct Enough: Error {}
 
-    func run() throws {
-        try CommandFailure.ending("purge list") {
-            let list = try self.file.open()
-            var output = PurgeOutput(try OutputFile(path: "-"))
-            var count = 0
-            do {
-                try list.entries(matching: self.selection.query) { entry in
-                    count += 1
-                    guard !self.count else { return }
-                    try output.append(PurgeListCommand.line(entry))
-                    if count == self.limit { throw Enough() }
-                }
-            } catch is Enough {}
-            if self.count { try output.append("\(count)\n") }
-            try output.flush()
-            return .success
-        }
+    func run(in environment: CommandEnvironment) throws -> ExitStatus {
+        let list = try self.file.open()
+        var output = PurgeOutput(try environment.console.create("-"))
+        var count = 0
+        do {
+            try list.entries(matching: self.selection.query) { entry in
+                count += 1
+                guard !self.count else { return }
+                try output.append(PurgeListCommand.line(entry))
+                if count == self.limit { throw Enough() }
+            }
+        } catch is Enough {}
+        if self.count { try output.append("\(count)\n") }
+        try output.flush()
+        return .success
     }
 
     private static func line(_ entry: PurgeEntry) -> String {

@@ -6,6 +6,13 @@ import BatchFiles
 import Glibc
 import TokenStore
 
+/// A command of `purge`.
+package protocol PurgeSubcommand: ConsoleCommand {}
+
+extension PurgeSubcommand {
+    package static var words: String { "purge " + (Self.configuration.commandName ?? "") }
+}
+
 /// The list that a command is about.
 struct PurgeFileOptions: ParsableArguments {
     @Option(help: ArgumentHelp("The list of dead tokens.", valueName: "file"))
@@ -59,56 +66,12 @@ struct PurgeToken: ExpressibleByArgument {
     var bytes: [UInt8]
 
     init?(argument: String) {
-        guard let token = PurgeToken.parse(argument) else { return nil }
+        guard let token = DeviceTokenText.bytes(argument) else { return nil }
         self.bytes = token
-    }
-
-    /// Reads a token; `nil` for what is none.
-    static func parse(_ text: String) -> [UInt8]? {
-        Array(text.utf8).withUnsafeBytes { text in
-            var record = BatchRecord()
-            return DeviceTokenText.decode(text, into: &record.token) ? record.token.bytes : nil
-        }
     }
 }
 
 extension CommandFailure {
-    /// Runs a command, and ends it with its exit code and, where it failed, a sentence for people.
-    static func ending(_ name: String, _ body: () throws -> ExitStatus) throws {
-        // A reader of the results that goes away is an error to report, not a reason to vanish.
-        signal(SIGPIPE, SIG_IGN)
-        try Self.end(name, Console(), Result { try body() })
-    }
-
-    /// The same for a command that waits for others.
-    static func ending(
-        _ name: String,
-        _ console: Console,
-        _ body: () async throws -> ExitStatus
-    ) async throws {
-        signal(SIGPIPE, SIG_IGN)
-        let result: Result<ExitStatus, any Error>
-        do { result = .success(try await body()) } catch { result = .failure(error) }
-        try Self.end(name, console, result)
-    }
-
-    private static func end(
-        _ name: String,
-        _ console: Console,
-        _ result: Result<ExitStatus, any Error>
-    ) throws {
-        do {
-            let status = try result.get()
-            if status != .success { throw status.code }
-        } catch let code as ExitCode {
-            throw code
-        } catch {
-            let failure = CommandFailure(error)
-            console.say("apns-legacy \(name): \(failure)")
-            throw failure.status.code
-        }
-    }
-
     /// Finds the exit code for a fault of a purge list.
     init(_ error: PurgeListError) {
         let status: ExitStatus =
@@ -124,5 +87,12 @@ extension CommandFailure {
             @unknown default: .software
             }
         self.init(status, "\(error)")
+    }
+}
+
+extension BadLines {
+    /// Those of an input of a `purge` command.
+    convenience init(in input: SendInput, _ console: Console) {
+        self.init(of: input.name, further: "\(input.name): further bad lines are only counted.") { console.say($0) }
     }
 }

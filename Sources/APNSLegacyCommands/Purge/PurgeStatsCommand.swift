@@ -3,45 +3,31 @@
 import APNSPayload
 import APNSWire
 import ArgumentParser
-import BatchFiles
 import TokenStore
 
 /// `apns-legacy purge stats`: counts.
-struct PurgeStatsCommand: ParsableCommand {
+struct PurgeStatsCommand: PurgeSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "stats",
         abstract: "Count tokens by topic, environment and source."
     )
 
-    /// The formats of the counts.
-    enum Format: String, ExpressibleByArgument, CaseIterable {
-        case text
-        case json
-    }
-
     @OptionGroup var file: PurgeFileOptions
 
     @Option(help: ArgumentHelp("How to print them.", valueName: "text|json"))
-    var output = Format.text
+    var output = PurgeReportForm.text
 
-    func run() throws {
-        try CommandFailure.ending("purge stats") {
-            let statistics = try self.file.open().statistics()
-            var output = PurgeOutput(try OutputFile(path: "-"))
-            try output.append(
-                self.output == .json ? PurgeStatsCommand.json(statistics) : PurgeStatsCommand.text(statistics)
-            )
-            try output.flush()
-            return .success
-        }
+    func run(in environment: CommandEnvironment) throws -> ExitStatus {
+        let statistics = try self.file.open().statistics()
+        try environment.console.write(self.output == .json ? Self.json(statistics) : Self.text(statistics))
+        return .success
     }
 
     static func text(_ statistics: PurgeStatistics) -> String {
-        var lines = [SendSummary.counted(UInt64(statistics.count), "token")]
+        var lines = [statistics.count.counted("token")]
         for part in statistics.parts {
-            let count = SendSummary.grouped(UInt64(part.count))
             lines.append(
-                "  \(String(repeating: " ", count: max(0, 11 - count.count)))\(count) \(part.scope.topic), "
+                "  \(part.count.padded) \(part.scope.topic), "
                     + "\(part.scope.environment.rawValue), from \(part.source), failed "
                     + "\(TimeText(seconds: part.oldestFailure).text) to "
                     + TimeText(seconds: part.newestFailure).text

@@ -2,31 +2,33 @@
 
 import Glibc
 import Synchronization
+import UnixSignals
 
 /// Takes note of the signals that ask this program to stop, so that it can stop what it started first.
-enum StopSignals {
-    private static let counter = Atomic<Int>(0)
-    private static let latest = Atomic<CInt>(0)
+final class StopSignals: Sendable {
+    private let counter = Atomic<Int>(0)
+    private let latest = Atomic<CInt>(0)
 
     /// How many came.
-    static var count: Int { self.counter.load(ordering: .acquiring) }
+    var count: Int { self.counter.load(ordering: .acquiring) }
     /// The last that came; 0 where none did.
-    static var last: CInt { self.latest.load(ordering: .acquiring) }
+    var last: CInt { self.latest.load(ordering: .acquiring) }
 
-    /// From now on, such a signal is counted and does nothing else; one that is ignored already stays so.
-    static func trap() {
-        // Made here, since a handler may not.
-        _ = (self.count, self.last)
-        for number in [SIGINT, SIGTERM, SIGHUP] {
-            var (before, action) = (sigaction(), sigaction())
-            sigaction(number, nil, &before)
-            if unsafeBitCast(before.__sigaction_handler.sa_handler, to: Int.self) == 1 { continue }
-            action.__sigaction_handler = .init(sa_handler: { number in
-                StopSignals.latest.store(number, ordering: .releasing)
-                StopSignals.counter.add(1, ordering: .releasing)
-            })
-            action.sa_flags = SA_RESTART
-            sigaction(number, &action, nil)
+    /// Those that do not stop this program anyway; one that is ignored, as under `nohup`, stays so.
+    static var kinds: [UnixSignal] {
+        [UnixSignal.sigint, .sigterm, .sighup].filter { signal in
+            var action = sigaction()
+            sigaction(signal.rawValue, nil, &action)
+            return unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self) != 1
+        }
+    }
+
+    /// Counts signals until the task is cancelled.
+    func count(_ signals: AsyncStream<UnixSignal>?) async {
+        guard let signals else { return }
+        for await signal in signals {
+            self.latest.store(signal.rawValue, ordering: .releasing)
+            self.counter.add(1, ordering: .releasing)
         }
     }
 }

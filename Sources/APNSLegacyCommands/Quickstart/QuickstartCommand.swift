@@ -14,7 +14,7 @@ import TestCertificates
 import TokenStore
 
 /// `apns-legacy quickstart`: a batch through a gateway of its own, without configuration and network.
-public struct QuickstartCommand: AsyncParsableCommand, Sendable {
+public struct QuickstartCommand: ConsoleCommand, Sendable {
     /// Name and help text.
     public static let configuration = CommandConfiguration(
         commandName: "quickstart",
@@ -30,16 +30,10 @@ public struct QuickstartCommand: AsyncParsableCommand, Sendable {
     /// Makes a command to be parsed.
     public init() {}
 
-    /// Runs the quick start.
-    public func run() async throws {
-        do {
-            try ProcessResources.require()
-            try await QuickstartRun().run()
-        } catch {
-            let failure = CommandFailure(error)
-            Console.say("apns-legacy quickstart: \(failure)")
-            throw failure.status.code
-        }
+    package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
+        try environment.requireConnections(0)
+        try await QuickstartRun(environment).run()
+        return .success
     }
 }
 
@@ -56,12 +50,17 @@ struct QuickstartRun {
         var reason: String?
     }
 
+    private let environment: CommandEnvironment
     private let folder = FileManager.default.temporaryDirectory.appending(path: "apns-legacy-\(UUID().uuidString)")
+
+    init(_ environment: CommandEnvironment) { self.environment = environment }
+
+    private func print(_ text: String) { self.environment.console.print(text) }
 
     func run() async throws {
         try FileManager.default.createDirectory(at: self.folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: self.folder) }
-        let batch = try QuickstartBatch(now: UInt32(clamping: Int(Date().timeIntervalSince1970)))
+        let batch = try QuickstartBatch(now: UInt32(clamping: self.environment.now()))
         let authority = try TestCertificateAuthority(name: "Quick start authority")
         let gateway = try authority.issueServer(names: ["localhost", "127.0.0.1"])
         let provider = try authority.issueClient(topic: QuickstartBatch.topic)
@@ -84,7 +83,7 @@ struct QuickstartRun {
                 tls: tls,
                 scope: TokenScope(topic: QuickstartBatch.topic, environment: .sandbox)
             )
-            try await QuickstartFeedback(folder: self.folder, batch: batch).run(feedback, logger)
+            try await QuickstartFeedback(self.environment, folder: self.folder, batch: batch).run(feedback, logger)
         }
     }
 
@@ -99,7 +98,7 @@ struct QuickstartRun {
     ) async throws -> OutcomeCounts {
         try Data(batch.lines.map { $0 + "\n" }.joined().utf8).write(to: self.folder.appending(path: "batch.jsonl"))
         let input = try SendInput(path: self.path("batch.jsonl"))
-        let options = BatchOptions(now: UInt32(clamping: Int(Date().timeIntervalSince1970)))
+        let options = BatchOptions(now: UInt32(clamping: self.environment.now()))
         let results = try SendResults(
             path: self.path("results.jsonl"),
             isOnlyExceptions: false,
@@ -126,20 +125,22 @@ struct QuickstartRun {
     // MARK: Showing
 
     private func introduce(_ batch: QuickstartBatch, port: Int) {
-        print("A local APNs listens on 127.0.0.1:\(port): binary protocol, TLS 1.2, client certificate required.")
-        print(
+        self.print("A local APNs listens on 127.0.0.1:\(port): binary protocol, TLS 1.2, client certificate required.")
+        self.print(
             "It knows \(QuickstartBatch.deviceCount) devices with the app \(QuickstartBatch.topic), "
                 + "and two that deleted it."
         )
-        print("\nSending a batch of \(batch.lines.count) notifications, of which the first is\n  \(batch.lines[0])\n")
+        self.print(
+            "\nSending a batch of \(batch.lines.count) notifications, of which the first is\n  \(batch.lines[0])\n"
+        )
     }
 
     private func show(_ batch: QuickstartBatch) throws {
         let data = try Data(contentsOf: self.folder.appending(path: "results.jsonl"))
         let decoder = JSONDecoder()
         let results = try data.split(separator: 0x0A).map { try decoder.decode(Result.self, from: $0) }
-        print("What became of each:")
-        print("  line  id        token       outcome")
+        self.print("What became of each:")
+        self.print("  line  id        token       outcome")
         for result in results.sorted(by: { $0.line < $1.line }) {
             let token = result.token.map { String($0.prefix(8)) + "..." } ?? "-"
             let status = result.status.map { ", status \($0)" } ?? ""
@@ -149,7 +150,7 @@ struct QuickstartRun {
             ]
             let remark = self.remark(result, batch)
             let line = columns.joined() + (remark.isEmpty ? "" : " <- " + remark)
-            print(line.reversed().drop { $0 == " " }.reversed().map(String.init).joined())
+            self.print(line.reversed().drop { $0 == " " }.reversed().map(String.init).joined())
         }
     }
 
@@ -172,8 +173,8 @@ struct QuickstartRun {
     }
 
     private func compare(_ tally: OutcomeCounts, _ truth: SimulatorStatistics) throws {
-        print("\n\(SendSummary(tally: tally, seconds: 0, isResumed: true).text(place: "in the batch"))")
-        print(
+        self.print("\n\(SendSummary(tally: tally, seconds: 0, isResumed: true).text(place: "in the batch"))")
+        self.print(
             """
 
             The gateway's own books: \(truth.processedCount) taken, \(truth.rejectedCount) refused, over \
@@ -185,6 +186,6 @@ struct QuickstartRun {
         guard UInt64(truth.processedCount) == tally[.accepted], UInt64(truth.rejectedCount) == tally[.rejected] else {
             throw CommandFailure(.software, "The outcomes and the gateway's books differ.")
         }
-        print("Both books agree.")
+        self.print("Both books agree.")
     }
 }

@@ -9,16 +9,25 @@ import TokenStore
 
 /// The second half of the quick start: dead tokens, from the feedback service to a pruned token table.
 struct QuickstartFeedback {
-    let folder: URL
-    let batch: QuickstartBatch
+    private let environment: CommandEnvironment
+    private let folder: URL
+    private let batch: QuickstartBatch
 
     /// How long ago the device that came back registered, in seconds.
     private static let returnedSecondCount: Int64 = 600
 
+    init(_ environment: CommandEnvironment, folder: URL, batch: QuickstartBatch) {
+        self.environment = environment
+        self.folder = folder
+        self.batch = batch
+    }
+
+    private func print(_ text: String) { self.environment.console.print(text) }
+
     func run(_ configuration: FeedbackConfiguration, _ logger: Logger) async throws {
         let list = try PurgeList(path: self.path("purge.db"))
         try await self.drain(configuration, into: list, logger)
-        let now = Int64(Date().timeIntervalSince1970)
+        let now = self.environment.now()
         let table = try self.makeTable(now: now)
         try self.prune(table, with: list, now: now)
     }
@@ -28,16 +37,20 @@ struct QuickstartFeedback {
     // MARK: Feedback
 
     private func drain(_ configuration: FeedbackConfiguration, into list: PurgeList, _ logger: Logger) async throws {
-        print("\nReading the feedback of the local APNs on 127.0.0.1:\(configuration.endpoint.port) into a purge list:")
+        self.print(
+            "\nReading the feedback of the local APNs on 127.0.0.1:\(configuration.endpoint.port) into a purge list:"
+        )
         let spool = try FeedbackSpool(folder: self.path("spool"))
         let sink = PurgeListSink(list)
         let outcome = await FeedbackDrain(configuration, spool: spool, sink: sink, logger: logger).run()
         let addedCount = sink.takeChange().addedCount
         if let failure = outcome.failure { throw failure }
         try list.entries { entry in
-            print("  \(QuickstartFeedback.short(entry.token)) failed at \(QuickstartFeedback.time(entry.failedAt))")
+            self.print(
+                "  \(QuickstartFeedback.short(entry.token)) failed at \(QuickstartFeedback.time(entry.failedAt))"
+            )
         }
-        print("\(outcome.tupleCount) dead tokens, \(addedCount) new on the list.")
+        self.print("\(outcome.tupleCount) dead tokens, \(addedCount) new on the list.")
         guard outcome.tupleCount == 2, addedCount == 2 else {
             throw CommandFailure(.software, "Feedback has \(outcome.tupleCount) tokens, and two are dead.")
         }
@@ -60,7 +73,7 @@ struct QuickstartFeedback {
     }
 
     private func prune(_ path: String, with list: PurgeList, now: Int64) throws {
-        print("\nPruning a sample token table, as `apns-legacy purge apply` does:")
+        self.print("\nPruning a sample token table, as `apns-legacy purge apply` does:")
         let rules = TokenTableRules(
             registration: .registered(column: "registered_at"),
             environment: .sandbox,
@@ -83,9 +96,9 @@ struct QuickstartFeedback {
             guard isKept == (token == self.batch.returned) else {
                 throw CommandFailure(.software, "The wrong rows were pruned.")
             }
-            print("  \(token.hexadecimal.prefix(8))... \(remark)")
+            self.print("  \(token.hexadecimal.prefix(8))... \(remark)")
         }
-        print(
+        self.print(
             "\(before.count) rows, \(report.matchedCount) of them dead, \(report.prunedCount) deleted; "
                 + "\(after.count) are left."
         )

@@ -15,10 +15,10 @@ struct ProgressBar: Sendable {
     init(total: UInt64?) { self.total = total }
 
     /// Shows how far it is, until the task is cancelled.
-    func show(_ progress: @Sendable () -> SendProgress) async throws {
+    func show(_ progress: @Sendable () -> SendProgress, on console: Console) async throws {
         while true {
             try await Task.sleep(for: ProgressBar.interval)
-            Console.show(self.text(progress(), ContinuousClock.now - self.start))
+            console.show(self.text(progress(), ContinuousClock.now - self.start))
         }
     }
 
@@ -33,9 +33,9 @@ struct ProgressBar: Sendable {
                 "[" + String(repeating: "#", count: filled) + String(repeating: ".", count: ProgressBar.width - filled)
             text += "] \(Int(part * 100))% read  "
         }
-        text += "\(SendSummary.grouped(progress.sentCount)) taken, \(SendSummary.grouped(settled)) settled"
+        text += "\(progress.sentCount.grouped) taken, \(settled.grouped) settled"
         let refused = settled - progress.tally[.accepted]
-        if refused > 0 { text += ", \(SendSummary.grouped(refused)) not accepted" }
-        return text + ", \(SendSummary.grouped(rate))/s"
+        if refused > 0 { text += ", \(refused.grouped) not accepted" }
+        return text + ", \(rate.grouped)/s"
     }
 }

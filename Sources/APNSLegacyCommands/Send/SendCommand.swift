@@ -6,13 +6,9 @@ import APNSSession
 import APNSWire
 public import ArgumentParser
 import BatchFiles
-import Glibc
-import Logging
-import NIOPosix
-import UnixSignals
 
 /// `apns-legacy send`: sends a batch, and says what became of every notification.
-public struct SendCommand: AsyncParsableCommand, Sendable {
+public struct SendCommand: ConsoleCommand, Sendable {
     /// Name, help text and epilogue.
     public static let configuration = CommandConfiguration(
         commandName: "send",
@@ -56,19 +52,9 @@ public struct SendCommand: AsyncParsableCommand, Sendable {
         }
     }
 
-    /// Sends the batch.
-    public func run() async throws {
-        do {
-            try ProcessResources.require(connectionCount: self.delivery.connections)
-            let status = try await SendRun(self).run()
-            if status != .success { throw status.code }
-        } catch let code as ExitCode {
-            throw code
-        } catch {
-            let failure = CommandFailure(error)
-            Console.say("apns-legacy send: \(failure)")
-            throw failure.status.code
-        }
+    package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
+        try environment.requireConnections(self.delivery.connections)
+        return try await SendRun(self, environment).run()
     }
 
     private static let manual = """

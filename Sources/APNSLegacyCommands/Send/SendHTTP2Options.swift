@@ -78,7 +78,7 @@ struct SendHTTP2Options: ParsableArguments, Sendable {
             throw CommandFailure(.usage, "Who is sending? Say --certificate, or --p8-key with --key-id and --team-id.")
         }
         configuration.tls = tls
-        configuration.proxy = try endpoint.proxyValue
+        configuration.proxy = try endpoint.connection.proxyValue
         configuration.answerDurationMax = self.answerTimeout.duration
         return configuration
     }

@@ -4,7 +4,6 @@ import APNSProvider
 import APNSWire
 import ArgumentParser
 import BatchFiles
-import Glibc
 import OpenSSLTLS
 import TokenStore
 
@@ -49,14 +48,14 @@ struct SendPurge {
     let startedAt: Int64
 
     /// Opens the list; `nil` where none is named.
-    init?(_ command: SendCommand, identity: TLSIdentity?) throws {
+    init?(_ command: SendCommand, identity: TLSIdentity?, now: Int64) throws {
         let options = command.purge
         guard let path = options.purgeList else { return nil }
         let scopes = try Self.scopes(command, identity)
         self.list = try PurgeList(path: path, isMade: options.purgeRejected)
         self.dead = try PurgeLookup(self.list, in: scopes)
         self.target = options.purgeRejected ? scopes.first : nil
-        self.startedAt = Int64(time(nil))
+        self.startedAt = now
     }
 
     /// What the tokens of the batch are of: the topics of `--topic` or the certificate, never none.
@@ -103,7 +102,7 @@ struct SendPurge {
     ) throws -> String? {
         guard command.purge.purgeRejected, let list = command.purge.purgeList, count > 0 else { return nil }
         let scope = try Self.scopes(command, identity)[0]
-        let text = "Rejected, but not yet on the purge list: \(SendSummary.counted(count, "notification")). "
+        let text = "Rejected, but not yet on the purge list: \(count.counted("notification")). "
         guard acceptedCount > 0 else {
             return text + "Nothing was accepted, so they may be of another environment or app."
         }
@@ -137,7 +136,7 @@ struct SendPurge {
         // A device that registered while the batch ran did so after this failure, as far as anyone knows.
         let failedAt = isDoubted ? nil : self.startedAt
         let change = try rejections.record(in: self.list, target, failedAt: failedAt)
-        let changed = SendSummary.counted(UInt64(change.addedCount + change.updatedCount), "rejected token")
+        let changed = (change.addedCount + change.updatedCount).counted("rejected token")
         guard isDoubted else { return "\(changed) went on the purge list." }
         let cause = isBroken ? "too many in a row were" : "nothing was accepted"
         let reason = "\(cause), so they may be of another environment or app"

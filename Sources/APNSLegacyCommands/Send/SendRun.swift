@@ -17,25 +17,23 @@ import UnixSignals
 /// One run of `apns-legacy send`.
 struct SendRun {
     private let command: SendCommand
+    private let environment: CommandEnvironment
     private let say: @Sendable (String) -> Void
+    private var console: Console { self.environment.console }
 
-    /// So many bad lines are told about one by one; the others are only in the results.
-    private static let badLineCountMax = 20
-
-    init(_ command: SendCommand) {
+    init(_ command: SendCommand, _ environment: CommandEnvironment) {
         self.command = command
-        let isQuiet = command.report.quiet
-        self.say = { if !isQuiet { Console.say($0) } }
+        self.environment = environment
+        let (isQuiet, console) = (command.report.quiet, environment.console)
+        self.say = { if !isQuiet { console.say($0) } }
     }
 
     func run() async throws -> ExitStatus {
         let start = ContinuousClock.now
-        // A reader of the results that goes away is an error to report, not a reason to vanish.
-        signal(SIGPIPE, SIG_IGN)
         let tls =
             try self.command.delivery.dryRun && self.command.endpoint.certificate == nil
-            ? nil : self.command.endpoint.tls()
-        let input = try SendInput(path: self.command.batch.tokens ?? self.command.batch.input ?? "-")
+            ? nil : self.command.endpoint.tls(now: self.environment.now())
+        let input = try self.console.open(self.command.batch.tokens ?? self.command.batch.input ?? "-")
         try self.checkOutputs(input)
         let payload = try self.commonPayload()
         // What cannot be used is found before any file is touched.
@@ -45,9 +43,14 @@ struct SendRun {
         let past = journal.map { $0.past } ?? SendJournal.Past()
         try self.warnOfUnlisted(past.unlistedCount, past.tally, since: past.beganAt, tls?.identity)
         if past.isComplete { return try self.reportComplete(past) }
-        let purge = try SendPurge(self.command, identity: tls?.identity)
+        let purge = try SendPurge(self.command, identity: tls?.identity, now: self.environment.now())
         defer { purge?.close() }
         let rejections = try purge?.rejections()
+        let badLines = BadLines(
+            of: input.name,
+            further: "Further bad lines are only in the results.",
+            self.say
+        )
         let desk = BatchSendState(
             input: input,
             reader: try self.reader(payload, tls?.identity),
@@ -58,12 +61,12 @@ struct SendRun {
             onRejectedToken: rejections?.take,
             command: self.frameCommand,
             onDropped: self.say,
-            onBadLine: self.badLines(input)
+            onBadLine: badLines.add
         )
         let source = SendSource(input: input, desk: desk)
         source.prepare()
         if !past.doubted.ranges.isEmpty || past.settled.count > 0 {
-            self.say("Going on from \(SendSummary.counted(past.settled.count, "line")) that have their outcome.")
+            self.say("Going on from \(past.settled.count.counted("line")) that have their outcome.")
         }
         let ending = self.command.delivery.dryRun ? nil : try await self.send(source, input, tls)
         if self.command.delivery.dryRun { source.readThrough() }
@@ -83,7 +86,7 @@ struct SendRun {
         summary.isInterrupted = !self.command.delivery.dryRun && !progress.hasReadAll
         let status = try self.report(summary, progress, failure ?? ending)
         guard let purge, let listFailure else { return status }
-        Console.say("apns-legacy send: \(listFailure)")
+        self.console.say("apns-legacy send: \(listFailure)")
         let beganAt = past.beganAt ?? purge.startedAt
         try self.warnOfUnlisted(rejectedCount, progress.tally, since: beganAt, tls?.identity)
         return failure == nil && ending == nil ? listFailure.status : status
@@ -124,14 +127,8 @@ struct SendRun {
             return Array("{\"aps\":{\"alert\":\(JSONWriter.quoted(alert))}}".utf8)
         }
         guard let path = self.command.batch.payload else { return nil }
-        let file = try SendInput(path: path)
-        var bytes: [UInt8] = []
-        var portion = [UInt8](repeating: 0, count: 65_536)
-        while bytes.count <= SendRun.payloadFileByteCountMax {
-            let count = try portion.withUnsafeMutableBytes { try file.readNow(into: $0) }
-            if count == 0 { return bytes }
-            bytes.append(contentsOf: portion[..<count])
-        }
+        let bytes = try self.console.open(path).readAll(byteCountMax: SendRun.payloadFileByteCountMax)
+        if let bytes { return bytes }
         throw CommandFailure(.dataError, "\(path) is too long for a payload.")
     }
 
@@ -139,7 +136,7 @@ struct SendRun {
     private static let payloadFileByteCountMax = 1 << 20
 
     private func reader(_ payload: [UInt8]?, _ identity: TLSIdentity?) throws -> BatchReader {
-        var options = BatchOptions(now: UInt32(clamping: time(nil)))
+        var options = BatchOptions(now: UInt32(clamping: self.environment.now()))
         options.rules = PayloadRules(byteCountMax: self.payloadByteCountMax(identity))
         options.commonPayload = payload
         let named = self.command.batch.input.flatMap { BatchFormat(fileName: $0) }
@@ -153,34 +150,7 @@ struct SendRun {
 
     private func openJournal(_ input: SendInput, _ payload: [UInt8]?) throws -> SendJournal? {
         guard let path = self.command.delivery.journal, !self.command.delivery.dryRun else { return nil }
-        guard let byteCount = input.byteCountTotal else {
-            throw CommandFailure(
-                .usage,
-                "--journal needs a batch in a file: two streams cannot be told apart. Save it to a file first."
-            )
-        }
-        try self.checkEmptied(path)
-        var hash = FNV1aHash()
-        hash.add(input.peek(SendRun.peekByteCount))
-        hash.add(input.peek(SendRun.peekByteCount, at: max(0, Int(byteCount) - SendRun.peekByteCount)))
-        hash.add(payload ?? [])
-        return try SendJournal(path: path, input: "\(byteCount)-\(String(hash.value, radix: 16))") {
-            try input.lineCount()
-        }
-    }
-
-    /// Refuses a journal without a record beside results that it should know of: the records were lost, and all would
-    /// be sent again unflagged.
-    private func checkEmptied(_ journal: String) throws {
-        var (status, resultsStatus) = (stat(), stat())
-        guard let results = self.command.report.results, stat(journal, &status) == 0, status.st_size == 0,
-            stat(results, &resultsStatus) == 0, resultsStatus.st_mode & S_IFMT == S_IFREG, resultsStatus.st_size > 0
-        else { return }
-        throw CommandFailure(
-            .dataError,
-            "\(journal) is empty, though \(results) has results: its records were lost, and nothing is sent. "
-                + "Restore it, or remove both files to send everything again."
-        )
+        return try SendJournal(path: path, of: input, payload: payload, results: self.command.report.results)
     }
 
     /// The most memory for frames that are not proved, in bytes, where each is to have a result.
@@ -191,9 +161,6 @@ struct SendRun {
         self.command.report.results != nil && !self.command.report.resultsOnlyExceptions
     }
 
-    /// So many first and last bytes of the input tell it from another one in the journal.
-    private static let peekByteCount = 65_536
-
     private func results(_ journal: SendJournal?) throws -> SendResults {
         let report = self.command.report
         let isDryRun = self.command.delivery.dryRun
@@ -203,7 +170,8 @@ struct SendRun {
             path: isLeft ? nil : isDryRun ? report.results : (report.results ?? "-"),
             isOnlyExceptions: report.resultsOnlyExceptions || report.results == nil,
             journal: journal,
-            retriesIndeterminate: self.command.delivery.delivery == .atLeastOnce
+            retriesIndeterminate: self.command.delivery.delivery == .atLeastOnce,
+            standardOutput: self.console.outputDescriptor
         )
     }
 
@@ -225,7 +193,7 @@ struct SendRun {
         let sender = try self.sender(tls)
         let interrupts = NIOLockedValueBox(0)
         // Before anything is sent: a signal that comes earlier would end the process without a summary.
-        let signals = await UnixSignalsSequence(trapping: [.sigint, .sigterm])
+        let signals = await self.environment.signals([.sigint, .sigterm])
         return await withThrowingTaskGroup(of: SendRun.Part.self) { group in
             group.addTask {
                 do {
@@ -242,7 +210,7 @@ struct SendRun {
                         return count
                     }
                     guard count == 1 else {
-                        SendRun.endSoon()
+                        self.endSoon()
                         throw CancellationError()
                     }
                     self.say("Stopping: what was read is sent and proved. The next signal stops at once.")
@@ -250,9 +218,9 @@ struct SendRun {
                 }
                 return .other
             }
-            if Console.isTerminal, !self.command.report.quiet {
+            if self.console.isTerminal, !self.command.report.quiet {
                 group.addTask {
-                    try await ProgressBar(total: input.byteCountTotal).show { source.progress }
+                    try await ProgressBar(total: input.byteCountTotal).show({ source.progress }, on: self.console)
                     return .other
                 }
             }
@@ -269,11 +237,11 @@ struct SendRun {
     }
 
     /// Ends the process where nobody takes what it writes, so that it cannot come to its end by itself.
-    private static func endSoon() {
-        Thread.detachNewThread {
+    private func endSoon() {
+        Thread.detachNewThread { [environment] in
             sleep(SendRun.endSecondCount)
-            Console.say("apns-legacy send: what is written is not taken; stopped without a summary.")
-            _exit(ExitStatus.tryAgain.rawValue)
+            environment.console.say("apns-legacy send: what is written is not taken; stopped without a summary.")
+            environment.exit(ExitStatus.tryAgain.rawValue)
         }
     }
 
@@ -294,11 +262,7 @@ struct SendRun {
         return Command(rawValue: UInt8(self.command.batch.command)) ?? .enhanced
     }
 
-    private var logger: Logger {
-        var logger = Logger(label: "apns-legacy", factory: { StreamLogHandler.standardError(label: $0) })
-        logger.logLevel = self.command.report.verbose ? .debug : .warning
-        return logger
-    }
+    private var logger: Logger { self.environment.logger(isVerbose: self.command.report.verbose) }
 
     private func http2Sender(_ tls: TLSConfiguration) throws -> BatchSender {
         let (command, delivery) = (self.command, self.command.delivery)
@@ -359,36 +323,24 @@ struct SendRun {
         configuration.payloadByteCountMax = self.payloadByteCountMax(tls.identity)
         // What is proved at a time has its results in memory at a time, however slow the disk.
         if self.writesAllResults { configuration.storeByteCountMax = SendRun.storeByteCountMaxWithResults }
-        configuration.proxy = try self.command.endpoint.proxyValue
+        configuration.proxy = try self.command.endpoint.connection.proxyValue
         let say = self.connectFailures()
         return try BatchSender(configuration, logger: self.logger) { say("\($0)") }
     }
 
     // MARK: Reporting
 
-    private func badLines(_ input: SendInput) -> @Sendable (BatchProblem) -> Void {
-        let count = NIOLockedValueBox(0)
-        return { problem in
-            let number = count.withLockedValue { count in
-                count += 1
-                return count
-            }
-            if number <= SendRun.badLineCountMax { self.say("\(input.name), \(problem)") }
-            if number == SendRun.badLineCountMax + 1 { self.say("Further bad lines are only in the results.") }
-        }
-    }
-
     private func report(
         _ summary: SendSummary,
         _ progress: SendProgress,
         _ failure: CommandFailure?
     ) throws -> ExitStatus {
-        if let failure { Console.say("apns-legacy send: \(failure)") }
+        if let failure { self.console.say("apns-legacy send: \(failure)") }
         if self.command.delivery.dryRun {
-            let count = SendSummary.counted(progress.sentCount, "notification")
-            let bad = SendSummary.counted(summary.tally[.invalid], "bad line")
+            let count = progress.sentCount.counted("notification")
+            let bad = summary.tally[.invalid].counted("bad line")
             let dead = summary.tally[.suppressed]
-            let remark = dead > 0 ? "; \(SendSummary.counted(dead, "token")) on the purge list" : ""
+            let remark = dead > 0 ? "; \(dead.counted("token")) on the purge list" : ""
             self.say("\(count) could be sent; \(bad)\(remark). Nothing was sent.")
             return failure?.status ?? (summary.tally.total == 0 ? .success : .someRefused)
         }
@@ -404,7 +356,7 @@ struct SendRun {
 
     private func printJSON(_ summary: SendSummary) throws {
         guard self.command.report.summary == .json else { return }
-        try Array((summary.json + "\n").utf8).withUnsafeBytes { try OutputFile(path: "-").append($0) }
+        try self.console.write(summary.json + "\n")
     }
 
     /// Tells what is not on the purge list, also where nothing else is told: devices would stay that are dead.
@@ -421,7 +373,7 @@ struct SendRun {
             acceptedCount: tally[.accepted],
             beganAt: beganAt
         )
-        if let advice { Console.say(advice) }
+        if let advice { self.console.say(advice) }
     }
 
     private func reportComplete(_ past: SendJournal.Past) throws -> ExitStatus {

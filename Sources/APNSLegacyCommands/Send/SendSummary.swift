@@ -23,18 +23,18 @@ struct SendSummary {
     var text: String {
         if self.isResumed { return self.text(place: "in all runs of this journal") }
         let rate = self.seconds > 0 ? Int((Double(self.tally.total) / self.seconds).rounded()) : 0
-        let speed = self.tally.total < 1000 ? "" : ", \(SendSummary.grouped(UInt64(rate))) a second"
+        let speed = self.tally.total < 1000 ? "" : ", \(rate.grouped) a second"
         return self.text(place: "in \(SendSummary.seconds(self.seconds))\(speed)")
     }
 
     /// The same lines, with other words behind the number of notifications.
     func text(place: String) -> String {
-        var lines = ["\(SendSummary.counted(self.tally.total, "notification")) \(place):"]
+        var lines = ["\(self.tally.total.counted("notification")) \(place):"]
         for outcome in DeliveryOutcome.Kind.allCases where self.tally[outcome] > 0 || outcome == .accepted {
-            lines.append("  \(SendSummary.padded(self.tally[outcome])) \(outcome.name)\(self.remark(outcome))")
+            lines.append("  \(self.tally[outcome].padded) \(outcome.name)\(self.remark(outcome))")
         }
         if self.tally.possibleDuplicateCount > 0 {
-            lines.append("  \(SendSummary.padded(self.tally.possibleDuplicateCount)) of these may have arrived twice")
+            lines.append("  \(self.tally.possibleDuplicateCount.padded) of these may have arrived twice")
         }
         if self.isInterrupted { lines.append("Stopped before the input was read to its end.") }
         return lines.joined(separator: "\n")
@@ -46,7 +46,7 @@ struct SendSummary {
         case .rejected:
             let statuses = self.tally.statuses.sorted { $0.key < $1.key }
             return " ("
-                + statuses.map { "\(SendSummary.grouped($0.value)) with status \($0.key)" }.joined(separator: ", ")
+                + statuses.map { "\($0.value.grouped) with status \($0.key)" }.joined(separator: ", ")
                 + ")"
         case .indeterminate: return " (written, then the connection died without a word; they may have arrived)"
         case .unsent: return " (safe to send again)"
@@ -68,26 +68,6 @@ struct SendSummary {
             "\"seconds\":\(Double(Int(self.seconds * 1000)) / 1000)", "\"interrupted\":\(self.isInterrupted)",
         ]
         return "{" + (counts + rest).joined(separator: ",") + "}"
-    }
-
-    static func counted(_ count: UInt64, _ noun: String, _ plural: String? = nil) -> String {
-        "\(self.grouped(count)) \(count == 1 ? noun : plural ?? noun + "s")"
-    }
-
-    /// A number with a comma between each three digits.
-    static func grouped(_ number: UInt64) -> String {
-        let digits = Array(String(number))
-        var text = ""
-        for (index, digit) in digits.enumerated() {
-            if index > 0, (digits.count - index).isMultiple(of: 3) { text.append(",") }
-            text.append(digit)
-        }
-        return text
-    }
-
-    private static func padded(_ number: UInt64) -> String {
-        let text = self.grouped(number)
-        return String(repeating: " ", count: max(0, 11 - text.count)) + text
     }
 
     private static func seconds(_ seconds: Double) -> String {

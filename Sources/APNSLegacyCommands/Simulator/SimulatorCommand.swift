@@ -4,15 +4,13 @@ import APNSServer
 import APNSSimulator
 import APNSWire
 public import ArgumentParser
-import BatchFiles
-import Glibc
 import Logging
 import OpenSSLTLS
 import TestCertificates
 import UnixSignals
 
 /// `apns-legacy simulator`: a local APNs until it is stopped.
-public struct SimulatorCommand: AsyncParsableCommand, Sendable {
+public struct SimulatorCommand: ConsoleCommand, Sendable {
     /// Name and help text.
     public static let configuration = CommandConfiguration(
         commandName: "simulator",
@@ -99,41 +97,31 @@ public struct SimulatorCommand: AsyncParsableCommand, Sendable {
         }
     }
 
-    /// Runs the simulator.
-    public func run() async throws {
-        do {
-            try ProcessResources.require()
-            try await self.simulate()
-        } catch {
-            let failure = CommandFailure(error)
-            Console.say("apns-legacy simulator: \(failure)")
-            throw failure.status.code
-        }
-    }
-
-    private func simulate() async throws {
+    package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
+        try environment.requireConnections(0)
+        let console = environment.console
         let set = try SimulatorCertificates(topic: self.topic)
         try set.write(to: self.folder)
-        let configuration = try self.configuration(set)
-        var logger = Logger(label: "apns-legacy", factory: { StreamLogHandler.standardError(label: $0) })
-        logger.logLevel = self.verbose ? .debug : .warning
+        let configuration = try self.configuration(set, now: environment.now())
+        let logger = environment.logger(isVerbose: self.verbose)
         try await Simulator.withRunning(configuration, logger: logger) { simulator in
             // Before the line, at which somebody may already send one.
-            let signals = await UnixSignalsSequence(trapping: [.sigint, .sigterm])
+            let signals = await environment.signals([.sigint, .sigterm])
             let line =
                 #"{"gateway_port":\#(simulator.gatewayPort),"feedback_port":\#(simulator.feedbackPort),"#
                 + #""http2_port":\#(simulator.pushPort),"key_id":"\#(self.keyId)","team_id":"\#(self.teamId)"}"#
-            try Array((line + "\n").utf8).withUnsafeBytes { try OutputFile(path: "-").append($0) }
-            Console.say("Certificates and key are in \(self.folder). Stop with SIGTERM or Ctrl-C.")
+            try console.write(line + "\n")
+            console.say("Certificates and key are in \(self.folder). Stop with SIGTERM or Ctrl-C.")
             for await _ in signals { break }
         }
+        return .success
     }
 
-    private func configuration(_ set: SimulatorCertificates) throws -> SimulatorConfiguration {
+    private func configuration(_ set: SimulatorCertificates, now: Int64) throws -> SimulatorConfiguration {
         var configuration = SimulatorConfiguration(identity: set.server.identity, clientTrust: set.trust)
         configuration.environment = self.environment
         configuration.acceptsUnknownTokens = self.devices.isEmpty
-        let now = UInt32(clamping: time(nil))
+        let now = UInt32(clamping: now)
         configuration.devices =
             try self.devices.map { try self.device($0) }
             + self.deadDevices.map {

@@ -8,18 +8,8 @@ import NIOCore
 import NIOTLS
 import OpenSSLTLS
 
-/// What is known of the other side of a connection by TLS.
-protocol TLSFacts: AnyObject {
-    var peerCertificate: TLSCertificate? { get }
-    var peerIntermediates: [TLSCertificate] { get }
-    /// Whether the stream ended without close_notify.
-    var isTruncated: Bool { get }
-}
-
-extension TLSHandler: TLSFacts {}
-
 /// Carries out, for one connection, what its ``/APNSSession/GatewaySession`` decides.
-final class BinaryConnectionHandler: ChannelDuplexHandler {
+final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
@@ -42,16 +32,14 @@ final class BinaryConnectionHandler: ChannelDuplexHandler {
         case closed
     }
 
-    private let number: UInt64
+    private let connection: Listener.Connection
     private let configuration: BinaryListenerConfiguration
     private let backend: any DeliveryBackend
-    private let metrics: ListenerMetrics
-    private let admission: ConnectionAdmission
     private let verdicts: VerdictQueue
-    private let tls: any TLSFacts
+    /// That of the connection, with the name of its provider.
     private var logger: Logger
 
-    private var context: ChannelHandlerContext?
+    private(set) var context: ChannelHandlerContext?
     private var phase = Phase.handshaking
     private var dispatcher: FrameDispatcher
     private var isReadingStopped = false
@@ -73,27 +61,24 @@ final class BinaryConnectionHandler: ChannelDuplexHandler {
     private var discardReason = "the connection was closed before they were taken"
 
     init(
-        number: UInt64,
-        configuration: BinaryListenerConfiguration,
-        backend: any DeliveryBackend,
-        metrics: ListenerMetrics,
-        admission: ConnectionAdmission,
-        tls: any TLSFacts,
-        eventLoop: any EventLoop,
-        logger: Logger
+        _ connection: Listener.Connection,
+        _ configuration: BinaryListenerConfiguration,
+        backend: any DeliveryBackend
     ) {
-        self.number = number
+        self.connection = connection
         self.configuration = configuration
         self.backend = backend
-        self.metrics = metrics
-        self.admission = admission
-        self.verdicts = VerdictQueue(eventLoop: eventLoop)
-        self.tls = tls
-        self.logger = logger
-        self.logger[metadataKey: LogKey.connection] = "\(number)"
-        self.lastReadAt = eventLoop.now
+        self.verdicts = VerdictQueue(eventLoop: connection.eventLoop)
+        self.logger = connection.logger
+        self.lastReadAt = connection.eventLoop.now
         self.dispatcher = FrameDispatcher(configuration, requiresOrder: backend.requiresOrder)
     }
+
+    private var admission: ConnectionAdmission { self.connection.admission }
+
+    private var metrics: ListenerMetrics { self.connection.admission.metrics }
+
+    private var tls: any TLSFacts { self.connection.tls }
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
@@ -106,11 +91,8 @@ final class BinaryConnectionHandler: ChannelDuplexHandler {
     }
 
     func channelInactive(context: ChannelHandlerContext) {
-        self.idleTimer?.cancel()
-        self.endTimer?.cancel()
-        self.delayTimer?.cancel()
-        self.drainTimer?.cancel()
-        self.verdictTimer?.cancel()
+        let timers = [self.idleTimer, self.endTimer, self.delayTimer, self.drainTimer, self.verdictTimer]
+        for timer in timers { timer?.cancel() }
         self.verdicts.deliver(to: nil)
         self.dispatcher.session.connectionLost()
         self.reportAccepted(byteCount: 0)
@@ -170,12 +152,12 @@ extension BinaryConnectionHandler {
             self.phase = .taking(delivery)
             self.dispatcher.session.rejectionPolicy = delivery.rejectionPolicy
             if let name = delivery.providerName { self.logger[metadataKey: LogKey.provider] = "\(name)" }
-            self.delayReading(for: delivery, context)
-            self.admission.admit(self.number)
+            self.delayReading(for: delivery)
+            self.admission.admit(self.connection.number)
             self.metrics.connectionOpened()
             self.logger.debug("provider connected", metadata: metadata)
-            self.watchForIdleness(context)
-            self.watchForVerdicts(context)
+            self.watchForIdleness()
+            self.watchForVerdicts()
         case .refused:
             self.phase = .closed
             self.admission.refused()
@@ -185,18 +167,7 @@ extension BinaryConnectionHandler {
         }
     }
 
-    /// Who is connected, read from the session each time, since it is seldom asked for and not small.
-    private var provider: ProviderConnection? {
-        self.tls.peerCertificate.map { certificate in
-            ProviderConnection(
-                number: self.number,
-                identity: ProviderIdentity(certificate),
-                remoteAddress: self.remoteAddress,
-                certificate: certificate,
-                intermediates: self.tls.peerIntermediates
-            )
-        }
-    }
+    private var provider: ProviderConnection? { self.connection.provider(at: self.remoteAddress) }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let bytes = self.unwrapInboundIn(data)
@@ -213,7 +184,7 @@ extension BinaryConnectionHandler {
         case .draining(let delivery):
             self.dispatcher.append(bytes)
             self.discard(for: delivery)
-            self.watchDrain(context)
+            self.watchDrain()
             self.run(self.dispatcher.session.discarded(byteCount: byteCount), "it went on sending", context)
         case .handshaking, .closed: break
         }
@@ -228,17 +199,17 @@ extension BinaryConnectionHandler {
     }
 
     /// Takes nothing from the provider for as long as the backend says.
-    private func delayReading(for delivery: any DeliveryConnection, _ context: ChannelHandlerContext) {
+    private func delayReading(for delivery: any DeliveryConnection) {
         guard let delay = delivery.readingDelay else { return }
         self.isReadingStopped = true
         // Never at once: what is left of a delay may be less than a timer can tell.
         let pause = TimeAmount(delay) + .milliseconds(1)
-        self.delayTimer = context.eventLoop.assumeIsolated().scheduleTask(in: pause) { [weak self] in
-            guard let self, let context = self.context, case .taking(let delivery) = self.phase else { return }
-            self.delayTimer = nil
-            self.isReadingStopped = false
-            self.delayReading(for: delivery, context)
-            if !self.isReadingStopped { self.resume(for: delivery, context: context) }
+        self.delayTimer = self.after(pause) { handler, context in
+            guard case .taking(let delivery) = handler.phase else { return }
+            handler.delayTimer = nil
+            handler.isReadingStopped = false
+            handler.delayReading(for: delivery)
+            if !handler.isReadingStopped { handler.resume(for: delivery, context: context) }
         }
     }
 
@@ -264,7 +235,7 @@ extension BinaryConnectionHandler {
         self.admission.refusals.log(
             message,
             [
-                LogKey.connection: "\(self.number)", LogKey.reason: "\(reason)",
+                LogKey.connection: "\(self.connection.number)", LogKey.reason: "\(reason)",
                 LogKey.remoteAddress: "\(ConnectionAdmission.address(of: context.channel))",
             ]
         )
@@ -314,7 +285,7 @@ extension BinaryConnectionHandler {
 
     private var discardMetadata: Logger.Metadata {
         var metadata: Logger.Metadata = [
-            LogKey.connection: "\(self.number)", LogKey.remoteAddress: "\(self.remoteAddress)",
+            LogKey.connection: "\(self.connection.number)", LogKey.remoteAddress: "\(self.remoteAddress)",
         ]
         if let name = self.delivery?.providerName { metadata[LogKey.provider] = "\(name)" }
         return metadata
@@ -329,7 +300,7 @@ extension BinaryConnectionHandler {
         case .ending, .draining:
             // While the backend brings about the end, the close is still to come.
             let isOver = self.dispatcher.session.inputClosed() == .close && self.isDraining
-            if isOver || self.tls.isTruncated { self.close(context) }
+            if isOver || self.tls.isTruncated { context.close(promise: nil) }
         case .closed: break
         }
     }
@@ -337,10 +308,10 @@ extension BinaryConnectionHandler {
     /// Records that all was taken that came before the provider closed its side.
     private func endInput(for delivery: any DeliveryConnection, context: ChannelHandlerContext) {
         // Who says no close_notify is gone, so there is nobody to tell the verdicts to.
-        guard !self.tls.isTruncated else { return self.close(context) }
+        guard !self.tls.isTruncated else { return context.close(promise: nil) }
         switch self.dispatcher.session.inputClosed() {
         case .awaitEarlier: self.phase = .ending(delivery)
-        case .close: self.close(context)
+        case .close: context.close(promise: nil)
         case .none: break
         }
     }
@@ -371,17 +342,16 @@ extension BinaryConnectionHandler {
     }
 
     /// Looks now and then whether the oldest message has waited too long for its verdict.
-    private func watchForVerdicts(_ context: ChannelHandlerContext) {
+    private func watchForVerdicts() {
         guard let timeout = self.configuration.verdictTimeout.map(TimeAmount.init) else { return }
         let interval = TimeAmount.nanoseconds(max(1_000_000, timeout.nanoseconds / 4))
-        self.verdictTimer = context.eventLoop.assumeIsolated().scheduleTask(in: interval) { [weak self] in
-            guard let self, let context = self.context else { return }
-            self.lookAtOldest(timeout, context)
-            self.watchForVerdicts(context)
+        self.verdictTimer = self.after(interval) { handler, _ in
+            handler.lookAtOldest(timeout)
+            handler.watchForVerdicts()
         }
     }
 
-    private func lookAtOldest(_ timeout: TimeAmount, _ context: ChannelHandlerContext) {
+    private func lookAtOldest(_ timeout: TimeAmount) {
         guard self.dispatcher.session.inFlightCount > 0 else {
             self.oldest = nil
             return
@@ -391,11 +361,11 @@ extension BinaryConnectionHandler {
             self.oldest = (number, now)
             return
         }
-        if now - oldest.since >= timeout { self.giveUp(context) }
+        if now - oldest.since >= timeout { self.giveUp() }
     }
 
     /// Waits for no more verdicts: what has none was not taken, as far as the provider is told.
-    private func giveUp(_ context: ChannelHandlerContext) {
+    private func giveUp() {
         // What has come is not overdue.
         self.verdicts.empty()
         guard self.context != nil else { return }
@@ -435,7 +405,7 @@ extension BinaryConnectionHandler {
         switch self.phase {
         case .handshaking: context.close(promise: nil)
         case .taking(let delivery):
-            if isAnnounced { self.giveUpInTime(context) }
+            if isAnnounced { self.giveUpInTime() }
             // Who has closed its side cannot send the rest again, so that is taken while there is time.
             guard self.isInputClosed else { return self.takeNoMore(for: delivery, isAnnounced: isAnnounced, context) }
             // There is no time to let it wait.
@@ -447,7 +417,7 @@ extension BinaryConnectionHandler {
                 }
             }
         case .ending:
-            if isAnnounced { self.giveUpInTime(context) }
+            if isAnnounced { self.giveUpInTime() }
         case .draining, .closed: break
         }
     }
@@ -455,7 +425,7 @@ extension BinaryConnectionHandler {
     private func readmit(_ context: ChannelHandlerContext) {
         guard case .taking(let delivery) = self.phase, let provider = self.provider, !delivery.isAdmitted(provider)
         else { return }
-        self.giveUpInTime(context)
+        self.giveUpInTime()
         self.takeNoMore(for: delivery, isAnnounced: self.configuration.announcesShutdown, context)
     }
 
@@ -468,13 +438,10 @@ extension BinaryConnectionHandler {
     }
 
     /// Leaves time before the cut to tell the provider.
-    private func giveUpInTime(_ context: ChannelHandlerContext) {
+    private func giveUpInTime() {
         self.verdictTimer?.cancel()
         let delay = TimeAmount(self.configuration.shutdownDuration * 4 / 5)
-        self.verdictTimer = context.eventLoop.assumeIsolated().scheduleTask(in: delay) { [weak self] in
-            guard let self, let context = self.context else { return }
-            self.giveUp(context)
-        }
+        self.verdictTimer = self.after(delay) { handler, _ in handler.giveUp() }
     }
 
     /// Takes nothing more; nothing is read either, so that what the provider goes on writing waits on its own side,
@@ -483,13 +450,13 @@ extension BinaryConnectionHandler {
         self.phase = .ending(delivery)
         self.isReadingStopped = true
         self.discard(for: delivery)
-        if self.tls.isTruncated { self.close(context) }
+        if self.tls.isTruncated { context.close(promise: nil) }
     }
 
     private func finish(_ ending: GatewayEnding, for delivery: any DeliveryConnection, context: ChannelHandlerContext) {
         self.awaitEarlier(for: delivery, context: context)
         guard !self.tls.isTruncated else { return }
-        self.watchEnd(for: delivery, context)
+        self.watchEnd(for: delivery)
         let eventLoop = context.eventLoop
         delivery.close(for: ending) { [handler = NIOLoopBound(self, eventLoop: eventLoop)] response in
             if eventLoop.inEventLoop {
@@ -512,16 +479,16 @@ extension BinaryConnectionHandler {
     }
 
     /// Closes the connection without a word where the backend takes as long for its end as a verdict may take.
-    private func watchEnd(for delivery: any DeliveryConnection, _ context: ChannelHandlerContext) {
+    private func watchEnd(for delivery: any DeliveryConnection) {
         guard let timeout = self.configuration.verdictTimeout.map(TimeAmount.init) else { return }
-        self.endTimer = context.eventLoop.assumeIsolated().scheduleTask(in: timeout) { [weak self] in
-            guard let self, let context = self.context, case .ending = self.phase else { return }
-            self.logger.warning(
+        self.endTimer = self.after(timeout) { handler, context in
+            guard case .ending = handler.phase else { return }
+            handler.logger.warning(
                 "connection closed without an error response",
                 metadata: [LogKey.reason: "its end took longer than a verdict may"]
             )
-            self.phase = .draining(delivery)
-            self.close(context)
+            handler.phase = .draining(delivery)
+            context.close(promise: nil)
         }
     }
 
@@ -539,7 +506,7 @@ extension BinaryConnectionHandler {
         self.metrics.ended(response)
         if let response { self.write(response, context: context) }
         guard drains else { return context.close(promise: nil) }
-        self.startDraining(context)
+        self.startDraining()
         context.close(mode: .output, promise: nil)
         self.isReadingStopped = false
         self.releaseRead(context)
@@ -558,24 +525,19 @@ extension BinaryConnectionHandler {
         context.writeAndFlush(self.wrapOutboundOut(bytes), promise: nil)
     }
 
-    private func startDraining(_ context: ChannelHandlerContext) {
-        self.endTimer = context.eventLoop.assumeIsolated().scheduleTask(
-            in: TimeAmount(self.configuration.drainDuration)
-        ) { [weak self] in
-            guard let self, let context = self.context else { return }
-            self.run(self.dispatcher.session.drainDeadlinePassed(), "it went on sending for too long", context)
+    private func startDraining() {
+        self.endTimer = self.after(TimeAmount(self.configuration.drainDuration)) { handler, context in
+            handler.run(handler.dispatcher.session.drainDeadlinePassed(), "it went on sending for too long", context)
         }
-        self.watchDrain(context)
+        self.watchDrain()
     }
 
     /// Waits no longer for the provider than it is silent.
-    private func watchDrain(_ context: ChannelHandlerContext) {
+    private func watchDrain() {
         self.drainTimer?.cancel()
-        self.drainTimer = context.eventLoop.assumeIsolated().scheduleTask(
-            in: TimeAmount(self.configuration.drainIdleDuration)
-        ) { [weak self] in
-            guard let self, let context = self.context, self.isDraining else { return }
-            self.run(self.dispatcher.session.drainDeadlinePassed(), "it did not close in time", context)
+        self.drainTimer = self.after(TimeAmount(self.configuration.drainIdleDuration)) { handler, context in
+            guard handler.isDraining else { return }
+            handler.run(handler.dispatcher.session.drainDeadlinePassed(), "it did not close in time", context)
         }
     }
 
@@ -589,22 +551,18 @@ extension BinaryConnectionHandler {
         context.triggerUserOutboundEvent(RawCloseHandler.Cut(isReset: true), promise: nil)
     }
 
-    private func close(_ context: ChannelHandlerContext) {
-        context.close(promise: nil)
-    }
-
-    private func watchForIdleness(_ context: ChannelHandlerContext) {
+    private func watchForIdleness() {
         guard let timeout = self.configuration.idleTimeout.map(TimeAmount.init) else { return }
-        let deadline = self.lastReadAt + timeout
-        self.idleTimer = context.eventLoop.assumeIsolated().scheduleTask(deadline: deadline) { [weak self] in
-            guard let self, let context = self.context, case .taking = self.phase else { return }
+        let delay = self.lastReadAt + timeout - self.connection.eventLoop.now
+        self.idleTimer = self.after(delay) { handler, context in
+            guard case .taking = handler.phase else { return }
             let now = context.eventLoop.now
-            if self.lastReadAt + timeout <= now, self.dispatcher.session.inFlightCount == 0 {
-                self.logger.debug("connection idle")
-                self.shutDown(isAnnounced: false, context)
+            if handler.lastReadAt + timeout <= now, handler.dispatcher.session.inFlightCount == 0 {
+                handler.logger.debug("connection idle")
+                handler.shutDown(isAnnounced: false, context)
             } else {
-                self.lastReadAt = max(self.lastReadAt, now - timeout + .seconds(1))
-                self.watchForIdleness(context)
+                handler.lastReadAt = max(handler.lastReadAt, now - timeout + .seconds(1))
+                handler.watchForIdleness()
             }
         }
     }

@@ -60,7 +60,7 @@ public protocol DeliveryConnection: AnyObject {
     /// connection has in flight is settled; asked for behind each notification that waits for its verdict.
     var isFull: Bool { get }
 
-    /// Whether the provider would be let in as it was; asked by ``BinaryListener/readmit()``.
+    /// Whether the provider would be let in as it was; asked by ``Listener/readmit()``.
     ///
     /// - Parameter provider: who is connected.
     /// - Returns: by default `true`; else the connection ends.

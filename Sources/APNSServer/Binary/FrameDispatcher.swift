@@ -69,7 +69,7 @@ struct FrameDispatcher: ~Copyable {
         while !self.skipper.isAtFrameStart {
             let (bytes, _) = self.bytes.next
             guard bytes.readableBytes > 0 else { return false }
-            let count = bytes.withUnsafeReadableBytes { self.skipper.skip($0) }
+            let count = unsafe bytes.withUnsafeReadableBytes { unsafe self.skipper.skip($0) }
             self.bytes.take(byteCount: count)
         }
         return true
@@ -93,13 +93,13 @@ struct FrameDispatcher: ~Copyable {
     ) -> Outcome? {
         // One value serves all messages of a read, so that no reference is counted for each.
         var message = InboundNotification(bytes: bytes, verdicts: verdicts)
-        return bytes.withUnsafeReadableBytes { raw -> Outcome? in
+        return unsafe bytes.withUnsafeReadableBytes { raw -> Outcome? in
             for _ in 0..<messageCountMax {
-                let rest = UnsafeRawBufferPointer(rebasing: raw[taken...])
+                let rest = unsafe UnsafeRawBufferPointer(rebasing: raw[taken...])
                 let action: GatewaySession.OnMessage
                 do throws(WireError) {
-                    guard try message.move(to: taken, rest, limits: self.limits) else { return nil }
-                    let isObject = self.payloadCheck.passes(rest, message.layout)
+                    guard unsafe try message.move(to: taken, rest, limits: self.limits) else { return nil }
+                    let isObject = unsafe self.payloadCheck.passes(rest, message.layout)
                     action = self.session.receive(message.layout, isPayloadObject: isObject)
                     if case .handOn(let number) = action {
                         message.number(number)
@@ -110,14 +110,17 @@ struct FrameDispatcher: ~Copyable {
                     }
                 } catch {
                     self.fault = error
-                    action = self.session.receive(error, command: raw.isEmpty ? nil : Command(rawValue: raw[taken]))
+                    action = unsafe self.session.receive(
+                        error,
+                        command: raw.isEmpty ? nil : Command(rawValue: raw[taken])
+                    )
                 }
                 switch action {
                 case .handOn: continue
                 case .skip(let status):
                     self.skipped = ((self.skipped?.count ?? 0) + 1, status)
                     self.fault = nil
-                    taken += self.skipper.skip(rest)
+                    taken += unsafe self.skipper.skip(rest)
                     if !self.skipper.isAtFrameStart { return nil }
                     continue
                 case .awaitEarlier, .discard:
@@ -154,10 +157,10 @@ struct FrameDispatcher: ~Copyable {
     mutating func discard() -> Int {
         let before = self.discardedCount
         self.bytes.takeAll { bytes in
-            bytes.withUnsafeReadableBytes { bytes in
+            unsafe bytes.withUnsafeReadableBytes { bytes in
                 // The rest of what was passed over was counted with its begin.
-                let skipped = self.skipper.isAtFrameStart ? 0 : self.skipper.skip(bytes)
-                self.discarded.count(UnsafeRawBufferPointer(rebasing: bytes[skipped...]))
+                let skipped = self.skipper.isAtFrameStart ? 0 : unsafe self.skipper.skip(bytes)
+                unsafe self.discarded.count(UnsafeRawBufferPointer(rebasing: bytes[skipped...]))
             }
         }
         return self.discardedCount - before

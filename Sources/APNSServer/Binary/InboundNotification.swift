@@ -37,7 +37,7 @@ public struct InboundNotification: Sendable {
         limits: borrowing FrameLimits
     ) throws(WireError) -> Bool {
         self.start = start
-        return try self.layout.read(rest, limits: limits)
+        return unsafe try self.layout.read(rest, limits: limits)
     }
 
     /// Gives the message its number.
@@ -61,8 +61,8 @@ public struct InboundNotification: Sendable {
     /// Whom it is for.
     public var token: DeviceToken {
         let (start, count) = (self.start + self.layout.tokenOffset, self.layout.tokenByteCount)
-        let token = self.bytes.withUnsafeReadableBytes { bytes in
-            try? DeviceToken(bytes: UnsafeRawBufferPointer(rebasing: bytes[start..<start + count]))
+        let token = unsafe self.bytes.withUnsafeReadableBytes { bytes in
+            unsafe try? DeviceToken(bytes: UnsafeRawBufferPointer(rebasing: bytes[start..<start + count]))
         }
         guard let token else { preconditionFailure("A message without a token of legal length was handed on.") }
         return token
@@ -87,18 +87,6 @@ public struct InboundNotification: Sendable {
     /// What settles it later.
     public var ticket: DeliveryTicket {
         DeliveryTicket(number: self.number, identifier: self.identifier, verdicts: self.verdicts)
-    }
-
-    /// Lends the bytes of the payload.
-    ///
-    /// - Parameter body: is given the bytes, which must not leave it.
-    /// - Returns: what `body` returns.
-    /// - Throws: what `body` throws.
-    public func withUnsafePayload<Value>(_ body: (UnsafeRawBufferPointer) throws -> Value) rethrows -> Value {
-        let (start, count) = (self.start + self.layout.payloadOffset, self.layout.payloadByteCount)
-        return try self.bytes.withUnsafeReadableBytes { bytes in
-            try body(UnsafeRawBufferPointer(rebasing: bytes[start..<start + count]))
-        }
     }
 }
 

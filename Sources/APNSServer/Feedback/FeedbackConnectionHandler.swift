@@ -8,7 +8,7 @@ import NIOTLS
 import OpenSSLTLS
 
 /// Delivers a list on one connection.
-final class FeedbackConnectionHandler: ChannelDuplexHandler {
+final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
@@ -30,15 +30,12 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler {
     /// The bytes of a tuple whose token has the usual length.
     private static let tupleByteCountUsual = 6 + WireLimits.tokenByteCountUsual
 
-    private let number: UInt64
+    private let connection: Listener.Connection
     private let configuration: FeedbackListenerConfiguration
     private let store: any FeedbackStore
-    private let admission: ConnectionAdmission
-    private let connectionCounter: ProviderConnectionCounter
-    private let tls: TLSHandler
-    private var logger: Logger
+    private let counter: ProviderConnectionCounter
 
-    private var context: ChannelHandlerContext?
+    private(set) var context: ChannelHandlerContext?
     private var phase = Phase.handshaking
     private var list: (any FeedbackList)?
     private var timer: Scheduled<Void>?
@@ -49,37 +46,24 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler {
     private var progressTimer: Scheduled<Void>?
 
     init(
-        number: UInt64,
-        configuration: FeedbackListenerConfiguration,
+        _ connection: Listener.Connection,
+        _ configuration: FeedbackListenerConfiguration,
         store: any FeedbackStore,
-        admission: ConnectionAdmission,
-        connectionCounter: ProviderConnectionCounter,
-        tls: TLSHandler,
-        logger: Logger
+        counter: ProviderConnectionCounter
     ) {
-        self.number = number
+        self.connection = connection
         self.configuration = configuration
         self.store = store
-        self.admission = admission
-        self.connectionCounter = connectionCounter
-        self.tls = tls
-        self.logger = logger
-        self.logger[metadataKey: LogKey.connection] = "\(number)"
+        self.counter = counter
     }
+
+    private var admission: ConnectionAdmission { self.connection.admission }
+
+    private var logger: Logger { self.connection.logger }
 
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
 
     func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
-
-    private func after(
-        _ duration: Duration,
-        _ body: @escaping (FeedbackConnectionHandler, ChannelHandlerContext) -> Void
-    ) -> Scheduled<Void>? {
-        self.context?.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(duration)) { [weak self] in
-            guard let self, let context = self.context else { return }
-            body(self, context)
-        }
-    }
 
     // MARK: Events
 
@@ -107,7 +91,7 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler {
     func channelInactive(context: ChannelHandlerContext) {
         self.phase = .closed
         for timer in [self.timer, self.pauseTimer, self.progressTimer] { timer?.cancel() }
-        if let fingerprint = self.shareFingerprint { self.connectionCounter.giveBack(fingerprint) }
+        if let fingerprint = self.shareFingerprint { self.counter.giveBack(fingerprint) }
         self.shareFingerprint = nil
         context.fireChannelInactive()
     }
@@ -125,19 +109,12 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler {
     }
 
     private func admit(_ context: ChannelHandlerContext) {
-        guard case .handshaking = self.phase, let certificate = self.tls.peerCertificate else {
+        let address = ConnectionAdmission.address(of: context.channel)
+        guard case .handshaking = self.phase, let provider = self.connection.provider(at: address) else {
             context.close(promise: nil)
             return
         }
-        let address = ConnectionAdmission.address(of: context.channel)
-        let identity = ProviderIdentity(certificate)
-        let provider = ProviderConnection(
-            number: self.number,
-            identity: identity,
-            remoteAddress: address,
-            certificate: certificate,
-            intermediates: self.tls.peerIntermediates
-        )
+        let identity = provider.identity
         let metadata: Logger.Metadata = [LogKey.remoteAddress: "\(address)", LogKey.topic: "\(identity.topic ?? "")"]
         guard let list = self.store.open(provider) else {
             self.admission.refused()
@@ -145,24 +122,24 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler {
             self.refuse(context)
             return
         }
-        guard self.connectionCounter.take(identity.fingerprint) else {
-            self.admission.shareIsTaken(context.channel, countMax: self.connectionCounter.countMax)
+        guard self.counter.take(identity.fingerprint) else {
+            self.admission.shareIsTaken(context.channel, countMax: self.counter.countMax)
             self.refuse(context)
             return
         }
         self.shareFingerprint = identity.fingerprint
-        self.admission.admit(self.number)
+        self.admission.admit(self.connection.number)
         self.logger.debug("feedback asked for", metadata: metadata)
         self.list = list
         self.phase = .delivering
-        self.timer = self.after(self.configuration.connectionDurationMax) { $0.cut($1) }
+        self.timer = self.after(TimeAmount(self.configuration.connectionDurationMax)) { $0.cut($1) }
         self.deliver(context)
     }
 
     /// Ends the connection without close_notify, which would say that the list is empty.
     private func refuse(_ context: ChannelHandlerContext) {
         self.phase = .closed
-        self.timer = self.after(self.configuration.handshakeTimeout) { $0.cut($1) }
+        self.timer = self.after(TimeAmount(self.configuration.handshakeTimeout)) { $0.cut($1) }
         let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
         // An empty write succeeds when all before it has left, so that the provider has its handshake first.
         context.writeAndFlush(self.wrapOutboundOut(ByteBuffer())).whenSuccess {
@@ -199,7 +176,7 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler {
 
     /// Cuts the connection unless its provider does what is waited for.
     private func expectProgress() {
-        self.progressTimer = self.after(self.configuration.progressTimeout) { handler, context in
+        self.progressTimer = self.after(TimeAmount(self.configuration.progressTimeout)) { handler, context in
             handler.logger.debug("feedback provider does not take its list, or does not close")
             handler.cut(context)
         }
@@ -208,7 +185,7 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler {
     private func delivered() {
         self.phase = .delivered
         guard self.configuration.closesBehindList else { return }
-        self.pauseTimer = self.after(self.configuration.closingPause) { handler, context in
+        self.pauseTimer = self.after(TimeAmount(self.configuration.closingPause)) { handler, context in
             context.close(mode: .output, promise: nil)
             handler.expectProgress()
         }

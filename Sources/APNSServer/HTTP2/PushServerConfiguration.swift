@@ -5,18 +5,10 @@ import FoundationEssentials
 public import OpenSSLTLS
 
 /// Where a server of the HTTP/2 provider API listens, whom it lets in, and how it behaves.
+@dynamicMemberLookup
 @safe public struct PushServerConfiguration: Sendable {
-    /// The address to listen on; by default loopback.
-    public var host = "127.0.0.1"
-
-    /// The port to listen on; 0, the default, for any that is free.
-    public var port = 0
-
-    /// The server's certificate and key.
-    public var identity: TLSIdentity
-
-    /// The authorities that a provider's certificate must lead to; a client without one needs a provider token.
-    public var clientTrust: TLSTrust
+    /// Where it listens, whom it lets in, and its limits; these are properties of this type, too.
+    public var listener: ListenerConfiguration
 
     /// The keys of provider tokens, by key identifier; none by default.
     public var tokenKeys: [String: TokenKey] = [:]
@@ -50,12 +42,6 @@ public import OpenSSLTLS
 
     /// The least time between two renewals of a key's tokens; `nil`, the default, for any.
     public var tokenRenewalIntervalMin: Duration?
-
-    /// How many connections there may be; more are closed as they come; 1024 by default.
-    public var connectionCountMax = 1024
-
-    /// How long a graceful shutdown may take before connections are cut; 10 s by default.
-    public var shutdownDuration = Duration.seconds(10)
 
     /// The time in seconds since 1970 (UTC), for provider tokens; the system's by default.
     public var clock: @Sendable () -> Int64 = { Int64(Date().timeIntervalSince1970) }
@@ -95,29 +81,21 @@ public import OpenSSLTLS
     ///   - identity: the server's certificate and key.
     ///   - clientTrust: the authorities that a provider's certificate must lead to.
     public init(identity: TLSIdentity, clientTrust: TLSTrust) {
-        self.identity = identity
-        self.clientTrust = clientTrust
+        self.listener = ListenerConfiguration(identity: identity, clientTrust: clientTrust, port: 0)
+        self.maximumVersion = .tls1_3
+        self.shutdownDuration = .seconds(10)
+    }
+
+    /// What the listeners of all protocols have in common.
+    public subscript<Value>(dynamicMember member: WritableKeyPath<ListenerConfiguration, Value>) -> Value {
+        get { self.listener[keyPath: member] }
+        set { self.listener[keyPath: member] = newValue }
     }
 
     func payloadByteCountMax(of type: PushType?) -> Int {
         type == .voip ? max(self.payloadByteCountMax, 5120) : self.payloadByteCountMax
     }
 
-    /// What is negotiated by ALPN.
-    private static let applicationProtocol = "h2"
-
     /// The limit of streams that a connection begins with.
     var streamCountFirst: Int { self.startsWithOneStream ? 1 : self.streamCountMax }
-
-    func tlsContext() throws(ServerError) -> TLSContext {
-        var tls = TLSConfiguration.server(
-            identity: self.identity,
-            clientCertificates: .optional,
-            trust: self.clientTrust
-        )
-        tls.maximumVersion = .tls1_3
-        tls.applicationProtocols = [Self.applicationProtocol]
-        tls.shutdownTimeout = .seconds(1)
-        do { return try TLSContext(tls) } catch { throw .tls(error) }
-    }
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSTransport
 import APNSWire
 import Logging
 import NIOCore
@@ -10,7 +9,7 @@ import NIOTLS
 import OpenSSLTLS
 
 /// One connection of a server: the last handler of its channel.
-final class PushServerHandler: ChannelDuplexHandler {
+final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     typealias InboundIn = HTTP2Frame
     typealias OutboundIn = Never
     typealias OutboundOut = HTTP2Frame
@@ -27,13 +26,11 @@ final class PushServerHandler: ChannelDuplexHandler {
         var identifier: String?
     }
 
-    private let number: UInt64
+    private let connection: Listener.Connection
     private let configuration: PushServerConfiguration
     private let service: any PushService
     private let validator: ProviderTokenValidator
-    private let tls: TLSHandler
-    private let logger: Logger
-    private var context: ChannelHandlerContext?
+    private(set) var context: ChannelHandlerContext?
     private var streams: [UInt32: Stream] = [:]
     private var memory = ProviderTokenValidator.Memory()
     private var certificateTopics: [String]?
@@ -53,22 +50,22 @@ final class PushServerHandler: ChannelDuplexHandler {
     private let bodyByteCountMax: Int
 
     init(
-        number: UInt64,
-        configuration: PushServerConfiguration,
+        _ connection: Listener.Connection,
+        _ configuration: PushServerConfiguration,
         service: any PushService,
-        validator: ProviderTokenValidator,
-        tls: TLSHandler,
-        logger: Logger
+        validator: ProviderTokenValidator
     ) {
-        self.number = number
+        self.connection = connection
         self.configuration = configuration
         self.service = service
         self.validator = validator
-        self.tls = tls
-        self.logger = logger
         self.limit = configuration.streamCountFirst
         self.bodyByteCountMax = configuration.payloadByteCountMax(of: .voip)
     }
+
+    private var tls: any TLSFacts { self.connection.tls }
+
+    private var logger: Logger { self.connection.logger }
 
     // MARK: Reading
 
@@ -161,11 +158,11 @@ final class PushServerHandler: ChannelDuplexHandler {
             expiration: head.expiration,
             collapseIdentifier: head.collapseIdentifier,
             identifier: head.identifier,
-            connectionNumber: self.number,
+            connectionNumber: self.connection.number,
             number: self.requestCount,
             ticket: PushTicket(
                 stream: number,
-                eventLoop: context.eventLoop,
+                channel: context.channel,
                 receiver: NIOLoopBound(self, eventLoop: context.eventLoop)
             )
         )
@@ -212,9 +209,7 @@ final class PushServerHandler: ChannelDuplexHandler {
         switch reply {
         case .accepted: self.accept(number)
         case .rejected(let rejection): self.reject(number, rejection)
-        case .refused: self.reset(number, .refusedStream)
-        case .reset(let code): self.reset(number, HTTP2ErrorCode(networkCode: code))
-        case .silence: break
+        case .refused: self.refuse(number)
         case .lastAccepted(let reason):
             self.accept(number)
             self.goAway(behind: self.newest, reason)
@@ -222,9 +217,6 @@ final class PushServerHandler: ChannelDuplexHandler {
             let last = max(number, 2) - 2
             for unprocessed in self.streams.keys where unprocessed > last { self.streams[unprocessed] = nil }
             self.goAway(behind: last, reason)
-        case .cut:
-            self.streams.removeAll()
-            self.context?.triggerUserOutboundEvent(RawCloseHandler.Cut(), promise: nil)
         }
     }
 
@@ -267,9 +259,9 @@ final class PushServerHandler: ChannelDuplexHandler {
         if let body { self.send(.data(.init(data: .byteBuffer(body), endStream: true)), stream: number) }
     }
 
-    private func reset(_ number: UInt32, _ code: HTTP2ErrorCode) {
+    private func refuse(_ number: UInt32) {
         guard self.streams.removeValue(forKey: number) != nil else { return }
-        self.send(.rstStream(code), stream: number)
+        self.send(.rstStream(.refusedStream), stream: number)
     }
 
     private func goAway(behind last: UInt32, _ reason: PushReason) {
@@ -299,10 +291,8 @@ final class PushServerHandler: ChannelDuplexHandler {
     /// Leaves the closing to the client, for a while: where requests lie unread in a socket that is closed, the kernel
     /// resets the connection, and the client loses answers that were sent before.
     private func drain() {
-        guard self.drainTimer == nil, let context = self.context else { return }
-        self.drainTimer = context.eventLoop.assumeIsolated().scheduleTask(in: Self.drainDuration) { [weak self] in
-            self?.context?.close(promise: nil)
-        }
+        guard self.drainTimer == nil else { return }
+        self.drainTimer = self.after(Self.drainDuration) { $1.close(promise: nil) }
     }
 
     // MARK: Life
@@ -329,6 +319,7 @@ final class PushServerHandler: ChannelDuplexHandler {
             context.close(promise: nil)
             return
         }
+        self.connection.admission.admit(self.connection.number)
         self.send(.windowUpdate(windowSizeIncrement: Self.windowByteCount))
         if self.tls.peerCertificate != nil { self.setLimit(self.configuration.streamCountMax) }
         context.flush()

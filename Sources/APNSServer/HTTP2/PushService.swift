@@ -3,11 +3,11 @@
 public import APNSWire
 public import NIOCore
 
-/// What is behind a ``PushServer``: knows the devices, and takes the notifications.
+/// What is behind a ``Listener`` of the HTTP/2 provider API: knows the devices, and takes the notifications.
 ///
 /// Everything is called on the event loop of a connection, which must not be blocked.
 public protocol PushService: Sendable {
-    /// Takes a request that has passed all checks of ``PushServer``: headers, credentials and payload.
+    /// Takes a request that has passed all checks of the ``Listener``: headers, credentials and payload.
     ///
     /// - Parameter request: what to deliver.
     /// - Returns: the answer where it is known at once, else `nil`; then the request's ticket must be used.
@@ -23,16 +23,10 @@ public enum PushReply: Hashable, Sendable {
     case rejected(PushRejection)
     /// The stream is refused, unprocessed (REFUSED_STREAM).
     case refused
-    /// The stream is ended with a code of HTTP/2.
-    case reset(code: Int)
-    /// No answer ever.
-    case silence
     /// 200, and the service goes away behind the newest stream that it has seen.
     case lastAccepted(PushReason)
     /// The service goes away; this request and all behind it are unprocessed.
     case goingAway(PushReason)
-    /// The connection is cut without a word.
-    case cut
 }
 
 /// A request as the service's end has it.
@@ -73,8 +67,9 @@ extension InboundPush: CustomStringConvertible, CustomReflectable {
 
 /// Answers one request, at any time and from any thread.
 public struct PushTicket: Sendable {
-    let stream: UInt32
-    let eventLoop: any EventLoop
+    package let stream: UInt32
+    /// The connection.
+    package let channel: any Channel
     let receiver: NIOLoopBound<PushServerHandler>
 
     /// Says what becomes of the request.
@@ -84,6 +79,6 @@ public struct PushTicket: Sendable {
     /// - Parameter reply: what to do.
     public func reply(_ reply: PushReply) {
         // Never at once, even on the event loop itself: the service may still be inside its call.
-        self.eventLoop.execute { self.receiver.value.settle(self.stream, reply) }
+        self.channel.eventLoop.execute { self.receiver.value.settle(self.stream, reply) }
     }
 }

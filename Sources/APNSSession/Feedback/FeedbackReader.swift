@@ -31,7 +31,7 @@ public struct FeedbackReader: Sendable {
     private let byteCountMax: UInt64
     private let startedAt: Duration
     private var state: State
-    private var walker = FeedbackTupleScanner()
+    private var scanner = FeedbackTupleScanner()
 
     /// Makes a reader for a connection whose handshake is done.
     ///
@@ -59,7 +59,7 @@ public struct FeedbackReader: Sendable {
     }
 
     /// Whole tuples so far.
-    public var tupleCount: UInt64 { self.walker.tupleCount }
+    public var tupleCount: UInt64 { self.scanner.tupleCount }
 
     /// What to do first.
     ///
@@ -77,19 +77,19 @@ public struct FeedbackReader: Sendable {
     /// - Returns: what to do with them.
     public mutating func received(_ bytes: UnsafeRawBufferPointer, now: Duration) -> FeedbackStep {
         // Behind the bound nothing is kept, whatever ended the reading.
-        guard self.walker.byteCount < self.byteCountMax else { return .ignore }
+        guard self.scanner.byteCount < self.byteCountMax else { return .ignore }
         switch self.state {
         case .finished: return .ignore
         case .closing(.malformed):
             // Nothing can be told apart any more, but it is kept for those who look.
-            self.walker.skip(byteCount: bytes.count)
+            self.scanner.skip(byteCount: bytes.count)
             return self.isAtLimit ? .abort : .spoolOnly
         case .closing:
-            unsafe self.walk(bytes)
+            unsafe self.scan(bytes)
             return self.isAtLimit ? .abort : .spoolOnly
         case .reading:
             self.state = .reading(silentSince: now)
-            unsafe self.walk(bytes)
+            unsafe self.scan(bytes)
             if self.isAtLimit {
                 if case .reading = self.state { self.state = .closing(.limit) }
                 return .abort
@@ -99,7 +99,7 @@ public struct FeedbackReader: Sendable {
         }
     }
 
-    private var isAtLimit: Bool { self.walker.byteCount >= self.byteCountMax }
+    private var isAtLimit: Bool { self.scanner.byteCount >= self.byteCountMax }
 
     /// The owner reads again after it had no room for bytes; what was not read meanwhile is no silence.
     ///
@@ -123,7 +123,7 @@ public struct FeedbackReader: Sendable {
     /// - Parameter now: the time.
     /// - Returns: what to do.
     public mutating func truncated(now: Duration) -> FeedbackStep {
-        guard self.walker.byteCount == 0 else { return self.end(self.requiresCloseNotify ? .failed : .closed) }
+        guard self.scanner.byteCount == 0 else { return self.end(self.requiresCloseNotify ? .failed : .closed) }
         return self.end(now < self.startedAt + Self.refusalDurationMax ? .refused : .failed)
     }
 
@@ -162,9 +162,9 @@ public struct FeedbackReader: Sendable {
         return .finish(
             FeedbackEnding(
                 cause: cause,
-                tupleCount: self.walker.tupleCount,
-                byteCount: self.walker.byteCount,
-                partialByteCount: self.walker.partialByteCount
+                tupleCount: self.scanner.tupleCount,
+                byteCount: self.scanner.byteCount,
+                partialByteCount: self.scanner.partialByteCount
             )
         )
     }
@@ -176,11 +176,11 @@ public struct FeedbackReader: Sendable {
         return cause == .deadline || cause == .stopped ? .abort : .close
     }
 
-    private mutating func walk(_ bytes: UnsafeRawBufferPointer) {
-        let countBefore = self.walker.byteCount
-        guard let tokenByteCount = unsafe self.walker.walk(bytes) else { return }
-        self.state = .closing(.malformed(offset: self.walker.tupleOffset, tokenByteCount: tokenByteCount))
-        self.walker.skip(byteCount: bytes.count - Int(self.walker.byteCount - countBefore))
+    private mutating func scan(_ bytes: UnsafeRawBufferPointer) {
+        let countBefore = self.scanner.byteCount
+        guard let tokenByteCount = unsafe self.scanner.scan(bytes) else { return }
+        self.state = .closing(.malformed(offset: self.scanner.tupleOffset, tokenByteCount: tokenByteCount))
+        self.scanner.skip(byteCount: bytes.count - Int(self.scanner.byteCount - countBefore))
     }
 
     private func wakeTime(_ since: Duration) -> Duration {

@@ -21,8 +21,8 @@ struct FeedbackTupleScanner: Sendable {
 
     /// Takes bytes.
     ///
-    /// - Returns: the length of a token that cannot be, which ends the walk, or `nil`.
-    mutating func walk(_ bytes: UnsafeRawBufferPointer) -> Int? {
+    /// - Returns: the length of a token that cannot be, which ends the scan, or `nil`.
+    mutating func scan(_ bytes: UnsafeRawBufferPointer) -> Int? {
         var index = 0
         while index < bytes.count {
             if self.partialByteCount < Self.headerByteCount {

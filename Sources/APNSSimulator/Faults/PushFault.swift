@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import APNSServer
+import APNSTransport
 public import APNSWire
 import NIOConcurrencyHelpers
+import NIOCore
+import NIOHTTP2
 
 /// One thing that goes wrong at the simulator's HTTP/2 listener.
 public struct PushFault: Hashable, Sendable {
@@ -18,11 +21,23 @@ public struct PushFault: Hashable, Sendable {
         case always
     }
 
+    /// What happens.
+    public enum Effect: Hashable, Sendable {
+        /// The service answers so.
+        case reply(PushReply)
+        /// There is no answer ever.
+        case silence
+        /// The stream is ended with a code of HTTP/2.
+        case reset(code: Int)
+        /// The connection is cut without a word.
+        case cut
+    }
+
     /// When it happens.
     public var trigger: Trigger
 
     /// What happens.
-    public var reply: PushReply
+    public var effect: Effect
 
     /// How often it happens at most; `nil`, the default, for each time.
     public var occurrenceCountMax: Int?
@@ -31,12 +46,31 @@ public struct PushFault: Hashable, Sendable {
     ///
     /// - Parameters:
     ///   - trigger: when it happens.
-    ///   - reply: what happens.
+    ///   - effect: what happens.
     ///   - occurrenceCountMax: how often it happens at most; by default each time.
-    public init(at trigger: Trigger, _ reply: PushReply, occurrenceCountMax: Int? = nil) {
+    public init(at trigger: Trigger, _ effect: Effect, occurrenceCountMax: Int? = nil) {
         self.trigger = trigger
-        self.reply = reply
+        self.effect = effect
         self.occurrenceCountMax = occurrenceCountMax
+    }
+}
+
+extension PushFault.Effect {
+    /// Makes it happen, below the handler of the service.
+    ///
+    /// - Parameter ticket: that of the request.
+    /// - Returns: what the service answers; `nil` for nothing.
+    package func carryOut(_ ticket: PushTicket) -> PushReply? {
+        switch self {
+        case .reply(let reply): return reply
+        case .silence: break
+        case .reset(let code):
+            let end = HTTP2Frame.FramePayload.rstStream(HTTP2ErrorCode(networkCode: code))
+            let frame = HTTP2Frame(streamID: HTTP2StreamID(Int(ticket.stream)), payload: end)
+            ticket.channel.writeAndFlush(frame, promise: nil)
+        case .cut: ticket.channel.triggerUserOutboundEvent(RawCloseHandler.Cut(), promise: nil)
+        }
+        return nil
     }
 }
 
@@ -50,7 +84,7 @@ final class PushFaultSchedule: Sendable {
         self.occurrences = NIOLockedValueBox(Array(repeating: 0, count: faults.count))
     }
 
-    func reply(token: DeviceToken, request: UInt64, overall: UInt64) -> PushReply? {
+    func effect(token: DeviceToken, request: UInt64, overall: UInt64) -> PushFault.Effect? {
         guard !self.faults.isEmpty else { return nil }
         return self.occurrences.withLockedValue { occurrences in
             for (index, fault) in self.faults.enumerated() {
@@ -61,7 +95,7 @@ final class PushFaultSchedule: Sendable {
                     }
                 guard isDue, occurrences[index] < fault.occurrenceCountMax ?? .max else { continue }
                 occurrences[index] += 1
-                return fault.reply
+                return fault.effect
             }
             return nil
         }

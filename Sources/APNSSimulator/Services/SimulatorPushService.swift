@@ -11,19 +11,19 @@ struct SimulatorPushService: PushService {
     let onDelivery: (@Sendable (DeliveredNotification) -> Void)?
 
     func take(_ request: borrowing InboundPush) -> PushReply? {
-        if let reply = self.fault(request) { return reply }
+        if let effect = self.fault(request) { return effect.carryOut(request.ticket) }
         if let rejection = self.rejection(request) { return .rejected(rejection) }
         self.deliver(request)
         return .accepted
     }
 
-    private func fault(_ request: borrowing InboundPush) -> PushReply? {
+    private func fault(_ request: borrowing InboundPush) -> PushFault.Effect? {
         let overall = self.devices.countMessage()
-        let reply = self.schedule.reply(token: request.token, request: request.number, overall: overall)
-        if case .rejected = reply { self.countRejection() }
+        let effect = self.schedule.effect(token: request.token, request: request.number, overall: overall)
+        if case .reply(.rejected) = effect { self.countRejection() }
         // What is processed on the way out was delivered.
-        if case .lastAccepted = reply { self.deliver(request) }
-        return reply
+        if case .reply(.lastAccepted) = effect { self.deliver(request) }
+        return effect
     }
 
     private func rejection(_ request: borrowing InboundPush) -> PushRejection? {

@@ -2,13 +2,13 @@
 
 package import APNSPayload
 
-/// Why a line of batch input is passed over, or why the input is refused.
+/// Why a line of a batch, or of what goes onto or off a purge list, is passed over, or why the input is refused.
 ///
 /// The description never shows a token or a payload, and of the input nothing but the name of an unknown key.
 package struct BatchProblem: Error, Hashable, Sendable {
     /// What is wrong.
     @nonexhaustive
-    package enum Kind: Hashable, Sendable {
+    package enum Kind: Error, Hashable, Sendable {
         /// The line is longer than the limit, in bytes.
         case lineTooLong(byteCountMax: Int)
         /// The line is no JSON, or its payload is refused.
@@ -22,7 +22,7 @@ package struct BatchProblem: Error, Hashable, Sendable {
         /// A key of the line is there twice.
         case duplicateKey(BatchColumn)
         /// A value is of a kind that its key does not take.
-        case wrongKind(BatchColumn, found: JSONKind)
+        case wrongKind(String, found: JSONKind)
         /// There is no token.
         case missingToken
         /// The token is none in any spelling.
@@ -41,6 +41,8 @@ package struct BatchProblem: Error, Hashable, Sendable {
         case fieldCount(found: Int, expected: Int)
         /// A quote in a row of CSV stands where none may, or its partner is missing.
         case misplacedQuote
+        /// The line is not UTF-8.
+        case notUTF8
         /// A field of CSV is not UTF-8.
         case invalidUTF8(BatchColumn)
         /// A column of the header has no meaning; columns count from 1.
@@ -49,6 +51,20 @@ package struct BatchProblem: Error, Hashable, Sendable {
         case duplicateColumn(BatchColumn)
         /// A column that is needed is not in the header.
         case missingColumn(BatchColumn)
+        /// Nothing says the topic of a dead token.
+        case missingTopic
+        /// Nothing says the environment of a dead token.
+        case missingEnvironment
+        /// The environment is none of the two.
+        case invalidEnvironment
+        /// Nothing says when a token failed.
+        case missingTime
+        /// What has this name is no time.
+        case invalidTime(String)
+        /// The time of this name has not come yet.
+        case futureTime(String)
+        /// A purge list does not take it, for this reason.
+        case unfit(String)
     }
 
     /// What is wrong.
@@ -58,7 +74,7 @@ package struct BatchProblem: Error, Hashable, Sendable {
     /// The column in the line, counted from 1 in code points, where one is to blame.
     package let column: Int?
 
-    init(_ kind: Kind, lineNumber: Int, column: Int? = nil) {
+    package init(_ kind: Kind, lineNumber: Int, column: Int? = nil) {
         self.kind = kind
         self.lineNumber = lineNumber
         self.column = column
@@ -91,6 +107,8 @@ extension BatchProblem.Kind: CustomStringConvertible {
             "it has \(column) twice"
         case .wrongKind(let column, let found):
             "\(column) is \(found)"
+        case .notUTF8:
+            "it is not UTF-8"
         case .missingToken:
             "it has no token"
         case .invalidToken:
@@ -117,6 +135,20 @@ extension BatchProblem.Kind: CustomStringConvertible {
             "the header has \(column) twice"
         case .missingColumn(let column):
             "the header has no column \(column)"
+        case .missingTopic:
+            "it has no topic; say which with --topic"
+        case .missingEnvironment:
+            "it has no environment; say which with --environment"
+        case .invalidEnvironment:
+            "its environment is neither production nor sandbox"
+        case .missingTime:
+            "it has no time of failure; say when with --failed-at: now, a time, or an age such as 1d"
+        case .invalidTime(let name):
+            "\(name) is neither seconds since 1970 nor ISO 8601, or later than the year 9999"
+        case .futureTime(let name):
+            "\(name) is in the future; is it in milliseconds, or is a clock wrong?"
+        case .unfit(let reason):
+            reason
         }
     }
 }

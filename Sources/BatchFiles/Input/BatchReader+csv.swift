@@ -4,6 +4,14 @@ import APNSPayload
 import APNSWire
 import Glibc
 
+/// What comes next in CSV.
+private enum RowCut {
+    case row(UnsafeRawBufferPointer)
+    case bad(BatchProblem.Kind)
+    case needMore
+    case end
+}
+
 extension BatchReader {
     /// Reads on in CSV; blank lines are passed over in silence.
     mutating func nextRow(_ record: inout BatchRecord) -> BatchReadResult {
@@ -11,11 +19,9 @@ extension BatchReader {
             switch self.cutRow() {
             case .needMore: return .needMore
             case .end: return .end
-            case .bad:
-                // Without a header no row means anything.
-                guard self.csvColumns.isEmpty, let problem = self.problem else { return .bad }
-                return self.refuse(problem.kind)
-            case .line(let row):
+            // Without a header no row means anything.
+            case .bad(let problem): return self.csvColumns.isEmpty ? self.refuse(problem) : self.bad(problem)
+            case .row(let row):
                 guard !row.trimmed.isEmpty else { continue }
                 guard self.csvColumns.isEmpty else {
                     return self.read(row: row, into: &record)
@@ -29,15 +35,18 @@ extension BatchReader {
     ///
     /// A quote without a partner would swallow all that follows. Where a row cannot be, the search begins anew behind
     /// the first line of it, so that one bad line costs no other.
-    private mutating func cutRow() -> Cut {
-        if self.isSkipping, let cut = self.passLongLine() { return cut }
-        let first = self.position
-        var index = first + self.searched
+    private mutating func cutRow() -> RowCut {
+        if self.lines.isSkipping, let cut = self.lines.passLongLine() {
+            if case .end = cut { return .end }
+            return .needMore
+        }
+        let first = self.lines.position
+        var index = first + self.lines.searched
         let limit = first + self.options.lineByteCountMax + 1
-        while index < self.filled {
+        while index < self.lines.filled {
             index += self.plainByteCount(at: index)
-            guard index < self.filled else { break }
-            let byte = self.block[index]
+            guard index < self.lines.filled else { break }
+            let byte = self.lines.block[index]
             if byte == 0x0A, !self.isInQuotes { return self.takeRow(first..<index, next: index + 1) }
             guard index <= limit else {
                 return self.giveUpRow(.lineTooLong(byteCountMax: self.options.lineByteCountMax))
@@ -45,48 +54,40 @@ extension BatchReader {
             if byte == UInt8(ascii: "\"") { self.isInQuotes.toggle() }
             index += 1
         }
-        self.searched = index - first
-        guard self.isFinished else { return .needMore }
-        guard first < self.filled else { return .end }
-        return self.isInQuotes ? self.giveUpRow(.misplacedQuote) : self.takeRow(first..<self.filled, next: self.filled)
+        self.lines.searched = index - first
+        guard self.lines.isFinished else { return .needMore }
+        guard first < self.lines.filled else { return .end }
+        if self.isInQuotes { return self.giveUpRow(.misplacedQuote) }
+        return self.takeRow(first..<self.lines.filled, next: self.lines.filled)
     }
 
     /// How many of the next eight bytes come before the first that is a quote or an LF; 0 when fewer than eight came.
     @inline(__always)
     private func plainByteCount(at index: Int) -> Int {
-        guard index + 8 <= self.filled else { return 0 }
+        guard index + 8 <= self.lines.filled else { return 0 }
         let ones: UInt64 = 0x0101_0101_0101_0101
-        let word = UInt64(littleEndian: self.block.loadUnaligned(fromByteOffset: index, as: UInt64.self))
+        let word = UInt64(littleEndian: self.lines.block.loadUnaligned(fromByteOffset: index, as: UInt64.self))
         let lineEnds = word ^ (ones &* 0x0A)
         let found = (lineEnds &- ones) & ~lineEnds & (ones &* 0x80)
         return min(CSVFields.plainByteCount(word), found.trailingZeroBitCount / 8)
     }
 
-    private mutating func takeRow(_ range: Range<Int>, next: Int) -> Cut {
-        var range = range
-        if !range.isEmpty, self.block[range.upperBound - 1] == 0x0D { range = range.dropLast() }
-        guard range.count <= self.options.lineByteCountMax else {
+    private mutating func takeRow(_ range: Range<Int>, next: Int) -> RowCut {
+        let row = self.lines.withoutCarriageReturn(range)
+        guard row.count <= self.options.lineByteCountMax else {
             return self.giveUpRow(.lineTooLong(byteCountMax: self.options.lineByteCountMax))
         }
-        self.position = next
-        self.searched = 0
-        self.lineNumber += 1
-        return .line(self.bytes(range))
+        self.lines.take(through: next)
+        return .row(self.lines.bytes(row))
     }
 
     /// Passes over the first line of what is no row.
-    private mutating func giveUpRow(_ kind: BatchProblem.Kind) -> Cut {
-        self.lineNumber += 1
-        self.searched = 0
+    private mutating func giveUpRow(_ kind: BatchProblem.Kind) -> RowCut {
         self.isInQuotes = false
-        if let newline = self.newline(from: self.position) {
-            self.position = newline + 1
-        } else {
-            self.isSkipping = true
-            self.position = self.filled
-        }
-        _ = self.bad(kind)
-        return .bad
+        let newline = self.lines.newline(from: self.lines.position)
+        self.lines.isSkipping = newline == nil
+        self.lines.take(through: newline.map { $0 + 1 } ?? self.lines.filled)
+        return .bad(kind)
     }
 
     private mutating func readHeader(_ row: UnsafeRawBufferPointer) -> BatchReadResult? {
@@ -108,7 +109,7 @@ extension BatchReader {
 
     /// Reads a row, and goes back to its second line when its quotes are at fault.
     private mutating func read(row: UnsafeRawBufferPointer, into record: inout BatchRecord) -> BatchReadResult {
-        record.begin(lineNumber: self.lineNumber)
+        record.begin(lineNumber: self.lines.lineNumber)
         record.payload = UnsafeRawBufferPointer(start: nil, count: 0)
         var fields = CSVFields(row)
         var hasToken = false
@@ -126,7 +127,7 @@ extension BatchReader {
         guard count == self.csvColumns.count else {
             return self.goBack(row: row, .fieldCount(found: count, expected: self.csvColumns.count))
         }
-        self.lineNumber = record.lineNumber + Self.lineEndCount(row)
+        self.lines.lineNumber = record.lineNumber + Self.lineEndCount(row)
         if let fault { return self.bad(fault, lineNumber: record.lineNumber) }
         guard hasToken else { return self.bad(.missingToken, lineNumber: record.lineNumber) }
         if record.payload.isEmpty {
@@ -148,8 +149,8 @@ extension BatchReader {
     }
 
     private mutating func goBack(row: UnsafeRawBufferPointer, _ kind: BatchProblem.Kind) -> BatchReadResult {
-        if let end = row.firstIndex(of: 0x0A), let base = self.block.baseAddress, let start = row.baseAddress {
-            self.position = start - UnsafeRawPointer(base) + end + 1
+        if let end = row.firstIndex(of: 0x0A), let base = self.lines.block.baseAddress, let start = row.baseAddress {
+            self.lines.position = start - UnsafeRawPointer(base) + end + 1
         }
         return self.bad(kind)
     }

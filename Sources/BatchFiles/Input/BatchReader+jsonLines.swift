@@ -7,10 +7,10 @@ extension BatchReader {
     /// Reads on in JSON lines; lines of white space only are passed over in silence.
     mutating func nextJSONLine(_ record: inout BatchRecord) -> BatchReadResult {
         while true {
-            switch self.cutLine() {
+            switch self.lines.next() {
             case .needMore: return .needMore
             case .end: return .end
-            case .bad: return .bad
+            case .tooLong: return self.tooLong()
             case .line(let line):
                 var scanner = JSONScanner(line)
                 scanner.skipWhiteSpace()
@@ -21,7 +21,7 @@ extension BatchReader {
     }
 
     private mutating func read(_ line: UnsafeRawBufferPointer, into record: inout BatchRecord) -> BatchReadResult {
-        record.begin(lineNumber: self.lineNumber)
+        record.begin(lineNumber: self.lines.lineNumber)
         var fields = JSONLineFields(line: line, now: self.options.now, rules: self.rules)
         do throws(ScanFailure) {
             if let fault = try fields.scan(into: &record) {

@@ -7,20 +7,20 @@ extension BatchReader {
     mutating func nextToken(_ record: inout BatchRecord) -> BatchReadResult {
         guard let payload = self.common else { return self.refuse(.missingPayload) }
         if self.usualToken(&record) {
-            record.begin(lineNumber: self.lineNumber)
+            record.begin(lineNumber: self.lines.lineNumber)
             record.payload = UnsafeRawBufferPointer(payload)
             return .record
         }
         while true {
-            switch self.cutLine() {
+            switch self.lines.next() {
             case .needMore: return .needMore
             case .end: return .end
-            case .bad: return .bad
+            case .tooLong: return self.tooLong()
             case .line(let line):
                 let text = line.trimmed
                 guard let first = text.first, first != UInt8(ascii: "#") else { continue }
                 guard DeviceTokenText.decode(text, into: &record.token) else { return self.bad(.invalidToken) }
-                record.begin(lineNumber: self.lineNumber)
+                record.begin(lineNumber: self.lines.lineNumber)
                 record.payload = UnsafeRawBufferPointer(payload)
                 return .record
             }
@@ -30,12 +30,11 @@ extension BatchReader {
     /// Reads the line that nearly all are like, 64 digits and an end, for which no end need be searched.
     @inline(__always)
     private mutating func usualToken(_ record: inout BatchRecord) -> Bool {
-        let end = self.position + 2 * WireLimits.tokenByteCountUsual
-        guard end < self.filled, self.block[end] == 0x0A, !self.isSkipping else { return false }
-        guard DeviceTokenText.decodeUsual(self.bytes(self.position..<end), into: &record.token) else { return false }
-        self.position = end + 1
-        self.searched = 0
-        self.lineNumber += 1
+        let end = self.lines.position + 2 * WireLimits.tokenByteCountUsual
+        guard end < self.lines.filled, self.lines.block[end] == 0x0A, !self.lines.isSkipping else { return false }
+        let text = self.lines.bytes(self.lines.position..<end)
+        guard DeviceTokenText.decodeUsual(text, into: &record.token) else { return false }
+        self.lines.take(through: end + 1)
         return true
     }
 }

@@ -86,7 +86,7 @@ struct JSONLineFields: ~Copyable {
     ) throws(ScanFailure) -> Fault? {
         let first = scanner.byteOffset
         let kind = try scanner.kind()
-        guard kind == .string else { return Fault(kind: .wrongKind(.token, found: kind), byteOffset: first) }
+        guard kind == .string else { return Fault(kind: .wrongKind("token", found: kind), byteOffset: first) }
         let string = try scanner.string()
         let isToken =
             string.hasEscapes
@@ -120,7 +120,7 @@ struct JSONLineFields: ~Copyable {
         case .string:
             text = scanner.bytes(of: try scanner.string())
         case let kind:
-            return Fault(kind: .wrongKind(.expiry, found: kind), byteOffset: first)
+            return Fault(kind: .wrongKind("expiry", found: kind), byteOffset: first)
         }
         switch BatchExpiry.parse(text, now: self.now) {
         case .success(let moment):
@@ -146,7 +146,7 @@ struct JSONLineFields: ~Copyable {
             record.priority = BatchReader.priority(text)
             return record.priority == nil ? Fault(kind: .invalidPriority, byteOffset: first) : nil
         case let kind:
-            return Fault(kind: .wrongKind(.priority, found: kind), byteOffset: first)
+            return Fault(kind: .wrongKind("priority", found: kind), byteOffset: first)
         }
     }
 

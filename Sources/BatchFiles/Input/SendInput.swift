@@ -10,16 +10,23 @@ package final class SendInput: Sendable {
     package let name: String
     package let byteCountTotal: UInt64?
     private let descriptor: CInt
+    private let isOwned: Bool
     private let isStream: Bool
     private let abandoned = NIOLockedValueBox(false)
 
-    /// So many bytes are read at a time to count lines.
+    /// So many bytes are read at a time.
     private static let portionByteCountMax = 262_144
 
-    /// Opens a file, or standard input where the path is `-`.
-    package init(path: String) throws {
-        self.name = path == "-" ? "standard input" : path
-        self.descriptor = path == "-" ? 0 : open(path, O_RDONLY | O_CLOEXEC)
+    /// Opens a file.
+    ///
+    /// - Parameters:
+    ///   - path: the file; `-` is standard input.
+    ///   - standardInput: the descriptor that `-` stands for.
+    /// - Throws: ``BatchFileError`` where the file cannot be opened.
+    package init(path: String, standardInput: CInt = 0) throws {
+        self.isOwned = path != "-"
+        self.name = self.isOwned ? path : "standard input"
+        self.descriptor = self.isOwned ? Glibc.open(path, O_RDONLY | O_CLOEXEC) : standardInput
         guard self.descriptor >= 0 else {
             throw BatchFileError(.unreadable, "Cannot read \(path): \(String(cString: strerror(errno))).")
         }
@@ -32,7 +39,7 @@ package final class SendInput: Sendable {
     }
 
     deinit {
-        if self.descriptor > 0 { close(self.descriptor) }
+        if self.isOwned, self.descriptor >= 0 { close(self.descriptor) }
     }
 
     /// Whether a path leads to the file that is read.
@@ -73,6 +80,52 @@ package final class SendInput: Sendable {
             if count >= 0 { return count }
             guard errno == EINTR else { throw SendInput.failure(self.name, errno) }
         }
+    }
+
+    /// The longest line that is lent, in bytes without its end.
+    private static let lineByteCountMax = 65_536
+
+    /// Lends each line with its number from 1, without white space at its ends; blank lines and those that begin with
+    /// `#` count for nothing.
+    package func forEachLine(
+        onProblem: (BatchProblem) -> Void,
+        _ body: (_ text: String, _ lineNumber: Int) throws -> Void
+    ) throws {
+        var lines = LineReader(
+            lineByteCountMax: SendInput.lineByteCountMax,
+            blockByteCount: SendInput.portionByteCountMax
+        )
+        while true {
+            switch lines.next() {
+            case .needMore: _ = try lines.fill { try self.readNow(into: $0) }
+            case .end: return
+            case .tooLong:
+                let problem = BatchProblem.Kind.lineTooLong(byteCountMax: SendInput.lineByteCountMax)
+                onProblem(BatchProblem(problem, lineNumber: lines.lineNumber))
+            case .line(let line):
+                let line = line.trimmed
+                guard let first = line.first, first != UInt8(ascii: "#") else { continue }
+                if let text = String(validating: line, as: UTF8.self) {
+                    try body(text, lines.lineNumber)
+                } else {
+                    onProblem(BatchProblem(.notUTF8, lineNumber: lines.lineNumber))
+                }
+            }
+        }
+    }
+
+    /// Reads all there is.
+    ///
+    /// - Returns: `nil` where that is more than `byteCountMax` bytes.
+    package func readAll(byteCountMax: Int) throws -> [UInt8]? {
+        var bytes: [UInt8] = []
+        var portion = [UInt8](repeating: 0, count: SendInput.portionByteCountMax)
+        while bytes.count <= byteCountMax {
+            let count = try portion.withUnsafeMutableBytes { try self.readNow(into: $0) }
+            if count == 0 { return bytes }
+            bytes.append(contentsOf: portion[..<count])
+        }
+        return nil
     }
 
     /// Whether no more is to be read.

@@ -104,6 +104,47 @@ package final class SendJournal {
         }
     }
 
+    /// So many first and last bytes of the input tell it from another one.
+    private static let peekByteCount = 65_536
+
+    /// Opens the journal of a batch, or begins one where there is none.
+    ///
+    /// - Parameters:
+    ///   - path: the file.
+    ///   - input: the batch, which must be a file.
+    ///   - payload: that of lines without their own.
+    ///   - results: the results file, where there is one.
+    /// - Throws: ``BatchFileError`` where the file cannot be used.
+    package convenience init(path: String, of input: SendInput, payload: [UInt8]?, results: String?) throws {
+        guard let byteCount = input.byteCountTotal else {
+            throw BatchFileError(
+                .unsuitable,
+                "--journal needs a batch in a file: two streams cannot be told apart. Save it to a file first."
+            )
+        }
+        try SendJournal.checkEmptied(path, results: results)
+        var hash = FNV1aHash()
+        hash.add(input.peek(SendJournal.peekByteCount))
+        hash.add(input.peek(SendJournal.peekByteCount, at: max(0, Int(byteCount) - SendJournal.peekByteCount)))
+        hash.add(payload ?? [])
+        let name = "\(byteCount)-\(String(hash.value, radix: 16))"
+        try self.init(path: path, input: name) { try input.lineCount() }
+    }
+
+    /// Refuses a journal without a record beside results that it should know of: the records were lost, and all would
+    /// be sent again unflagged.
+    private static func checkEmptied(_ journal: String, results: String?) throws {
+        var (status, resultsStatus) = (stat(), stat())
+        guard let results, stat(journal, &status) == 0, status.st_size == 0,
+            stat(results, &resultsStatus) == 0, resultsStatus.st_mode & S_IFMT == S_IFREG, resultsStatus.st_size > 0
+        else { return }
+        throw BatchFileError(
+            .badData,
+            "\(journal) is empty, though \(results) has results: its records were lost, and nothing is sent. "
+                + "Restore it, or remove both files to send everything again."
+        )
+    }
+
     /// Only a file keeps what it is given.
     private static func checkKind(_ path: String) throws {
         var status = stat()

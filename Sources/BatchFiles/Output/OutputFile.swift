@@ -24,13 +24,19 @@ package final class OutputFile {
     ///   - path: the file.
     ///   - isKept: whether what is in it stays, and the file is to survive a power cut.
     ///   - operations: what is asked of the system.
+    ///   - standardOutput: the descriptor that `-` stands for.
     /// - Throws: ``BatchFileError`` where the file cannot be opened.
-    package init(path: String, isKept: Bool = false, operations: FileOperations = .system) throws {
+    package init(
+        path: String,
+        isKept: Bool = false,
+        operations: FileOperations = .system,
+        standardOutput: CInt = 1
+    ) throws {
         self.name = path == "-" ? "standard output" : path
         self.isOwned = path != "-"
         self.operations = operations
         guard self.isOwned else {
-            self.descriptor = 1
+            self.descriptor = standardOutput
             self.isCut = false
             return
         }

@@ -64,13 +64,15 @@ package struct SendResults: ~Copyable {
     ///   - journal: the journal, where there is one; the results of an earlier run are kept then.
     ///   - retriesIndeterminate: whether another run with the same journal sends what is indeterminate again.
     ///   - operations: what is asked of the system.
+    ///   - standardOutput: the descriptor that `-` stands for.
     /// - Throws: ``BatchFileError`` where the file cannot be opened, or is shorter than the journal says.
     package init(
         path: String?,
         isOnlyExceptions: Bool,
         journal: SendJournal?,
         retriesIndeterminate: Bool,
-        operations: FileOperations = .system
+        operations: FileOperations = .system,
+        standardOutput: CInt = 1
     ) throws {
         self.retriesIndeterminate = retriesIndeterminate
         let past = journal.map { $0.past } ?? SendJournal.Past()
@@ -80,7 +82,12 @@ package struct SendResults: ~Copyable {
         var file: OutputFile?
         if let path {
             if journal != nil { try SendResults.check(path, past) }
-            file = try OutputFile(path: path, isKept: journal != nil, operations: operations)
+            file = try OutputFile(
+                path: path,
+                isKept: journal != nil,
+                operations: operations,
+                standardOutput: standardOutput
+            )
             if journal != nil { try file?.truncate(to: past.resultByteCount) }
         }
         self.hasFile = file != nil

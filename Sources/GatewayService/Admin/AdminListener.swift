@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSTransport
+import APNSServer
 import Logging
 import NIOConcurrencyHelpers
 import NIOCore
@@ -52,9 +52,7 @@ struct AdminListener: Sendable {
                 }
             }
         let channel = try await bootstrap.bind(host: host, port: port).get()
-        try await AcceptPauseHandler.add(to: channel) { reason in
-            logger.error("no connection accepted for a while", metadata: ["push.failure": "\(reason)"])
-        }.get()
+        try await AcceptPauseHandler.add(to: channel, logger).get()
         return AdminListener(channel: channel)
     }
 

@@ -66,20 +66,20 @@ extension ResolvedConfiguration {
         }
         let folder = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
         var facts = stat()
-        guard stat(folder, &facts) == 0 else {
-            let reason = String(cString: strerror(errno))
+        guard unsafe stat(folder, &facts) == 0 else {
+            let reason = unsafe String(cString: strerror(errno))
             return finding("the folder \(folder) cannot be used (\(reason)). Create it, or correct the path")
         }
         guard facts.st_mode & S_IFMT == S_IFDIR else {
             return finding("\(folder) is not a folder. Correct the path")
         }
         // SQLite makes files beside the database, too.
-        guard access(folder, W_OK | X_OK) == 0 else {
+        guard unsafe access(folder, W_OK | X_OK) == 0 else {
             return finding("this user cannot write to the folder \(folder). Change its owner, or its permissions")
         }
-        guard stat(path, &facts) == 0 else { return [] }
+        guard unsafe stat(path, &facts) == 0 else { return [] }
         guard facts.st_mode & S_IFMT != S_IFDIR else { return finding("this is a folder. Name a file in it") }
-        guard access(path, R_OK | W_OK) == 0, let start = Self.start(of: path) else {
+        guard unsafe access(path, R_OK | W_OK) == 0, let start = Self.start(of: path) else {
             return finding("this user cannot read and write the file. Change its owner, or its permissions")
         }
         guard start.isEmpty || start == Self.databaseStart else {
@@ -91,11 +91,11 @@ extension ResolvedConfiguration {
     /// The first bytes of a file, as many as tell what it is; `nil` where it cannot be read.
     private static func start(of path: String) -> [UInt8]? {
         // Not to wait for the other end of a pipe.
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+        let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else { return nil }
         defer { close(descriptor) }
         var bytes = [UInt8](repeating: 0, count: Self.databaseStart.count)
-        let count = bytes.withUnsafeMutableBytes { read(descriptor, $0.baseAddress, $0.count) }
+        let count = unsafe bytes.withUnsafeMutableBytes { unsafe read(descriptor, $0.baseAddress, $0.count) }
         return count < 0 ? nil : Array(bytes.prefix(count))
     }
 }

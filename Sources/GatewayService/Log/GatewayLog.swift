@@ -117,7 +117,7 @@ extension GatewayLog {
         package static func writeToStandardError(_ line: String) {
             var line = line
             // One write, so that lines of several threads do not mix.
-            line.withUTF8 { bytes in _ = Glibc.write(2, bytes.baseAddress, bytes.count) }
+            line.withUTF8 { bytes in _ = unsafe Glibc.write(2, bytes.baseAddress, bytes.count) }
         }
     }
 }

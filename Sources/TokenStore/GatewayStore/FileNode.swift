@@ -27,7 +27,8 @@ struct FileNode: Hashable, Sendable {
 extension FileNode {
     /// Makes an empty file that only its owner can read, since tokens are private data; those beside it become alike.
     ///
-    /// A file that is there stays as it is. Where none can be made, SQLite will say so.
+    /// A file that is there stays as it is, and is not opened: closing it would take away locks of other connections in
+    /// this process. Where none can be made, SQLite will say so.
     static func makePrivate(_ path: String) {
         let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         if descriptor >= 0 { close(descriptor) }

@@ -9,14 +9,6 @@ public import Logging
 import Metrics
 import NIOConcurrencyHelpers
 
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#elseif canImport(Darwin)
-import Darwin
-#endif
-
 /// What the feedback service has to tell, kept in an SQLite file.
 ///
 /// All of it is in memory as well, so that event loops never wait for the disk; the file is written by one thread, many
@@ -29,10 +21,6 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
     ///
     /// A million take about 100 MB of memory.
     public static let countMaxDefault = 1_000_000
-
-    /// How long to wait before writing again after the first failure, doubled with each up to ``pauseMax``.
-    static let pauseFirst = Duration.milliseconds(250)
-    static let pauseMax = Duration.seconds(15)
 
     /// How long nothing more is logged of tokens that are not kept.
     static let droppedLogPause = Duration.seconds(10)
@@ -63,8 +51,7 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
 
     /// The open file; used on the thread of the store only, but for the start.
     private struct File: Sendable {
-        var database: DatabaseQueue
-        var node: FileNode
+        var database: GatewayDatabase
         var failureCount = 0
     }
 
@@ -88,31 +75,17 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
         self.path = path
         self.countMax = countMax
         self.logger = logger
+        let database = try Self.open(path)
+        self.file = NIOLockedValueBox(File(database: database))
         do {
-            let file = try Self.openFile(path)
-            self.state = NIOLockedValueBox(try file.database.read(Self.load))
-            self.file = NIOLockedValueBox(file)
-        } catch let error as GatewayStoreError {
-            throw error
+            self.state = NIOLockedValueBox(try database.queue.read(Self.load))
         } catch {
             throw GatewayStoreError(path: path, detail: "\(error)")
         }
     }
 
-    private static func openFile(_ path: String) throws -> File {
-        let database = try Self.open(path)
-        guard let node = FileNode(path: path) else { throw GatewayStoreError(path: path, detail: "it is gone") }
-        return File(database: database, node: node)
-    }
-
-    private static func open(_ path: String) throws -> DatabaseQueue {
-        var configuration = Configuration()
-        configuration.label = "feedback store"
-        configuration.busyMode = .timeout(10)
-        FileNode.makePrivate(path)
-        let database = try DatabaseQueue(path: path, configuration: configuration)
-        try database.writeWithoutTransaction { database in
-            try database.execute(sql: "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
+    private static func open(_ path: String) throws(GatewayStoreError) -> GatewayDatabase {
+        try GatewayDatabase(path: path, label: "feedback store") { database in
             let version = try Int.fetchOne(database, sql: "PRAGMA user_version") ?? 0
             guard version <= Self.version else {
                 throw GatewayStoreError(path: path, detail: "it is of a newer version (\(version)) of this program")
@@ -127,7 +100,6 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
                     """
             )
         }
-        return database
     }
 
     private static func load(_ database: Database) throws -> State {
@@ -292,17 +264,17 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
 
     private func write(_ batch: Batch) throws {
         guard let lists = batch.lists else {
-            let file = self.file.withLockedValue { $0 }
+            let database = self.file.withLockedValue(\.database)
             // SQLite goes on writing to a file that was removed, where nobody finds it again.
-            guard FileNode(path: self.path) == file.node else {
+            guard FileNode(path: self.path) == database.node else {
                 throw GatewayStoreError(path: self.path, detail: "it is gone, or another one is in its place")
             }
-            try file.database.write { try Self.apply(batch.changes, to: $0) }
+            try database.queue.write { try Self.apply(batch.changes, to: $0) }
             return
         }
-        let file = try Self.openFile(self.path)
-        let isSame = file.node == self.file.withLockedValue(\.node)
-        try file.database.write { database in
+        let opened = try Self.open(self.path)
+        let isSame = opened.node == self.file.withLockedValue(\.database.node)
+        try opened.queue.write { database in
             // What somebody put in its place is not this store's to throw away.
             if isSame { try database.execute(sql: "DELETE FROM feedback") }
             for (list, tokens) in lists {
@@ -312,7 +284,7 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
                 )
             }
         }
-        self.file.withLockedValue { $0 = file }
+        self.file.withLockedValue { $0 = File(database: opened) }
         self.state.withLockedValue { $0.problem = nil }
         self.logger.notice("feedback is written again")
     }
@@ -329,7 +301,7 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
             state.waiters = batch.waiters + state.waiters
         }
         self.failures.increment()
-        let pause = min(Self.pauseFirst * (1 << min(failureCount - 1, 20)), Self.pauseMax)
+        let pause = GatewayDatabase.backoff.delay(failures: failureCount, jitter: 1)
         self.logger.error(
             "feedback not written, which is tried again",
             metadata: [LogKey.failure: "\(error)", LogKey.pause: "\(pause)"]

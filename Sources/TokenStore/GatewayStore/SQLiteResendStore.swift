@@ -31,10 +31,6 @@ public final class SQLiteResendStore: ResendStore, Sendable {
     /// How many keys may wait to be written; more are refused.
     static let pendingCountMax = 100_000
 
-    /// How long to wait before writing again after the first failure, doubled with each up to ``pauseMax``.
-    static let pauseFirst = Duration.milliseconds(250)
-    static let pauseMax = Duration.seconds(15)
-
     /// The file counts in whole seconds.
     private static let expiryMargin = Duration.seconds(2)
 
@@ -53,8 +49,7 @@ public final class SQLiteResendStore: ResendStore, Sendable {
 
     /// The open file; used on the thread of the store only, but for the start.
     private struct File: Sendable {
-        var database: DatabaseQueue
-        var node: FileNode
+        var database: GatewayDatabase
         /// The write-ahead log beside it, without which what was written last is lost.
         var logNode: FileNode?
         /// Whether it failed, so that it is opened anew.
@@ -83,21 +78,11 @@ public final class SQLiteResendStore: ResendStore, Sendable {
         self.path = path
         self.logger = logger
         self.now = now
-        do {
-            self.file = NIOLockedValueBox(try Self.open(path))
-        } catch {
-            throw GatewayStoreError(path: path, detail: "\(error)")
-        }
+        self.file = NIOLockedValueBox(try Self.open(path))
     }
 
-    private static func open(_ path: String) throws -> File {
-        var configuration = Configuration()
-        configuration.label = "resend store"
-        configuration.busyMode = .timeout(10)
-        FileNode.makePrivate(path)
-        let database = try DatabaseQueue(path: path, configuration: configuration)
-        try database.writeWithoutTransaction { database in
-            try database.execute(sql: "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
+    private static func open(_ path: String) throws(GatewayStoreError) -> File {
+        let database = try GatewayDatabase(path: path, label: "resend store") { database in
             try database.execute(
                 sql: """
                     CREATE TABLE IF NOT EXISTS resend (
@@ -108,8 +93,7 @@ public final class SQLiteResendStore: ResendStore, Sendable {
                     """
             )
         }
-        guard let node = FileNode(path: path) else { throw GatewayStoreError(path: path, detail: "it is gone") }
-        return File(database: database, node: node, logNode: FileNode(path: path + "-wal"))
+        return File(database: database, logNode: FileNode(path: path + "-wal"))
     }
 
     /// The resends that are expected of a provider, from now on for so long.
@@ -126,7 +110,7 @@ public final class SQLiteResendStore: ResendStore, Sendable {
         let earliest = now - Self.downtimeMax.components.seconds
         let until = Self.end(now, duration)
         do {
-            let keys = try self.file.withLockedValue(\.database).write { database in
+            let keys = try self.file.withLockedValue(\.database).queue.write { database in
                 let sql = "SELECT key FROM resend WHERE provider = ? AND until >= ? ORDER BY id"
                 let keys = try Data.fetchAll(database, sql: sql, arguments: [provider, earliest])
                     .compactMap { ResendKey(bytes: $0) }
@@ -195,7 +179,7 @@ public final class SQLiteResendStore: ResendStore, Sendable {
             guard let self else { return }
             self.pending.withLockedValue { $0.isExpiryScheduled = false }
             let now = self.now()
-            let leftCount = try? self.file.withLockedValue(\.database).write { database in
+            let leftCount = try? self.file.withLockedValue(\.database).queue.write { database in
                 try Self.expire(database, now: now)
                 return try Int.fetchOne(database, sql: "SELECT count(*) FROM resend") ?? 0
             }
@@ -234,16 +218,16 @@ public final class SQLiteResendStore: ResendStore, Sendable {
         let now = self.now()
         let old = self.file.withLockedValue { $0 }
         var file = old
-        let isInPlace = FileNode(path: self.path) == old.node
+        let isInPlace = FileNode(path: self.path) == old.database.node
         let isLogInPlace = FileNode(path: self.path + "-wal") == old.logNode
         // SQLite goes on writing to a log that was removed, and takes one that was left for that of the next file.
         if isInPlace != isLogInPlace {
             let gone = isInPlace ? "its write-ahead log was removed" : "it was removed, and its write-ahead log was not"
             throw GatewayStoreError(path: self.path, detail: "\(gone); restart the gateway")
         }
-        let kept = isInPlace ? [] : self.expected(in: old.database, now: now)
+        let kept = isInPlace ? [] : self.expected(in: old.database.queue, now: now)
         if !isInPlace || old.hasFailed { file = try Self.open(self.path) }
-        try file.database.write { database in
+        try file.database.queue.write { database in
             if !isInPlace {
                 // What the file that is open still knows is right, whatever is in the one in its place.
                 try database.execute(sql: "DELETE FROM resend")
@@ -302,7 +286,7 @@ public final class SQLiteResendStore: ResendStore, Sendable {
         }
         self.failures.increment()
         self.file.withLockedValue { $0.hasFailed = true }
-        let pause = min(Self.pauseFirst * (1 << min(failureCount - 1, 20)), Self.pauseMax)
+        let pause = GatewayDatabase.backoff.delay(failures: failureCount, jitter: 1)
         self.logger.error(
             "expected resends not written, retrying",
             metadata: [LogKey.failure: "\(error)", LogKey.pause: "\(pause)"]

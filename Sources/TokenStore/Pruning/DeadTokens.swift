@@ -2,7 +2,6 @@
 
 import APNSWire
 import GRDB
-import GRDBSQLite
 import Glibc
 
 /// The part of a purge list that is held against a table, in one transaction.
@@ -13,8 +12,8 @@ struct DeadTokens {
     /// The scopes by the bytes of their topics, in the order of these.
     private let topics: [(bytes: [UInt8], scope: Int64)]
     private let filter: PurgeFilter
-    private let lookUp: Statement
-    private let details: Statement
+    private let lookUp: PurgeStatement
+    private let details: PurgeStatement
 
     /// Reads the list through once, for the filter.
     init(_ database: Database, path: String, _ rules: TokenTableRules) throws {
@@ -25,21 +24,12 @@ struct DeadTokens {
             .sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
         // A token that is dead in all of them is in each, so one is enough for the filter.
         let filtered = rules.topic.isEveryTopic ? self.scopes.prefix(1) : self.scopes[...]
-        let counts = try filtered.map { scope in
-            let sql = "SELECT count(*) FROM dead WHERE scope = ?"
-            return try Int.fetchOne(database, sql: sql, arguments: [scope.identifier]) ?? 0
-        }
-        let reading = try PurgeStatement(database, sql: "SELECT token FROM dead WHERE scope = ?1")
-        self.lookUp = try database.makeStatement(sql: "SELECT failed_at FROM dead WHERE scope = ?1 AND token = ?2")
-        self.details = try database.makeStatement(
+        self.filter = try PurgeFilter(database, scopes: filtered.map(\.identifier))
+        self.lookUp = try PurgeStatement(database, sql: "SELECT failed_at FROM dead WHERE scope = ?1 AND token = ?2")
+        self.details = try PurgeStatement(
+            database,
             sql: "SELECT token, failed_at FROM dead WHERE scope = ?1 AND token > ?2 ORDER BY token"
         )
-        var filter = PurgeFilter(tokenCount: counts.reduce(0, +))
-        for scope in filtered {
-            reading.bind(scope.identifier, at: 1)
-            try reading.forEachRow { filter.insert($0) }
-        }
-        self.filter = filter
     }
 
     /// The topics of the rules, but for those in which nothing is dead and nothing depends on that.
@@ -118,24 +108,15 @@ struct DeadTokens {
     }
 
     private func find(_ token: UnsafeRawBufferPointer, _ scope: Int64) throws -> Int64? {
-        let handle = self.lookUp.sqliteStatement
-        sqlite3_bind_int64(handle, 1, scope)
-        sqlite3_bind_blob(handle, 2, token.baseAddress, Int32(token.count), nil)
-        defer {
-            sqlite3_reset(handle)
-            // The bytes may be gone by the next look.
-            sqlite3_clear_bindings(handle)
-        }
-        let code = sqlite3_step(handle)
-        if code == SQLITE_DONE { return nil }
-        guard code == SQLITE_ROW else { throw PurgeListError(DatabaseError(failureOf: handle), path: self.path) }
-        return try self.time(handle, 0)
-    }
-
-    /// The time in a column, which is any number where the file is damaged.
-    private func time(_ statement: SQLiteStatement, _ column: Int32) throws -> Int64 {
         try PurgeListError.translated(path: self.path) {
-            try PurgeLimits.checked(time: sqlite3_column_int64(statement, column))
+            var failedAt: Int64?
+            self.lookUp.bind(scope, at: 1)
+            self.lookUp.bind(token, at: 2)
+            try self.lookUp.forEachRow { row in
+                failedAt = try PurgeLimits.checked(time: row.integer(0))
+                return false
+            }
+            return failedAt
         }
     }
 
@@ -155,12 +136,17 @@ struct DeadTokens {
         var page: [DeadToken] = []
         while position.scopeIndex < scopes.count {
             let (identifier, scope) = scopes[position.scopeIndex]
-            try self.forEachRow(of: identifier, after: position.token) { row in
-                let bytes = row.bytes(0)
-                let failedAt = isEveryTopic ? try self.earliestFailure(of: bytes) : try self.time(row.statement, 1)
-                guard let failedAt else { return true }
-                page.append(DeadToken(scope: scope, bytes: Array(bytes), failedAt: failedAt))
-                return page.count < countMax
+            try position.token.withUnsafeBytes { token in
+                self.details.bind(identifier, at: 1)
+                self.details.bind(token, at: 2)
+                try self.details.forEachRow { row in
+                    let bytes = row.bytes(0)
+                    let time = row.integer(1)
+                    let failedAt = try isEveryTopic ? self.earliestFailure(of: bytes) : PurgeLimits.checked(time: time)
+                    guard let failedAt else { return true }
+                    page.append(DeadToken(scope: scope, bytes: Array(bytes), failedAt: failedAt))
+                    return page.count < countMax
+                }
             }
             if page.count >= countMax, let last = page.last {
                 position.token = last.bytes
@@ -169,37 +155,5 @@ struct DeadTokens {
             position = Position(scopeIndex: position.scopeIndex + 1)
         }
         return page
-    }
-
-    /// Lends the rows of a topic behind a token, until no more are wanted.
-    private func forEachRow(of scope: Int64, after token: [UInt8], _ take: (TokenTableRow) throws -> Bool) throws {
-        let handle = self.details.sqliteStatement
-        try token.withUnsafeBytes { token in
-            sqlite3_bind_int64(handle, 1, scope)
-            // An empty array may have no address, which would be bound as NULL.
-            if token.isEmpty {
-                sqlite3_bind_zeroblob(handle, 2, 0)
-            } else {
-                sqlite3_bind_blob(handle, 2, token.baseAddress, Int32(token.count), nil)
-            }
-            defer {
-                sqlite3_reset(handle)
-                sqlite3_clear_bindings(handle)
-            }
-            var code = sqlite3_step(handle)
-            while code == SQLITE_ROW, try take(TokenTableRow(statement: handle)) { code = sqlite3_step(handle) }
-            guard code == SQLITE_DONE || code == SQLITE_ROW else { throw DatabaseError(failureOf: handle) }
-        }
-    }
-}
-
-extension DatabaseError {
-    /// What SQLite says of a statement that failed; without its text and arguments, which hold tokens.
-    init(failureOf statement: SQLiteStatement) {
-        let connection = sqlite3_db_handle(statement)
-        self.init(
-            resultCode: ResultCode(rawValue: sqlite3_extended_errcode(connection)),
-            message: String(cString: sqlite3_errmsg(connection))
-        )
     }
 }

@@ -29,7 +29,7 @@ struct PruneDecision {
     /// Decides on a row.
     ///
     /// - Returns: whether it is due.
-    mutating func isDue(_ row: TokenTableRow) throws -> Bool {
+    mutating func isDue(_ row: SQLiteRow) throws -> Bool {
         self.report.rowCount += 1
         let time = self.registrationIndex.map { row.time($0) }
         if case .some(.some(let time)) = time { self.timeKindCounts[time.kind.rawValue] += 1 }
@@ -52,7 +52,7 @@ struct PruneDecision {
 
     /// Decides on a row whose token is dead.
     private mutating func isDue(
-        _ row: TokenTableRow,
+        _ row: SQLiteRow,
         failedAt: Int64,
         registered: RegistrationTime??,
         isActive: Bool
@@ -86,7 +86,7 @@ struct PruneDecision {
         return true
     }
 
-    private mutating func countUnreadable(_ row: TokenTableRow) {
+    private mutating func countUnreadable(_ row: SQLiteRow) {
         if row.isEmpty(self.table.tokenIndex) {
             self.report.emptyCount += 1
         } else {
@@ -96,8 +96,8 @@ struct PruneDecision {
     }
 
     /// The number of a row; in a table without, how many came before it, since its key may be a token.
-    private func number(_ row: TokenTableRow) -> Int64 {
-        self.table.hasRowNumbers ? row.number : Int64(self.report.rowCount)
+    private func number(_ row: SQLiteRow) -> Int64 {
+        self.table.hasRowNumbers ? row.integer(0) : Int64(self.report.rowCount)
     }
 
     /// What was counted.

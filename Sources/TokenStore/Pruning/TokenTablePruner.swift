@@ -39,7 +39,7 @@ struct TokenTablePruner {
     var isFull: Bool { self.waitingCount >= self.batchRowCountMax }
 
     /// Takes a row that is due.
-    func append(_ row: TokenTableRow) {
+    func append(_ row: SQLiteRow) {
         for column in 0..<Int32(self.valueCount) { self.rows.append(sqlite3_column_value(row.statement, column)) }
     }
 

@@ -22,12 +22,12 @@ struct TokenTableReader {
     }
 
     /// Lends rows to `take` until it wants no more, the time for a look is over, or there are no more.
-    mutating func read(_ take: (TokenTableRow) throws -> Bool) throws {
+    mutating func read(_ take: (SQLiteRow) throws -> Bool) throws {
         let statement = (self.isFirst ? self.first : self.next).sqliteStatement
         sqlite3_reset(statement)
         defer { sqlite3_reset(statement) }
         if !self.isFirst { self.key.bind(0..<Int(self.keyCount), to: statement) }
-        let row = TokenTableRow(statement: statement)
+        let row = SQLiteRow(statement: statement)
         let end = ContinuousClock.now + TokenTableLimits.readDurationMax
         var rowCount = 0
         while true {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import GRDB
+
 /// Says quickly, and in memory of a bounded size, that a token is surely not on a list.
 ///
 /// A Bloom filter with four bits a token. Tokens are random bytes nearly always, but they are mixed all the same,
@@ -7,6 +9,8 @@
 struct PurgeFilter {
     private var words: [UInt64]
     private let mask: UInt64
+    /// How many tokens were inserted.
+    private(set) var tokenCount = 0
 
     /// Sixteen bits a token make about one wrong answer in 400; beyond half a million tokens a MiB there are more.
     private static let bitCountPerToken = 16
@@ -15,14 +19,31 @@ struct PurgeFilter {
     private static let wordCountMin = 16
     private static let probeCount = 4
 
-    init(tokenCount: Int) {
+    private init(tokenCount: Int) {
         var wordCount = Self.wordCountMin
         while wordCount < Self.wordCountMax, wordCount * 64 / Self.bitCountPerToken < tokenCount { wordCount *= 2 }
         self.words = Array(repeating: 0, count: wordCount)
         self.mask = UInt64(wordCount * 64 - 1)
     }
 
-    mutating func insert(_ token: UnsafeRawBufferPointer) {
+    /// Reads all tokens of some topics.
+    init(_ database: Database, scopes: some Collection<Int64>) throws {
+        let counts = try scopes.map { scope in
+            try Int.fetchOne(database, sql: "SELECT count(*) FROM dead WHERE scope = ?", arguments: [scope]) ?? 0
+        }
+        self.init(tokenCount: counts.reduce(0, +))
+        let tokens = try PurgeStatement(database, sql: "SELECT token FROM dead WHERE scope = ?1")
+        for scope in scopes {
+            tokens.bind(scope, at: 1)
+            try tokens.forEachRow { row in
+                self.insert(row.bytes(0))
+                return true
+            }
+        }
+    }
+
+    private mutating func insert(_ token: UnsafeRawBufferPointer) {
+        self.tokenCount += 1
         var (bit, step) = Self.hash(token)
         for _ in 0..<Self.probeCount {
             let index = bit & self.mask

@@ -14,3 +14,17 @@ public struct PurgeForgetResult: Hashable, Sendable {
     /// Nothing.
     public init() {}
 }
+
+extension PurgeForgetResult {
+    /// Adds the counts of another call.
+    ///
+    /// - Parameters:
+    ///   - result: is added to.
+    ///   - other: what is added.
+    public static func += (result: inout PurgeForgetResult, other: PurgeForgetResult) {
+        result.forgottenCount += other.forgottenCount
+        result.keptCount += other.keptCount
+        result.unknownCount += other.unknownCount
+        result.unrememberedCount += other.unrememberedCount
+    }
+}

@@ -43,7 +43,7 @@ public final class PurgeList: Sendable {
 
     private static func open(_ path: String, isMade: Bool) throws -> DatabasePool {
         guard isMade || access(path, F_OK) == 0 || errno != ENOENT else { throw PurgeListError.missing(path: path) }
-        if isMade { PurgeList.make(path) }
+        if isMade { FileNode.makePrivate(path) }
         var status = stat()
         if stat(path, &status) == 0, status.st_mode & S_IFMT != S_IFREG { throw PurgeListError.notAFile(path: path) }
         // Not yet the pool: it would switch to a write-ahead file what may be the database of another program.
@@ -78,15 +78,6 @@ public final class PurgeList: Sendable {
         self.pool.releaseMemory()
         // What is recorded is on the disk, and the next one that opens the list takes it over.
         try? self.pool.close()
-    }
-
-    /// Makes an empty file that only its owner can read, since tokens are private data; those beside it become alike.
-    ///
-    /// Where it cannot, SQLite will say so.
-    private static func make(_ path: String) {
-        // Never opens a file that is there: closing it would take away locks of other connections in this process.
-        let descriptor = Glibc.open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        if descriptor >= 0 { Glibc.close(descriptor) }
     }
 
     /// Reads from the file in one transaction.

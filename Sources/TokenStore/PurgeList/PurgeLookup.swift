@@ -12,7 +12,7 @@ public struct PurgeLookup: Sendable {
     private let filter: PurgeFilter
 
     /// How many tokens there are to be found.
-    public let tokenCount: Int
+    public var tokenCount: Int { self.filter.tokenCount }
 
     /// Reads the tokens of some topics and environments once.
     ///
@@ -25,24 +25,7 @@ public struct PurgeLookup: Sendable {
         let known = try list.read { try PurgeList.scopes($0, matching: PurgeQuery()) }
         let identifiers = known.filter { scopes.contains($0.scope) }.map(\.identifier)
         self.scopes = identifiers
-        (self.filter, self.tokenCount) = try list.read { database in
-            var count = 0
-            for scope in identifiers {
-                count +=
-                    try Int.fetchOne(
-                        database,
-                        sql: "SELECT count(*) FROM dead WHERE scope = ?",
-                        arguments: [scope]
-                    ) ?? 0
-            }
-            var filter = PurgeFilter(tokenCount: count)
-            let statement = try PurgeStatement(database, sql: "SELECT token FROM dead WHERE scope = ?1")
-            for scope in identifiers {
-                statement.bind(scope, at: 1)
-                try statement.forEachRow { filter.insert($0) }
-            }
-            return (filter, count)
-        }
+        self.filter = try list.read { try PurgeFilter($0, scopes: identifiers) }
     }
 
     /// Whether a token is on the list.

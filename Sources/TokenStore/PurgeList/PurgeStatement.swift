@@ -20,7 +20,12 @@ struct PurgeStatement {
 
     /// The bytes must stay until the statement has run.
     func bind(_ bytes: UnsafeRawBufferPointer, at index: Int32) {
-        sqlite3_bind_blob(self.handle, index, bytes.baseAddress, Int32(bytes.count), nil)
+        // No bytes may have no address, which would be bound as NULL.
+        if bytes.isEmpty {
+            sqlite3_bind_zeroblob(self.handle, index, 0)
+        } else {
+            sqlite3_bind_blob(self.handle, index, bytes.baseAddress, Int32(bytes.count), nil)
+        }
     }
 
     /// Runs the statement to its end.
@@ -40,26 +45,37 @@ struct PurgeStatement {
         return code == SQLITE_ROW
     }
 
-    /// Runs the statement, and lends the bytes in the first column of each row.
-    func forEachRow(_ body: (UnsafeRawBufferPointer) -> Void) throws {
-        while true {
-            let code = sqlite3_step(self.handle)
-            guard code == SQLITE_ROW else { return try self.finish(code) }
-            let bytes = sqlite3_column_blob(self.handle, 0)
-            body(UnsafeRawBufferPointer(start: bytes, count: Int(sqlite3_column_bytes(self.handle, 0))))
+    /// Runs the statement, and lends its rows until no more are wanted.
+    func forEachRow(_ wantsMore: (SQLiteRow) throws -> Bool) throws {
+        let row = SQLiteRow(statement: self.handle)
+        var code = sqlite3_step(self.handle)
+        do {
+            while code == SQLITE_ROW, try wantsMore(row) { code = sqlite3_step(self.handle) }
+        } catch {
+            try self.finish(SQLITE_DONE)
+            throw error
         }
+        try self.finish(code)
     }
 
     private func finish(_ code: Int32) throws {
-        let message = code == SQLITE_ROW || code == SQLITE_DONE ? nil : String(cString: sqlite3_errmsg(self.connection))
-        let extended = sqlite3_extended_errcode(self.connection)
+        let error = code == SQLITE_ROW || code == SQLITE_DONE ? nil : DatabaseError(failureOf: self.handle)
         sqlite3_reset(self.handle)
         // What was bound points to memory that may be gone by the next run.
         sqlite3_clear_bindings(self.handle)
-        if let message { throw DatabaseError(resultCode: ResultCode(rawValue: extended), message: message) }
+        if let error { throw error }
     }
+}
 
-    private var connection: OpaquePointer? { sqlite3_db_handle(self.handle) }
+extension DatabaseError {
+    /// What SQLite says of a statement that failed; without its text and arguments, which hold tokens.
+    init(failureOf statement: SQLiteStatement) {
+        let connection = sqlite3_db_handle(statement)
+        self.init(
+            resultCode: ResultCode(rawValue: sqlite3_extended_errcode(connection)),
+            message: String(cString: sqlite3_errmsg(connection))
+        )
+    }
 }
 
 extension Row {

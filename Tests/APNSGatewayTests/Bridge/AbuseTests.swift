@@ -18,7 +18,7 @@ import Testing
     private static func withGateway(
         _ upstream: ScriptedUpstream = ScriptedUpstream(),
         change: (inout BinaryListenerConfiguration) -> Void = { _ in },
-        _ body: @escaping @Sendable (BinaryListener, Int) async throws -> Void
+        _ body: @escaping @Sendable (Listener, Int) async throws -> Void
     ) async throws {
         let verifier = try CertificateVerifier(authorities: try Fixture.authority.get().certificatePEM)
         let bridge = BridgeConfiguration(

@@ -14,7 +14,6 @@ import TestSupport
 
 @testable import APNSGateway
 @testable import APNSServer
-@testable import APNSTransport
 
 /// A walk of a provider's machine and of the gateway's own code, from its socket to its requests, beside a model of the
 /// service, in which chance decides what happens next; also when the gateway ends, dies, starts again and reloads.
@@ -220,25 +219,17 @@ extension BridgeWalk {
             return
         }
         self.lastConnection += 1
-        let metrics = ListenerMetrics()
         let logger = Logger(label: "walk") { _ in SwiftLogNoOpLogHandler() }
+        let registry = ConnectionRegistry(countMax: 1000, unauthenticatedCountMax: 1000)
         let connection = try WalkConnection(number.rawValue, certificate: self.certificate, loop: self.loop) { tls in
-            BinaryConnectionHandler(
+            let connection = Listener.Connection(
                 number: self.lastConnection,
-                configuration: self.listener,
-                backend: process.backend,
-                metrics: metrics,
-                admission: ConnectionAdmission(
-                    ConnectionRegistry(countMax: 1000, unauthenticatedCountMax: 1000),
-                    countMax: 1000,
-                    unauthenticatedCountMax: 1000,
-                    metrics: metrics,
-                    refusals: RefusalLog(logger)
-                ),
-                tls: tls,
                 eventLoop: self.loop,
+                tls: tls,
+                admission: ConnectionAdmission(registry, logger: logger),
                 logger: logger
             )
+            return BinaryConnectionHandler(connection, self.listener, backend: process.backend)
         }
         self.connections[number] = connection
         self.session.connected(number, now: self.now)

@@ -10,7 +10,7 @@ import Testing
 /// reloads of the gateway.
 ///
 /// Method: the provider's machine and the gateway's own handlers, backend and bridges walk beside a model of the
-/// service, whose books tell the truth, from a seed that a failure names.
+/// service, whose record is the truth, from a seed that a failure names.
 @Suite(.timeLimit(.minutes(10))) struct BridgeWalkTests {
     @Test(arguments: 0..<20 as Range<UInt64>)
     func `what the provider is told is what the service did`(part: UInt64) throws {

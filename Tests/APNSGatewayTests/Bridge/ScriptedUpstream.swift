@@ -16,7 +16,7 @@ final class ScriptedUpstream: Upstream {
     static let accepted = DeliveryOutcome.answered(status: 200, reason: nil, timestamp: nil)
     static let badToken = DeliveryOutcome.answered(status: 400, reason: "BadDeviceToken", timestamp: nil)
 
-    private let books = NIOLockedValueBox<[Asked]>([])
+    private let record = NIOLockedValueBox<[Asked]>([])
     private let waiters = NIOLockedValueBox<[(count: Int, continuation: CheckedContinuation<Void, Never>)]>([])
     private let room = NIOLockedValueBox(true)
     private let answer: @Sendable (PushRequest) -> DeliveryOutcome?
@@ -31,7 +31,7 @@ final class ScriptedUpstream: Upstream {
         set { self.room.withLockedValue { $0 = newValue } }
     }
 
-    var asked: [Asked] { self.books.withLockedValue { $0 } }
+    var asked: [Asked] { self.record.withLockedValue { $0 } }
 
     /// The last byte of each token that was asked for, in order.
     var tokens: [Int] { self.asked.map { ScriptedUpstream.number($0.request.token) } }
@@ -43,9 +43,9 @@ final class ScriptedUpstream: Upstream {
         onAnswer report: @escaping @Sendable (DeliveryOutcome, _ latency: Duration?) -> Void
     ) {
         let onAnswer: @Sendable (DeliveryOutcome) -> Void = { report($0, nil) }
-        let count = self.books.withLockedValue { books in
-            books.append(Asked(request: request, onAnswer: onAnswer))
-            return books.count
+        let count = self.record.withLockedValue { record in
+            record.append(Asked(request: request, onAnswer: onAnswer))
+            return record.count
         }
         if let answer = self.answer(request) { onAnswer(answer) }
         let met = self.waiters.withLockedValue { waiters in
@@ -59,7 +59,7 @@ final class ScriptedUpstream: Upstream {
     func wait(count: Int) async {
         await withCheckedContinuation { continuation in
             let isMet = self.waiters.withLockedValue { waiters in
-                let isMet = self.books.withLockedValue { $0.count >= count }
+                let isMet = self.record.withLockedValue { $0.count >= count }
                 if !isMet { waiters.append((count, continuation)) }
                 return isMet
             }

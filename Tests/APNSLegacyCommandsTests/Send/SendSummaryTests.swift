@@ -53,7 +53,7 @@ import Testing
 
     @Test(arguments: [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] as [(UInt64, String)])
     func `digits are grouped by three`(_ number: UInt64, _ text: String) {
-        #expect(SendSummary.grouped(number) == text)
+        #expect(number.grouped == text)
     }
 
     @Test func `the bar says how far it is`() {

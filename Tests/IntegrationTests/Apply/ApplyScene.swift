@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSLegacyCommands
 import APNSWire
-import ArgumentParser
 import Foundation
 import GRDB
-import NIOConcurrencyHelpers
 import TokenStore
 
 /// A purge list and a token table in a folder, where `purge apply` runs; removed with this object.
@@ -145,22 +142,8 @@ final class ApplyScene: Sendable {
     }
 
     private func call(_ arguments: [String]) async throws -> Run {
-        let said = NIOLockedValueBox((output: "", error: ""))
-        let console = Console(
-            output: { bytes in said.withLockedValue { $0.output += String(decoding: bytes, as: UTF8.self) } },
-            error: { line in said.withLockedValue { $0.error += line } }
-        )
-        var code: Int32 = 0
-        do {
-            let command = try PurgeApplyCommand.parse(["--purge-list", self.list.path] + arguments)
-            try await command.run(console)
-        } catch {
-            code = PurgeApplyCommand.exitCode(for: error).rawValue
-            let message = PurgeApplyCommand.fullMessage(for: error)
-            if !(error is ExitCode) { said.withLockedValue { $0.error += message } }
-        }
-        let (output, error) = said.withLockedValue { $0 }
-        return Run(code: code, isOverdue: false, output: output, error: error)
+        let run = try await CommandRun(["purge", "apply", "--purge-list", self.list.path] + arguments)
+        return Run(code: run.code, isOverdue: false, output: run.output, error: run.error)
     }
 
     /// Runs `apns-legacy purge apply` as a process of its own.

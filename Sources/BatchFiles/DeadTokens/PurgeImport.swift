@@ -1,21 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSPayload
-import APNSWire
-import BatchFiles
-import TokenStore
+package import APNSWire
+package import TokenStore
 
-/// Makes entries of lines: tokens, CSV or JSON lines.
-struct PurgeImport {
+/// Puts on a purge list what others know: tokens, CSV or JSON lines.
+package struct PurgeImport {
     /// What holds for lines that do not say.
-    struct Defaults {
-        var topic: String?
-        var environment: Environment?
-        var failedAt: Int64?
-        var source: String
-        var now: Int64
+    package struct Defaults {
+        package var topic: String?
+        package var environment: Environment?
+        package var failedAt: Int64?
+        package var source: String
+        package var now: Int64
         /// A wrong environment makes every token bad, so these come in only when asked for.
-        var includesBadDeviceTokens = false
+        package var includesBadDeviceTokens: Bool
+
+        package init(
+            topic: String? = nil,
+            environment: Environment? = nil,
+            failedAt: Int64? = nil,
+            source: String,
+            now: Int64,
+            includesBadDeviceTokens: Bool = false
+        ) {
+            self.topic = topic
+            self.environment = environment
+            self.failedAt = failedAt
+            self.source = source
+            self.now = now
+            self.includesBadDeviceTokens = includesBadDeviceTokens
+        }
+    }
+
+    /// What came of an input.
+    package struct Report {
+        /// What it did to the list.
+        package fileprivate(set) var change = PurgeChange()
+        /// How many lines do not make a token dead, by the reason that they give.
+        package fileprivate(set) var skipped: [String: UInt64] = [:]
     }
 
     /// What came of a line.
@@ -24,7 +47,7 @@ struct PurgeImport {
         /// The HTTP/2 service gave a reason, or a batch had an outcome, that does not make a token dead.
         case skipped(reason: String)
         case header
-        case problem(PurgeProblem)
+        case problem(BatchProblem.Kind)
     }
 
     private let defaults: Defaults
@@ -33,23 +56,76 @@ struct PurgeImport {
     private var columns: [PurgeColumn?] = []
 
     /// A failure may be so much later than the clock here says, in seconds.
-    static let clockSkewSecondsMax: Int64 = 86_400
+    private static let clockSkewSecondsMax: Int64 = 86_400
+    /// So many entries are recorded in one transaction.
+    private static let portionCount = 65_536
+    /// So many reasons are counted one by one.
+    private static let reasonCountMax = 32
     /// The reasons for which the service says since when the token is dead.
     private static let deadReasons = ["Unregistered", "ExpiredToken"]
     private static let badDeviceToken = "BadDeviceToken"
 
-    init(format: BatchFormat?, defaults: Defaults) {
+    package init(format: BatchFormat?, defaults: Defaults) {
         self.format = format
         self.defaults = defaults
     }
 
-    /// Reads a line.
+    /// Reads an input to its end.
     ///
-    /// - Throws: ``CommandFailure`` where nothing can come of any line.
-    mutating func read(_ line: String) throws -> Outcome {
+    /// - Parameters:
+    ///   - input: lines of tokens, CSV or JSON.
+    ///   - list: where the tokens go.
+    ///   - onProblem: is told of each line that is passed over.
+    /// - Returns: what came of it.
+    /// - Throws: ``BatchFileError`` where nothing can come of any line, and `PurgeListError`.
+    package mutating func read(
+        _ input: SendInput,
+        into list: PurgeList,
+        onProblem: (BatchProblem) -> Void
+    ) throws -> Report {
+        var report = Report()
+        var portion: [PurgeEntry] = []
+        try input.forEachLine(onProblem: onProblem) { text, lineNumber in
+            let outcome = self.read(text)
+            try self.check(input.name, lineNumber)
+            switch outcome {
+            case .entry(let entry): portion.append(entry)
+            case .skipped(let reason):
+                let isListed = report.skipped[reason] != nil || report.skipped.count < Self.reasonCountMax
+                report.skipped[isListed ? reason : "other reasons", default: 0] += 1
+            case .header: break
+            case .problem(let problem): onProblem(BatchProblem(problem, lineNumber: lineNumber))
+            }
+            guard portion.count >= Self.portionCount else { return }
+            report.change += try list.record(portion)
+            portion.removeAll(keepingCapacity: true)
+        }
+        report.change += try list.record(portion)
+        return report
+    }
+
+    /// Finds out whether anything can come of the lines.
+    private func check(_ name: String, _ lineNumber: Int) throws(BatchFileError) {
+        guard !self.lacksTokens else {
+            throw BatchFileError(
+                .badData,
+                "\(name), line \(lineNumber): the header has no column token; are its columns separated by commas?"
+            )
+        }
+        guard !self.lacksTimes else {
+            throw BatchFileError(
+                .unsuitable,
+                "Nothing in \(name) says when its tokens failed. Say it with --failed-at: now, a time, or an age "
+                    + "such as 1d. A row that registered later is not pruned."
+            )
+        }
+    }
+
+    /// Reads a line.
+    mutating func read(_ line: String) -> Outcome {
         let format = self.format ?? PurgeImport.format(firstLine: line)
         self.format = format
-        do throws(PurgeProblem) {
+        do throws(BatchProblem.Kind) {
             switch format {
             case .tokens: return try self.outcome([.token: line])
             case .jsonLines: return try self.outcome(PurgeImport.fields(json: line))
@@ -98,7 +174,7 @@ struct PurgeImport {
         return columns
     }
 
-    private func named(_ fields: [String]) throws(PurgeProblem) -> [PurgeColumn: String] {
+    private func named(_ fields: [String]) throws(BatchProblem.Kind) -> [PurgeColumn: String] {
         guard fields.count == self.columns.count else {
             throw .fieldCount(found: fields.count, expected: self.columns.count)
         }
@@ -110,7 +186,7 @@ struct PurgeImport {
         return named
     }
 
-    private static func fields(csv line: String) throws(PurgeProblem) -> [String] {
+    private static func fields(csv line: String) throws(BatchProblem.Kind) -> [String] {
         let fields: [String]? = Array(line.utf8).withUnsafeBytes { row in
             var fields: [String] = []
             var reader = CSVFields(row)
@@ -132,8 +208,8 @@ struct PurgeImport {
         return fields
     }
 
-    private static func fields(json line: String) throws(PurgeProblem) -> [PurgeColumn: String] {
-        let result: Result<[PurgeColumn: String], PurgeProblem> = Array(line.utf8).withUnsafeBytes { bytes in
+    private static func fields(json line: String) throws(BatchProblem.Kind) -> [PurgeColumn: String] {
+        let result: Result<[PurgeColumn: String], BatchProblem.Kind> = Array(line.utf8).withUnsafeBytes { bytes in
             do throws(ScanFailure) {
                 return try self.scan(bytes)
             } catch {
@@ -145,7 +221,7 @@ struct PurgeImport {
 
     private static func scan(
         _ bytes: UnsafeRawBufferPointer
-    ) throws(ScanFailure) -> Result<[PurgeColumn: String], PurgeProblem> {
+    ) throws(ScanFailure) -> Result<[PurgeColumn: String], BatchProblem.Kind> {
         var scanner = JSONScanner(bytes)
         try scanner.begin()
         let kind = try scanner.kind()
@@ -174,7 +250,7 @@ struct PurgeImport {
             case _ where [.outcome, .status].contains(column):
                 try scanner.skipValue(enclosedBy: 1)
             case let kind:
-                return .failure(.wrongKind(column, found: kind))
+                return .failure(.wrongKind(column.rawValue, found: kind))
             }
         }
         try scanner.finish()
@@ -192,14 +268,14 @@ struct PurgeImport {
 
     // MARK: Entries
 
-    private func outcome(_ fields: [PurgeColumn: String]) throws(PurgeProblem) -> Outcome {
+    private func outcome(_ fields: [PurgeColumn: String]) throws(BatchProblem.Kind) -> Outcome {
         if let reason = self.refusal(fields) { return .skipped(reason: reason) }
-        guard let text = fields[.token] else { throw .noToken }
-        guard let token = PurgeToken.parse(text) else { throw .token }
-        guard let topic = fields[.topic] ?? self.defaults.topic else { throw .noTopic }
+        guard let text = fields[.token] else { throw .missingToken }
+        guard let token = DeviceTokenText.bytes(text) else { throw .invalidToken }
+        guard let topic = fields[.topic] ?? self.defaults.topic else { throw .missingTopic }
         let failedAt = try self.failedAt(fields)
-        guard failedAt <= self.defaults.now + PurgeImport.clockSkewSecondsMax else {
-            throw .future(fields[.timestamp] == nil ? "failedAt" : "timestamp")
+        guard !Self.isFuture(failedAt, now: self.defaults.now) else {
+            throw .futureTime(fields[.timestamp] == nil ? "failedAt" : "timestamp")
         }
         let entry = PurgeEntry(
             topic: topic,
@@ -209,7 +285,7 @@ struct PurgeImport {
             firstSeen: try self.time(.firstSeen, fields) ?? self.defaults.now,
             source: fields[.reason].map { "http2:\($0)" } ?? fields[.source] ?? self.defaults.source
         )
-        do throws(PurgeListError) { try entry.check() } catch { throw .entry("\(error)") }
+        do throws(PurgeListError) { try entry.check() } catch { throw .unfit("\(error)") }
         return .entry(entry)
     }
 
@@ -227,12 +303,12 @@ struct PurgeImport {
     }
 
     /// Nothing is guessed: taken to fail now, a token would be pruned also where it registered after it failed.
-    private func failedAt(_ fields: [PurgeColumn: String]) throws(PurgeProblem) -> Int64 {
+    private func failedAt(_ fields: [PurgeColumn: String]) throws(BatchProblem.Kind) -> Int64 {
         if let timestamp = fields[.timestamp] {
-            guard let milliseconds = Int64(timestamp), milliseconds >= 0 else { throw .time("timestamp") }
+            guard let milliseconds = Int64(timestamp), milliseconds >= 0 else { throw .invalidTime("timestamp") }
             return milliseconds / 1000
         }
-        guard let failedAt = try self.time(.failedAt, fields) ?? self.defaults.failedAt else { throw .noTime }
+        guard let failedAt = try self.time(.failedAt, fields) ?? self.defaults.failedAt else { throw .missingTime }
         return failedAt
     }
 
@@ -241,18 +317,55 @@ struct PurgeImport {
             || (reason == PurgeImport.badDeviceToken && self.defaults.includesBadDeviceTokens)
     }
 
-    private func time(_ column: PurgeColumn, _ fields: [PurgeColumn: String]) throws(PurgeProblem) -> Int64? {
+    private func time(_ column: PurgeColumn, _ fields: [PurgeColumn: String]) throws(BatchProblem.Kind) -> Int64? {
         guard let text = fields[column] else { return nil }
-        guard let moment = TimeText(text: text) else { throw .time(column.rawValue) }
+        guard let moment = TimeText(text: text) else { throw .invalidTime(column.rawValue) }
         return moment.seconds
     }
 
-    private func environment(_ fields: [PurgeColumn: String]) throws(PurgeProblem) -> Environment {
+    private func environment(_ fields: [PurgeColumn: String]) throws(BatchProblem.Kind) -> Environment {
         guard let text = fields[.environment] else {
-            guard let environment = self.defaults.environment else { throw .noEnvironment }
+            guard let environment = self.defaults.environment else { throw .missingEnvironment }
             return environment
         }
-        guard let environment = Environment(rawValue: text) else { throw .environment }
+        guard let environment = Environment(rawValue: text) else { throw .invalidEnvironment }
         return environment
+    }
+}
+
+extension PurgeRegistration {
+    /// Reads a line of `TOKEN` or `TOKEN,TIME`.
+    ///
+    /// - Parameters:
+    ///   - line: the line.
+    ///   - registeredAt: the time where the line has none.
+    ///   - now: the time, in seconds since 1970.
+    /// - Throws: ``BatchProblem/Kind`` where it is none.
+    package init(line: String, registeredAt: Int64?, now: Int64) throws(BatchProblem.Kind) {
+        let parts = line.split(separator: ",", maxSplits: 1, omittingEmptySubsequences: false)
+        guard let token = DeviceTokenText.bytes(String(parts[0])) else { throw .invalidToken }
+        self.init(token: token, registeredAt: registeredAt)
+        guard parts.count > 1 else { return }
+        let name = "the time of the registration"
+        guard let time = TimeText(text: String(parts[1].trimmingPrefix { $0 == " " })) else { throw .invalidTime(name) }
+        guard !PurgeImport.isFuture(time.seconds, now: now) else { throw .futureTime(name) }
+        self.registeredAt = time.seconds
+    }
+}
+
+extension PurgeImport {
+    /// Whether a time is later than a clock that goes wrong a little makes it.
+    ///
+    /// A registration in the future would keep its token off the list until then, whatever becomes of it.
+    package static func isFuture(_ time: Int64, now: Int64) -> Bool { time > now + Self.clockSkewSecondsMax }
+}
+
+extension DeviceTokenText {
+    /// The bytes of a token in any of its spellings; `nil` for what is none.
+    package static func bytes(_ text: String) -> [UInt8]? {
+        Array(text.utf8).withUnsafeBytes { text in
+            var record = BatchRecord()
+            return Self.decode(text, into: &record.token) ? record.token.bytes : nil
+        }
     }
 }

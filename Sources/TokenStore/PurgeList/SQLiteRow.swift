@@ -5,11 +5,10 @@ import GRDB
 import GRDBSQLite
 
 /// The row that a statement stands at; its bytes are gone with the next step.
-struct TokenTableRow {
+struct SQLiteRow {
     let statement: SQLiteStatement
 
-    /// The row number, which stands first where the table has any.
-    var number: Int64 { sqlite3_column_int64(self.statement, 0) }
+    func integer(_ column: Int32) -> Int64 { sqlite3_column_int64(self.statement, column) }
 
     func type(_ column: Int32) -> Int32 { sqlite3_column_type(self.statement, column) }
 
@@ -52,7 +51,7 @@ struct TokenTableRow {
     /// Reads a time; `nil` for what is none.
     func time(_ column: Int32) -> RegistrationTime? {
         switch self.type(column) {
-        case SQLITE_INTEGER: RegistrationTime(sqlite3_column_int64(self.statement, column))
+        case SQLITE_INTEGER: RegistrationTime(self.integer(column))
         case SQLITE_FLOAT: RegistrationTime(sqlite3_column_double(self.statement, column))
         case SQLITE_TEXT: RegistrationTime(text: self.bytes(column))
         default: nil

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSTransport
 import Logging
 import NIOCore
 import OpenSSLTLS
 
 /// Where connections come in at a listener: lets no more in than there may be, and notes who is refused.
-struct ConnectionAdmission: Sendable {
+final class ConnectionAdmission: Sendable {
     /// Why a connection is refused, in the words of metrics.
     enum Cause: String, CaseIterable, Sendable {
         /// There are as many connections as there may be.
@@ -22,40 +21,16 @@ struct ConnectionAdmission: Sendable {
     }
 
     private let registry: ConnectionRegistry
-    private let countMax: Int
-    private let unauthenticatedCountMax: Int
-    private let metrics: ListenerMetrics
+    let metrics = ListenerMetrics()
     /// For what providers do that are let in.
     let refusals: RefusalLog
     /// For those that are not, which cannot fill the log of the others.
     private let unadmitted: RefusalLog
 
-    init(
-        _ registry: ConnectionRegistry,
-        countMax: Int,
-        unauthenticatedCountMax: Int,
-        metrics: ListenerMetrics,
-        refusals: RefusalLog
-    ) {
+    init(_ registry: ConnectionRegistry, logger: Logger) {
         self.registry = registry
-        self.countMax = countMax
-        self.unauthenticatedCountMax = unauthenticatedCountMax
-        self.metrics = metrics
-        self.refusals = refusals
-        self.unadmitted = refusals.another()
-    }
-
-    /// Logs that a listener accepts nothing for a while.
-    static func logAcceptPause(_ reason: String, _ logger: Logger) {
-        logger.error(
-            "no connection accepted for a while",
-            metadata: [LogKey.reason: "\(reason)", LogKey.duration: "\(Duration(AcceptPauseHandler.pause))"]
-        )
-    }
-
-    /// How many unauthenticated peers of one address there may be where that is not said.
-    static func unauthenticatedCountMax(_ count: Int?, of connectionCount: Int) -> Int {
-        count ?? max(1, connectionCount / 4)
+        self.refusals = RefusalLog(logger)
+        self.unadmitted = RefusalLog(logger)
     }
 
     /// - Returns: the number of the connection.
@@ -63,10 +38,11 @@ struct ConnectionAdmission: Sendable {
     func enter(_ channel: any Channel) throws -> UInt64 {
         switch self.registry.add(channel) {
         case .taken(let number): return number
-        case .full: self.refuse(channel, .full, "there are as many connections as there may be, \(self.countMax)")
+        case .full:
+            self.refuse(channel, .full, "there are as many connections as there may be, \(self.registry.countMax)")
         case .addressFull:
             let sentence = "there are as many of its address that proved nothing as there may be"
-            self.refuse(channel, .address, "\(sentence), \(self.unauthenticatedCountMax)")
+            self.refuse(channel, .address, "\(sentence), \(self.registry.unauthenticatedCountMax)")
         case .closed: break
         }
         throw ChannelError.operationUnsupported

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSTransport
 import Glibc
+package import Logging
 package import NIOCore
 
 /// Stops a listener for a while where the system has no room for another connection, such as no descriptor.
@@ -10,27 +12,26 @@ package final class AcceptPauseHandler: ChannelInboundHandler {
     package typealias InboundIn = Any
 
     /// How long nothing is accepted; then it is tried again.
-    package static let pause = TimeAmount.seconds(1)
+    private static let pause = TimeAmount.seconds(1)
 
     /// At most one report is made in this time.
-    package static let reportInterval = TimeAmount.seconds(30)
+    private static let reportInterval = TimeAmount.seconds(30)
 
-    private let report: @Sendable (_ reason: String) -> Void
+    private let logger: Logger
     private var isPaused = false
     private var nextReport = NIODeadline.uptimeNanoseconds(0)
 
-    /// Makes a handler for the pipeline of a listener, where it has to be the first.
-    ///
-    /// - Parameter report: is told why nothing is accepted, on the event loop.
-    package init(report: @escaping @Sendable (_ reason: String) -> Void) { self.report = report }
+    private init(_ logger: Logger) { self.logger = logger }
 
-    /// Puts a handler into the pipeline of a listener.
-    package static func add(
-        to listener: any Channel,
-        report: @escaping @Sendable (_ reason: String) -> Void
-    ) -> EventLoopFuture<Void> {
+    /// Puts a handler into the pipeline of a listener, where it is the first.
+    ///
+    /// - Parameters:
+    ///   - listener: accepts connections.
+    ///   - logger: is told why nothing is accepted.
+    /// - Returns: completes when it is there.
+    package static func add(to listener: any Channel, _ logger: Logger) -> EventLoopFuture<Void> {
         listener.eventLoop.submit {
-            try listener.pipeline.syncOperations.addHandler(AcceptPauseHandler(report: report), position: .first)
+            try listener.pipeline.syncOperations.addHandler(AcceptPauseHandler(logger), position: .first)
         }
     }
 
@@ -50,7 +51,12 @@ package final class AcceptPauseHandler: ChannelInboundHandler {
         let now = NIODeadline.now()
         guard now >= self.nextReport else { return }
         self.nextReport = now + Self.reportInterval
-        self.report(SystemLimit.sentence(code))
+        self.logger.error(
+            "no connection accepted for a while",
+            metadata: [
+                LogKey.reason: "\(SystemLimit.sentence(code))", LogKey.duration: "\(Duration(Self.pause))",
+            ]
+        )
     }
 
     private func setReading(_ isReading: Bool, _ context: ChannelHandlerContext) {

@@ -25,9 +25,6 @@ package final class RefusalLog: Sendable {
 
     package init(_ logger: Logger) { self.logger = logger }
 
-    /// Makes a log to the same logger with room of its own.
-    func another() -> RefusalLog { RefusalLog(self.logger) }
-
     /// Logs a refusal.
     ///
     /// - Parameters:

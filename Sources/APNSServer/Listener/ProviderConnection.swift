@@ -38,3 +38,29 @@ public struct ProviderConnection: Hashable, Sendable {
         self.intermediates = intermediates
     }
 }
+
+/// What is known of the other side of a connection by TLS.
+protocol TLSFacts: AnyObject {
+    var peerCertificate: TLSCertificate? { get }
+    var peerIntermediates: [TLSCertificate] { get }
+    /// Whether the stream ended without close_notify.
+    var isTruncated: Bool { get }
+}
+
+extension TLSHandler: TLSFacts {}
+
+extension Listener.Connection {
+    /// Who is connected, read from the session each time, since it is seldom asked for and not small; `nil` without a
+    /// certificate.
+    func provider(at remoteAddress: String) -> ProviderConnection? {
+        self.tls.peerCertificate.map { certificate in
+            ProviderConnection(
+                number: self.number,
+                identity: ProviderIdentity(certificate),
+                remoteAddress: remoteAddress,
+                certificate: certificate,
+                intermediates: self.tls.peerIntermediates
+            )
+        }
+    }
+}

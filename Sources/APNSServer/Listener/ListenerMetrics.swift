@@ -4,7 +4,7 @@ import APNSWire
 import Metrics
 
 /// What can be counted at a listener, as swift-metrics.
-struct ListenerMetrics: Sendable {
+final class ListenerMetrics: Sendable {
     private let opened = Counter(label: "push.gateway.connections.opened")
     private let refused: [ConnectionAdmission.Cause: Counter]
     private let closed = Counter(label: "push.gateway.connections.closed")

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package import NIOCore
+import NIOCore
 
 /// What tells the owners of addresses apart: an IPv4 address, or the first 64 bits of an IPv6 address, which is what
 /// one owner has at least.
-package struct AddressPrefix: Hashable, Sendable {
+struct AddressPrefix: Hashable, Sendable {
     private let bytes: [UInt8]
 
     /// - Parameter address: of a peer; all that have no IP address count as one.
-    package init(_ address: SocketAddress?) {
+    init(_ address: SocketAddress?) {
         guard let address, address.protocol != .unix else {
             self.bytes = []
             return

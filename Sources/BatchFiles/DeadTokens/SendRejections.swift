@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSWire
+package import APNSWire
 import Glibc
-import TokenStore
+package import TokenStore
 
 /// The tokens that were rejected in a run, in a file without a name, since there may be more than memory is for.
 ///
 /// The source of the batch appends to it under its lock, and it is read when the source has ended.
-final class SendRejections: @unchecked Sendable {
+package final class SendRejections: @unchecked Sendable {
     private let descriptor: CInt
     private let folder: String
     private var bytes: [UInt8] = []
     /// How many tokens were rejected without a word of when their apps were gone.
-    private(set) var doubtfulCount: UInt64 = 0
+    package private(set) var doubtfulCount: UInt64 = 0
     /// How many tokens there are.
-    private(set) var count: UInt64 = 0
+    package private(set) var count: UInt64 = 0
     private var error: CInt?
 
     /// So many bytes are written at a time.
@@ -26,7 +26,10 @@ final class SendRejections: @unchecked Sendable {
     private static let portionCount = 65_536
 
     /// Makes the file in the folder of another one.
-    init(beside path: String) throws {
+    ///
+    /// - Parameter path: the other file.
+    /// - Throws: ``BatchFileError`` where there can be none.
+    package init(beside path: String) throws {
         self.folder =
             path.contains("/")
             ? path.split(separator: "/", omittingEmptySubsequences: false)
@@ -34,7 +37,7 @@ final class SendRejections: @unchecked Sendable {
         var name = Array((self.folder + ".apns-legacy-XXXXXX").utf8CString)
         self.descriptor = mkstemp(&name)
         guard self.descriptor >= 0 else {
-            throw CommandFailure(.cannotCreate, "Cannot write in \(self.folder): \(String(cString: strerror(errno))).")
+            throw BatchFileError(.uncreatable, "Cannot write in \(self.folder): \(String(cString: strerror(errno))).")
         }
         unlink(name)
         _ = fcntl(self.descriptor, F_SETFD, FD_CLOEXEC)
@@ -45,7 +48,7 @@ final class SendRejections: @unchecked Sendable {
     /// Takes a token, and when its app was gone, where that is known, in seconds since 1970 (UTC).
     ///
     /// That the disk is full is told at the end.
-    var take: @Sendable (_ token: UnsafeRawBufferPointer, _ deadSince: Int64?) -> Void {
+    package var take: @Sendable (_ token: UnsafeRawBufferPointer, _ deadSince: Int64?) -> Void {
         { token, deadSince in self.append(token, deadSince: deadSince) }
     }
 
@@ -66,7 +69,7 @@ final class SendRejections: @unchecked Sendable {
     ///   - failedAt: the time of those that came without one; `nil` leaves them out.
     /// - Returns: what changed.
     /// - Throws: where the list cannot be written, or the tokens could not be kept.
-    func record(in list: PurgeList, _ scope: TokenScope, failedAt: Int64?) throws -> PurgeChange {
+    package func record(in list: PurgeList, _ scope: TokenScope, failedAt: Int64?) throws -> PurgeChange {
         self.flush()
         var change = PurgeChange()
         var portion: [PurgeEntry] = []
@@ -113,7 +116,7 @@ final class SendRejections: @unchecked Sendable {
             let count = self.error == nil ? pread(self.descriptor, &block, block.count, offset) : -1
             guard count >= 0 else {
                 let reason = String(cString: strerror(self.error ?? errno))
-                throw CommandFailure(.ioError, "Cannot keep the rejected tokens in \(self.folder): \(reason).")
+                throw BatchFileError(.unwritable, "Cannot keep the rejected tokens in \(self.folder): \(reason).")
             }
             var first = 0
             // A token that the block cuts off begins the next one.

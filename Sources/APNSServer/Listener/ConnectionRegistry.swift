@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import NIOConcurrencyHelpers
-package import NIOCore
+import NIOCore
 
 /// The open connections of a server.
 ///
 /// A connection is unauthenticated until it is admitted. One address may have fewer unauthenticated connections than
 /// there may be connections in all, so that nobody keeps all others out by connecting and proving nothing.
-package final class ConnectionRegistry: Sendable {
+final class ConnectionRegistry: Sendable {
     /// What becomes of a connection that was accepted.
-    package enum Entry: Hashable, Sendable {
+    enum Entry: Hashable, Sendable {
         /// It has this number, from 1.
         case taken(UInt64)
         /// There are as many connections as there may be.
@@ -40,8 +40,8 @@ package final class ConnectionRegistry: Sendable {
     }
 
     private let connections = NIOLockedValueBox(Connections())
-    private let countMax: Int
-    private let unauthenticatedCountMax: Int
+    let countMax: Int
+    let unauthenticatedCountMax: Int
 
     /// - Parameters:
     ///   - countMax: how many connections there may be.
@@ -51,12 +51,12 @@ package final class ConnectionRegistry: Sendable {
         self.unauthenticatedCountMax = unauthenticatedCountMax
     }
 
-    package var count: Int { self.connections.withLockedValue(\.open.count) }
+    var count: Int { self.connections.withLockedValue(\.open.count) }
 
     /// Takes a connection in until it closes, unauthenticated at first.
     ///
     /// - Returns: what becomes of it; the caller closes it where it is not taken.
-    package func add(_ channel: any Channel) -> Entry {
+    func add(_ channel: any Channel) -> Entry {
         let address = AddressPrefix(channel.remoteAddress)
         let entry = self.connections.withLockedValue { connections -> Entry in
             guard !connections.isClosed else { return .closed }
@@ -75,7 +75,7 @@ package final class ConnectionRegistry: Sendable {
     }
 
     /// Notes that a connection is admitted.
-    package func admit(_ number: UInt64) {
+    func admit(_ number: UInt64) {
         self.connections.withLockedValue { connections in
             connections.forget(connections.open[number]?.unauthenticated)
             connections.open[number]?.unauthenticated = nil
@@ -103,14 +103,14 @@ package final class ConnectionRegistry: Sendable {
     }
 
     /// Sends an event to each connection, from the last handler of its pipeline on.
-    package func send(_ event: any Sendable) {
+    func send(_ event: any Sendable) {
         for channel in self.channels { channel.triggerUserOutboundEvent(event, promise: nil) }
     }
 
     /// Sends an event to each connection, from the last handler of its pipeline on.
     ///
     /// - Returns: completes when each has taken it, or is gone.
-    package func send(_ event: any Sendable, on eventLoop: any EventLoop) -> EventLoopFuture<Void> {
+    func send(_ event: any Sendable, on eventLoop: any EventLoop) -> EventLoopFuture<Void> {
         .andAllComplete(self.channels.map { $0.triggerUserOutboundEvent(event) }, on: eventLoop)
     }
 

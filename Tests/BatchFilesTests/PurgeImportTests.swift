@@ -2,11 +2,10 @@
 
 import APNSPayload
 import APNSWire
-import BatchFiles
 import TokenStore
 import Testing
 
-@testable import APNSLegacyCommands
+@testable import BatchFiles
 
 @Suite("Purge import", .timeLimit(.minutes(1)))
 struct PurgeImportTests {
@@ -46,7 +45,7 @@ struct PurgeImportTests {
     private func read(_ lines: [String], _ importing: PurgeImport) throws -> PurgeImport.Outcome {
         var importing = importing
         var outcome = PurgeImport.Outcome.header
-        for line in lines { outcome = try importing.read(line) }
+        for line in lines { outcome = importing.read(line) }
         return outcome
     }
 
@@ -135,17 +134,18 @@ struct PurgeImportTests {
     @Test("A bad line says why")
     func problems() throws {
         for (lines, problem) in [
-            (["xy"], PurgeProblem.token), ([#"{"topic":"a"}"#], .noToken), (["[1]"], .notAnObject(.array)),
-            ([#"{"token":7}"#], .wrongKind(.token, found: .number)),
-            ([#"{"token":"ab","environment":"prod"}"#], .environment),
-            ([#"{"token":"ab","failedAt":"soon"}"#], .time("failedAt")),
-            ([#"{"token":"ab","failedAt":1.5}"#], .time("failedAt")),
-            ([#"{"token":"ab","failedAt":1750086401}"#], .future("failedAt")),
-            ([#"{"token":"ab","reason":"Unregistered","timestamp":"x"}"#], .time("timestamp")),
-            ([#"{"token":"ab","reason":"Unregistered","timestamp":-1}"#], .time("timestamp")),
+            (["xy"], BatchProblem.Kind.invalidToken),
+            ([#"{"topic":"a"}"#], .missingToken), (["[1]"], .notAnObject(.array)),
+            ([#"{"token":7}"#], .wrongKind("token", found: .number)),
+            ([#"{"token":"ab","environment":"prod"}"#], .invalidEnvironment),
+            ([#"{"token":"ab","failedAt":"soon"}"#], .invalidTime("failedAt")),
+            ([#"{"token":"ab","failedAt":1.5}"#], .invalidTime("failedAt")),
+            ([#"{"token":"ab","failedAt":1750086401}"#], .futureTime("failedAt")),
+            ([#"{"token":"ab","reason":"Unregistered","timestamp":"x"}"#], .invalidTime("timestamp")),
+            ([#"{"token":"ab","reason":"Unregistered","timestamp":-1}"#], .invalidTime("timestamp")),
             (["token,topic", "ab"], .fieldCount(found: 1, expected: 2)),
             (["token,topic", "a\"b,c"], .misplacedQuote),
-            ([#"{"token":"ab","source":"a\nb"}"#], .entry("\(PurgeListError.controlCharacter(field: "source"))")),
+            ([#"{"token":"ab","source":"a\nb"}"#], .unfit("\(PurgeListError.controlCharacter(field: "source"))")),
         ] {
             guard case .problem(let found) = try self.read(lines, self.importing()) else {
                 Issue.record("\(lines)")
@@ -159,8 +159,8 @@ struct PurgeImportTests {
     func noDefaults() throws {
         let defaults = PurgeImport.Defaults(failedAt: 1, source: "s", now: Self.now)
         var importing = PurgeImport(format: .jsonLines, defaults: defaults)
-        guard case .problem(.noTopic) = try importing.read(#"{"token":"ab"}"#),
-            case .problem(.noEnvironment) = try importing.read(#"{"token":"ab","topic":"a"}"#)
+        guard case .problem(.missingTopic) = importing.read(#"{"token":"ab"}"#),
+            case .problem(.missingEnvironment) = importing.read(#"{"token":"ab","topic":"a"}"#)
         else {
             Issue.record("The line was taken.")
             return
@@ -170,7 +170,7 @@ struct PurgeImportTests {
     @Test("A header without tokens is found out")
     func noTokens() throws {
         var importing = self.importing(.csv)
-        _ = try importing.read("name,age")
+        _ = importing.read("name,age")
         #expect(importing.lacksTokens)
     }
 
@@ -184,8 +184,8 @@ struct PurgeImportTests {
         ] {
             var importing = PurgeImport(format: nil, defaults: defaults)
             var outcome = PurgeImport.Outcome.header
-            for line in lines { outcome = try importing.read(line) }
-            guard case .problem(.noTime) = outcome else {
+            for line in lines { outcome = importing.read(line) }
+            guard case .problem(.missingTime) = outcome else {
                 Issue.record("\(lines) was taken.")
                 continue
             }

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSProvider
+import ArgumentParser
+import Foundation
+import OpenSSLTLS
+
+/// How to connect; the same for every command.
+struct ConnectionOptions: ParsableArguments, Sendable {
+    @Option(help: ArgumentHelp("The oldest version of TLS to speak: 1.0, 1.1, 1.2 or 1.3.", valueName: "version"))
+    var tlsMin = "1.2"
+
+    @Option(help: ArgumentHelp("A proxy: http://[user:password@]host:port or socks5://host:port.", valueName: "url"))
+    var proxy: String?
+
+    func validate() throws {
+        _ = try self.tlsVersion
+        _ = try self.proxyValue
+    }
+
+    /// The version that `--tls-min` names.
+    var tlsVersion: TLSVersion {
+        get throws {
+            switch self.tlsMin {
+            case "1.0": .tls1_0
+            case "1.1": .tls1_1
+            case "1.2": .tls1_2
+            case "1.3": .tls1_3
+            default: throw ValidationError("--tls-min is 1.0, 1.1, 1.2 or 1.3.")
+            }
+        }
+    }
+
+    /// The proxy, where one is named.
+    var proxyValue: Proxy? { get throws { try self.proxy.map(Self.proxy) } }
+
+    /// The proxy that `--proxy` names.
+    private static func proxy(_ text: String) throws -> Proxy {
+        let wrong = ValidationError("--proxy is http://[user:password@]host:port or socks5://host:port.")
+        guard let separator = text.firstRange(of: "://"),
+            let kind = Proxy.Kind(rawValue: String(text[..<separator.lowerBound]))
+        else { throw wrong }
+        var rest = text[separator.upperBound...]
+        var credentials: Proxy.Credentials?
+        if let at = rest.lastIndex(of: "@") {
+            let parts = rest[..<at].split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+            guard kind == .http, parts.count == 2 else { throw wrong }
+            guard let user = parts[0].removingPercentEncoding, let password = parts[1].removingPercentEncoding else {
+                throw wrong
+            }
+            credentials = .init(user: user, password: password)
+            rest = rest[rest.index(after: at)...]
+        }
+        if rest.last == "/" { rest = rest.dropLast() }
+        guard let colon = rest.lastIndex(of: ":"), let port = Int(rest[rest.index(after: colon)...]),
+            (1...65535).contains(port), colon > rest.startIndex
+        else { throw wrong }
+        var host = rest[..<colon]
+        // In a URI, an IPv6 address stands in brackets.
+        if host.first == "[", host.last == "]" { host = host.dropFirst().dropLast() }
+        return Proxy(
+            kind: kind,
+            endpoint: Endpoint(host: String(host), port: port),
+            credentials: credentials
+        )
+    }
+}

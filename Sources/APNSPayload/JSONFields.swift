@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// The strings and numbers of a small JSON object, such as an answer of the service; what else it has is left out.
+///
+/// Of members with the same name, the last one counts.
+package struct JSONFields {
+    private var strings: [String: String] = [:]
+    private var numbers: [String: String] = [:]
+
+    /// Reads an object; `nil` for what is no JSON object.
+    ///
+    /// - Parameter bytes: the whole text.
+    package init?(_ bytes: [UInt8]) {
+        let isRead = unsafe bytes.withUnsafeBytes { unsafe (try? self.read($0)) != nil }
+        guard isRead else { return nil }
+    }
+
+    /// The string of a name; `nil` where there is none.
+    package func string(_ name: String) -> String? { self.strings[name] }
+
+    /// The number of a name; `nil` where there is none, or one that is no such integer.
+    package func integer<Value: FixedWidthInteger>(_ name: String) -> Value? {
+        guard let text = self.numbers[name] else { return nil }
+        return Value(text) ?? Double(text).flatMap { Value(exactly: $0) }
+    }
+
+    private mutating func read(_ bytes: UnsafeRawBufferPointer) throws(ScanFailure) {
+        var scanner = unsafe JSONScanner(bytes)
+        try scanner.begin()
+        guard try scanner.kind() == .object else { throw scanner.failure(.missingValue) }
+        scanner.enter()
+        var isFirst = true
+        while let name = try scanner.nextKey(isFirst: &isFirst) {
+            let kind = try scanner.kind()
+            let offset = scanner.byteOffset
+            let key = Self.text(name, scanner)
+            if kind == .string {
+                self.strings[key] = Self.text(try scanner.string(), scanner)
+            } else {
+                try scanner.skipValue(enclosedBy: 1)
+                guard kind == .number else { continue }
+                let number = unsafe bytes[offset..<scanner.byteOffset]
+                self.numbers[key] = unsafe String(decoding: number, as: UTF8.self)
+            }
+        }
+        try scanner.finish()
+    }
+
+    private static func text(_ string: JSONString, _ scanner: JSONScanner) -> String {
+        guard string.hasEscapes else { return unsafe String(decoding: scanner.bytes(of: string), as: UTF8.self) }
+        return unsafe withUnsafeTemporaryAllocation(byteCount: string.byteCount, alignment: 1) { target in
+            let count = unsafe scanner.decode(string, into: target) ?? 0
+            return unsafe String(decoding: target.prefix(count), as: UTF8.self)
+        }
+    }
+}

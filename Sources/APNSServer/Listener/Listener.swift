@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSTransport
+import Logging
+import NIOConcurrencyHelpers
+public import NIOCore
+import NIOPosix
+public import OpenSSLTLS
+public import ServiceLifecycle
+
+/// Takes connections of providers over TLS, for one of the three protocols.
+///
+/// - ``init(_:backend:eventLoopGroup:logger:)`` makes a listener of the binary protocol,
+/// - ``init(_:store:eventLoopGroup:logger:)`` one of the feedback service,
+/// - ``init(_:service:eventLoopGroup:logger:)`` one of the HTTP/2 provider API.
+///
+/// It listens from ``run()`` on. On graceful shutdown it takes no more connections, lets those that are open end in
+/// order, and cuts what is left after ``ListenerConfiguration/shutdownDuration``. On cancellation it cuts all
+/// connections at once.
+public final class Listener: Service, Sendable {
+    /// A connection that was taken in, for those who make its handlers.
+    struct Connection {
+        /// From 1.
+        var number: UInt64
+        var eventLoop: any EventLoop
+        var tls: any TLSFacts
+        var admission: ConnectionAdmission
+        /// Names the connection.
+        var logger: Logger
+    }
+
+    /// What a protocol adds to a listener.
+    struct Parts: Sendable {
+        /// Asks a connection to end in order; sent from the last handler of its pipeline on.
+        var farewell: any Sendable
+        /// Whether a connection goes on when its provider has closed its side.
+        var allowsHalfClosure = true
+        var configureTLS: @Sendable (inout TLSConfiguration) -> Void = { _ in }
+        /// Makes the handlers above TLS.
+        var handlers: @Sendable (Connection) -> [any ChannelHandler]
+    }
+
+    private let configuration: ListenerConfiguration
+    private let parts: Parts
+    private let group: any EventLoopGroup
+    private let logger: Logger
+    private let registry: ConnectionRegistry
+    private let admission: ConnectionAdmission
+    /// For connections to come.
+    private let tls = NIOLockedValueBox<TLSContext?>(nil)
+    private let bound: EventLoopPromise<SocketAddress>
+    private let stopped: EventLoopPromise<Void>
+    private let hasRun = NIOLockedValueBox(false)
+
+    init(
+        _ configuration: ListenerConfiguration,
+        _ parts: Parts,
+        eventLoopGroup group: any EventLoopGroup,
+        logger: Logger
+    ) {
+        self.configuration = configuration
+        self.parts = parts
+        self.group = group
+        self.logger = logger
+        self.registry = ConnectionRegistry(
+            countMax: configuration.connectionCountMax,
+            unauthenticatedCountMax: configuration.unauthenticatedCountMax
+        )
+        self.admission = ConnectionAdmission(self.registry, logger: logger)
+        self.bound = group.any().makePromise()
+        self.stopped = group.any().makePromise()
+    }
+
+    deinit {
+        self.bound.fail(ServerError.notListening)
+        self.stopped.succeed(())
+    }
+
+    /// The address it listens on, as soon as it does.
+    ///
+    /// - Throws: ``ServerError`` where it never does.
+    public var boundAddress: SocketAddress {
+        get async throws { try await self.bound.futureResult.get() }
+    }
+
+    /// How many connections are open, in or after their handshake.
+    public var connectionCount: Int { self.registry.count }
+
+    /// Takes another certificate, and other authorities, for connections to come.
+    ///
+    /// - Parameters:
+    ///   - identity: the certificate and key.
+    ///   - clientTrust: the authorities of providers' certificates.
+    /// - Throws: ``ServerError/tls(_:)``; all stays as it was then.
+    public func reload(identity: TLSIdentity, clientTrust: TLSTrust) throws(ServerError) {
+        var configuration = self.configuration
+        configuration.identity = identity
+        configuration.clientTrust = clientTrust
+        let tls = try configuration.tlsContext(self.parts.configureTLS)
+        self.tls.withLockedValue { $0 = tls }
+    }
+
+    /// Ends ``run()`` as a graceful shutdown does.
+    public func stop() { self.stopped.succeed(()) }
+
+    /// Listens until graceful shutdown, ``stop()`` or cancellation.
+    ///
+    /// - Throws: ``ServerError``.
+    public func run() async throws {
+        let isFirst = self.hasRun.withLockedValue { hasRun in
+            defer { hasRun = true }
+            return !hasRun
+        }
+        guard isFirst else { throw ServerError.ranAlready }
+        let listener: any Channel
+        do {
+            listener = try await self.listen()
+        } catch {
+            self.bound.fail(error)
+            throw error
+        }
+        await withTaskCancellationHandler {
+            await withGracefulShutdownHandler {
+                try? await self.stopped.futureResult.get()
+            } onGracefulShutdown: {
+                self.stop()
+            }
+        } onCancel: {
+            self.stop()
+        }
+        try? await listener.close()
+        await self.endConnections(within: Task.isCancelled ? .zero : self.configuration.shutdownDuration)
+    }
+
+    /// Runs while `body` runs, and ends on every way out.
+    ///
+    /// - Parameter body: is called when it listens.
+    /// - Returns: what `body` returns.
+    /// - Throws: what `body` throws, or ``ServerError`` where it cannot listen.
+    public func withRunning<Value: Sendable>(_ body: (Listener) async throws -> Value) async throws -> Value {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await self.run() }
+            let result: Result<Value, any Error>
+            do {
+                _ = try await self.boundAddress
+                result = .success(try await body(self))
+            } catch {
+                result = .failure(error)
+            }
+            self.stop()
+            try await group.waitForAll()
+            return try result.get()
+        }
+    }
+
+    /// Sends an event to each connection, from the last handler of its pipeline on.
+    ///
+    /// - Returns: completes when each has taken it, or is gone.
+    func send(_ event: any Sendable) -> EventLoopFuture<Void> { self.registry.send(event, on: self.group.any()) }
+
+    private func listen() async throws -> any Channel {
+        let first = try self.configuration.tlsContext(self.parts.configureTLS)
+        self.tls.withLockedValue { $0 = $0 ?? first }
+        let (host, port, logger) = (self.configuration.host, self.configuration.port, self.logger)
+        let listener: any Channel
+        do {
+            listener = try await self.bootstrap(first).bind(host: host, port: port).get()
+            try await AcceptPauseHandler.add(to: listener, logger).get()
+        } catch {
+            throw ServerError.listen(host: host, port: port, detail: "\(ListenError(error))")
+        }
+        guard let address = listener.localAddress else { throw ServerError.notListening }
+        self.bound.succeed(address)
+        return listener
+    }
+
+    private func bootstrap(_ first: TLSContext) -> ServerBootstrap {
+        ServerBootstrap(group: self.group)
+            .serverChannelOption(.backlog, value: 256)
+            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+            .childChannelOption(.allowRemoteHalfClosure, value: self.parts.allowsHalfClosure)
+            .childChannelOption(.socketOption(.so_keepalive), value: 1)
+            .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
+            .childChannelOption(.recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: 65_536))
+            .childChannelInitializer { [configuration, parts, admission, logger, tls = self.tls] channel in
+                channel.eventLoop.makeCompletedFuture {
+                    let number = try admission.enter(channel)
+                    let tls = try TLSHandler(serverContext: tls.withLockedValue { $0 ?? first })
+                    var logger = logger
+                    logger[metadataKey: LogKey.connection] = "\(number)"
+                    let connection = Connection(
+                        number: number,
+                        eventLoop: channel.eventLoop,
+                        tls: tls,
+                        admission: admission,
+                        logger: logger
+                    )
+                    try channel.pipeline.syncOperations.addHandlers(
+                        [RawCloseHandler(), tls] + parts.handlers(connection)
+                    )
+                    try configuration.configurePipeline?(channel, number)
+                }
+            }
+    }
+
+    private func endConnections(within duration: Duration) async {
+        let eventLoop = self.group.any()
+        let emptied = eventLoop.makePromise(of: Void.self)
+        self.registry.close(emptied)
+        if duration > .zero { self.registry.send(self.parts.farewell) }
+        // Also cuts those that arrived while the farewell was sent.
+        let cut = eventLoop.scheduleTask(in: TimeAmount(duration)) { [registry] in
+            registry.send(RawCloseHandler.Cut())
+        }
+        await withTaskCancellationHandler {
+            try? await emptied.futureResult.get()
+        } onCancel: {
+            self.registry.send(RawCloseHandler.Cut())
+        }
+        cut.cancel()
+    }
+}

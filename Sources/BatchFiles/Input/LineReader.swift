@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Glibc
+
+/// Cuts input of any length into lines, in memory of a constant size and without I/O of its own.
+///
+/// Call ``next()`` until it says ``Cut/needMore``, then ``fill(_:)``, and ``finish()`` when there is no more. A byte
+/// order mark at the beginning, CR LF and a last line without an end are all taken.
+struct LineReader: ~Copyable {
+    /// The longest line, in bytes without its end; what is longer is passed over unbuffered.
+    let lineByteCountMax: Int
+    /// The bytes that came; those that are not read yet are from `position` to `filled`.
+    let block: UnsafeMutableRawBufferPointer
+    var position = 0
+    private(set) var filled = 0
+    /// The bytes from `position` on that are known to hold no end of a line.
+    var searched = 0
+    /// The line that was read last, counted from 1.
+    var lineNumber = 0
+    /// Whether the rest of a line is passed over that was told about.
+    var isSkipping = false
+    private(set) var isFinished = false
+    private var isAtStart = true
+
+    /// What comes next.
+    enum Cut {
+        /// A line, without its end; valid until more bytes come.
+        case line(UnsafeRawBufferPointer)
+        /// A line that is too long; the next call goes on behind it.
+        case tooLong
+        case needMore
+        case end
+    }
+
+    init(lineByteCountMax: Int, blockByteCount: Int) {
+        precondition(lineByteCountMax > 0, "A line needs room.")
+        precondition(blockByteCount > 0, "A block needs room.")
+        self.lineByteCountMax = lineByteCountMax
+        // Somewhat more, since the end of the longest line and the word it is found in may be there already.
+        self.block = .allocate(byteCount: blockByteCount + lineByteCountMax + 64, alignment: 64)
+    }
+
+    deinit { self.block.deallocate() }
+
+    // MARK: Bytes
+
+    /// Lends free memory to be read into.
+    ///
+    /// - Parameter read: returns how many bytes it wrote, and 0 for the end of the input.
+    /// - Returns: what `read` returned.
+    /// - Throws: what `read` throws; nothing is lost then.
+    mutating func fill<Failure: Error>(
+        _ read: (UnsafeMutableRawBufferPointer) throws(Failure) -> Int
+    ) throws(Failure) -> Int {
+        self.compact()
+        let free = UnsafeMutableRawBufferPointer(rebasing: self.block[self.filled...])
+        precondition(free.count > 0, "Fill a reader only when it needs more.")
+        let byteCount = try read(free)
+        precondition(0...free.count ~= byteCount, "A read cannot bring more than there is room for.")
+        self.filled += byteCount
+        if byteCount == 0 { self.isFinished = true }
+        return byteCount
+    }
+
+    /// Takes bytes.
+    ///
+    /// - Returns: how many were taken.
+    mutating func append(_ bytes: UnsafeRawBufferPointer) -> Int {
+        self.compact()
+        let byteCount = min(bytes.count, self.block.count - self.filled)
+        let target = UnsafeMutableRawBufferPointer(rebasing: self.block[self.filled..<(self.filled + byteCount)])
+        target.copyMemory(from: UnsafeRawBufferPointer(rebasing: bytes[..<byteCount]))
+        self.filled += byteCount
+        return byteCount
+    }
+
+    /// Says that no more bytes come.
+    mutating func finish() { self.isFinished = true }
+
+    private mutating func compact() {
+        guard self.position > 0 else { return }
+        let rest = self.filled - self.position
+        if rest > 0, let base = self.block.baseAddress { memmove(base, base + self.position, rest) }
+        self.position = 0
+        self.filled = rest
+    }
+
+    /// Gives up what came.
+    mutating func discard() { self.position = self.filled }
+
+    func bytes(_ range: Range<Int>) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(rebasing: self.block[range])
+    }
+
+    // MARK: Lines
+
+    /// Passes a byte order mark at the beginning; `false` where too little came to tell.
+    @inline(__always)
+    mutating func passByteOrderMark() -> Bool { !self.isAtStart || self.passMarkAtStart() }
+
+    private mutating func passMarkAtStart() -> Bool {
+        let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
+        let bytes = self.block[self.position..<self.filled].prefix(mark.count)
+        if bytes.elementsEqual(mark) {
+            self.position += mark.count
+        } else if bytes.count < mark.count, !self.isFinished, bytes.elementsEqual(mark.prefix(bytes.count)) {
+            return false
+        }
+        self.isAtStart = false
+        return true
+    }
+
+    /// Cuts off the next line.
+    mutating func next() -> Cut {
+        guard self.passByteOrderMark() else { return .needMore }
+        if self.isSkipping, let cut = self.passLongLine() { return cut }
+        let first = self.position
+        if let newline = self.newline(from: first + self.searched) {
+            self.take(through: newline + 1)
+            return self.line(first..<newline)
+        }
+        self.searched = self.filled - first
+        // One byte more may be the CR of its end.
+        if self.searched > self.lineByteCountMax + 1 {
+            self.take(through: self.filled)
+            self.isSkipping = true
+            return .tooLong
+        }
+        guard self.isFinished else { return .needMore }
+        guard first < self.filled else { return .end }
+        self.take(through: self.filled)
+        return self.line(first..<self.filled)
+    }
+
+    /// Takes a line that ends there.
+    @inline(__always)
+    mutating func take(through end: Int) {
+        self.position = end
+        self.searched = 0
+        self.lineNumber += 1
+    }
+
+    /// Passes the rest of a line that was told about; `nil` when the next line begins.
+    mutating func passLongLine() -> Cut? {
+        guard let newline = self.newline(from: self.position) else {
+            self.position = self.filled
+            return self.isFinished ? .end : .needMore
+        }
+        self.position = newline + 1
+        self.isSkipping = false
+        return nil
+    }
+
+    private func line(_ range: Range<Int>) -> Cut {
+        let line = self.withoutCarriageReturn(range)
+        return line.count <= self.lineByteCountMax ? .line(self.bytes(line)) : .tooLong
+    }
+
+    /// What of a line comes before the CR of its end.
+    func withoutCarriageReturn(_ range: Range<Int>) -> Range<Int> {
+        !range.isEmpty && self.block[range.upperBound - 1] == 0x0D ? range.dropLast() : range
+    }
+
+    /// The index of the next LF that came.
+    @inline(__always)
+    func newline(from first: Int) -> Int? {
+        guard first < self.filled, let base = self.block.baseAddress else { return nil }
+        guard let found = memchr(base + first, 0x0A, self.filled - first) else { return nil }
+        return UnsafeRawPointer(found) - UnsafeRawPointer(base)
+    }
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import COpenSSL
+
+/// SHA-256, by OpenSSL.
+///
+/// - SeeAlso: FIPS 180-4.
+package enum SHA256 {
+    /// The bytes of a digest.
+    package static let byteCount = 32
+
+    /// The digest of some bytes behind a prefix.
+    ///
+    /// - Returns: `nil` where OpenSSL has no memory for it.
+    package static func digest(prefix: [UInt8] = [], _ bytes: UnsafeRawBufferPointer) -> [UInt8]? {
+        guard let context = unsafe EVP_MD_CTX_new() else { return nil }
+        defer { unsafe EVP_MD_CTX_free(context) }
+        var digest = [UInt8](repeating: 0, count: Self.byteCount)
+        guard unsafe EVP_DigestInit_ex(context, EVP_sha256(), nil) == 1,
+            unsafe EVP_DigestUpdate(context, prefix, prefix.count) == 1,
+            unsafe EVP_DigestUpdate(context, bytes.baseAddress, bytes.count) == 1,
+            unsafe EVP_DigestFinal_ex(context, &digest, nil) == 1
+        else { return nil }
+        return digest
+    }
+}

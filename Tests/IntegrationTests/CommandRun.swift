@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSLegacyCommands
+import Foundation
+
+/// What a command left that ran within this process.
+struct CommandRun: Sendable {
+    var code: Int32
+    var output: String
+    var error: String
+
+    /// Runs `apns-legacy` with some arguments to its end.
+    ///
+    /// - Parameters:
+    ///   - arguments: the command line without the name of the program.
+    ///   - input: its standard input; by default nothing.
+    ///   - change: changes what the command has from its process, such as signals and the time.
+    /// - Throws: where there is no file for what it writes.
+    init(
+        _ arguments: [String],
+        input: CInt? = nil,
+        change: (inout CommandEnvironment) -> Void = { _ in }
+    ) async throws {
+        let nothing = open("/dev/null", O_RDONLY | O_CLOEXEC)
+        let (output, error) = (try CommandRun.makeFile(), try CommandRun.makeFile())
+        defer { for descriptor in [nothing, output, error] { close(descriptor) } }
+        var environment = CommandEnvironment(console: Console(input: input ?? nothing, output: output, error: error))
+        change(&environment)
+        self.code = await ApnsLegacyCommand.run(arguments, in: environment)
+        self.output = CommandRun.text(output)
+        self.error = CommandRun.text(error)
+    }
+
+    /// A file without a name, which takes any amount.
+    private static func makeFile() throws -> CInt {
+        var path = Array((FileManager.default.temporaryDirectory.path + "/command-XXXXXX").utf8CString)
+        let descriptor = mkstemp(&path)
+        guard descriptor >= 0 else { throw POSIXError(POSIXErrorCode(rawValue: errno) ?? .EIO) }
+        unlink(path)
+        return descriptor
+    }
+
+    private static func text(_ file: CInt) -> String {
+        lseek(file, 0, SEEK_SET)
+        let bytes = try? FileHandle(fileDescriptor: file, closeOnDealloc: false).readToEnd()
+        return String(decoding: bytes ?? Data(), as: UTF8.self)
+    }
+}
