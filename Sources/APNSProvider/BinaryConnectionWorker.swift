@@ -313,23 +313,14 @@ extension BinaryConnectionWorker {
         self.transport.logger.debug("connection ended", metadata: metadata)
         let isPermanent = failure.map(ConnectionFailure.isPermanent) ?? false
         let isUnprocessed = failure.map { ConnectionFailure.provesNothingProcessed($0, connection.tls) } ?? false
-        if wasConnected {
-            self.noteLeft(connection)
-            self.session.closed(
-                connection.number,
-                permanently: isPermanent,
-                isUnprocessed: isUnprocessed,
-                now: self.now,
-                jitter: self.jitter
-            )
-        } else {
-            self.session.connectFailed(
-                connection.number,
-                permanently: isPermanent,
-                now: self.now,
-                jitter: self.jitter
-            )
-        }
+        if wasConnected { self.noteLeft(connection) }
+        self.session.closed(
+            connection.number,
+            permanently: isPermanent,
+            isUnprocessed: isUnprocessed,
+            now: self.now,
+            jitter: self.jitter
+        )
         self.drive()
     }
 

@@ -279,30 +279,6 @@ extension ProviderSession {
         }
     }
 
-    /// A connection could not be opened.
-    ///
-    /// - Parameters:
-    ///   - number: which one.
-    ///   - permanently: whether another try cannot mend it, such as with an expired certificate.
-    ///   - now: the time.
-    ///   - jitter: a random number, 0 to 1, by which the next try is spread.
-    public mutating func connectFailed(
-        _ number: ConnectionNumber,
-        permanently: Bool = false,
-        now: Duration,
-        jitter: Double
-    ) {
-        self.live.remove(number)
-        self.closesDue.removeAll { $0 == number }
-        if case .connecting(number) = self.link {
-            self.link = .none
-            self.countFruitless(now: now, jitter: jitter)
-        } else {
-            self.dropStandby(number, isClosed: true)
-        }
-        if permanently { self.stopConnecting() }
-    }
-
     /// The notifications of a ``ProviderStep/write(_:numbers:firstIdentifier:)`` were handed to the connection: first
     /// those that had been taken before, then new ones.
     ///
@@ -356,11 +332,12 @@ extension ProviderSession {
         self.handleEnd(meaning, response.status, on: open, now: now, jitter: jitter)
     }
 
-    /// A connection has ended: it was read to its end, or failed, or was closed as told.
+    /// A connection has ended: it could not be opened, was read to its end, failed, or was closed as told.
     ///
     /// - Parameters:
     ///   - number: which one.
-    ///   - permanently: whether it ended in a way that another try cannot mend; the session then stops.
+    ///   - permanently: whether it ended in a way that another try cannot mend, such as with an expired certificate;
+    ///     the session then stops.
     ///   - isUnprocessed: whether it is proved that the gateway has processed nothing of this connection, because it
     ///     refused the handshake. A gateway that ends a connection for good otherwise may have processed all.
     ///   - now: the time.
