@@ -51,6 +51,11 @@ enum FeedbackFixture {
     }
 
     static func tuples(_ count: Int) throws -> [FeedbackTuple] { try (0..<count).map { try Self.tuple($0) } }
+
+    /// Tuples whose tokens are as long as they may be.
+    static func longTuples(_ count: Int) throws -> [FeedbackTuple] {
+        try (1...count).map { try Self.tuple($0 * 100 - 1) }
+    }
 }
 
 /// A list in memory that notes what was acknowledged.

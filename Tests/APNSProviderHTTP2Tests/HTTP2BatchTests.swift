@@ -8,6 +8,7 @@ import APNSSession
 import APNSWire
 import NIOConcurrencyHelpers
 import NIOCore
+import TestSupport
 import Testing
 
 /// Goal: a batch over HTTP/2 is sent by the same sender as one over the binary protocol, with one outcome for each.
@@ -80,7 +81,7 @@ struct HTTP2BatchTests {
     }
 
     @Test(arguments: [1, 3]) func `each notification has one outcome`(connectionCount: Int) async throws {
-        let count = 3000
+        let count = TestEffort.count(600, long: 3000)
         let (bad, passing) = (try PushFixture.token(17), try PushFixture.token(18))
         let dead = try PushFixture.token(19)
         let tries = NIOLockedValueBox(0)
@@ -112,7 +113,9 @@ struct HTTP2BatchTests {
         let answer = PushRejection(status: 403, reason: .invalidProviderToken)
         let service = ScriptedService { _, _ in .reply(.rejected(answer)) }
         let source = Source(count: 5000)
-        await #expect(throws: PushError.senderRefused(answer)) { try await self.send(source, to: service) }
+        await #expect(throws: PushError.senderRefused(answer)) {
+            try await self.send(source, to: service) { $0.streamCountMax = 100 }
+        }
         let record = source.record.withLockedValue(\.self)
         #expect(record.outcomes.count == record.given && record.given < 5000)
         #expect(record.outcomes.values.allSatisfy { $0.count == 1 && $0[0].kind == .unsent })

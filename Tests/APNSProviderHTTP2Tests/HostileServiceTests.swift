@@ -375,7 +375,7 @@ struct HostileServiceTests {
     /// Goal: no bytes make the client trap, and each request ends in one report.
     ///
     /// Method: change bytes of a good conversation at random, from a seed the failure names.
-    @Test(arguments: 0..<200 as Range<UInt64>)
+    @Test(arguments: 0..<TestEffort.count(60, long: 200) as Range<UInt64>)
     func `changed bytes never trap`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         for _ in 0..<10 {
@@ -391,7 +391,7 @@ struct HostileServiceTests {
     }
 
     /// The same with whole frames of random kinds, flags, streams and bodies.
-    @Test(arguments: 0..<200 as Range<UInt64>)
+    @Test(arguments: 0..<TestEffort.count(60, long: 200) as Range<UInt64>)
     func `random frames never trap`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         for _ in 0..<10 {

@@ -9,6 +9,7 @@ import APNSWire
 import NIOConcurrencyHelpers
 import NIOCore
 import OpenSSLTLS
+import TestSupport
 import Testing
 
 @Suite("A client and the service", .timeLimit(.minutes(1)))
@@ -37,7 +38,7 @@ struct PushClientTests {
     }
 
     @Test func `many requests each have one report`() async throws {
-        let count = 1500
+        let count = TestEffort.count(500, long: 1500)
         let service = ScriptedService()
         let reports = NIOLockedValueBox<[PushIdentifier: Int]>([:])
         let body = try PushFixture.request()

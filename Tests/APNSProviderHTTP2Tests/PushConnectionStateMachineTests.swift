@@ -155,7 +155,7 @@ struct PushConnectionStateMachineTests {
     /// Goal: every body arrives whole and once, and never more than the service lets in.
     ///
     /// Method: windows move at random, from a seed the failure names.
-    @Test(arguments: 0..<100 as Range<UInt64>)
+    @Test(arguments: 0..<TestEffort.count(30, long: 100) as Range<UInt64>)
     func `bodies arrive whole within small windows`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         var initial = Int.random(in: 0...50, using: &random)

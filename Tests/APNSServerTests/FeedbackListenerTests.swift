@@ -267,9 +267,8 @@ final class CountedStore: FeedbackStore {
                 if self.isFirst { $0.takenCountOfFirst += portion.count }
             }
             return portion.compactMap { number in
-                let digits = String(number, radix: 16)
-                let token = String(repeating: "0", count: 64 - digits.count) + digits
-                return (try? DeviceToken(token)).map { FeedbackTuple(failedAt: 1_700_000_000, token: $0) }
+                let bytes = [UInt8](repeating: 0, count: 24) + withUnsafeBytes(of: number.bigEndian) { Array($0) }
+                return (try? DeviceToken(bytes: bytes)).map { FeedbackTuple(failedAt: 1_700_000_000, token: $0) }
             }
         }
 

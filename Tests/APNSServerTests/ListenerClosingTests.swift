@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    @Test(arguments: 0..<60 as Range<UInt64>)
+    @Test(arguments: 0..<TestEffort.count(20, long: 60) as Range<UInt64>)
     func `what a provider wrote before it closed is handed on as verdicts come`(seed: UInt64) async throws {
         let backend = ScriptedBackend { _ in nil }
         let plan = Plan(seed: seed)

@@ -12,7 +12,7 @@ import Testing
 
 /// A batch whose machine loses power again and again: what was not synchronized may be there, in part, or not.
 @Suite(.timeLimit(.minutes(2))) struct SendPowerCutTests {
-    static let seedCount: UInt64 = TestEffort.count(100, long: 1000)
+    static let seedCount: UInt64 = TestEffort.count(50, long: 1000)
     let folder: SendFolder
 
     init() throws { self.folder = try SendFolder() }

@@ -8,6 +8,9 @@ import Testing
 /// Goal: what a gateway told its provider to send again is delivered once, also where another process of that gateway
 /// gets the resends.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct ChainTests {
+    private static let lineCount = TestEffort.count(600, long: 1000)
+    private static let kills = [50, 250, 400].map { ChainRun.Strike(takenCount: $0, signal: SIGKILL) }
+
     /// A service that accepts all but some tokens.
     private static func service(bad: Set<Int>) -> ChainRecord {
         ChainRecord { bad.contains($0.number) ? .badToken : ChainRecord.Answer() }
@@ -47,7 +50,7 @@ import Testing
         #expect(strikeCount == 1)
     }
 
-    @Test(arguments: [false, true])
+    @Test(arguments: TestEffort.isLong ? [false, true] : [true])
     func `SIGTERM while line 101 waits for another try, with those behind it delivered: each is delivered once`(
         isAtMostOnce: Bool
     ) async throws {
@@ -65,7 +68,7 @@ import Testing
         Self.expectAll(outcome, record)
     }
 
-    @Test(arguments: [false, true])
+    @Test(arguments: TestEffort.isLong ? [false, true] : [false])
     func `what is under way at SIGTERM, and answered while the gateway ends, is delivered once`(
         isAtMostOnce: Bool
     ) async throws {
@@ -87,23 +90,21 @@ import Testing
 
     @Test func `SIGKILL loses nothing at least once, and what is delivered twice is flagged`() async throws {
         let record = Self.service(bad: [301])
-        let strikes = [50, 350, 600].map { ChainRun.Strike(takenCount: $0, signal: SIGKILL) }
-        let outcome = try await ChainRun(lineCount: 1000, strikes: strikes)(record)
+        let outcome = try await ChainRun(lineCount: Self.lineCount, strikes: Self.kills)(record)
         let isConsistent = outcome.isConsistent
         #expect(isConsistent, "\(outcome.report)")
         let counts = outcome.counts
-        #expect(counts == ["accepted": 999, "rejected": 1], "\(outcome.report)")
+        #expect(counts == ["accepted": Self.lineCount - 1, "rejected": 1], "\(outcome.report)")
     }
 
     @Test func `SIGKILL delivers nothing twice at most once, and what may be lost is reported`() async throws {
         let record = Self.service(bad: [301])
-        let strikes = [50, 350, 600].map { ChainRun.Strike(takenCount: $0, signal: SIGKILL) }
         // So that no more than these are in doubt with each signal.
         let options = ["--window", "100"]
-        let run = ChainRun(lineCount: 1000, strikes: strikes, isAtMostOnce: true, options: options)
+        let run = ChainRun(lineCount: Self.lineCount, strikes: Self.kills, isAtMostOnce: true, options: options)
         let outcome = try await run(record)
         let strikeCount = outcome.strikeCount
-        #expect(strikeCount == strikes.count)
+        #expect(strikeCount == Self.kills.count)
         let isConsistent = outcome.isConsistent
         #expect(isConsistent, "\(outcome.report)")
         let code = outcome.provider.ending.code
@@ -112,8 +113,10 @@ import Testing
 
     @Test func `SIGHUP again and again changes nothing about what is delivered`() async throws {
         let record = Self.service(bad: [301])
-        let strikes = stride(from: 50, to: 950, by: 100).map { ChainRun.Strike(takenCount: $0, signal: SIGHUP) }
-        let outcome = try await ChainRun(lineCount: 1000, strikes: strikes)(record)
+        let strikes = stride(from: 50, to: Self.lineCount - 50, by: 100).map {
+            ChainRun.Strike(takenCount: $0, signal: SIGHUP)
+        }
+        let outcome = try await ChainRun(lineCount: Self.lineCount, strikes: strikes)(record)
         Self.expectAll(outcome, record, rejected: [301])
         let strikeCount = outcome.strikeCount
         #expect(strikeCount == strikes.count)

@@ -14,7 +14,7 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct GatewayShutdownTests {
     private static let connectionCount: UInt32 = 6
     /// More than the gateway takes before it is told to end.
-    private static let countEach: UInt32 = TestEffort.count(2000, long: 8000)
+    private static let countEach: UInt32 = TestEffort.count(1000, long: 8000)
     private static let inFlightCountMax = TestEffort.count(100, long: 1000)
 
     /// A service that answers each request after up to 30 ms, so that answers overtake each other.

@@ -7,6 +7,7 @@ import Logging
 import NIOConcurrencyHelpers
 import NIOCore
 import OpenSSLTLS
+import TestSupport
 
 /// The service's end behind a gateway under test: answers as it is told, and notes what it was asked.
 final class GatewayUpstream: PushService {
@@ -25,7 +26,7 @@ final class GatewayUpstream: PushService {
     ///   - streamCountMax: how many requests there may be at a time.
     ///   - reply: the answer to a request for a token; `nil` for one that the caller gives by the ticket.
     init(
-        streamCountMax: Int = 1000,
+        streamCountMax: Int = TestEffort.count(250, long: 1000),
         _ reply: @escaping @Sendable (_ number: UInt32, InboundPush) -> PushReply? = { _, _ in .accepted }
     ) {
         self.streamCountMax = streamCountMax

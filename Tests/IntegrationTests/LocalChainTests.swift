@@ -35,7 +35,7 @@ import Testing
             "--host", "localhost", "--trust", folder + "/authority.pem", "--certificate", folder + "/provider.pem",
             "--key", folder + "/provider.key.pem",
         ]
-        let run = try await scene.run(
+        let run = try await scene.start(
             ["send", "--tokens", tokens, "--alert", "hello", "--results", "-", "--port", "\(ports[0])"] + provider
         )
         #expect(run.ending.code == 1, "\(run) \(scene.read("gateway.log"))")
@@ -45,7 +45,7 @@ import Testing
         #expect(lines[2].token == unknown && lines[2].status == 8)
         #expect(lines.allSatisfy { !$0.isFlagged })
 
-        let drain = try await scene.run(
+        let drain = try await scene.start(
             [
                 "feedback", "--port", "\(ports[1])", "--environment", "sandbox", "--purge-list", scene.purgeList,
                 "--output", "text",

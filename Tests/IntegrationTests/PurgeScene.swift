@@ -6,7 +6,7 @@ import TokenStore
 extension SendScene {
     var purgeList: String { self.path("purge.db") }
 
-    /// Runs a `purge` command on the list of this folder.
+    /// Runs a `purge` command on the list of this folder, in this process.
     func purge(_ command: String, _ arguments: [String] = [], input: CInt? = nil) async throws -> Run {
         try await self.run(["purge", command, "--purge-list", self.purgeList] + arguments, input: input)
     }

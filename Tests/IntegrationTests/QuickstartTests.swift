@@ -9,7 +9,7 @@ import Testing
 @Suite(.serialized, .timeLimit(.minutes(1))) struct QuickstartTests {
     @Test func `the quick start goes the whole way`() async throws {
         let scene = try SendScene()
-        let run = try await scene.run(["quickstart"])
+        let run = try await scene.start(["quickstart"])
         #expect(run.ending.code == 0, "\(run.error)")
         for text in [
             "22 accepted (proved)", "rejected, status 8", "Both books agree.", "2 dead tokens, 2 new on the list.",

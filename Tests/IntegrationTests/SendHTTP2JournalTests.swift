@@ -8,7 +8,7 @@ import Testing
 
 /// `send --transport http2` killed again and again, with the batch and the checks of the binary protocol.
 @Suite(.timeLimit(.minutes(4))) struct SendHTTP2JournalTests {
-    private static let killCountMin = TestEffort.count(3, long: 8)
+    private static let killCountMin = TestEffort.count(2, long: 8)
 
     @Test(arguments: ["at-least-once", "at-most-once"])
     func `killed at random instants, nothing is lost and nothing doubled without a flag`(_ policy: String) async throws
@@ -24,7 +24,7 @@ import Testing
                 deviceCount: SendJournalTests.count,
                 change: { configuration in
                     configuration.pushFaults = (1...10).map {
-                        PushFault(at: .requestOverall(UInt64($0 * 1117)), .cut)
+                        PushFault(at: .requestOverall(UInt64($0 * 373)), .cut)
                     }
                 },
                 { simulator in

@@ -19,7 +19,7 @@ import Testing
         simulator.lastDeliveries.map { String(decoding: $0.notification.payload.readableBytesView, as: UTF8.self) }
     }
 
-    @Test(arguments: [0, 1, 2], [1, 3])
+    @Test(arguments: [0, 1, 2], TestEffort.isLong ? [1, 3] : [3])
     func `JSON lines go out in every format of the protocol`(_ command: Int, _ connections: Int) async throws {
         let path = try self.scene.write("a.jsonl", (1...60).map { SendScene.line($0) }.joined())
         let scene = self.scene
@@ -200,7 +200,8 @@ import Testing
         let scene = self.scene
         let faults = FaultPlan([Fault(at: .messageOverall(1), .cut, report: FaultReport(isLost: true, ending: .reset))])
         try await SendScene.withGateway(faults: faults) { simulator in
-            let run = try await scene.send([path, "--verbose"], port: simulator.gatewayPort)
+            let arguments = ["send", path, "--verbose"] + scene.endpoint(simulator.gatewayPort)
+            let run = try await scene.start(arguments)
             #expect(run.ending.code == 1 && run.error.contains("debug"), "\(run.error)")
             for token in [SendScene.token(1), SendScene.token(1_000_000)] {
                 #expect(!run.error.contains(token.prefix(16)) && !run.error.contains(token.suffix(12)))

@@ -8,7 +8,7 @@ import Testing
 
 /// The program killed again and again, and what its journal makes of that.
 @Suite(.timeLimit(.minutes(4))) struct SendJournalTests {
-    static let count = TestEffort.count(1500, long: 3000)
+    static let count = TestEffort.count(600, long: 3000)
 
     /// Lines that no gateway accepts.
     static let bad = Set([1, 2, 700, 1500, 1501, 2400, 3000].filter { $0 <= count })
@@ -148,7 +148,7 @@ import Testing
             let emptied = try await scene.send(arguments, port: simulator.gatewayPort)
             #expect(emptied.ending.code == 65 && emptied.error.contains("journal is empty, though"), "\(emptied.error)")
             #expect(scene.read("results.jsonl") == results)
-            for length in stride(from: 1, to: journal.utf8.count, by: TestEffort.isLong ? 1 : 17) {
+            for length in stride(from: 1, to: journal.utf8.count, by: TestEffort.isLong ? 1 : 47) {
                 try scene.write("journal", Array(journal.utf8.prefix(length)))
                 try scene.write("results.jsonl", results)
                 let before = try [1, 3].map { try simulator.count($0) }
@@ -229,7 +229,7 @@ import Testing
             let journal = Array(scene.read("journal").utf8)
             let results = scene.read("results.jsonl")
             var random = SplitMix64(seed: 7)
-            for _ in 0..<8 {
+            for _ in 0..<TestEffort.count(3, long: 8) {
                 var bytes = journal
                 let index = Int(random.next() % UInt64(bytes.count))
                 bytes[index] ^= 1 << UInt8(random.next() % 8)

@@ -15,7 +15,7 @@ import Testing
         async throws
     {
         let scene = try SendScene()
-        let count = TestEffort.count(30_000, long: 300_000)
+        let count = TestEffort.count(20_000, long: 300_000)
         let line = Array((SendScene.token(1) + "\n").utf8)
         var bytes: [UInt8] = []
         bytes.reserveCapacity(line.count * count)

@@ -97,16 +97,25 @@ final class SendScene: Sendable {
         ]
     }
 
-    /// Runs `apns-legacy send` to its end.
-    func send(_ arguments: [String], port: Int, input: CInt? = nil, deadline: Int64 = 60) async throws -> Run {
-        try await self.run(["send"] + self.endpoint(port) + arguments, input: input, deadline: deadline)
+    /// Runs `apns-legacy send` to its end, in this process.
+    func send(_ arguments: [String], port: Int) async throws -> Run {
+        try await self.run(["send"] + self.endpoint(port) + arguments)
     }
 
-    /// Runs the program to its end.
-    func run(_ arguments: [String], input: CInt? = nil, deadline: Int64 = 60) async throws -> Run {
+    /// Runs a command to its end, in this process.
+    func run(_ arguments: [String], input: CInt? = nil) async throws -> Run {
+        let start = ContinuousClock.now
+        let run = try await CommandRun(arguments, input: input)
+        let seconds = (ContinuousClock.now - start) / .seconds(1)
+        let ending = Child.Ending(code: run.code, signal: nil, isOverdue: false, seconds: seconds)
+        return Run(ending: ending, output: run.output, error: run.error)
+    }
+
+    /// Runs the program to its end, as a process of its own.
+    func start(_ arguments: [String]) async throws -> Run {
         let name = UUID().uuidString
-        let streams = Child.Streams(input: input, output: self.path(name + ".out"), error: self.path(name + ".err"))
-        let ending = try await Child(arguments, streams, deadline: deadline).end()
+        let streams = Child.Streams(output: self.path(name + ".out"), error: self.path(name + ".err"))
+        let ending = try await Child(arguments, streams).end()
         return Run(ending: ending, output: self.read(name + ".out"), error: self.read(name + ".err"))
     }
 

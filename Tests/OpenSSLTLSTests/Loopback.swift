@@ -4,6 +4,7 @@ import APNSTestKit
 import NIOCore
 import NIOPosix
 import OpenSSLTLS
+import TestSupport
 
 /// Connections over loopback between a client and a server that tests script.
 struct Loopback: Sendable {
@@ -26,7 +27,12 @@ struct Loopback: Sendable {
     /// Asks for the channel to be closed below TLS, as when a process dies.
     struct CloseBelowTLS {}
 
+    /// What sockets hold of a flood by default: less than the megabytes that they grow to, which are for the long run.
+    static let floodBufferByteCount = TestEffort.isLong ? nil : 1 << 18
+
     /// Starts a server, connects a client, and lends both ends.
+    ///
+    /// `bufferByteCount` is what the client's socket may hold to be sent, and the server's to be read.
     static func withConnection<Value: Sendable>(
         server: TLSContext,
         client: TLSContext,
@@ -34,11 +40,17 @@ struct Loopback: Sendable {
         serverObserver: Observer = Observer(),
         clientObserver: Observer = Observer(),
         halfClosure: Bool = false,
+        bufferByteCount: Int? = nil,
         _ body: (_ client: End, _ server: End) async throws -> Value
     ) async throws -> Value {
         let accepted = Self.group.next().makePromise(of: (any Channel).self)
-        let listener = try await ServerBootstrap(group: Self.group)
-            .serverChannelOption(.backlog, value: 16)
+        var bootstrap = ServerBootstrap(group: Self.group).serverChannelOption(.backlog, value: 16)
+        if let bufferByteCount {
+            // A socket that is accepted has the size of the listener's.
+            bootstrap = bootstrap.serverChannelOption(.socketOption(.so_rcvbuf), value: bufferByteCount)
+        }
+        let listener =
+            try await bootstrap
             .childChannelOption(.allowRemoteHalfClosure, value: halfClosure)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
@@ -57,7 +69,8 @@ struct Loopback: Sendable {
             client: client,
             name: name,
             observer: clientObserver,
-            halfClosure: halfClosure
+            halfClosure: halfClosure,
+            bufferByteCount: bufferByteCount
         )
         let remote = try await accepted.futureResult.get(within: .seconds(20))
         let ends = (End(channel: channel, observer: clientObserver), End(channel: remote, observer: serverObserver))
@@ -80,9 +93,15 @@ struct Loopback: Sendable {
         client: TLSContext,
         name: String? = "localhost",
         observer: Observer,
-        halfClosure: Bool = false
+        halfClosure: Bool = false,
+        bufferByteCount: Int? = nil
     ) async throws -> any Channel {
-        try await ClientBootstrap(group: Self.group)
+        var bootstrap = ClientBootstrap(group: Self.group)
+        if let bufferByteCount {
+            bootstrap = bootstrap.channelOption(.socketOption(.so_sndbuf), value: bufferByteCount)
+        }
+        return
+            try await bootstrap
             .channelOption(.allowRemoteHalfClosure, value: halfClosure)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {

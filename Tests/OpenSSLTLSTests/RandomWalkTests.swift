@@ -30,7 +30,7 @@ struct RandomWalkTests {
         var result: Bool?
     }
 
-    @Test(arguments: [TLSVersion.tls1_0, .tls1_2, .tls1_3], 0..<TestEffort.count(12, long: 60) as Range<UInt64>)
+    @Test(arguments: [TLSVersion.tls1_0, .tls1_2, .tls1_3], 0..<TestEffort.count(6, long: 60) as Range<UInt64>)
     func `bytes arrive exactly`(version: TLSVersion, seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         let server = try Certificates.serverContext(version: version...version) {

@@ -41,7 +41,8 @@ struct ResetTests {
                 server: server,
                 client: client,
                 serverObserver: serverObserver,
-                clientObserver: clientObserver
+                clientObserver: clientObserver,
+                bufferByteCount: Loopback.floodBufferByteCount
             ) { client, server in
                 try await server.wait("handshake") { $0.isHandshakeDone }
                 try await flood.waitUntilStuck(on: client.channel.eventLoop)

@@ -30,14 +30,14 @@ struct WritePromiseTests {
         try await Loopback.withConnection(
             server: server,
             client: client,
-            serverObserver: serverObserver
+            serverObserver: serverObserver,
+            bufferByteCount: Loopback.floodBufferByteCount
         ) { client, server in
             try await client.wait("handshake") { $0.isHandshakeDone }
             try await server.wait("handshake") { $0.isHandshakeDone }
             let channel = client.channel
             // Each flush fills as much as the kernel takes; stop when it takes nothing for a while.
-            try await channel.eventLoop.submit { writer.writeUntilStuck(channel) }.get(within: .seconds(20))
-            try await writer.stalled(on: channel.eventLoop)
+            try await writer.writeUntilStalled(channel)
             client.close()
             try await client.wait("end") { $0.isInactive }
             try await writer.settled(on: channel.eventLoop)
@@ -75,7 +75,7 @@ final class CountedWriter: Sendable {
     var outcomes: [Bool] { self.state.withLockedValue { $0.outcomes.map { $0 ?? false } } }
 
     /// Writes until the channel is not writable, and a little more.
-    func writeUntilStuck(_ channel: any Channel) {
+    private func writeUntilStuck(_ channel: any Channel) {
         // More than loopback's buffers hold: those grow to some megabytes.
         while self.state.withLockedValue({ $0.outcomes.count }) * self.byteCount < 64 << 20, channel.isWritable {
             for _ in 0..<self.perFlush { self.write(channel) }
@@ -100,10 +100,13 @@ final class CountedWriter: Sendable {
         }
     }
 
-    /// Waits until no write has completed for 200 ms.
-    func stalled(on eventLoop: any EventLoop) async throws {
+    /// Writes until no write has completed for 200 ms.
+    func writeUntilStalled(_ channel: any Channel) async throws {
+        let eventLoop = channel.eventLoop
         let promise = eventLoop.makePromise(of: Void.self)
-        let task = eventLoop.scheduleRepeatedTask(initialDelay: .milliseconds(50), delay: .milliseconds(50)) { _ in
+        let task = eventLoop.scheduleRepeatedTask(initialDelay: .zero, delay: .milliseconds(50)) { _ in
+            // The kernel may take more once the peer's has made room.
+            if channel.isWritable { self.writeUntilStuck(channel) }
             let last = self.state.withLockedValue(\.lastProgress)
             if NIODeadline.now() - last > .milliseconds(200) { promise.succeed(()) }
         }

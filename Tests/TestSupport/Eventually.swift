@@ -19,6 +19,6 @@ package func eventually(
     let deadline = ContinuousClock.now + limit
     while try await !isTrue() {
         guard ContinuousClock.now < deadline else { throw Overdue(description: "not within \(limit): \(what)") }
-        try await Task.sleep(for: .milliseconds(2))
+        try await Task.sleep(for: .milliseconds(5))
     }
 }

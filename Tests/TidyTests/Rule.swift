@@ -64,6 +64,14 @@ enum Rule: String, CaseIterable, CustomTestStringConvertible {
         return [Finding(path: file.path, sentence: "\(file.lines.count) lines, at most \(Self.fileLineCountMax)")]
     }
 
+    /// Whether a line begins with a word, and ends as one with a body behind it; the expression takes longer.
+    private static func mayBeginFunction(_ line: Substring) -> Bool {
+        guard let first = line.utf8.first(where: { $0 != UInt8(ascii: " ") }), let last = line.utf8.last else {
+            return false
+        }
+        return (first == UInt8(ascii: "@") || first >= UInt8(ascii: "a")) && "{(<)".utf8.contains(last)
+    }
+
     /// A function ends at the first line that is indented no deeper than its first and begins with a brace, since
     /// `swift format` has laid out every file.
     private func functionLength(_ file: SourceFile) -> [Finding] {
@@ -71,7 +79,7 @@ enum Rule: String, CaseIterable, CustomTestStringConvertible {
         let head = #/ *(?:@?\w+(?:\(\w+\))? )*(?:func |init[?(<]|deinit \{|subscript[(<]).*/#
         return file.lines.indices.compactMap { start in
             let line = file.lines[start]
-            guard line.wholeMatch(of: head) != nil, !line.hasSuffix("}") else { return nil }
+            guard Self.mayBeginFunction(line), line.wholeMatch(of: head) != nil else { return nil }
             let indentation = line.prefix { $0 == " " }.count
             let end = file.lines[(start + 1)...].firstIndex {
                 guard let first = $0.first(where: { $0 != " " }), !")-{#".contains(first) else { return false }
@@ -87,7 +95,11 @@ enum Rule: String, CaseIterable, CustomTestStringConvertible {
 
     private func lineLength(_ file: SourceFile) -> [Finding] {
         guard file.isCode else { return [] }
-        return file.lines.enumerated().filter { $0.element.count > Self.lineColumnCountMax }.map {
+        // A line has no more columns than bytes, which are quicker to count.
+        let long = file.lines.enumerated().filter { _, line in
+            line.utf8.count > Self.lineColumnCountMax && line.count > Self.lineColumnCountMax
+        }
+        return long.map {
             let sentence = "\($0.element.count) columns, at most \(Self.lineColumnCountMax)"
             return Finding(path: file.path, line: $0.offset + 1, sentence: sentence)
         }
@@ -118,6 +130,10 @@ enum Rule: String, CaseIterable, CustomTestStringConvertible {
         }
     }
 
+    private static let wordBytes = Set(
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_".utf8
+    )
+
     /// Words and calls that have no place in a folder.
     private func bannedWords(_ file: SourceFile) -> [Finding] {
         let banned: [String]
@@ -128,7 +144,7 @@ enum Rule: String, CaseIterable, CustomTestStringConvertible {
             banned = [".sleep(", "usleep(", ".asyncAfter("]
         default: return []
         }
-        let words = Set(file.text.split { !$0.isLetter && !$0.isNumber && $0 != "_" })
+        let words = Set(file.text.utf8.split { !Self.wordBytes.contains($0) && $0 < 0x80 }.map { Substring($0) })
         let former = words.filter { word in
             Self.formerNames.contains { word.hasPrefix($0) || word.hasSuffix($0) }
         }

@@ -9,7 +9,7 @@ import Testing
 
 @Suite struct EndpointOptionsTests {
     static func command(_ arguments: [String]) throws -> SendCommand {
-        try #require(try ApnsLegacyCommand.parseAsRoot(["send", "a.jsonl"] + arguments) as? SendCommand)
+        try SendCommand.parse(["a.jsonl"] + arguments)
     }
 
     @Test func `host, port and environment say where to send`() throws {

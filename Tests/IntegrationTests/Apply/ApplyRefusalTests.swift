@@ -199,7 +199,7 @@ import Testing
         (["--database", "x", "--registered-column", "a", "--exec-deadline", "1m"], "--exec-deadline"),
     ]
 
-    @Test(arguments: TestEffort.cases(wrongCommandLines, each: 3))
+    @Test(arguments: TestEffort.cases(wrongCommandLines, each: 6))
     func `64 says that the command line is wrong`(_ arguments: [String], _ text: String) async throws {
         let isHook = arguments.contains("--exec")
         let table = isHook ? [] : ["--table", "devices", "--token-column", "token"]

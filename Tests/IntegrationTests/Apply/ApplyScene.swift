@@ -104,11 +104,11 @@ final class ApplyScene: Sendable {
                 sql: "CREATE TABLE devices (id INTEGER PRIMARY KEY, token, updated_at, bundle_id, active DEFAULT 1)"
             )
             try database.inTransaction {
+                let insertion = try database.makeStatement(
+                    sql: "INSERT INTO devices (id, token, updated_at, bundle_id) VALUES (?, ?, ?, ?)"
+                )
                 for number in numbers {
-                    try database.execute(
-                        sql: "INSERT INTO devices (id, token, updated_at, bundle_id) VALUES (?, ?, ?, ?)",
-                        arguments: [number, Self.token(number), Self.failedAt - age, Self.topic]
-                    )
+                    try insertion.execute(arguments: [number, Self.token(number), Self.failedAt - age, Self.topic])
                 }
                 return .commit
             }

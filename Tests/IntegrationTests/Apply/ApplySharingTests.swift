@@ -128,7 +128,7 @@ import Testing
 
     @Test(arguments: ["delete", "wal"])
     func `nobody waits for the lock for longer than 200 ms`(_ journal: String) async throws {
-        let count = TestEffort.count(10_000, long: 60_000)
+        let count = TestEffort.count(4000, long: 60_000)
         try self.scene.record(1...count / 2)
         try self.scene.makeTable(1...count)
         try self.scene.withDatabase { database in

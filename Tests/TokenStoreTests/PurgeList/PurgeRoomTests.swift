@@ -28,7 +28,7 @@ struct PurgeRoomTests {
     private func entries(_ count: Int, seed: UInt64) -> [PurgeEntry] {
         var random = SplitMix64(seed: seed)
         return (0..<count).map { _ in
-            PurgeListTests.entry((0..<32).map { _ in UInt8.random(in: 0...255, using: &random) })
+            PurgeListTests.entry((0..<4).flatMap { _ in withUnsafeBytes(of: random.next()) { Array($0) } })
         }
     }
 
@@ -41,7 +41,7 @@ struct PurgeRoomTests {
         let path = disk.path + "/purge.db"
         let list = try PurgeList(path: path)
         try list.record(self.entries(1000, seed: 1))
-        let error = #expect(throws: PurgeListError.self) { try list.record(self.entries(200_000, seed: 2)) }
+        let error = #expect(throws: PurgeListError.self) { try list.record(self.entries(100_000, seed: 2)) }
         #expect(error == .full(path: path))
         #expect("\(try #require(error))".contains("full"))
         #expect(try list.statistics().count == 1000)
