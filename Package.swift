@@ -219,8 +219,7 @@ let package = Package(
             name: "APNSProviderHTTP2Tests",
             dependencies: [
                 "APNSProvider", "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSSimulator", "APNSTestKit",
-                "APNSWire",
-                "OpenSSLTLS", "TestSupport",
+                "APNSWire", "OpenSSLTLS", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),

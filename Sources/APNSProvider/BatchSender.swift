@@ -27,7 +27,7 @@ public struct BatchSender: Sendable {
         logger: Logger = .current,
         onFailure: @escaping @Sendable (any Error) -> Void = { _ in }
     ) throws {
-        let observer = ProviderObserver(onFailure: onFailure)
+        let observer = DeliveryObserver(.notifications, onFailure: onFailure)
         let transport = try BinaryTransport(configuration, observer: observer, logger: logger)
         self.init(over: transport, eventLoopGroup: eventLoopGroup)
     }

@@ -12,11 +12,9 @@ import OpenSSLTLS
 /// Not thread-safe: made and used on its event loop.
 final class BinaryConnectionWorker: ConnectionWorker {
     private let configuration: ProviderConfiguration
-    let eventLoop: any EventLoop
-    private let opener: ConnectionOpener
+    private let transport: BinaryTransport
     private let source: any NotificationSource
-    private let observer: ProviderObserver
-    private let logger: Logger
+    private let eventLoop: any EventLoop
     private let finished: EventLoopPromise<WorkerEnding>
     private let storeByteCountMax: Int
 
@@ -39,20 +37,16 @@ final class BinaryConnectionWorker: ConnectionWorker {
     private static let writesAtOnceMax = 2
 
     init(
-        configuration: ProviderConfiguration,
-        opener: ConnectionOpener,
-        source: any NotificationSource,
+        _ transport: BinaryTransport,
+        _ source: any NotificationSource,
         eventLoop: any EventLoop,
-        observer: ProviderObserver,
-        logger: Logger,
         finished: EventLoopPromise<WorkerEnding>
     ) {
+        let configuration = transport.configuration
         self.configuration = configuration
-        self.opener = opener
+        self.transport = transport
         self.source = source
         self.eventLoop = eventLoop
-        self.observer = observer
-        self.logger = logger
         self.finished = finished
         self.session = ProviderSession(limits: configuration.sessionLimits)
         self.storeByteCountMax = configuration.storeByteCountMax / configuration.connectionCount
@@ -133,7 +127,7 @@ final class BinaryConnectionWorker: ConnectionWorker {
             writes += 1
             return self.write(numbers, identifier, to: connection)
         case .probe(let number, let identifier):
-            self.observer.probed()
+            self.transport.observer.probed()
             self.connections[number]?.write(self.probe(identifier))
         case .close(let number): self.close(number)
         case .wait(let time):
@@ -191,7 +185,7 @@ final class BinaryConnectionWorker: ConnectionWorker {
     private func deliver() {
         guard self.session.hasSettlements else { return }
         for settlement in self.session.takeSettlements() {
-            self.observer.settled(settlement)
+            self.transport.observer.settled(settlement)
             self.store.settle(settlement, to: self.source)
         }
         self.updateStoreIsFull()
@@ -223,7 +217,7 @@ final class BinaryConnectionWorker: ConnectionWorker {
         self.closing(connection)
         let failure = ProviderError.stalled(self.configuration.limits.answerDelayMax)
         self.lastFailure = failure
-        self.observer.failed(failure)
+        self.transport.observer.failed(failure)
         // What waits in the channel may still leave it.
         self.session.left(number, before: .max)
         self.session.closed(number, now: now, jitter: self.jitter)
@@ -248,10 +242,10 @@ extension BinaryConnectionWorker {
     private func connect(_ number: ConnectionNumber) {
         let connection = BinaryConnection(number: number, worker: self)
         self.connections[number] = connection
-        self.observer.connecting()
-        self.logger.debug("connecting", metadata: [LogKey.connection: "\(number.rawValue)"])
+        self.transport.observer.connecting()
+        self.transport.logger.debug("connecting", metadata: [LogKey.connection: "\(number.rawValue)"])
         let bound = NIOLoopBound(connection, eventLoop: self.eventLoop)
-        self.opener.open(
+        self.transport.opener.open(
             on: self.eventLoop,
             adopt: { try bound.value.adopt($0) },
             finish: { channel, tls in
@@ -289,7 +283,7 @@ extension BinaryConnectionWorker {
             LogKey.connection: "\(connection.number.rawValue)",
             LogKey.isSessionReused: "\(connection.tls?.isSessionReused ?? false)",
         ]
-        self.logger.debug("connected", metadata: metadata)
+        self.transport.logger.debug("connected", metadata: metadata)
         self.session.connected(connection.number, now: self.now)
         self.drive()
     }
@@ -298,10 +292,10 @@ extension BinaryConnectionWorker {
     func received(_ response: ErrorResponse, on connection: BinaryConnection) {
         guard self.connections[connection.number] != nil else { return }
         let metadata: Logger.Metadata = [
-            LogKey.connection: "\(connection.number.rawValue)", LogKey.status: "\(response.status.rawValue)",
+            LogKey.connection: "\(connection.number.rawValue)", LogKey.errorStatus: "\(response.status.rawValue)",
             LogKey.identifier: "\(response.identifier)",
         ]
-        self.logger.debug("error response", metadata: metadata)
+        self.transport.logger.debug("error response", metadata: metadata)
         self.noteLeft(connection)
         self.session.received(response, on: connection.number, now: self.now, jitter: self.jitter)
         self.drive()
@@ -314,28 +308,19 @@ extension BinaryConnectionWorker {
         if let failure {
             self.lastFailure = failure
             metadata[LogKey.failure] = "\(failure)"
-            self.observer.failed(failure)
+            self.transport.observer.failed(failure)
         }
-        self.logger.debug("connection ended", metadata: metadata)
+        self.transport.logger.debug("connection ended", metadata: metadata)
         let isPermanent = failure.map(ConnectionFailure.isPermanent) ?? false
         let isUnprocessed = failure.map { ConnectionFailure.provesNothingProcessed($0, connection.tls) } ?? false
-        if wasConnected {
-            self.noteLeft(connection)
-            self.session.closed(
-                connection.number,
-                permanently: isPermanent,
-                isUnprocessed: isUnprocessed,
-                now: self.now,
-                jitter: self.jitter
-            )
-        } else {
-            self.session.connectFailed(
-                connection.number,
-                permanently: isPermanent,
-                now: self.now,
-                jitter: self.jitter
-            )
-        }
+        if wasConnected { self.noteLeft(connection) }
+        self.session.closed(
+            connection.number,
+            permanently: isPermanent,
+            isUnprocessed: isUnprocessed,
+            now: self.now,
+            jitter: self.jitter
+        )
         self.drive()
     }
 

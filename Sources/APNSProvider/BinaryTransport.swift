@@ -7,12 +7,12 @@ import NIOCore
 
 /// Carries notifications over the legacy binary protocol.
 struct BinaryTransport: ProviderTransport {
-    private let configuration: ProviderConfiguration
-    private let opener: ConnectionOpener
-    private let observer: ProviderObserver
-    private let logger: Logger
+    let configuration: ProviderConfiguration
+    let opener: ConnectionOpener
+    let observer: DeliveryObserver
+    let logger: Logger
 
-    init(_ configuration: ProviderConfiguration, observer: ProviderObserver, logger: Logger) throws {
+    init(_ configuration: ProviderConfiguration, observer: DeliveryObserver, logger: Logger) throws {
         try BinaryTransport.check(configuration)
         self.configuration = configuration
         self.opener = try ConnectionOpener(
@@ -29,17 +29,7 @@ struct BinaryTransport: ProviderTransport {
     var workerCount: Int { self.configuration.connectionCount }
 
     func begin(_ source: any NotificationSource) -> WorkerFactory {
-        { eventLoop, finished in
-            BinaryConnectionWorker(
-                configuration: self.configuration,
-                opener: self.opener,
-                source: source,
-                eventLoop: eventLoop,
-                observer: self.observer,
-                logger: self.logger,
-                finished: finished
-            )
-        }
+        { eventLoop, finished in BinaryConnectionWorker(self, source, eventLoop: eventLoop, finished: finished) }
     }
 
     func failure(of endings: [WorkerEnding]) -> (any Error)? {

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSTransport
-import OpenSSLTLS
+package import OpenSSLTLS
 
 /// Tells failures that another try may mend from those that it cannot.
-enum ConnectionFailure {
-    static func isPermanent(_ error: any Error) -> Bool {
+package enum ConnectionFailure {
+    /// Whether no other try can mend it.
+    package static func isPermanent(_ error: any Error) -> Bool {
         switch error {
         case let error as TLSError: error.isPermanent
         case let error as ProviderError: self.isPermanent(error)
+        case let error as ProxyError: error == .authenticationRequired
         default: false
         }
     }
@@ -17,7 +19,7 @@ enum ConnectionFailure {
     ///
     /// Under TLS 1.3 a client's certificate is refused after the client has begun to write, and the gateway reads
     /// nothing before it has judged the certificate. Under older versions such an alert would come in mid-stream.
-    static func provesNothingProcessed(_ error: any Error, _ tls: TLSHandler?) -> Bool {
+    package static func provesNothingProcessed(_ error: any Error, _ tls: TLSHandler?) -> Bool {
         guard case .ownCertificateRefused = error as? TLSError else { return false }
         return tls?.negotiatedVersion == .tls1_3
     }

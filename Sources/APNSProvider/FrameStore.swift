@@ -140,9 +140,7 @@ struct FrameStore {
             let end = min(chunk.count, Int(settlement.numbers.upperBound - chunk.firstNumber))
             source.settle(
                 SettledNotifications(
-                    outcome: settlement.outcome,
-                    attempts: settlement.attempts,
-                    possibleDuplicate: settlement.possibleDuplicate,
+                    report: settlement.report,
                     chunk: chunk,
                     indices: start..<end
                 )

@@ -79,20 +79,11 @@ package final class NotificationChunk: Sendable {
     ///
     /// - Parameters:
     ///   - position: which one.
-    ///   - outcome: what became of it.
-    ///   - attempts: how often it was written.
-    ///   - possibleDuplicate: whether it may have reached its device more than once.
-    package func settle(
-        _ position: Position,
-        _ outcome: DeliveryOutcome,
-        attempts: Int,
-        possibleDuplicate: Bool
-    ) {
+    ///   - report: what became of it.
+    package func settle(_ position: Position, _ report: DeliveryReport) {
         self.source.settle(
             SettledNotifications(
-                outcome: outcome,
-                attempts: attempts,
-                possibleDuplicate: possibleDuplicate,
+                report: report,
                 chunk: self.chunk,
                 indices: position.index..<(position.index + 1),
                 firstOffset: position.offset

@@ -57,19 +57,16 @@ extension NotificationSource {
 
 /// Notifications that followed one another in a batch and have the same outcome.
 public struct SettledNotifications: ~Copyable {
-    /// What became of each.
-    public let outcome: DeliveryOutcome
-
-    /// On how many connections, or over HTTP/2 on how many streams, each was written.
-    public let attempts: Int
-
-    /// Whether each may have reached its device more than once.
-    public let possibleDuplicate: Bool
+    /// What became of each, and how.
+    public let report: DeliveryReport
 
     let chunk: FrameStore.Chunk
     let indices: Range<Int>
     /// Where the first of them lies, where that is known.
     var firstOffset: Int?
+
+    /// What became of each, without how.
+    public var outcome: DeliveryOutcome { self.report.outcome }
 
     /// How many they are.
     public var count: Int { self.indices.count }

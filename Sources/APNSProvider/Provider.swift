@@ -3,8 +3,8 @@
 public import APNSSession
 public import APNSWire
 public import Logging
-public import NIOCore
 import NIOConcurrencyHelpers
+public import NIOCore
 public import NIOPosix
 public import ServiceLifecycle
 
@@ -60,16 +60,13 @@ public struct Provider: Service, Sendable {
     ) {
         let buffer = OutcomeBuffer()
         self.sender = sender
-        let submissionQueue = SubmissionQueue(
+        self.submissionQueue = SubmissionQueue(
             command: command,
             payloadByteCountMax: payloadByteCountMax,
             suppressesRejectedTokens: suppressesRejectedTokens,
-            outcomes: buffer,
-            observer: ProviderObserver()
+            outcomes: buffer
         )
-        self.submissionQueue = submissionQueue
         self.outcomes = Outcomes(buffer: buffer)
-        buffer.whenRoom { submissionQueue.resumeWaiters() }
     }
 
     /// Keeps the connections until ``finish()`` was called and everything is settled; may be called once.
@@ -88,7 +85,7 @@ public struct Provider: Service, Sendable {
         try await withGracefulShutdownHandler {
             try await self.sender.run(self.submissionQueue)
         } onGracefulShutdown: {
-            self.submissionQueue.end()
+            self.submissionQueue.finish()
         }
     }
 
@@ -118,7 +115,7 @@ public struct Provider: Service, Sendable {
         while true {
             if let number = try self.trySend(notification) { return number }
             guard !Task.isCancelled else { throw .cancelled }
-            await self.submissionQueue.room()
+            await self.submissionQueue.waitForRoom()
         }
     }
 
@@ -141,7 +138,7 @@ public struct Provider: Service, Sendable {
 
     /// Says that nothing more comes: what was taken is sent and proved, then ``run()`` returns.
     public func finish() {
-        self.submissionQueue.end()
+        self.submissionQueue.finish()
     }
 }
 

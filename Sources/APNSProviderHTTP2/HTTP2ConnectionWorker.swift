@@ -15,11 +15,32 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
     /// What all workers of a client, or of a batch, share.
     struct Shared: Sendable {
         let configuration: PushConfiguration
-        let opener: PushOpener
+        let opener: ConnectionOpener
         let queue: PushQueue
-        let tokens: ProviderTokenSource?
-        let observer: PushObserver
+        let observer = DeliveryObserver(.requests)
         let logger: Logger
+
+        /// - Parameters:
+        ///   - configuration: where and how.
+        ///   - opener: opens the connections.
+        ///   - source: makes the requests of a batch; `nil` for a client.
+        ///   - logger: gets debug messages.
+        init(
+            _ configuration: PushConfiguration,
+            _ opener: ConnectionOpener,
+            _ source: RequestSource? = nil,
+            logger: Logger
+        ) {
+            self.configuration = configuration
+            self.opener = opener
+            self.logger = logger
+            self.queue = PushQueue(
+                countMax: configuration.requestCountMax,
+                workerCount: configuration.connectionCount,
+                source: source,
+                observer: self.observer
+            )
+        }
     }
 
     private let index: Int
@@ -50,7 +71,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         let configuration = shared.configuration
         self.failures = ConnectFailureCounter(
             backoff: configuration.backoff,
-            failureCountMax: configuration.connectFailureCountMax
+            countMax: configuration.connectFailureCountMax
         )
     }
 
@@ -85,11 +106,11 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
 
     /// The source of a batch may have something, or nothing more.
     func wake() {
-        guard let batch = self.shared.queue.batch, !self.isOver else { return }
+        guard let source = self.shared.queue.source, !self.isOver else { return }
         self.shared.queue.askSourceAgain()
-        if batch.source.isStopped { self.limitDrain(batch) }
+        if source.notifications.isStopped { self.limitDrain(source) }
         // It is to be known also while no connection can be opened.
-        if self.isPausing, batch.source.isEnded { _ = self.shared.queue.hasWork(self.index, at: .now()) }
+        if self.isPausing, source.notifications.isEnded { _ = self.shared.queue.hasWork(self.index, at: .now()) }
         self.look()
     }
 
@@ -107,11 +128,11 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
     }
 
     /// The source was stopped: what it gave is not waited for without end, and not at all where nobody is there.
-    private func limitDrain(_ batch: HTTP2Batch) {
-        if batch.isForsaken { self.shared.queue.stop(.stopped) }
+    private func limitDrain(_ source: RequestSource) {
+        if source.isForsaken { self.shared.queue.stop(.stopped) }
         guard self.shared.queue.limitDrain() else { return }
         let queue = self.shared.queue
-        self.drainTimer = self.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(batch.drainDurationMax)) {
+        self.drainTimer = self.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(source.drainDurationMax)) {
             queue.stop(.stopped, isAtOnce: true)
         }
     }
@@ -160,7 +181,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
     private func write(_ pushes: [PendingPush], on connection: PushConnection) {
         var token: ProviderTokenSource.Current?
         do {
-            token = try self.shared.tokens?.current()
+            token = try self.shared.configuration.providerToken?.current()
         } catch {
             self.shared.queue.putBack(pushes)
             self.shared.queue.fail(.tls(error))
@@ -185,7 +206,11 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         let connection = PushConnection(configuration: self.shared.configuration, worker: self)
         self.current = connection
         let bound = NIOLoopBound(connection, eventLoop: self.eventLoop)
-        self.shared.opener.open(connection, on: self.eventLoop).whenFailure { bound.value.end($0) }
+        self.shared.opener.open(on: self.eventLoop, adopt: { _ in }) { channel, tls in
+            bound.value.tls = tls
+            try channel.pipeline.syncOperations.addHandlers(tls, bound.value)
+        }
+        .whenFailure { bound.value.end($0) }
     }
 
     func opened(_ connection: PushConnection) {
@@ -254,10 +279,8 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         let wasCurrent = connection === self.current
         if wasCurrent { self.current = nil }
         self.leaving.removeAll { $0 === connection }
-        let isPermanent =
-            (failure as? TLSError)?.isPermanent ?? (failure as? ProxyError == .authenticationRequired)
         self.unprocessed(unwritten)
-        if Self.provesNothingProcessed(failure, connection) {
+        if let failure, ConnectionFailure.provesNothingProcessed(failure, connection.tls) {
             self.unprocessed(waiting)
         } else {
             self.unknown(waiting, self.isOver ? .stopped : .connectionLost(text))
@@ -265,7 +288,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         self.tellQueue()
         guard !self.isOver else { return self.finish() }
         self.shared.logger.debug("connection to push service ended", metadata: [LogKey.failure: "\(text)"])
-        if isPermanent {
+        if let failure, ConnectionFailure.isPermanent(failure) {
             self.refused(text)
             if self.shared.configuration.endsWhenRefused { return }
         }
@@ -273,49 +296,41 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
             // One that was given up failed, though all that waited on it may have its outcome by now.
             var wasIdle = waiting.isEmpty && unwritten.isEmpty && self.shared.queue.isEmpty
             if case .stalled = failure as? PushConnectionError { wasIdle = false }
-            self.replace(connection, wasIdle: wasIdle, text)
+            self.replace(connection, wasIdle: wasIdle, failure, text)
         }
     }
 
-    private func replace(_ connection: PushConnection, wasIdle: Bool, _ text: String) {
+    private func replace(_ connection: PushConnection, wasIdle: Bool, _ failure: (any Error)?, _ text: String) {
         if connection.hasAccepted || connection.isGreeted && wasIdle {
             self.fill()
         } else {
-            if !connection.hasAnswered { self.shared.observer.failed() }
+            if !connection.hasAnswered { self.shared.observer.failed(failure) }
             self.pause(text, hasAnswered: connection.hasAnswered)
         }
     }
 
-    /// Under TLS 1.3 a certificate is refused after the client has begun to write, and nothing is read before that.
-    private static func provesNothingProcessed(_ failure: (any Error)?, _ connection: PushConnection) -> Bool {
-        guard case .ownCertificateRefused = failure as? TLSError else { return false }
-        return connection.tls?.negotiatedVersion == .tls1_3
-    }
-
     private func pause(_ text: String, hasAnswered: Bool) {
         if !hasAnswered { self.hasLostConnection(text) }
-        switch self.failures.failed(hasAnswered: hasAnswered, jitter: .random(in: 0...1)) {
-        case .giveUp:
-            self.shared.queue.fail(.unavailable(text))
-        case .wait(let pause):
-            self.isPausing = true
-            self.shared.queue.pause(self.index)
-            self.shared.logger.debug(
-                "connecting again after a pause",
-                metadata: [LogKey.failure: "\(text)", LogKey.pause: "\(pause)"]
-            )
-            self.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(pause)) { [weak self] in
-                self?.isPausing = false
-                self?.fill()
-            }
+        guard let pause = self.failures.failed(hasAnswered: hasAnswered, jitter: .random(in: 0...1)) else {
+            return self.shared.queue.fail(.unavailable(text))
+        }
+        self.isPausing = true
+        self.shared.queue.pause(self.index)
+        self.shared.logger.debug(
+            "connecting again after a pause",
+            metadata: [LogKey.failure: "\(text)", LogKey.pause: "\(pause)"]
+        )
+        self.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(pause)) { [weak self] in
+            self?.isPausing = false
+            self?.fill()
         }
     }
 
     private func hasLostConnection(_ text: String) {
         self.shared.configuration.onConnectFailure?(text)
-        guard let batch = self.shared.queue.batch else { return }
-        batch.classifier.loseConnection()
-        if batch.isForsaken { self.shared.queue.stop(.stopped) }
+        guard let source = self.shared.queue.source else { return }
+        source.classifier.loseConnection()
+        if source.isForsaken { self.shared.queue.stop(.stopped) }
     }
 
     // MARK: Outcomes
@@ -348,9 +363,9 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
 
     /// Whether another try with another provider token, or on another connection, may do.
     private func isMended(_ push: PendingPush, _ reason: PushReason, _ connection: PushConnection) -> Bool {
-        guard !push.hasNewToken, let issuedAt = push.tokenIssuedAt, let tokens = self.shared.tokens else {
-            return false
-        }
+        guard !push.hasNewToken, let issuedAt = push.tokenIssuedAt,
+            let tokens = self.shared.configuration.providerToken
+        else { return false }
         switch reason {
         case .expiredProviderToken: return tokens.expired(issuedAt: issuedAt)
         case .tooManyProviderTokenUpdates: return tokens.renewalRefused(issuedAt: issuedAt)
@@ -395,16 +410,16 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         if case .unsent(let reason) = outcome { outcome = push.unprocessed(reason) }
         self.shared.observer.settled(outcome)
         self.log(push, outcome)
-        guard let batch = self.shared.queue.batch else {
+        guard let classifier = self.shared.queue.source?.classifier else {
             self.settledCount += 1
             return push.settle(outcome, at: isAnswer ? self.now : nil)
         }
-        self.settle(push, outcome, in: batch)
+        self.settle(push, outcome, classifier)
     }
 
-    private func settle(_ push: PendingPush, _ outcome: DeliveryOutcome, in batch: HTTP2Batch) {
+    private func settle(_ push: PendingPush, _ outcome: DeliveryOutcome, _ classifier: ResponseClassifier) {
         var push = push
-        switch batch.classifier.classify(outcome, of: &push) {
+        switch classifier.classify(outcome, of: &push) {
         case .settle(let outcome):
             self.settledCount += 1
             push.settle(outcome)
@@ -415,7 +430,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
             }
         }
         // What waits has no chance either.
-        if batch.classifier.failure != nil { self.shared.queue.stop(.stopped) }
+        if classifier.failure != nil { self.shared.queue.stop(.stopped) }
     }
 
     private func log(_ push: PendingPush, _ outcome: DeliveryOutcome) {

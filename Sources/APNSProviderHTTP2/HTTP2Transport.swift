@@ -34,36 +34,21 @@ public struct HTTP2BatchOptions: Sendable {
 struct HTTP2Transport: ProviderTransport {
     private let configuration: PushConfiguration
     private let options: HTTP2BatchOptions
-    private let opener: PushOpener
+    private let opener: ConnectionOpener
     private let logger: Logger
 
     init(_ configuration: PushConfiguration, _ options: HTTP2BatchOptions, logger: Logger) throws(PushError) {
-        try configuration.check()
         self.configuration = configuration
         self.options = options
-        self.opener = try PushOpener(configuration)
+        self.opener = try configuration.makeOpener()
         self.logger = logger
     }
 
     var workerCount: Int { self.configuration.connectionCount }
 
     func begin(_ source: any NotificationSource) -> WorkerFactory {
-        let observer = PushObserver()
-        let queue = PushQueue(
-            countMax: self.configuration.requestCountMax,
-            workerCount: self.configuration.connectionCount,
-            batch: HTTP2Batch(source, self.configuration, self.options),
-            observer: observer
-        )
-        let shared = HTTP2ConnectionWorker.Shared(
-            configuration: self.configuration,
-            opener: self.opener,
-            queue: queue,
-            tokens: self.configuration.providerToken,
-            observer: observer,
-            logger: self.logger
-        )
-        return HTTP2ConnectionWorker.factory(shared)
+        let requests = RequestSource(source, self.configuration, self.options)
+        return HTTP2ConnectionWorker.factory(.init(self.configuration, self.opener, requests, logger: self.logger))
     }
 
     func failure(of endings: [WorkerEnding]) -> (any Error)? {

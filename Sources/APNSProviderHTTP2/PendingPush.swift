@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSProvider
+import APNSSession
 import APNSWire
 import NIOCore
 
@@ -9,9 +10,9 @@ final class Submission: Sendable {
     /// Who is told what became of it.
     enum Origin: Sendable {
         /// One who handed it in alone.
-        case caller(@Sendable (PushReport) -> Void)
+        case caller(@Sendable (DeliveryReport) -> Void)
         /// The source of a batch.
-        case batch(NotificationChunk, NotificationChunk.Position)
+        case source(NotificationChunk, NotificationChunk.Position)
     }
 
     let request: PushRequest
@@ -67,26 +68,17 @@ struct PendingPush: Sendable {
     }
 
     /// Tells what became of it.
+    ///
+    /// - Parameters:
+    ///   - outcome: what.
+    ///   - now: when it was answered.
     func settle(_ outcome: DeliveryOutcome, at now: NIODeadline? = nil) {
+        var report = DeliveryReport(outcome, attempts: self.totalAttempts, possibleDuplicate: self.possibleDuplicate)
         switch self.submission.origin {
         case .caller(let onReport):
-            let latency = now.map { Duration.nanoseconds(($0 - self.writtenAt).nanoseconds) }
-            onReport(
-                PushReport(
-                    identifier: self.submission.request.identifier,
-                    outcome: outcome,
-                    attempts: self.attempts,
-                    possibleDuplicate: self.possibleDuplicate,
-                    latency: latency
-                )
-            )
-        case .batch(let chunk, let position):
-            chunk.settle(
-                position,
-                outcome,
-                attempts: self.totalAttempts,
-                possibleDuplicate: self.possibleDuplicate
-            )
+            report.latency = now.map { Duration($0 - self.writtenAt) }
+            onReport(report)
+        case .source(let chunk, let position): chunk.settle(position, report)
         }
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSProvider
+public import APNSSession
 public import APNSWire
 public import Logging
 import NIOConcurrencyHelpers
@@ -14,19 +15,7 @@ public import ServiceLifecycle
 /// without waiting. It may be lent with ``withClient(_:eventLoopGroup:logger:_:)``, or run as a service of
 /// swift-service-lifecycle, whose graceful shutdown waits for what was taken.
 public final class PushClient: Service, Sendable {
-    /// What became of handing a request in.
-    public enum Receipt: Hashable, Sendable {
-        /// It will have its report.
-        case taken
-        /// There is no room now; it will have no report.
-        case full
-        /// The client takes nothing any more, and why; it will have no report.
-        case ended(DeliveryOutcome.Reason)
-    }
-
-    private let configuration: PushConfiguration
     private let group: any EventLoopGroup
-    private let queue: PushQueue
     private let shared: HTTP2ConnectionWorker.Shared
     private let hasRun = NIOLockedValueBox(false)
 
@@ -43,26 +32,12 @@ public final class PushClient: Service, Sendable {
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
         logger: Logger = .current
     ) throws(PushError) {
-        try configuration.check()
-        let opener = try PushOpener(configuration)
-        self.configuration = configuration
         self.group = eventLoopGroup
-        let observer = PushObserver()
-        let queue = PushQueue(
-            countMax: configuration.requestCountMax,
-            workerCount: configuration.connectionCount,
-            observer: observer
-        )
-        self.queue = queue
-        self.shared = HTTP2ConnectionWorker.Shared(
-            configuration: configuration,
-            opener: opener,
-            queue: queue,
-            tokens: configuration.providerToken,
-            observer: observer,
-            logger: logger
-        )
+        self.shared = .init(configuration, try configuration.makeOpener(), logger: logger)
     }
+
+    private var configuration: PushConfiguration { self.shared.configuration }
+    private var queue: PushQueue { self.shared.queue }
 
     /// Keeps the connections until ``finish()`` was called and everything is settled; may be called once.
     ///
@@ -109,12 +84,15 @@ public final class PushClient: Service, Sendable {
     ///   - onReport: is told once what became of it, where the request is taken: from an event loop of the client, or
     ///     at once on the caller's thread where the request is invalid. It must not wait.
     /// - Returns: whether it was taken.
-    public func submit(_ request: PushRequest, onReport: @escaping @Sendable (PushReport) -> Void) -> Receipt {
+    public func submit(
+        _ request: PushRequest,
+        onReport: @escaping @Sendable (DeliveryReport) -> Void
+    ) -> SubmissionReceipt {
         let limit = self.configuration.payloadByteCountMax(of: request.pushType)
         if let problem = request.problem(payloadByteCountMax: limit) {
             self.shared.observer.settled(.invalid(problem))
-            onReport(PushReport(request.identifier, .invalid(problem)))
-            return .taken
+            onReport(DeliveryReport(.invalid(problem)))
+            return .taken(self.queue.passBy())
         }
         let deadline = self.configuration.queueDurationMax.map { NIODeadline.now() + TimeAmount($0) } ?? .distantFuture
         return self.queue.put(Submission(request, deadline: deadline, from: .caller(onReport)))
@@ -132,42 +110,23 @@ public final class PushClient: Service, Sendable {
     ///
     /// - Parameter request: what to send.
     /// - Returns: what became of it, and how.
-    public func report(of request: PushRequest) async -> PushReport {
+    public func report(of request: PushRequest) async -> DeliveryReport {
         while !Task.isCancelled {
-            let report = await withCheckedContinuation { (continuation: CheckedContinuation<PushReport?, Never>) in
+            let report = await withCheckedContinuation { (continuation: CheckedContinuation<DeliveryReport?, Never>) in
                 switch self.submit(request, onReport: { continuation.resume(returning: $0) }) {
                 case .taken: break
                 case .full: continuation.resume(returning: nil)
-                case .ended(let trouble):
-                    continuation.resume(returning: PushReport(request.identifier, .unsent(trouble)))
+                case .ended(let reason): continuation.resume(returning: DeliveryReport(.unsent(reason)))
                 }
             }
             if let report { return report }
             await self.waitForRoom()
         }
-        return PushReport(request.identifier, .unsent(.stopped))
+        return DeliveryReport(.unsent(.stopped))
     }
 
     /// Waits until there is room, the client takes nothing any more, or the task is cancelled.
-    public func waitForRoom() async {
-        let waiter = NIOLockedValueBox<CheckedContinuation<Void, Never>?>(nil)
-        let resume: @Sendable () -> Void = {
-            let continuation = waiter.withLockedValue { waiter in
-                defer { waiter = nil }
-                return waiter
-            }
-            continuation?.resume()
-        }
-        await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                waiter.withLockedValue { $0 = continuation }
-                self.whenRoom(resume)
-                if Task.isCancelled { resume() }
-            }
-        } onCancel: {
-            resume()
-        }
-    }
+    public func waitForRoom() async { await self.queue.waitForRoom() }
 
     /// Says that nothing more comes: what was taken gets its outcome, then ``run()`` returns.
     public func finish() { self.queue.finish() }
@@ -203,13 +162,6 @@ extension PushClient {
         client.finish()
         try await running
         return try result.get()
-    }
-}
-
-extension PushReport {
-    /// Of a request that never left this process.
-    init(_ identifier: PushIdentifier, _ outcome: DeliveryOutcome) {
-        self.init(identifier: identifier, outcome: outcome, attempts: 0)
     }
 }
 

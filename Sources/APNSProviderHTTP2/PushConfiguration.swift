@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import APNSSession
-import APNSWire
+public import APNSWire
 public import OpenSSLTLS
 
 /// Where and how a client sends.
 public struct PushConfiguration: Sendable {
     /// Where the service listens.
-    public var endpoint: PushEndpoint
+    public var endpoint: Endpoint
 
     /// Identity, trust and versions of TLS; made with `TLSConfiguration.client(...)`.
     ///
@@ -102,7 +102,7 @@ public struct PushConfiguration: Sendable {
     ///   - endpoint: where the service listens.
     ///   - identity: the certificate and its key.
     ///   - trust: the authorities of the service's certificate; those of the system by default.
-    public init(endpoint: PushEndpoint, identity: TLSIdentity, trust: TLSTrust = .system) {
+    public init(endpoint: Endpoint, identity: TLSIdentity, trust: TLSTrust = .system) {
         self.endpoint = endpoint
         self.tls = .client(identity: identity, trust: trust)
     }
@@ -113,7 +113,7 @@ public struct PushConfiguration: Sendable {
     ///   - endpoint: where the service listens.
     ///   - providerToken: where the tokens come from.
     ///   - trust: the authorities of the service's certificate; those of the system by default.
-    public init(endpoint: PushEndpoint, providerToken: ProviderTokenSource, trust: TLSTrust = .system) {
+    public init(endpoint: Endpoint, providerToken: ProviderTokenSource, trust: TLSTrust = .system) {
         self.endpoint = endpoint
         self.tls = .client(trust: trust)
         self.providerToken = providerToken
@@ -125,6 +125,9 @@ public struct PushConfiguration: Sendable {
     /// What the longest payload may be set to: what one frame holds where the service does not ask for longer ones.
     private static let payloadLimit = 16_384
 
+    /// After how long without traffic TCP asks whether the service is there; HTTP/2 asks by itself, as configured.
+    private static let keepaliveDelay = Duration.seconds(7200)
+
     /// The name of HTTP/2 in ALPN.
     static let applicationProtocol = "h2"
 
@@ -133,7 +136,8 @@ public struct PushConfiguration: Sendable {
         type == .voip ? max(self.payloadByteCountMax, self.voipPayloadByteCountMax) : self.payloadByteCountMax
     }
 
-    func check() throws(PushError) {
+    /// Checks the values, and prepares to open connections.
+    func makeOpener() throws(PushError) -> ConnectionOpener {
         let counts: [(String, Int, ClosedRange<Int>)] = [
             ("connectionCount", self.connectionCount, 1...Self.connectionCountMax),
             ("streamCountMax", self.streamCountMax, 1...100_000),
@@ -146,5 +150,44 @@ public struct PushConfiguration: Sendable {
         for (name, count, range) in counts where !range.contains(count) {
             throw .configuration("\(name) is \(range.lowerBound) to \(range.upperBound), not \(count).")
         }
+        var tls = self.tls
+        if tls.applicationProtocols.isEmpty { tls.applicationProtocols = [Self.applicationProtocol] }
+        do {
+            return try ConnectionOpener(
+                endpoint: self.endpoint,
+                proxy: self.proxy,
+                tls: tls,
+                connectDurationMax: self.connectDurationMax,
+                keepaliveDelay: Self.keepaliveDelay
+            )
+        } catch {
+            throw .tls(error)
+        }
+    }
+}
+
+extension Endpoint {
+    /// The port of the HTTP/2 provider API.
+    public static let pushServicePort = 443
+
+    /// The port that Apple offers to networks which let 443 through for browsers only.
+    public static let pushServiceAlternatePort = 2197
+
+    /// Apple's service of the HTTP/2 provider API.
+    ///
+    /// - Parameter environment: which of the two.
+    /// - Returns: where it listens.
+    /// - SeeAlso: "Sending notification requests to APNs".
+    public static func pushService(_ environment: Environment) -> Endpoint {
+        switch environment {
+        case .production: Endpoint(host: "api.push.apple.com", port: self.pushServicePort)
+        case .sandbox: Endpoint(host: "api.sandbox.push.apple.com", port: self.pushServicePort)
+        }
+    }
+
+    /// Host and port as `:authority` has them; in there, an IPv6 address stands in brackets.
+    var authority: String {
+        let host = self.host.contains(":") ? "[\(self.host)]" : self.host
+        return self.port == Self.pushServicePort ? host : "\(host):\(self.port)"
     }
 }

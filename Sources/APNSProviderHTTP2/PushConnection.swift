@@ -304,11 +304,3 @@ enum PushConnectionError: Error, CustomStringConvertible {
         }
     }
 }
-
-extension PushEndpoint {
-    /// Host and port as `:authority` has them; in there, an IPv6 address stands in brackets.
-    var authority: String {
-        let host = self.host.contains(":") ? "[\(self.host)]" : self.host
-        return self.port == 443 ? host : "\(host):\(self.port)"
-    }
-}

@@ -3,127 +3,57 @@
 import APNSProvider
 import APNSSession
 import APNSWire
-import DequeModule
-import NIOConcurrencyHelpers
 import NIOCore
 
 /// The requests of a client or a batch that wait for their turn, shared by its workers.
 ///
 /// What is without an outcome is counted here, also what waits for answers on a connection.
-final class PushQueue: Sendable {
-    /// Whether a worker can be given requests.
-    enum WorkerStatus: Sendable {
-        /// It has what it can carry, or is being woken.
-        case busy
-        /// It is connected and has room.
-        case hungry
-        /// It has no connection, and nothing that keeps it from opening one.
-        case resting
-    }
-
-    /// What is known of a worker.
-    private struct Worker: Sendable {
-        var status = WorkerStatus.busy
-        /// `nil` before it has begun, and when it has ended.
-        var wake: (@Sendable () -> Void)?
-        /// Whether it is about to take something as soon as it has a connection.
-        var isConnecting = false
-    }
-
-    private struct State: Sendable {
-        var pending = Deque<PendingPush>()
-        /// What the service put off; it is not among those counted by ``openCount``.
-        var retries = RetryQueue()
-        var workers: [Worker]
-        var openCount = 0
-        /// What the source of a batch said when it was asked last.
-        var supply = ProviderSupply.available
-        /// Nothing more is put in.
-        var isFinished = false
-        /// Why nothing more is sent.
-        var reason: DeliveryOutcome.Reason?
-        /// Whether what was written is not waited for either.
-        var isAtOnce = false
-        var failure: PushError?
-        var roomCallbacks: [@Sendable () -> Void] = []
-        var isDrainLimited = false
-
-        /// Whether everything has its outcome, and nothing more comes, or nothing is waited for.
-        var isOver: Bool {
-            self.isAtOnce
-                || (self.isFinished || self.reason != nil) && self.openCount == 0 && self.retries.isEmpty
-        }
-    }
-
-    /// What is sent beside what is put in; `nil` for nothing.
-    let batch: HTTP2Batch?
-    private let countMax: Int
-    /// There is room again, for those who were told that there is none, when so many are left.
-    private let lowWater: Int
-    private let state: NIOLockedValueBox<State>
-
-    private let observer: PushObserver
+struct PushQueue: Sendable {
+    /// Makes requests of what a source gives, beside what is put in; `nil` where there is none.
+    let source: RequestSource?
+    private let queue: NotificationQueue<PendingPushes>
+    private let observer: DeliveryObserver
 
     /// So many are taken from the source at a time, at least, so that one call and one piece of memory serve many.
     private static let portionCountMin = 64
     /// So many are taken from the source at a time, at most.
     private static let portionCountMax = 256
 
-    init(countMax: Int, workerCount: Int, batch: HTTP2Batch? = nil, observer: PushObserver) {
+    init(countMax: Int, workerCount: Int, source: RequestSource? = nil, observer: DeliveryObserver) {
+        self.source = source
         self.observer = observer
-        self.batch = batch
-        self.countMax = countMax
-        self.lowWater = countMax / 2
-        var state = State(workers: Array(repeating: Worker(), count: workerCount))
-        if batch == nil { state.supply = .waiting }
-        self.state = NIOLockedValueBox(state)
+        self.queue = NotificationQueue(
+            QueueStateMachine(countMax: countMax, workerCount: workerCount, hasSource: source != nil),
+            PendingPushes()
+        )
     }
 
     // MARK: For callers
 
-    var hasRoom: Bool { self.state.withLockedValue { $0.openCount < self.countMax && $0.reason == nil } }
+    var hasRoom: Bool { self.queue.hasRoom }
 
-    func put(_ submission: Submission) -> PushClient.Receipt {
-        let (receipt, wake) = self.state.withLockedValue { state -> (PushClient.Receipt, (@Sendable () -> Void)?) in
-            if let reason = state.reason { return (.ended(reason), nil) }
-            if state.isFinished { return (.ended(.stopped), nil) }
-            guard state.openCount < self.countMax else { return (.full, nil) }
-            state.openCount += 1
-            state.pending.append(PendingPush(submission))
-            return (.taken, Self.waker(&state))
+    func put(_ submission: Submission) -> SubmissionReceipt {
+        self.queue.put { pushes, _ in
+            pushes.append(PendingPush(submission))
+            return true
         }
-        wake?()
-        return receipt
     }
 
-    /// Calls back once, from any thread, when there is room, or nothing is taken any more.
-    func whenRoom(_ callback: @escaping @Sendable () -> Void) {
-        let isReady = self.state.withLockedValue { state in
-            if state.openCount < self.countMax || state.reason != nil || state.isFinished { return true }
-            state.roomCallbacks.append(callback)
-            return false
-        }
-        if isReady { callback() }
-    }
+    /// Gives a number to what is not sent.
+    func passBy() -> UInt64 { self.queue.withState { $0.machine.passBy() } }
+
+    func whenRoom(_ callback: @escaping @Sendable () -> Void) { self.queue.whenRoom(callback) }
+
+    func waitForRoom() async { await self.queue.waitForRoom() }
 
     /// Nothing more is put in; the workers end when everything that is in has its outcome.
-    func finish() {
-        let callbacks = self.state.withLockedValue { state in
-            state.isFinished = true
-            return Self.takeCallbacks(&state, always: true)
-        }
-        for callback in callbacks { callback() }
-    }
+    func finish() { self.queue.finish() }
 
     // MARK: For those who end it
 
     /// All that waits is unsent; what comes later is taken.
     func reject(_ reason: DeliveryOutcome.Reason) {
-        let pending = self.state.withLockedValue { state in
-            defer { state.pending.removeAll() }
-            return state.pending
-        }
-        self.give(up: pending, reason)
+        self.give(up: self.queue.withState { $0.storage.takeAllWaiting() }, reason)
     }
 
     /// Nothing is sent any more; all that waits is unsent.
@@ -132,29 +62,26 @@ final class PushQueue: Sendable {
     ///   - reason: why.
     ///   - isAtOnce: whether what was written is not waited for either.
     func stop(_ reason: DeliveryOutcome.Reason, isAtOnce: Bool = false) {
-        let (pending, retries, callbacks) = self.state.withLockedValue { state in
-            state.reason = state.reason ?? reason
-            if isAtOnce { state.isAtOnce = true }
-            let pending = state.pending
-            state.pending.removeAll()
-            let retries = state.retries.takeAll()
-            // They count until they are settled.
-            state.openCount += retries.count
-            return (pending, retries, Self.takeCallbacks(&state, always: true))
+        var waiting: [PendingPush] = []
+        var putOff: [PendingPush] = []
+        self.queue.callOut { state in
+            waiting = state.storage.takeAllWaiting()
+            putOff = state.storage.takeAllPutOff()
+            state.machine.putOffEnded(putOff.count)
+            return state.machine.stop(reason, isAtOnce: isAtOnce)
         }
-        for callback in callbacks { callback() }
-        self.give(up: pending, reason)
-        self.give(up: retries, nil)
+        self.give(up: waiting, reason)
+        self.give(up: putOff, nil)
     }
 
     /// Ends at once, since going on is of no use.
     func fail(_ error: PushError) {
-        self.state.withLockedValue { $0.failure = $0.failure ?? error }
+        self.queue.withState { $0.storage.failure = $0.storage.failure ?? error }
         self.stop(error.reason, isAtOnce: true)
     }
 
     /// Why going on was of no use.
-    var failure: PushError? { self.batch?.classifier.failure ?? self.state.withLockedValue(\.failure) }
+    var failure: PushError? { self.source?.classifier.failure ?? self.queue.withState { $0.storage.failure } }
 
     // MARK: For workers
 
@@ -165,138 +92,112 @@ final class PushQueue: Sendable {
     ///   - wake: lets it look whether there is something to send, and whether everything is over.
     /// - Returns: whether it is to look at once.
     func enter(_ worker: Int, wake: @escaping @Sendable () -> Void) -> Bool {
-        self.state.withLockedValue { state in
-            state.workers[worker] = Worker(status: .resting, wake: wake)
-            guard !state.isOver else { return true }
-            // One worker for each request that waits, as if each were put in now.
-            let wokenCount = state.workers.count { $0.wake != nil && $0.status == .busy }
-            guard self.batch != nil || state.pending.count > wokenCount else { return false }
-            state.workers[worker].status = .busy
-            return true
-        }
+        self.queue.withState { $0.machine.enter(worker, waitingCount: $0.storage.waitingCount, wake: wake) }
     }
 
     /// A worker has ended.
-    func leave(_ worker: Int) { self.state.withLockedValue { $0.workers[worker] = Worker() } }
+    func leave(_ worker: Int) { self.queue.withState { $0.machine.leave(worker) } }
+
+    /// A worker waits before it connects again.
+    func pause(_ worker: Int) { self.queue.withState { $0.machine.set(worker, .busy) } }
 
     /// Whether the workers are to close their connections, and to end.
-    var isOver: Bool { self.state.withLockedValue(\.isOver) }
+    var isOver: Bool { self.queue.withState { $0.machine.isOver } }
 
     /// Takes requests for a worker; where there are fewer than it has room for, it is hungry from then on.
     func take(_ countMax: Int, worker: Int, at now: NIODeadline) -> [PendingPush] {
-        var (taken, portion) = self.state.withLockedValue { state in
-            Self.takeDue(&state, at: now)
-            let taken = Self.takePending(&state, countMax)
-            return (taken, taken.count < countMax ? self.portion(&state, countMax - taken.count) : 0)
+        var taken: [PendingPush] = []
+        let hasAsked = self.askSource(at: now) { state in
+            taken += state.storage.takeWaiting(countMax - taken.count)
+            return countMax - taken.count
         }
-        let hasTaken = portion > 0
-        while portion > 0, self.takeFromSource(portion) {
-            portion = self.state.withLockedValue { state in
-                taken += Self.takePending(&state, countMax - taken.count)
-                return taken.count < countMax ? self.portion(&state, countMax - taken.count) : 0
-            }
+        self.queue.callOut { state in
+            state.machine.set(worker, taken.count < countMax ? .hungry : .busy)
+            return hasAsked ? state.machine.wakers(waitingCount: state.storage.waitingCount) : []
         }
-        let wakes = self.state.withLockedValue { state in
-            state.workers[worker].status = taken.count < countMax ? .hungry : .busy
-            state.workers[worker].isConnecting = false
-            return hasTaken ? Self.wakers(&state) : []
-        }
-        for wake in wakes { wake() }
         return taken
     }
 
     /// Whether a worker without a connection is to open one; if not, it rests.
     func hasWork(_ worker: Int, at now: NIODeadline) -> Bool {
-        let portion = self.state.withLockedValue { state in
-            Self.takeDue(&state, at: now)
-            return state.pending.isEmpty ? self.portion(&state, 1) : 0
+        let hasAsked = self.askSource(at: now) { $0.storage.waitingCount == 0 ? 1 : 0 }
+        var hasWork = false
+        self.queue.callOut { state in
+            hasWork = state.machine.connects(worker, waitingCount: state.storage.waitingCount)
+            return hasAsked ? state.machine.wakers(waitingCount: state.storage.waitingCount) : []
         }
-        if portion > 0 { _ = self.takeFromSource(portion) }
-        let (hasWork, wakes) = self.state.withLockedValue { state -> (Bool, [@Sendable () -> Void]) in
-            state.workers[worker].isConnecting = false
-            // The others that are connecting take one each, at least.
-            let hasWork = state.pending.count > state.workers.count(where: \.isConnecting)
-            state.workers[worker].isConnecting = hasWork
-            state.workers[worker].status = hasWork ? .busy : .resting
-            return (hasWork, portion > 0 ? Self.wakers(&state) : [])
-        }
-        for wake in wakes { wake() }
         return hasWork
     }
 
-    /// How many to take from the source now; they count as taken.
-    private func portion(_ state: inout State, _ wantedCount: Int) -> Int {
-        guard self.batch != nil, state.supply == .available, state.reason == nil, state.retries.hasRoom else {
-            return 0
+    /// Takes from the source until nothing more is wanted, or it has no more for now.
+    ///
+    /// - Parameters:
+    ///   - now: the time, at which what was put off may be due.
+    ///   - wantedCount: says how many more are wanted.
+    /// - Returns: whether the source was asked.
+    private func askSource(
+        at now: NIODeadline,
+        _ wantedCount: (inout NotificationQueue<PendingPushes>.State) -> Int
+    ) -> Bool {
+        var hasAsked = false
+        while true {
+            let portion = self.queue.withState { state in
+                state.machine.putOffEnded(state.storage.returnDue(at: now))
+                let count = wantedCount(&state)
+                guard count > 0, self.source != nil, state.storage.mayTakeMore else { return 0 }
+                return state.machine.reserve(min(max(count, Self.portionCountMin), Self.portionCountMax))
+            }
+            guard portion > 0 else { return hasAsked }
+            hasAsked = true
+            guard self.takeFromSource(portion) else { return hasAsked }
         }
-        let count = min(max(wantedCount, Self.portionCountMin), Self.portionCountMax, self.countMax - state.openCount)
-        guard count > 0 else { return 0 }
-        state.openCount += count
-        return count
     }
 
-    /// Puts notifications of the source in, for which ``portion(_:_:)`` made room.
+    /// Puts notifications of the source in, for which room was made.
     ///
     /// - Returns: whether there were any.
     private func takeFromSource(_ countMax: Int) -> Bool {
-        guard let batch = self.batch else { return false }
+        guard let source = self.source else { return false }
         // Without the lock, since the source is not ours.
-        let (pushes, supply) = batch.take(countMax, self.observer)
-        let (reason, callbacks) = self.state.withLockedValue { state in
-            state.openCount -= countMax - pushes.count
-            state.supply = supply
-            if supply == .ended { state.isFinished = true }
-            if state.reason == nil { state.pending.append(contentsOf: pushes) }
-            return (state.reason, Self.takeCallbacks(&state, always: false))
+        let (pushes, supply) = source.take(countMax, self.observer)
+        var reason: DeliveryOutcome.Reason?
+        self.queue.callOut { state in
+            reason = state.machine.reason
+            if reason == nil { state.storage.append(pushes) }
+            return state.machine.supplied(supply, unusedCount: countMax - pushes.count)
         }
-        for callback in callbacks { callback() }
         if let reason { self.give(up: pushes, reason) }
         return reason == nil && !pushes.isEmpty
-    }
-
-    private static func takePending(_ state: inout State, _ countMax: Int) -> [PendingPush] {
-        let count = min(countMax, state.pending.count)
-        var taken: [PendingPush] = []
-        taken.reserveCapacity(count)
-        for _ in 0..<count { taken.append(state.pending.removeFirst()) }
-        return taken
-    }
-
-    private static func takeDue(_ state: inout State, at now: NIODeadline) {
-        guard !state.retries.isEmpty else { return }
-        let due = state.retries.take(at: now)
-        state.openCount += due.count
-        state.pending.append(contentsOf: due)
     }
 
     /// Keeps a request that the service put off, until a worker asks at that time or later.
     ///
     /// - Returns: whether it is kept; where nothing is sent any more, it has its outcome.
     func putOff(_ push: PendingPush, until due: NIODeadline) -> Bool {
-        let isKept = self.state.withLockedValue { state in
-            guard state.reason == nil else { return false }
-            state.openCount -= 1
-            state.retries.put(push, until: due)
+        let isKept = self.queue.withState { state in
+            guard state.machine.reason == nil else { return false }
+            state.machine.putOff()
+            state.storage.putOff(push, until: due)
             return true
         }
-        if !isKept { self.give(up: CollectionOfOne(push), nil) }
+        if !isKept { self.give(up: [push], nil) }
         return isKept
     }
 
     /// Puts requests back in front, in their order.
     func putBack(_ pushes: [PendingPush]) {
         guard !pushes.isEmpty else { return }
-        let (wake, reason) = self.state.withLockedValue {
-            state -> ((@Sendable () -> Void)?, DeliveryOutcome.Reason?) in
-            if let reason = state.reason { return (nil, reason) }
-            state.pending.insert(contentsOf: pushes, at: 0)
-            return (Self.waker(&state), nil)
+        var reason: DeliveryOutcome.Reason?
+        self.queue.callOut { state in
+            reason = state.machine.reason
+            guard reason == nil else { return [] }
+            state.storage.putBack(pushes)
+            return state.machine.wakers(waitingCount: 1)
         }
-        wake?()
         if let reason { self.give(up: pushes, reason) }
     }
 
-    private func give(up pushes: some Collection<PendingPush>, _ reason: DeliveryOutcome.Reason?) {
+    private func give(up pushes: [PendingPush], _ reason: DeliveryOutcome.Reason?) {
         for push in pushes {
             let outcome = push.unprocessed(reason)
             self.observer.settled(outcome)
@@ -305,82 +206,30 @@ final class PushQueue: Sendable {
         self.settled(pushes.count)
     }
 
-    /// A worker waits before it connects again.
-    func pause(_ worker: Int) {
-        self.state.withLockedValue { state in
-            state.workers[worker].status = .busy
-            state.workers[worker].isConnecting = false
-        }
-    }
-
-    /// The source of the batch may have something, or nothing more.
-    func askSourceAgain() {
-        self.state.withLockedValue { if $0.supply == .waiting { $0.supply = .available } }
-    }
+    /// The source may have something, or nothing more.
+    func askSourceAgain() { self.queue.withState { $0.machine.askSourceAgain() } }
 
     /// Whether nothing waits here, though a source may have more.
-    var isEmpty: Bool { self.state.withLockedValue(\.pending.isEmpty) }
+    var isEmpty: Bool { self.queue.withState { $0.storage.waitingCount == 0 } }
 
     /// Whether a connection with room would be of use.
     var isWaiting: Bool {
-        self.state.withLockedValue { !$0.pending.isEmpty || $0.supply == .available && $0.reason == nil }
+        self.queue.withState { state in
+            state.storage.waitingCount > 0 || state.machine.supply == .available && state.machine.reason == nil
+        }
     }
 
     /// Whether the caller is the first to limit how long the rest of the batch may take.
     func limitDrain() -> Bool {
-        self.state.withLockedValue { state in
-            defer { state.isDrainLimited = true }
-            return !state.isDrainLimited
+        self.queue.withState { state in
+            defer { state.storage.isDrainLimited = true }
+            return !state.storage.isDrainLimited
         }
     }
 
     /// Takes out what has waited too long.
-    func takeOverdue(at now: NIODeadline) -> [PendingPush] {
-        self.state.withLockedValue { state in
-            var overdue: [PendingPush] = []
-            // In the order of their deadlines, but for those that were put back, which are in front.
-            while let first = state.pending.first, first.submission.deadline <= now {
-                overdue.append(first)
-                state.pending.removeFirst()
-            }
-            return overdue
-        }
-    }
+    func takeOverdue(at now: NIODeadline) -> [PendingPush] { self.queue.withState { $0.storage.takeOverdue(at: now) } }
 
     /// Counts outcomes.
-    func settled(_ count: Int) {
-        guard count > 0 else { return }
-        let callbacks = self.state.withLockedValue { state in
-            state.openCount -= count
-            return Self.takeCallbacks(&state, always: state.openCount <= self.lowWater)
-        }
-        for callback in callbacks { callback() }
-    }
-
-    /// Wakes a worker that can take something, marked as woken.
-    private static func waker(_ state: inout State) -> (@Sendable () -> Void)? {
-        let index =
-            state.workers.firstIndex { $0.status == .hungry && $0.wake != nil }
-            ?? state.workers.firstIndex { $0.status == .resting && $0.wake != nil }
-        guard let index else { return nil }
-        state.workers[index].status = .busy
-        return state.workers[index].wake
-    }
-
-    /// Wakes as many workers as there is something for.
-    private static func wakers(_ state: inout State) -> [@Sendable () -> Void] {
-        var wakes: [@Sendable () -> Void] = []
-        while wakes.count < state.pending.count, let wake = Self.waker(&state) { wakes.append(wake) }
-        return wakes
-    }
-
-    private static func takeCallbacks(_ state: inout State, always: Bool) -> [@Sendable () -> Void] {
-        var callbacks: [@Sendable () -> Void] = []
-        if always {
-            callbacks = state.roomCallbacks
-            state.roomCallbacks = []
-        }
-        if state.isOver { callbacks += state.workers.compactMap(\.wake) }
-        return callbacks
-    }
+    func settled(_ count: Int) { self.queue.settled(count) }
 }

@@ -281,10 +281,10 @@ package struct BatchSendState: ~Copyable {
         {
             settled.forEach { _, token, _ in self.suppress(token, fault) }
         }
-        if self.results.needsLines(outcome, isDuplicate: settled.possibleDuplicate) {
+        if self.results.needsLines(outcome, isDuplicate: settled.report.possibleDuplicate) {
             self.settleEach(settled, outcome, status)
         } else {
-            let isDuplicate = settled.possibleDuplicate
+            let isDuplicate = settled.report.possibleDuplicate
             settled.forEachTagRange { self.results.settle($0, outcome, status: status, isDuplicate: isDuplicate) }
         }
     }
@@ -305,7 +305,8 @@ package struct BatchSendState: ~Copyable {
         _ outcome: DeliveryOutcome.Kind,
         _ status: UInt16?
     ) {
-        let (attempts, isDuplicate, reason) = (settled.attempts, settled.possibleDuplicate, settled.outcome.reasonText)
+        let report = settled.report
+        let (attempts, isDuplicate, reason) = (report.attempts, report.possibleDuplicate, report.outcome.reasonText)
         settled.forEach { line, bytes, id in
             guard let token = try? DeviceToken(bytes: bytes) else { return }
             self.results.write(

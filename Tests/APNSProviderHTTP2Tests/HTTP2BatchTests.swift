@@ -45,7 +45,7 @@ struct HTTP2BatchTests {
         }
 
         func settle(_ settled: borrowing SettledNotifications) {
-            let (outcome, attempts) = (settled.outcome, settled.attempts)
+            let (outcome, attempts) = (settled.outcome, settled.report.attempts)
             self.record.withLockedValue { record in
                 settled.forEach { tag, token, _ in
                     #expect(token.count == 32)

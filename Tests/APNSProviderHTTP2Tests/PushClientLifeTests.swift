@@ -2,6 +2,7 @@
 
 import APNSProviderHTTP2
 import APNSServer
+import APNSSession
 import APNSSimulator
 import APNSTestKit
 import APNSWire
@@ -187,7 +188,7 @@ struct PushClientLifeTests {
             },
             { client in
                 var taken = 0
-                while client.submit(silent, onReport: { _ in reports.withLockedValue { $0 += 1 } }) == .taken {
+                while case .taken = client.submit(silent, onReport: { _ in reports.withLockedValue { $0 += 1 } }) {
                     taken += 1
                 }
                 #expect(!client.hasRoom)

@@ -2,6 +2,7 @@
 
 import APNSProviderHTTP2
 import APNSServer
+import APNSSession
 import APNSTestKit
 import APNSWire
 import NIOConcurrencyHelpers
@@ -30,8 +31,8 @@ struct PushClientStallTests {
         }
     }
 
-    private static func reports(_ requests: [PushRequest], _ client: PushClient) async -> [PushReport] {
-        await withTaskGroup(of: PushReport.self) { group in
+    private static func reports(_ requests: [PushRequest], _ client: PushClient) async -> [DeliveryReport] {
+        await withTaskGroup(of: DeliveryReport.self) { group in
             for request in requests { group.addTask { await client.report(of: request) } }
             return await group.reduce(into: []) { $0.append($1) }
         }
@@ -48,7 +49,7 @@ struct PushClientStallTests {
             configuration.onConnectFailure = { _ in failures.withLockedValue { $0 += 1 } }
             configuration.resendsUnknown = true
             let requests = try Self.requests(5, payload: "{}")
-            let reports = NIOLockedValueBox<[PushReport]>([])
+            let reports = NIOLockedValueBox<[DeliveryReport]>([])
             await #expect(throws: PushError.self) {
                 try await PushClient.withClient(configuration, logger: PushFixture.quiet) { client in
                     let all = await Self.reports(requests, client)
@@ -92,10 +93,10 @@ struct PushClientStallTests {
             var configuration = try Self.configuration(service)
             configuration.connectFailureCountMax = 2
             let requests = try Self.requests(3, payload: "{}")
-            let reports = NIOLockedValueBox<[PushReport]>([])
+            let reports = NIOLockedValueBox<[DeliveryReport]>([])
             await #expect(throws: PushError.self) {
                 try await PushClient.withClient(configuration, logger: PushFixture.quiet) { client in
-                    var all: [PushReport] = []
+                    var all: [DeliveryReport] = []
                     for request in requests { all.append(await client.report(of: request)) }
                     reports.withLockedValue { [all] in $0 = all }
                 }

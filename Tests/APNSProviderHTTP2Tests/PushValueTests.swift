@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSSession
 import APNSWire
 import NIOCore
 import TestSupport
@@ -109,28 +108,6 @@ struct PushValueTests {
         #expect(request.problem(payloadByteCountMax: 4096) == nil)
         request.pushType = PushType(rawValue: "")
         #expect(request.problem(payloadByteCountMax: 4096) == .pushType)
-    }
-
-    @Test func `back-off doubles up to its most, and gives up when it is told to`() {
-        var failures = ConnectFailureCounter(
-            backoff: Backoff(first: .milliseconds(100), max: .seconds(1)),
-            failureCountMax: 6
-        )
-        let waits = (0..<5).map { _ in failures.failed(jitter: 1) }
-        #expect(waits == [100, 200, 400, 800, 1000].map { .wait(.milliseconds($0)) })
-        #expect(failures.failed(jitter: 1) == .giveUp)
-        failures.succeeded()
-        #expect(failures.failed(jitter: 0) == .wait(.milliseconds(50)))
-        #expect(failures.silentCount == 1)
-        let answered = (0..<10).map { _ in failures.failed(hasAnswered: true, jitter: 1) }
-        #expect(answered.last == .wait(.seconds(1)) && !answered.contains(.giveUp))
-        #expect(failures.silentCount == 0)
-        var endless = ConnectFailureCounter(
-            backoff: Backoff(first: .milliseconds(100), max: .seconds(30)),
-            failureCountMax: nil
-        )
-        for _ in 0..<200 { _ = endless.failed(jitter: 0.5) }
-        #expect(endless.failed(jitter: 1) == .wait(.seconds(30)))
     }
 
     @Test func `a silent connection is asked, then given up`() {

@@ -380,15 +380,9 @@ final class CountedSource: NotificationSource {
     }
 
     func settle(_ settled: borrowing SettledNotifications) {
-        let outcome = settled.outcome
-        let attempts = settled.attempts
-        let isDuplicate = settled.possibleDuplicate
+        let report = settled.report
         settled.forEachTagRange { tags in
-            self.state.withLockedValue {
-                $0.outcomes.settlements.append(
-                    Settlement(numbers: tags, outcome: outcome, attempts: attempts, possibleDuplicate: isDuplicate)
-                )
-            }
+            self.state.withLockedValue { $0.outcomes.settlements.append(Settlement(numbers: tags, report: report)) }
         }
     }
 

@@ -14,7 +14,8 @@ extension ErrorResponse {
 
 extension Settlement {
     init(_ numbers: Range<UInt64>, _ outcome: DeliveryOutcome, attempts: Int, isDuplicate: Bool = false) {
-        self.init(numbers: numbers, outcome: outcome, attempts: attempts, possibleDuplicate: isDuplicate)
+        let report = DeliveryReport(outcome, attempts: attempts, possibleDuplicate: isDuplicate)
+        self.init(numbers: numbers, report: report)
     }
 }
 

@@ -26,32 +26,32 @@ import Testing
         for (failure, delay) in [0, 100, 200, 400].enumerated() {
             let number = ConnectionNumber(rawValue: UInt64(failure) + 1)
             #expect(session.step(now: now) == .connect(number))
-            session.connectFailed(number, now: now, jitter: 1)
+            session.closed(number, now: now, jitter: 1)
             if delay > 0 { #expect(session.step(now: now) == .wait(until: now + .milliseconds(delay))) }
             now += .milliseconds(delay)
         }
         #expect(session.step(now: now) == .connect(5))
-        session.connectFailed(5, now: now, jitter: 1)
+        session.closed(5, now: now, jitter: 1)
         #expect(session.step(now: now) == .finish(.unavailable))
     }
 
     @Test func `a proof begins the count of failures anew`() {
         var session = ProviderSession(limits: ProviderLimits { $0.fruitlessConnectionCountMax = 2 })
         #expect(session.step(now: .zero) == .connect(1))
-        session.connectFailed(1, now: .zero, jitter: 1)
+        session.closed(1, now: .zero, jitter: 1)
         #expect(session.stepOnNextConnection(now: .zero) == .write(2, numbers: 0..<100_000, firstIdentifier: 1))
         session.wrote(2, now: .zero)
         session.receive(.invalidToken, 1, on: 2)
         #expect(session.step(now: .zero) == .close(2))
         #expect(session.step(now: .zero) == .connect(3))
-        session.connectFailed(3, now: .zero, jitter: 1)
+        session.closed(3, now: .zero, jitter: 1)
         #expect(session.step(now: .zero) == .connect(4))
     }
 
     @Test func `a permanent failure stops at once, and nothing was sent`() {
         var session = ProviderSession()
         #expect(session.step(now: .zero) == .connect(1))
-        session.connectFailed(1, permanently: true, now: .zero, jitter: 1)
+        session.closed(1, permanently: true, now: .zero, jitter: 1)
         #expect(session.step(now: .zero) == .finish(.notPermitted))
         #expect(!session.hasSettlements)
     }
@@ -65,7 +65,7 @@ import Testing
             session.connected(2, now: .zero)
             session.closed(2, permanently: true, isUnprocessed: true, now: .zero, jitter: 1)
         } else {
-            session.connectFailed(2, permanently: true, now: .zero, jitter: 1)
+            session.closed(2, permanently: true, now: .zero, jitter: 1)
         }
         session.storeIsFull = false
         #expect(session.step(now: .zero) == .probe(1, identifier: 4))
@@ -81,7 +81,7 @@ import Testing
         session.left(1, before: 3)
         session.storeIsFull = true
         #expect(session.step(now: .zero) == .connect(2))
-        session.connectFailed(2, permanently: true, now: .zero, jitter: 1)
+        session.closed(2, permanently: true, now: .zero, jitter: 1)
         session.die(1)
         #expect(session.step(now: .zero) == .finish(.notPermitted))
         #expect(session.takeSettlements() == [Settlement(0..<3, .indeterminate(nil), attempts: 1, isDuplicate: true)])
@@ -266,7 +266,7 @@ import Testing
         session.connected(2, now: .zero)
         session.die(1)
         #expect(session.step(now: .zero) == .wait(until: nil))
-        session.connectFailed(2, now: .zero, jitter: 1)
+        session.closed(2, now: .zero, jitter: 1)
         #expect(session.step(now: .zero) == .finish(.abandoned))
     }
 

@@ -29,7 +29,7 @@ import Testing
                 session.connected(2, now: .zero)
             case .standbyFailed:
                 _ = session.step(now: .zero)
-                session.connectFailed(2, now: .zero, jitter: 1)
+                session.closed(2, now: .zero, jitter: 1)
             case .probed:
                 session.supply(.ended)
                 _ = session.step(now: .zero)
@@ -58,8 +58,8 @@ import Testing
         func happen(to session: inout ProviderSession, _ number: ConnectionNumber) {
             switch self {
             case .connected: session.connected(number, now: .zero)
-            case .connectFailed: session.connectFailed(number, now: .zero, jitter: 0)
-            case .connectFailedForGood: session.connectFailed(number, permanently: true, now: .zero, jitter: 0)
+            case .connectFailed: session.closed(number, now: .zero, jitter: 0)
+            case .connectFailedForGood: session.closed(number, permanently: true, now: .zero, jitter: 0)
             case .closed: session.closed(number, now: .zero, jitter: 0)
             case .closedForGood: session.closed(number, permanently: true, now: .zero, jitter: 0)
             case .refused:

@@ -192,7 +192,7 @@ import Testing
         var session = ProviderSession(written: 3)
         session.storeIsFull = true
         #expect(session.step(now: .zero) == .connect(2))
-        session.connectFailed(2, now: .zero, jitter: 1)
+        session.closed(2, now: .zero, jitter: 1)
         #expect(session.step(now: .zero) == .probe(1, identifier: 4))
         session.receive(.missingDeviceToken, 4, on: 1)
         session.storeIsFull = false

@@ -133,7 +133,7 @@ struct ProviderWalk {
                 self.session.connected(number, now: self.now)
             } else {
                 self.reached.insert(number == self.session.standbyNumber ? .standbyConnectFailed : .connectFailed)
-                self.session.connectFailed(number, now: self.now, jitter: 0.5)
+                self.session.closed(number, now: self.now, jitter: 0.5)
             }
             return
         }

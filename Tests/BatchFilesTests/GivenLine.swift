@@ -26,6 +26,6 @@ struct GivenLine {
     }
 
     func settle(_ outcome: DeliveryOutcome) {
-        self.chunk.settle(self.position, outcome, attempts: 1, possibleDuplicate: false)
+        self.chunk.settle(self.position, DeliveryReport(outcome, attempts: 1))
     }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSProviderHTTP2
+import APNSSession
+import APNSTransport
 import APNSWire
 import ArgumentParser
 import Dispatch
@@ -27,7 +29,7 @@ struct BenchPush: AsyncParsableCommand {
 
     func run() async throws {
         var configuration = PushConfiguration(
-            endpoint: PushEndpoint(host: self.host, port: self.port),
+            endpoint: Endpoint(host: self.host, port: self.port),
             identity: try TLSIdentity(contentsOf: self.certificate, key: self.key),
             trust: .file(self.trust)
         )

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import APNSProviderHTTP2
+import APNSSession
 public import APNSWire
 
 /// Where a bridge's requests go: a client of the HTTP/2 provider API.

@@ -72,11 +72,11 @@ struct EndpointOptions: ParsableArguments, Sendable {
     }
 
     /// The service of HTTP/2.
-    func pushEndpoint() throws -> PushEndpoint {
-        let port = self.port ?? PushEndpoint.production.port
-        if let host = self.host { return PushEndpoint(host: host, port: port) }
+    func pushEndpoint() throws -> Endpoint {
+        let port = self.port ?? Endpoint.pushServicePort
+        if let host = self.host { return Endpoint(host: host, port: port) }
         guard let environment = self.environment else { throw EndpointOptions.nowhere }
-        return PushEndpoint(host: PushEndpoint.service(environment).host, port: port)
+        return Endpoint(host: Endpoint.pushService(environment).host, port: port)
     }
 
     private static let nowhere = CommandFailure(

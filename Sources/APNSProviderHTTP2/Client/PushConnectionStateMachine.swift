@@ -33,7 +33,8 @@ struct PushConnectionStateMachine<Element> {
 
     private let session: HTTP2Session
     private var headers: HTTP2HeaderFields
-    private var answers = AnswersInProgress()
+    /// The answers that have begun and are not complete, by stream; most are complete with their first frame.
+    private var answers: [UInt32: PushAnswer] = [:]
     private var hasFailed = false
 
     private(set) var streams: StreamTable<Element>
@@ -128,14 +129,14 @@ struct PushConnectionStateMachine<Element> {
     /// Takes out all requests: the connection is lost.
     mutating func takeLost() -> Unanswered {
         let unwritten = self.unprocessedStreams.compactMap { self.ended($0) }
-        self.answers = AnswersInProgress()
+        self.answers = [:]
         return Unanswered(written: self.streams.lost(), unwritten: unwritten)
     }
 
     // MARK: Reading
 
     /// The bytes of bodies of answers that are not complete.
-    var keptByteCount: Int { self.answers.byteCount }
+    var keptByteCount: Int { self.answers.values.reduce(0) { $0 + $1.body.readableBytes } }
 
     /// The most bytes that ``receive(_:)`` takes.
     static var inputByteCountMax: Int { HTTP2Session.inputByteCountMax }
@@ -226,7 +227,7 @@ struct PushConnectionStateMachine<Element> {
     }
 
     private mutating func goingAway(_ last: UInt32) -> Action {
-        let begun = self.answers.streams.filter { $0 > last }.compactMap { self.ended($0) }
+        let begun = self.answers.keys.filter { $0 > last }.sorted().compactMap { self.ended($0) }
         return .goingAway(unprocessed: self.streams.goAway(last: last), begun: begun)
     }
 

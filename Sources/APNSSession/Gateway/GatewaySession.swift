@@ -158,11 +158,14 @@ extension GatewaySession {
             cause = .fault(response, isReported: command != .simple)
         }
         let end = End(cause: cause, number: self.window.nextNumber, isInputClosed: false)
-        guard self.window.isEmpty else {
-            self.state = .ending(end)
-            return .awaitEarlier
-        }
-        return .finish(self.finish(end))
+        return self.conclude(end).map { .finish($0) } ?? .awaitEarlier
+    }
+
+    /// Ends now, or else when what is in flight is settled.
+    private mutating func conclude(_ end: End) -> GatewayEnding? {
+        guard !self.window.isEmpty else { return self.finish(end) }
+        self.state = .ending(end)
+        return nil
     }
 
     private mutating func finish(_ end: End) -> GatewayEnding {
@@ -302,11 +305,7 @@ extension GatewaySession {
         self.window.truncate(from: number)
         var end = End(cause: cause, number: number, isInputClosed: false)
         if case .ending(let before) = self.state { end.isInputClosed = before.isInputClosed }
-        guard self.window.isEmpty else {
-            self.state = .ending(end)
-            return .awaitEarlier
-        }
-        return .finish(self.finish(end))
+        return self.conclude(end).map { .finish($0) } ?? .awaitEarlier
     }
 
     private mutating func advance() -> OnOutcome {
@@ -377,11 +376,7 @@ extension GatewaySession {
         guard case .open = self.state else { return .none }
         let cause: Cause = isAnnounced ? .shutdown : .silence
         let end = End(cause: cause, number: self.window.nextNumber, isInputClosed: false)
-        guard self.window.isEmpty else {
-            self.state = .ending(end)
-            return .awaitEarlier
-        }
-        return .finish(self.finish(end))
+        return self.conclude(end).map { .finish($0) } ?? .awaitEarlier
     }
 
     /// What to do after the end.

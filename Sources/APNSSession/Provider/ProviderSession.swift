@@ -52,7 +52,7 @@ public struct ProviderSession: Sendable {
     var suspects: Suspects?
     var retry: (number: UInt64, count: Int) = (0, 0)
     var singleLoss: (number: UInt64, count: Int) = (0, 0)
-    private var fruitlessCount = 0
+    private var failures: ConnectFailureCounter
     private var silentCount = 0
     private var givenUpRunCount = 0
     private var hasProof = false
@@ -87,6 +87,11 @@ public struct ProviderSession: Sendable {
         precondition((1...(1 << 31)).contains(limits.windowCount), "The window is 1 to 2^31 notifications.")
         self.limits = limits
         self.rules = rules
+        self.failures = ConnectFailureCounter(
+            backoff: limits.backoff,
+            countMax: limits.fruitlessConnectionCountMax,
+            isFirstFree: true
+        )
     }
 
     enum Link: Sendable {
@@ -274,30 +279,6 @@ extension ProviderSession {
         }
     }
 
-    /// A connection could not be opened.
-    ///
-    /// - Parameters:
-    ///   - number: which one.
-    ///   - permanently: whether another try cannot mend it, such as with an expired certificate.
-    ///   - now: the time.
-    ///   - jitter: a random number, 0 to 1, by which the next try is spread.
-    public mutating func connectFailed(
-        _ number: ConnectionNumber,
-        permanently: Bool = false,
-        now: Duration,
-        jitter: Double
-    ) {
-        self.live.remove(number)
-        self.closesDue.removeAll { $0 == number }
-        if case .connecting(number) = self.link {
-            self.link = .none
-            self.countFruitless(now: now, jitter: jitter)
-        } else {
-            self.dropStandby(number, isClosed: true)
-        }
-        if permanently { self.stopConnecting() }
-    }
-
     /// The notifications of a ``ProviderStep/write(_:numbers:firstIdentifier:)`` were handed to the connection: first
     /// those that had been taken before, then new ones.
     ///
@@ -351,11 +332,12 @@ extension ProviderSession {
         self.handleEnd(meaning, response.status, on: open, now: now, jitter: jitter)
     }
 
-    /// A connection has ended: it was read to its end, or failed, or was closed as told.
+    /// A connection has ended: it could not be opened, was read to its end, failed, or was closed as told.
     ///
     /// - Parameters:
     ///   - number: which one.
-    ///   - permanently: whether it ended in a way that another try cannot mend; the session then stops.
+    ///   - permanently: whether it ended in a way that another try cannot mend, such as with an expired certificate;
+    ///     the session then stops.
     ///   - isUnprocessed: whether it is proved that the gateway has processed nothing of this connection, because it
     ///     refused the handshake. A gateway that ends a connection for good otherwise may have processed all.
     ///   - now: the time.
@@ -496,7 +478,7 @@ extension ProviderSession {
     /// A notification was given up that the gateway closed on each time: another failed connection is not held
     /// against it, but many in a row mean that it is not the notifications.
     private mutating func countGivenUp() {
-        self.fruitlessCount = 0
+        self.failures.succeeded()
         self.givenUpRunCount += 1
         if !self.hasProof, !self.hasAnswered, self.givenUpRunCount >= self.limits.refusedConnectionCountMax {
             return self.stop(.refused)
@@ -535,16 +517,15 @@ extension ProviderSession {
     /// The gateway said something that could be placed: the service works.
     private mutating func recordProgress() {
         self.hasProof = true
-        self.fruitlessCount = 0
+        self.failures.succeeded()
         self.silentCount = 0
         self.givenUpRunCount = 0
         self.narrowSuspects()
     }
 
     private mutating func countFruitless(now: Duration, jitter: Double) {
-        self.fruitlessCount += 1
-        self.connectNotBefore = now + self.limits.backoff.delay(failures: self.fruitlessCount - 1, jitter: jitter)
-        if self.fruitlessCount >= self.limits.fruitlessConnectionCountMax { self.stop(.unavailable) }
+        guard let delay = self.failures.failed(jitter: jitter) else { return self.stop(.unavailable) }
+        self.connectNotBefore = now + delay
     }
 
     private mutating func countInvalidToken(_ status: ErrorResponse.Status) {
@@ -576,9 +557,11 @@ extension ProviderSession {
             self.settlements.append(
                 Settlement(
                     numbers: start..<next,
-                    outcome: outcome,
-                    attempts: self.attemptEnds.count,
-                    possibleDuplicate: start < self.doubtful
+                    report: DeliveryReport(
+                        outcome,
+                        attempts: self.attemptEnds.count,
+                        possibleDuplicate: start < self.doubtful
+                    )
                 )
             )
         }

@@ -2,31 +2,64 @@
 
 public import APNSWire
 
-/// The outcome of notifications that followed one another.
+/// What became of a notification, and how.
+public struct DeliveryReport: Hashable, Sendable {
+    /// What became of it.
+    public var outcome: DeliveryOutcome
+
+    /// On how many connections, or over HTTP/2 on how many streams, it was written; 0 where it never left this process.
+    public var attempts: Int
+
+    /// Whether it may have reached its device more than once.
+    public var possibleDuplicate: Bool
+
+    /// How long the service took to answer the last attempt; `nil` where that is not known.
+    public var latency: Duration?
+
+    /// Makes a report.
+    ///
+    /// - Parameters:
+    ///   - outcome: what became of it.
+    ///   - attempts: on how many connections or streams it was written.
+    ///   - possibleDuplicate: whether it may have reached its device more than once.
+    ///   - latency: how long the service took to answer the last attempt.
+    public init(
+        _ outcome: DeliveryOutcome,
+        attempts: Int = 0,
+        possibleDuplicate: Bool = false,
+        latency: Duration? = nil
+    ) {
+        self.outcome = outcome
+        self.attempts = attempts
+        self.possibleDuplicate = possibleDuplicate
+        self.latency = latency
+    }
+}
+
+/// What became of notifications that followed one another.
 public struct Settlement: Hashable, Sendable {
     /// Which ones, by their sequence numbers.
     public var numbers: Range<UInt64>
 
     /// What became of each of them.
-    public var outcome: DeliveryOutcome
-
-    /// On how many connections each of them was written; 0 where none left this process.
-    public var attempts: Int
-
-    /// Whether each of them may have reached its device more than once.
-    public var possibleDuplicate: Bool
+    public var report: DeliveryReport
 
     /// Makes a settlement.
     ///
     /// - Parameters:
     ///   - numbers: which notifications.
-    ///   - outcome: what became of each.
-    ///   - attempts: on how many connections each was written.
-    ///   - possibleDuplicate: whether each may have arrived more than once.
-    public init(numbers: Range<UInt64>, outcome: DeliveryOutcome, attempts: Int, possibleDuplicate: Bool) {
+    ///   - report: what became of each.
+    public init(numbers: Range<UInt64>, report: DeliveryReport) {
         self.numbers = numbers
-        self.outcome = outcome
-        self.attempts = attempts
-        self.possibleDuplicate = possibleDuplicate
+        self.report = report
     }
+
+    /// What became of each of them, without how.
+    public var outcome: DeliveryOutcome { self.report.outcome }
+
+    /// How often each of them was written.
+    public var attempts: Int { self.report.attempts }
+
+    /// Whether each of them may have arrived more than once.
+    public var possibleDuplicate: Bool { self.report.possibleDuplicate }
 }

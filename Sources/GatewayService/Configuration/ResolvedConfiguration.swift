@@ -133,7 +133,7 @@ extension ResolvedConfiguration.Provider {
         self.admission = AdmissionRule(pins: file.pins, verifier: verifier, topic: file.topic)
         let service = file.service
         let trust = service.trust.map { TLSTrust.file($0) } ?? .system
-        var endpoint = PushEndpoint.service(file.environment)
+        var endpoint = Endpoint.pushService(file.environment)
         if let host = service.host { endpoint.host = host }
         endpoint.port = service.port
         switch service.credentials {

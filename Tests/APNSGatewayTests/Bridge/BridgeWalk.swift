@@ -215,7 +215,7 @@ extension BridgeWalk {
 
     private func connect(_ number: ConnectionNumber) throws {
         guard let process = self.process, self.endsAt == nil else {
-            self.session.connectFailed(number, permanently: false, now: self.now, jitter: 0.5)
+            self.session.closed(number, permanently: false, now: self.now, jitter: 0.5)
             return
         }
         self.lastConnection += 1

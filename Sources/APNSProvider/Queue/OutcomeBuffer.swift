@@ -92,11 +92,7 @@ final class OutcomeBuffer: Sendable {
 extension Settlement {
     /// Both in one, where the other runs on from this one with the same outcome.
     func joined(_ other: Settlement) -> Settlement? {
-        guard self.numbers.upperBound == other.numbers.lowerBound, self.outcome == other.outcome,
-            self.attempts == other.attempts, self.possibleDuplicate == other.possibleDuplicate
-        else { return nil }
-        var joined = self
-        joined.numbers = self.numbers.lowerBound..<other.numbers.upperBound
-        return joined
+        guard self.numbers.upperBound == other.numbers.lowerBound, self.report == other.report else { return nil }
+        return Settlement(numbers: self.numbers.lowerBound..<other.numbers.upperBound, report: self.report)
     }
 }

@@ -5,9 +5,9 @@ import APNSSession
 import APNSWire
 import Glibc
 
-/// A batch that is sent over HTTP/2: takes notifications from their source, and makes requests of them.
-struct HTTP2Batch: Sendable {
-    let source: any NotificationSource
+/// Takes the notifications of a batch from their source, and makes requests of them.
+struct RequestSource: Sendable {
+    let notifications: any NotificationSource
     let classifier: ResponseClassifier
     /// How a notification becomes a request.
     private let requests: RequestRules
@@ -16,7 +16,7 @@ struct HTTP2Batch: Sendable {
     let drainDurationMax: Duration
 
     init(_ source: any NotificationSource, _ configuration: PushConfiguration, _ options: HTTP2BatchOptions) {
-        self.source = source
+        self.notifications = source
         self.requests = options.requests
         self.configuration = configuration
         self.drainDurationMax = options.drainDurationMax
@@ -33,8 +33,8 @@ struct HTTP2Batch: Sendable {
     ///   - countMax: how many at most.
     ///   - observer: counts those that are refused here.
     /// - Returns: those that can be sent, and whether there may be more.
-    func take(_ countMax: Int, _ observer: PushObserver) -> (pushes: [PendingPush], supply: ProviderSupply) {
-        let (chunk, supply) = NotificationChunk.take(from: self.source, countMax: countMax)
+    func take(_ countMax: Int, _ observer: DeliveryObserver) -> (pushes: [PendingPush], supply: ProviderSupply) {
+        let (chunk, supply) = NotificationChunk.take(from: self.notifications, countMax: countMax)
         guard let chunk else { return ([], supply) }
         var pushes: [PendingPush] = []
         pushes.reserveCapacity(chunk.count)
@@ -50,14 +50,14 @@ struct HTTP2Batch: Sendable {
             let limit = self.configuration.payloadByteCountMax(of: request.pushType)
             if let problem = request.problem(payloadByteCountMax: limit) {
                 observer.settled(.invalid(problem))
-                chunk.settle(position, .invalid(problem), attempts: 0, possibleDuplicate: false)
+                chunk.settle(position, DeliveryReport(.invalid(problem)))
             } else {
-                pushes.append(PendingPush(Submission(request, from: .batch(chunk, position))))
+                pushes.append(PendingPush(Submission(request, from: .source(chunk, position))))
             }
         }
         return (pushes, supply)
     }
 
     /// Whether nobody is there to send the rest to, now that the source was stopped.
-    var isForsaken: Bool { self.classifier.isConnectionLost && self.source.isStopped }
+    var isForsaken: Bool { self.classifier.isConnectionLost && self.notifications.isStopped }
 }

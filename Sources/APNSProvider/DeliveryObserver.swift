@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSession
+package import APNSWire
+import Metrics
+
+/// What can be counted while notifications are sent, as swift-metrics.
+package struct DeliveryObserver: Sendable {
+    /// What the counters are about.
+    package enum Subject: Sendable {
+        /// Notifications, and the connections of the binary protocol.
+        case notifications
+        /// Requests of the HTTP/2 provider API, and its connections.
+        case requests
+    }
+
+    private let outcomes: [DeliveryOutcome.Kind: Counter]
+    private let connections: Counter
+    private let failures: Counter
+    private let probes: Counter?
+    private let duplicates: Counter?
+    private let repeats: Counter?
+    private let onFailure: @Sendable (any Error) -> Void
+
+    /// Makes counters.
+    ///
+    /// - Parameters:
+    ///   - subject: what they are about.
+    ///   - onFailure: is told of every connection that fails.
+    package init(_ subject: Subject, onFailure: @escaping @Sendable (any Error) -> Void = { _ in }) {
+        self.onFailure = onFailure
+        let isBinary = subject == .notifications
+        let prefix = isBinary ? "push" : "push.http2"
+        let label = isBinary ? "push.notifications" : "push.http2.requests"
+        // A request is never suppressed: that is decided before one is made.
+        let kinds = DeliveryOutcome.Kind.allCases.filter { isBinary || $0 != .suppressed }
+        self.outcomes = Dictionary(
+            uniqueKeysWithValues: kinds.map { kind in
+                (kind, Counter(label: label, dimensions: [("outcome", "\(kind.name)")]))
+            }
+        )
+        self.connections = Counter(label: "\(prefix).connections")
+        self.failures = Counter(label: "\(prefix).connection.failures")
+        self.probes = isBinary ? Counter(label: "push.probes") : nil
+        self.duplicates = isBinary ? Counter(label: "push.duplicates.possible") : nil
+        self.repeats = isBinary ? nil : Counter(label: "push.http2.requests.repeated")
+    }
+
+    func settled(_ settlement: Settlement) {
+        self.settled(settlement.outcome, count: settlement.numbers.count)
+        if settlement.possibleDuplicate { self.duplicates?.increment(by: settlement.numbers.count) }
+    }
+
+    /// Some have this outcome.
+    package func settled(_ outcome: DeliveryOutcome, count: Int = 1) {
+        self.outcomes[outcome.kind]?.increment(by: count)
+    }
+
+    /// A connection is being opened.
+    package func connecting() { self.connections.increment() }
+
+    func probed() { self.probes?.increment() }
+
+    /// A connection failed; why, where that is known.
+    package func failed(_ error: (any Error)?) {
+        self.failures.increment()
+        if let error { self.onFailure(error) }
+    }
+
+    /// So many are sent again.
+    package func repeated(_ count: Int) { self.repeats?.increment(by: count) }
+}
+
+/// The keys under which data stands in log messages.
+package enum LogKey {
+    static let connection = "push.connection.id"
+    static let isSessionReused = "push.connection.session.reused"
+    static let identifier = "push.notification.identifier"
+    package static let endpoint = "push.endpoint"
+    package static let failure = "push.connection.failure"
+    package static let outcome = "push.outcome"
+    package static let pause = "push.connection.pause"
+    package static let reason = "push.answer.reason"
+    package static let request = "push.request.id"
+    static let errorStatus = "push.error.status"
+    package static let status = "push.answer.status"
+}

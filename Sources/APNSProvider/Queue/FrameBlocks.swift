@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import DequeModule
+
+/// The frames that callers have put into a queue, in blocks.
+struct FrameBlocks: ~Copyable, QueueStorage {
+    private var open = FrameBlock()
+    private var sealed = UniqueDeque<FrameBlock>()
+    /// An emptied block, to be used again.
+    private var spare: FrameBlock?
+    private let outcomes: OutcomeBuffer
+
+    /// The tokens to which nothing is sent any more.
+    var rejected = RejectedTokens()
+
+    /// How many full blocks may wait to be written.
+    private static let sealedCountMax = 16
+    /// When so few wait, those go on that wait for room: to wake one for each block would cost more than the block.
+    private static let sealedCountLow = 4
+
+    init(outcomes: OutcomeBuffer) { self.outcomes = outcomes }
+
+    var hasRoom: Bool { self.sealed.count < FrameBlocks.sealedCountMax && !self.outcomes.isFull }
+
+    var isLow: Bool { self.sealed.count <= FrameBlocks.sealedCountLow && !self.outcomes.isFull }
+
+    var isEmpty: Bool { self.sealed.isEmpty && self.open.isEmpty }
+
+    /// - Returns: whether there was room.
+    mutating func append(_ notification: borrowing Notification, command: Command, number: UInt64) -> Bool {
+        if self.open.append(notification, command: command, number: number) { return true }
+        guard self.sealed.count < FrameBlocks.sealedCountMax else { return false }
+        self.sealed.append(self.replaceOpen())
+        return self.open.append(notification, command: command, number: number)
+    }
+
+    /// The block that is to go out next, where there is one.
+    mutating func take() -> FrameBlock? {
+        if let block = self.sealed.popFirst() { return block }
+        guard !self.open.isEmpty else { return nil }
+        return self.replaceOpen()
+    }
+
+    /// Takes a block back: as a spare one, or to go out next.
+    mutating func giveBack(_ block: consuming FrameBlock) {
+        if block.isEmpty { self.spare = consume block } else { self.sealed.prepend(block) }
+    }
+
+    /// Takes out all that waits.
+    ///
+    /// - Returns: the numbers, as ranges.
+    mutating func removeAll() -> [Range<UInt64>] {
+        var ranges: [Range<UInt64>] = []
+        while let block = self.take() { block.forEachNumberRange { ranges.append($0) } }
+        return ranges
+    }
+
+    /// Puts an empty block in the place of the open one.
+    ///
+    /// - Returns: what was the open one.
+    private mutating func replaceOpen() -> FrameBlock {
+        var block = self.spare.take() ?? FrameBlock()
+        swap(&self.open, &block)
+        return block
+    }
+}
