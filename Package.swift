@@ -330,6 +330,8 @@ let package = Package(
                 "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "FileSystemSupport", "TokenStore",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "Subprocess", package: "swift-subprocess"),
+                .product(name: "SystemPackage", package: "swift-system"),
             ],
             swiftSettings: settings
         ),
@@ -399,15 +401,13 @@ let package = Package(
             name: "APNSLegacyCommands",
             dependencies: [
                 "APNSFeedback", "APNSGateway", "APNSPayload", "APNSProvider", "APNSProviderHTTP2", "APNSServer",
-                "APNSSession", "APNSSimulator", "APNSTransport", "APNSWire", "BatchFiles", "FileSystemSupport",
-                "GatewayService", "OpenSSLTLS", "TestCertificates", "TokenStore",
+                "APNSSession", "APNSSimulator", "APNSTransport", "APNSWire", "BatchFiles", "GatewayService",
+                "OpenSSLTLS", "TestCertificates", "TokenStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "Subprocess", package: "swift-subprocess"),
-                .product(name: "SystemPackage", package: "swift-system"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ],
             swiftSettings: settings

@@ -43,6 +43,31 @@ package enum ExitStatus: Int32, Sendable {
     case brake = 79
 }
 
+extension ExitStatus {
+    /// The exit code of one drain.
+    init(_ outcome: FeedbackOutcome) {
+        var status = ExitStatus.success
+        if let failure = outcome.failure {
+            status = CommandFailure(failure).status
+        } else if let cause = outcome.ending?.cause, !cause.isByService {
+            status = .tryAgain
+        }
+        // A tuple without its end is what a connection that breaks leaves.
+        let isFaulty = outcome.leftovers.contains { outcome.failure == nil || $0.kind != .partial }
+        self = isFaulty ? status.worse(.dataError) : status
+    }
+
+    /// The worse of two: what a person must mend comes before what another run mends.
+    func worse(_ other: ExitStatus) -> ExitStatus {
+        let order: [ExitStatus] = [
+            .success, .tryAgain, .unavailable, .dataError, .ioError, .cannotCreate, .notPermitted, .configuration,
+            .usage, .software,
+        ]
+        let (mine, its) = (order.firstIndex(of: self) ?? order.count, order.firstIndex(of: other) ?? order.count)
+        return mine >= its ? self : other
+    }
+}
+
 /// An error that ends a command with its own exit code and a sentence for people.
 struct CommandFailure: Error, CustomStringConvertible {
     var status: ExitStatus
@@ -53,85 +78,164 @@ struct CommandFailure: Error, CustomStringConvertible {
         self.description = description
     }
 
-    /// Finds the exit code for an error from below.
+    /// Finds the exit code for an error from below, and what to do about it.
     init(_ error: any Error) {
         switch error {
         case let failure as CommandFailure: self = failure
-        case let error as BatchFileError: self.init(error)
-        case let error as ProviderError: self.init(error)
-        case let error as FeedbackError: self.init(error)
-        case let error as SpoolError: self.init(error)
-        case let error as PurgeListError: self.init(error)
-        case let error as TokenTableError: self.init(error)
-        case let error as ServerError: self.init(error)
-        case let error as GatewayFailure: self.init(error)
-        case let error as GatewayStoreError: self.init(.ioError, "\(error)")
-        case let error as PushError: self.init(error)
-        case let error as TLSError: self.init(.configuration, "\(error)" + (error.remedy ?? ""))
+        case FeedbackError.spool(let error): self.init(error)
+        case FeedbackError.sink(let error): self.init(error)
+        case let error as any CommandError: self.init(error.status, "\(error)" + (Self.remedy(for: error) ?? ""))
         default: self.init(.software, "\(error)")
         }
     }
 
-    private init(_ error: BatchFileError) {
-        let status: ExitStatus =
-            switch error.kind {
-            case .unreadable: .noInput
-            case .badData: .dataError
-            case .uncreatable: .cannotCreate
-            case .unwritable: .ioError
-            case .inUse: .tryAgain
-            case .unsuitable: .usage
-            }
-        self.init(status, error.description)
-    }
-
-    private init(_ error: GatewayFailure) {
-        let status: ExitStatus =
-            switch error {
-            case .unreadable: .noInput
-            case .configuration: .configuration
-            case .unavailable: .unavailable
-            case .databaseInUse: .tryAgain
-            }
-        self.init(status, "\(error)")
-    }
-
-    private init(_ error: ServerError) {
-        let status: ExitStatus =
-            switch error {
-            case .tls: .configuration
-            case .listen: .unavailable
-            case .ranAlready, .notListening: .software
-            }
-        self.init(status, "\(error)")
-    }
-
-    private init(_ error: PushError) {
-        let status: ExitStatus =
-            switch error {
-            case .configuration, .tls: .configuration
-            case .notPermitted, .senderRefused: .notPermitted
-            case .unavailable, .serviceTrouble: .unavailable
-            case .tooManyInvalidTokens: .dataError
-            case .alreadyRan: .software
-            @unknown default: .software
-            }
-        self.init(status, "\(error)")
-    }
-
-    private init(_ error: ProviderError) {
-        guard case .stopped(let ending, let underlying) = error else {
-            self.init(.configuration, "\(error)")
-            return
+    /// A sentence that names the option to use, with a space before it; `nil` where there is none.
+    private static func remedy(for error: any Error) -> String? {
+        switch error {
+        case ProviderError.stopped(_, let underlying?): self.remedy(for: underlying)
+        case FeedbackError.notPermitted(_, let underlying): self.remedy(for: underlying)
+        case TLSError.passphraseMissing, TLSError.passphraseWrong:
+            " Say --passphrase-file FILE, which has it in its first line."
+        case TLSError.unknownAuthority: " Say --trust FILE, with the authority's certificate in PEM."
+        default: nil
         }
-        let status: ExitStatus =
-            switch ending {
-            case .completed: .success
-            case .abandoned: .tryAgain
-            case .notPermitted, .refused: .notPermitted
-            case .unavailable: .unavailable
-            case .tooManyInvalidTokens: .dataError
-            }
-        self.init(status, "\(error)" + ((underlying as? TLSError)?.remedy ?? ""))
+    }
+}
+
+/// An error from below that has an exit code.
+private protocol CommandError: Error {
+    var status: ExitStatus { get }
+}
+
+extension BatchFileError: CommandError {
+    fileprivate var status: ExitStatus {
+        switch self.kind {
+        case .unreadable: .noInput
+        case .badData: .dataError
+        case .uncreatable: .cannotCreate
+        case .unwritable: .ioError
+        case .inUse: .tryAgain
+        case .unsuitable: .usage
+        }
+    }
+}
+
+extension TLSError: CommandError {
+    fileprivate var status: ExitStatus { .configuration }
+}
+
+// MARK: Sending
+
+extension ProviderError: CommandError {
+    fileprivate var status: ExitStatus {
+        guard case .stopped(let ending, _) = self else { return .configuration }
+        return switch ending {
+        case .completed: .success
+        case .abandoned: .tryAgain
+        case .notPermitted, .refused: .notPermitted
+        case .unavailable: .unavailable
+        case .tooManyInvalidTokens: .dataError
+        }
+    }
+}
+
+extension PushError: CommandError {
+    fileprivate var status: ExitStatus {
+        switch self {
+        case .configuration, .tls: .configuration
+        case .notPermitted, .senderRefused: .notPermitted
+        case .unavailable, .serviceTrouble: .unavailable
+        case .tooManyInvalidTokens: .dataError
+        case .alreadyRan: .software
+        @unknown default: .software
+        }
+    }
+}
+
+// MARK: Servers
+
+extension GatewayFailure: CommandError {
+    fileprivate var status: ExitStatus {
+        switch self {
+        case .unreadable: .noInput
+        case .configuration: .configuration
+        case .unavailable: .unavailable
+        case .databaseInUse: .tryAgain
+        }
+    }
+}
+
+extension GatewayStoreError: CommandError {
+    fileprivate var status: ExitStatus { .ioError }
+}
+
+extension ServerError: CommandError {
+    fileprivate var status: ExitStatus {
+        switch self {
+        case .tls: .configuration
+        case .listen: .unavailable
+        case .ranAlready, .notListening: .software
+        }
+    }
+}
+
+// MARK: Dead tokens
+
+extension FeedbackError: CommandError {
+    fileprivate var status: ExitStatus {
+        switch self {
+        case .unavailable: .unavailable
+        case .notPermitted, .refused: .notPermitted
+        case .spool(let error): error.status
+        case .sink(let error): CommandFailure(error).status
+        case .lost: .ioError
+        case .newerSpool: .dataError
+        case .topicMissing, .topicUnusable: .configuration
+        case .held, .stopped: .tryAgain
+        @unknown default: .software
+        }
+    }
+}
+
+extension SpoolError: CommandError {
+    fileprivate var status: ExitStatus {
+        switch self {
+        case .held: .tryAgain
+        case .cannotCreate: .cannotCreate
+        case .full, .noRoom, .inputOutput: .ioError
+        @unknown default: .software
+        }
+    }
+}
+
+extension PurgeListError: CommandError {
+    fileprivate var status: ExitStatus {
+        switch self {
+        case .missing: .noInput
+        case .cannotOpen, .readOnly: .cannotCreate
+        case .notAFile, .empty, .notAPurgeList, .newerVersion, .corrupt, .tokenByteCount, .nameByteCount,
+            .controlCharacter, .time:
+            .dataError
+        case .full, .inputOutput: .ioError
+        case .busy: .tryAgain
+        case .database: .software
+        @unknown default: .software
+        }
+    }
+}
+
+extension TokenTableError: CommandError {
+    fileprivate var status: ExitStatus {
+        switch self {
+        case .missingFile, .notAFile, .cannotOpen: .noInput
+        case .notADatabase, .corrupt, .noTokens, .noTimes, .notAFlag, .constraint: .dataError
+        case .readOnly, .full: .ioError
+        case .busy: .tryAgain
+        case .missingTable, .notATable, .missingColumn, .generatedColumn, .takenColumn, .hiddenRowNumber, .name,
+            .severalTopics, .fewTopics, .unknownTopics:
+            .usage
+        case .database: .software
+        @unknown default: .software
+        }
     }
 }

@@ -58,25 +58,6 @@ import Testing
         }
     }
 
-    @Test(arguments: inputs.indices)
-    func `bytes that are appended are read like those that are filled in`(_ index: Int) throws {
-        let (_, input, expected) = Self.inputs[index]
-        var reader = try BatchReader(options: smallOptions(common: "{}"))
-        var record = BatchRecord()
-        var rest = Array(input.utf8)[...]
-        var count = 0
-        while true {
-            let result = reader.next(&record)
-            if result == .record || result == .bad { count += 1 }
-            if result == .end { break }
-            guard result == .needMore else { continue }
-            let taken = rest.withUnsafeBytes { reader.append($0) }
-            rest = rest.dropFirst(taken)
-            if rest.isEmpty { reader.finish() } else { #expect(taken > 0) }
-        }
-        #expect(count == expected.count)
-    }
-
     @Test(arguments: [BatchFormat.jsonLines, .csv, .tokens])
     func `an empty input has no records`(_ format: BatchFormat) throws {
         for input in ["", "\n", "\u{FEFF}", "\r\n \n\n"] {

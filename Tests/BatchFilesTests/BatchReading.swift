@@ -2,8 +2,9 @@
 
 import APNSPayload
 import APNSWire
-import BatchFiles
 import Testing
+
+@testable import BatchFiles
 
 /// What a whole input comes to, as values that outlive the reader.
 enum BatchEvent: Equatable, CustomStringConvertible {
@@ -68,7 +69,8 @@ func read(
                 return count
             }
         case .end:
-            #expect(reader.byteCountBuffered == 0)
+            let isEmpty = reader.lines.position == reader.lines.filled
+            #expect(isEmpty)
             #expect(reader.next(&record) == .end)
             return events
         }

@@ -12,17 +12,12 @@ struct PurgeImportTests {
     private static let now: Int64 = 1_750_000_000
 
     private func importing(_ format: BatchFormat? = nil, bad: Bool = false) -> PurgeImport {
-        PurgeImport(
-            format: format,
-            defaults: PurgeImport.Defaults(
-                topic: "a",
-                environment: .sandbox,
-                failedAt: 1000,
-                source: "import:x",
-                now: Self.now,
-                includesBadDeviceTokens: bad
-            )
-        )
+        var importing = PurgeImport(format: format, source: "import:x", now: Self.now)
+        importing.topic = "a"
+        importing.environment = .sandbox
+        importing.failedAt = 1000
+        importing.includesBadDeviceTokens = bad
+        return importing
     }
 
     private func entry(
@@ -157,8 +152,8 @@ struct PurgeImportTests {
 
     @Test("Without defaults, a line needs its topic and environment")
     func noDefaults() throws {
-        let defaults = PurgeImport.Defaults(failedAt: 1, source: "s", now: Self.now)
-        var importing = PurgeImport(format: .jsonLines, defaults: defaults)
+        var importing = PurgeImport(format: .jsonLines, source: "s", now: Self.now)
+        importing.failedAt = 1
         guard case .problem(.missingTopic) = importing.read(#"{"token":"ab"}"#),
             case .problem(.missingEnvironment) = importing.read(#"{"token":"ab","topic":"a"}"#)
         else {
@@ -176,13 +171,14 @@ struct PurgeImportTests {
 
     @Test("Nothing is guessed of when a token failed")
     func noTimes() throws {
-        let defaults = PurgeImport.Defaults(topic: "a", environment: .sandbox, source: "s", now: Self.now)
         for (lines, lacksTimes) in [
             (["ab"], true), (["token,source", "ab,s"], true), (["token,failedAt", "ab,"], false),
             ([#"{"token":"ab"}"#], false), ([#"{"token":"ab","failedAt":null}"#], false),
             ([#"{"token":"ab","reason":"Unregistered"}"#], false),
         ] {
-            var importing = PurgeImport(format: nil, defaults: defaults)
+            var importing = PurgeImport(format: nil, source: "s", now: Self.now)
+            importing.topic = "a"
+            importing.environment = .sandbox
             var outcome = PurgeImport.Outcome.header
             for line in lines { outcome = importing.read(line) }
             guard case .problem(.missingTime) = outcome else {

@@ -31,30 +31,25 @@ public struct FeedbackCommand: ConsoleCommand, Sendable {
     @OptionGroup(title: "Where and who")
     var endpoint: FeedbackEndpointOptions
 
-    @Option(help: ArgumentHelp("The list of dead tokens; made where it is not there.", valueName: "file"))
+    @Option(help: .value("file", "The list of dead tokens; made where it is not there."))
     var purgeList: String
 
     @Option(
-        help: ArgumentHelp(
-            "The folder for what the list does not have yet; by default the list's path and .spool.",
-            valueName: "folder"
-        )
+        help: .value("folder", "The folder for what the list does not have yet; by default the list's path and .spool.")
     )
     var spool: String?
 
-    @Option(help: ArgumentHelp("Print the tokens that were read.", valueName: "text|csv|jsonl"))
+    @Option(help: .value("text|csv|jsonl", "Print the tokens that were read."))
     var output: FeedbackPrinter.Format?
 
-    @Option(
-        help: ArgumentHelp("Go on, one drain of each list in so much time, give or take a tenth.", valueName: "1h")
-    )
+    @Option(help: .value("1h", "Go on, one drain of each list in so much time, give or take a tenth."))
     var every: DurationArgument?
 
     @Option(
-        help: ArgumentHelp(
+        help: .value(
+            "5s",
             "For a service that stays open behind its list: what has said nothing for so long has nothing more. "
-                + "By default 5s, and 69 where it said nothing at all.",
-            valueName: "5s"
+                + "By default 5s, and 69 where it said nothing at all."
         )
     )
     var silence: DurationArgument?
@@ -69,14 +64,11 @@ public struct FeedbackCommand: ConsoleCommand, Sendable {
 
     static let silenceDefault = DurationArgument(seconds: 5)
 
-    @Option(help: ArgumentHelp("How long reading one list may take.", valueName: "10m"))
+    @Option(help: .value("10m", "How long reading one list may take."))
     var deadline = DurationArgument(seconds: 600)
 
     @Option(
-        help: ArgumentHelp(
-            "How many bytes of one list are read. What came is recorded; a list that goes on is 75.",
-            valueName: "count"
-        )
+        help: .value("count", "How many bytes of one list are read. What came is recorded; a list that goes on is 75.")
     )
     var maxBytes = FeedbackConfiguration.byteCountMaxDefault
 

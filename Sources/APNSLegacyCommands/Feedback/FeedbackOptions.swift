@@ -12,64 +12,52 @@ import TokenStore
 /// Where the feedback service is and who one is there; as of `send`, for any number of certificates.
 struct FeedbackEndpointOptions: ParsableArguments, Sendable {
     @Option(
-        help: ArgumentHelp(
+        help: .value(
+            "production|sandbox",
             "Which of the two services the tokens are of; without --host also Apple's host names, for a service of "
-                + "your own that has taken their place. By default as the certificate says, or production.",
-            valueName: "production|sandbox"
+                + "your own that has taken their place. By default as the certificate says, or production."
         )
     )
     var environment: Environment?
 
-    @Option(
-        help: ArgumentHelp(
-            "The service's host name, which its certificate must bear, or IP address.",
-            valueName: "name"
-        )
-    )
+    @Option(help: .value("name", "The service's host name, which its certificate must bear, or IP address."))
     var host: String?
 
-    @Option(help: ArgumentHelp("The service's port.", valueName: "number"))
+    @Option(help: .value("number", "The service's port."))
     var port = Endpoint.feedbackPort
 
-    @Option(
-        help: ArgumentHelp(
-            "Your push certificate: PEM or PKCS#12 (.p12). Say it again for each app.",
-            valueName: "file"
-        )
-    )
+    @Option(help: .value("file", "Your push certificate: PEM or PKCS#12 (.p12). Say it again for each app."))
     var certificate: [String] = []
 
     @Option(
-        help: ArgumentHelp(
-            "Its private key in PEM, where it is not in the certificate's file; as many and in the same order.",
-            valueName: "file"
+        help: .value(
+            "file",
+            "Its private key in PEM, where it is not in the certificate's file; as many and in the same order."
         )
     )
     var key: [String] = []
 
     @Option(
-        help: ArgumentHelp(
-            "All .pem and .p12 files in a folder; the key of NAME.pem is inside, or in NAME.key.pem.",
-            valueName: "folder"
+        help: .value(
+            "folder",
+            "All .pem and .p12 files in a folder; the key of NAME.pem is inside, or in NAME.key.pem."
         )
     )
     var certificates: String?
 
-    @Option(help: ArgumentHelp("A file with the passphrase of the keys in its first line.", valueName: "file"))
+    @Option(help: .value("file", "A file with the passphrase of the keys in its first line."))
     var passphraseFile: String?
 
     @Flag(help: CertificateValidity.allowHelp)
     var allowExpiredCertificate = false
 
-    @Option(
-        help: ArgumentHelp("The app, where the certificate does not say or there is a choice.", valueName: "bundle-id")
-    )
+    @Option(help: .value("bundle-id", "The app, where the certificate does not say or there is a choice."))
     var topic: String?
 
     @Option(
-        help: ArgumentHelp(
-            "The authorities that the service's certificate must lead to, in PEM; by default those of the system.",
-            valueName: "file"
+        help: .value(
+            "file",
+            "The authorities that the service's certificate must lead to, in PEM; by default those of the system."
         )
     )
     var trust: String?
@@ -152,12 +140,10 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
                 "\(error) The service was not asked. Say --topic BUNDLE-ID."
             )
         }
-        var tls = TLSConfiguration.client(identity: identity, trust: self.trust.map { .file($0) } ?? .system)
-        tls.minimumVersion = try self.connection.tlsVersion
         let host = self.host ?? Endpoint.feedback(environment).host
         var configuration = FeedbackConfiguration(
             endpoint: Endpoint(host: host, port: self.port),
-            tls: tls,
+            tls: try self.connection.tls(identity, trust: self.trust),
             scope: scope
         )
         configuration.proxy = try self.connection.proxyValue

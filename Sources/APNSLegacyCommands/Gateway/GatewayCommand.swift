@@ -24,7 +24,7 @@ public struct GatewayCommand: ConsoleCommand, Sendable {
             """
     )
 
-    @Option(help: ArgumentHelp("The configuration.", valueName: "file"))
+    @Option(help: .value("file", "The configuration."))
     var config: String
 
     @Flag(

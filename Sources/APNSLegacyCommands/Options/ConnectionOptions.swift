@@ -7,10 +7,10 @@ import OpenSSLTLS
 
 /// How to connect; the same for every command.
 struct ConnectionOptions: ParsableArguments, Sendable {
-    @Option(help: ArgumentHelp("The oldest version of TLS to speak: 1.0, 1.1, 1.2 or 1.3.", valueName: "version"))
+    @Option(help: .value("version", "The oldest version of TLS to speak: 1.0, 1.1, 1.2 or 1.3."))
     var tlsMin = "1.2"
 
-    @Option(help: ArgumentHelp("A proxy: http://[user:password@]host:port or socks5://host:port.", valueName: "url"))
+    @Option(help: .value("url", "A proxy: http://[user:password@]host:port or socks5://host:port."))
     var proxy: String?
 
     func validate() throws {
@@ -19,7 +19,7 @@ struct ConnectionOptions: ParsableArguments, Sendable {
     }
 
     /// The version that `--tls-min` names.
-    var tlsVersion: TLSVersion {
+    private var tlsVersion: TLSVersion {
         get throws {
             switch self.tlsMin {
             case "1.0": .tls1_0
@@ -29,6 +29,13 @@ struct ConnectionOptions: ParsableArguments, Sendable {
             default: throw ValidationError("--tls-min is 1.0, 1.1, 1.2 or 1.3.")
             }
         }
+    }
+
+    /// How to speak TLS; without a file of authorities, with those of the system.
+    func tls(_ identity: TLSIdentity?, trust: String?) throws -> TLSConfiguration {
+        var configuration = TLSConfiguration.client(identity: identity, trust: trust.map { .file($0) } ?? .system)
+        configuration.minimumVersion = try self.tlsVersion
+        return configuration
     }
 
     /// The proxy, where one is named.
@@ -63,5 +70,12 @@ struct ConnectionOptions: ParsableArguments, Sendable {
             endpoint: Endpoint(host: String(host), port: port),
             credentials: credentials
         )
+    }
+}
+
+extension ArgumentHelp {
+    /// What an option takes, and what it is for.
+    static func value(_ name: String, _ abstract: String) -> ArgumentHelp {
+        ArgumentHelp(abstract, valueName: name)
     }
 }

@@ -10,45 +10,37 @@ import OpenSSLTLS
 /// Where the gateway is and who one is there; the same for every command.
 struct EndpointOptions: ParsableArguments, Sendable {
     @Option(
-        help: ArgumentHelp(
-            "Apple's host names, for a gateway of your own that has taken their place.",
-            valueName: "production|sandbox"
-        )
+        help: .value("production|sandbox", "Apple's host names, for a gateway of your own that has taken their place.")
     )
     var environment: Environment?
 
-    @Option(
-        help: ArgumentHelp(
-            "The gateway's host name, which its certificate must bear, or IP address.",
-            valueName: "name"
-        )
-    )
+    @Option(help: .value("name", "The gateway's host name, which its certificate must bear, or IP address."))
     var host: String?
 
     @Option(
-        help: ArgumentHelp(
-            "The gateway's port; by default 2195, and 443 over HTTP/2, where Apple also listens on 2197.",
-            valueName: "number"
+        help: .value(
+            "number",
+            "The gateway's port; by default 2195, and 443 over HTTP/2, where Apple also listens on 2197."
         )
     )
     var port: Int?
 
-    @Option(help: ArgumentHelp("Your push certificate: PEM or PKCS#12 (.p12).", valueName: "file"))
+    @Option(help: .value("file", "Your push certificate: PEM or PKCS#12 (.p12)."))
     var certificate: String?
 
-    @Option(help: ArgumentHelp("Its private key in PEM, where it is not in the certificate's file.", valueName: "file"))
+    @Option(help: .value("file", "Its private key in PEM, where it is not in the certificate's file."))
     var key: String?
 
-    @Option(help: ArgumentHelp("A file with the passphrase of the key or .p12 in its first line.", valueName: "file"))
+    @Option(help: .value("file", "A file with the passphrase of the key or .p12 in its first line."))
     var passphraseFile: String?
 
     @Flag(help: CertificateValidity.allowHelp)
     var allowExpiredCertificate = false
 
     @Option(
-        help: ArgumentHelp(
-            "The authorities that the gateway's certificate must lead to, in PEM; by default those of the system.",
-            valueName: "file"
+        help: .value(
+            "file",
+            "The authorities that the gateway's certificate must lead to, in PEM; by default those of the system."
         )
     )
     var trust: String?
@@ -104,12 +96,7 @@ struct EndpointOptions: ParsableArguments, Sendable {
         } else if self.key != nil {
             throw CommandFailure(.usage, "--key needs --certificate.")
         }
-        var configuration = TLSConfiguration.client(
-            identity: identity,
-            trust: self.trust.map { .file($0) } ?? .system
-        )
-        configuration.minimumVersion = try self.connection.tlsVersion
-        return configuration
+        return try self.connection.tls(identity, trust: self.trust)
     }
 }
 

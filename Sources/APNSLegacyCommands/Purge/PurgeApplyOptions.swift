@@ -6,25 +6,23 @@ import TokenStore
 
 /// The table, and what its columns mean.
 struct PurgeTableOptions: ParsableArguments, Sendable {
-    @Option(help: ArgumentHelp("The SQLite database with the table.", valueName: "file"))
+    @Option(help: .value("file", "The SQLite database with the table."))
     var database: String?
 
-    @Option(help: ArgumentHelp("The table with the tokens; for --sql with its schema before it.", valueName: "name"))
+    @Option(help: .value("name", "The table with the tokens; for --sql with its schema before it."))
     var table: String?
 
-    @Option(help: ArgumentHelp("The column with the tokens.", valueName: "name"))
+    @Option(help: .value("name", "The column with the tokens."))
     var tokenColumn: String?
 
-    @Option(
-        help: ArgumentHelp("The column that is set whenever a device registers its token.", valueName: "name")
-    )
+    @Option(help: .value("name", "The column that is set whenever a device registers its token."))
     var registeredColumn: String?
 
     @Option(
-        help: ArgumentHelp(
+        help: .value(
+            "name",
             "Where there is none such: the column that is set when the row is made. A device that registered again "
-                + "since then is not known by it.",
-            valueName: "name"
+                + "since then is not known by it."
         )
     )
     var createdColumn: String?
@@ -32,7 +30,7 @@ struct PurgeTableOptions: ParsableArguments, Sendable {
     @Flag(help: "Prune without looking when a device registered, also what registered after its failure.")
     var ignoreRegistration = false
 
-    @Option(help: ArgumentHelp("The column that names the topic of a row.", valueName: "name"))
+    @Option(help: .value("name", "The column that names the topic of a row."))
     var topicColumn: String?
 
     func validate() throws {
@@ -45,19 +43,19 @@ struct PurgeTableOptions: ParsableArguments, Sendable {
 
 /// Which entries of the list count.
 struct PurgeEntryOptions: ParsableArguments, Sendable {
-    @Option(help: ArgumentHelp("The purge list.", valueName: "file"))
+    @Option(help: .value("file", "The purge list."))
     var purgeList: String
 
     @Option(
-        help: ArgumentHelp(
+        help: .value(
+            "id",
             "The topic that the table is for; needed where the list has several. More than one are for "
-                + "--require-all-topics.",
-            valueName: "id"
+                + "--require-all-topics."
         )
     )
     var topic: [String] = []
 
-    @Option(help: ArgumentHelp("Where the tokens are from.", valueName: "production|sandbox"))
+    @Option(help: .value("production|sandbox", "Where the tokens are from."))
     var environment = Environment.production
 
     @Flag(
@@ -91,36 +89,36 @@ struct PurgeActionOptions: ParsableArguments, Sendable {
 
     private static let graceSecondCountMax: Int64 = 100 * 366 * 86_400
 
-    @Option(help: ArgumentHelp("Delete rows, or set --active-column to 0.", valueName: "delete|deactivate"))
+    @Option(help: .value("delete|deactivate", "Delete rows, or set --active-column to 0."))
     var action = Action.delete
 
-    @Option(help: ArgumentHelp("The column that says whether a row is active.", valueName: "name"))
+    @Option(help: .value("name", "The column that says whether a row is active."))
     var activeColumn: String?
 
     @Option(
-        help: ArgumentHelp(
+        help: .value(
+            "span",
             "How much later than its registration a token must have failed: a number with s, m, h, d or w, such as "
-                + "12h; by default at all.",
-            valueName: "span"
+                + "12h; by default at all."
         )
     )
     var grace: ExplicitDurationArgument?
 
     @Option(
-        help: ArgumentHelp(
-            "Change nothing where more than this part of the rows that can go would; 0 to 1, by default 0.2, 20 %.",
-            valueName: "part"
+        help: .value(
+            "part",
+            "Change nothing where more than this part of the rows that can go would; 0 to 1, by default 0.2, 20 %."
         )
     )
     var maxFraction: Double?
 
-    @Option(help: ArgumentHelp("The most rows or tokens of a batch.", valueName: "number"))
+    @Option(help: .value("number", "The most rows or tokens of a batch."))
     var batch: Int?
 
     @Option(
-        help: ArgumentHelp(
-            "How long to wait for a lock of the application: a number with s, m, h, d or w; by default 30s.",
-            valueName: "span"
+        help: .value(
+            "span",
+            "How long to wait for a lock of the application: a number with s, m, h, d or w; by default 30s."
         )
     )
     var lockWait: ExplicitDurationArgument?
@@ -131,7 +129,7 @@ struct PurgeActionOptions: ParsableArguments, Sendable {
     @Flag(name: .shortAndLong, help: "Say nothing where all went well.")
     var quiet = false
 
-    @Option(help: ArgumentHelp("The form of the report.", valueName: "text|json"))
+    @Option(help: .value("text|json", "The form of the report."))
     var output = PurgeReportForm.text
 
     func validate() throws {
@@ -153,51 +151,36 @@ struct PurgeActionOptions: ParsableArguments, Sendable {
 
 /// Databases of other kinds.
 struct OtherDatabaseOptions: ParsableArguments, Sendable {
-    @Option(
-        help: ArgumentHelp(
-            "Instead of --database: write statements for another database.",
-            valueName: "ansi|postgresql|mysql"
-        )
-    )
+    @Option(help: .value("ansi|postgresql|mysql", "Instead of --database: write statements for another database."))
     var sql: SQLDialect?
 
-    @Option(help: ArgumentHelp("Write the statements there instead of standard output.", valueName: "file"))
+    @Option(help: .value("file", "Write the statements there instead of standard output."))
     var sqlFile: String?
 
-    @Option(help: ArgumentHelp("How tokens stand in that table; by default hex.", valueName: "hex|HEX|base64|blob"))
+    @Option(help: .value("hex|HEX|base64|blob", "How tokens stand in that table; by default hex."))
     var tokenSpelling: TokenLiteral?
 
     @Option(
-        help: ArgumentHelp(
+        help: .value(
+            "timestamp|seconds|milliseconds",
             "How times of registration stand in that table; by default timestamp, but for ansi, which wants it said. "
-                + "SQLite has seconds.",
-            valueName: "timestamp|seconds|milliseconds"
+                + "SQLite has seconds."
         )
     )
     var registeredKind: PruneScript.Clock?
 
-    @Option(
-        help: ArgumentHelp(
-            "What --active-column becomes there; by default false for postgresql, else 0.",
-            valueName: "0|false"
-        )
-    )
+    @Option(help: .value("0|false", "What --active-column becomes there; by default false for postgresql, else 0."))
     var inactiveValue: PruneScript.InactiveValue?
 
     @Option(
-        help: ArgumentHelp(
-            "Instead of --database: run this by /bin/sh for each batch, which is JSON lines on its standard input.",
-            valueName: "command"
+        help: .value(
+            "command",
+            "Instead of --database: run this by /bin/sh for each batch, which is JSON lines on its standard input."
         )
     )
     var exec: String?
 
-    @Option(
-        help: ArgumentHelp(
-            "How long a run of --exec may take: a number with s, m, h, d or w; by default 10m.",
-            valueName: "span"
-        )
-    )
+    @Option(help: .value("span", "How long a run of --exec may take: a number with s, m, h, d or w; by default 10m."))
     var execDeadline: ExplicitDurationArgument?
 
     func validate() throws {

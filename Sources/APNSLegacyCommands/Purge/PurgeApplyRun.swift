@@ -2,8 +2,9 @@
 
 import APNSWire
 import BatchFiles
-import SystemPackage
+import Glibc
 import TokenStore
+import UnixSignals
 
 /// One run of `apns-legacy purge apply`.
 struct PurgeApplyRun {
@@ -155,14 +156,13 @@ struct PurgeApplyRun {
 
     private func hand(_ list: PurgeList, to command: String) async throws -> ExitStatus {
         let lock = self.command.change.dryRun ? nil : try PurgeHookLock(list: list.path)
-        defer { withExtendedLifetime(lock) {} }
         let stops = StopSignals()
-        let signals = lock == nil ? nil : await self.environment.signals(StopSignals.kinds)
-        async let _ = stops.count(signals)
+        let signals = await self.environment.signals(lock == nil ? [] : Self.heededSignals)
+        async let _: Void = { for await signal in signals { stops.note(signal.rawValue) } }()
         var hook = PurgeHook(
             command,
             deadline: self.command.other.execDeadline.map { .seconds($0.seconds) },
-            lock: lock.map { FileDescriptor(rawValue: $0.descriptor) },
+            lock: lock,
             signals: stops
         )
         var reader = try DeadTokenReader(list, self.command.rules)
@@ -177,6 +177,15 @@ struct PurgeApplyRun {
         if hook.tokenCount == 0 { try self.warnOfScope(list) }
         if !self.command.change.quiet { self.report(hook) }
         return .success
+    }
+
+    /// The signals that a command is stopped by first; one that is ignored, as under `nohup`, stays so.
+    private static var heededSignals: [UnixSignal] {
+        [UnixSignal.sigint, .sigterm, .sighup].filter { signal in
+            var action = sigaction()
+            sigaction(signal.rawValue, nil, &action)
+            return unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self) != 1
+        }
     }
 
     private func report(_ hook: PurgeHook) {

@@ -21,13 +21,13 @@ struct PurgeExportCommand: PurgeSubcommand {
     @OptionGroup var file: PurgeFileOptions
     @OptionGroup(title: "Which entries") var selection: PurgeSelectionOptions
 
-    @Option(help: ArgumentHelp("What to write.", valueName: "text|csv|jsonl|sql"))
+    @Option(help: .value("text|csv|jsonl|sql", "What to write."))
     var format = PurgeExport.Format.text
 
-    @Option(help: ArgumentHelp("Write there; by default to standard output.", valueName: "file"))
+    @Option(help: .value("file", "Write there; by default to standard output."))
     var output = "-"
 
-    @Option(help: ArgumentHelp("The table in SQL.", valueName: "name"))
+    @Option(help: .value("name", "The table in SQL."))
     var table = "purge_list"
 
     func validate() throws {

@@ -22,24 +22,19 @@ struct PurgeForgetCommand: PurgeSubcommand {
 
     @OptionGroup var file: PurgeFileOptions
 
-    @Option(help: ArgumentHelp("A token; may be given more than once.", valueName: "token"))
+    @Option(help: .value("token", "A token; may be given more than once."))
     var token: [PurgeToken] = []
 
-    @Option(
-        help: ArgumentHelp(
-            "A file of one token a line, or - for standard input; TOKEN or TOKEN,TIME.",
-            valueName: "file"
-        )
-    )
+    @Option(help: .value("file", "A file of one token a line, or - for standard input; TOKEN or TOKEN,TIME."))
     var tokens: String?
 
-    @Option(help: ArgumentHelp("When the tokens without a time of their own registered.", valueName: "time"))
+    @Option(help: .value("time", "When the tokens without a time of their own registered."))
     var registeredAt: TimeText?
 
-    @Option(help: ArgumentHelp("Only for this topic.", valueName: "bundle-id"))
+    @Option(help: .value("bundle-id", "Only for this topic."))
     var topic: String?
 
-    @Option(help: ArgumentHelp("Only in this environment.", valueName: "production|sandbox"))
+    @Option(help: .value("production|sandbox", "Only in this environment."))
     var environment: Environment?
 
     func validate() throws {

@@ -25,24 +25,19 @@ struct PurgeImportCommand: PurgeSubcommand {
 
     @OptionGroup var file: PurgeFileOptions
 
-    @Argument(help: ArgumentHelp("A file, or - for standard input.", valueName: "input"))
+    @Argument(help: .value("input", "A file, or - for standard input."))
     var input: String
 
-    @Option(help: ArgumentHelp("The format, where name and first line do not tell.", valueName: "jsonl|csv|tokens"))
+    @Option(help: .value("jsonl|csv|tokens", "The format, where name and first line do not tell."))
     var format: BatchFormat?
 
-    @Option(help: ArgumentHelp("The topic of lines that have none.", valueName: "bundle-id"))
+    @Option(help: .value("bundle-id", "The topic of lines that have none."))
     var topic: String?
 
-    @Option(help: ArgumentHelp("The environment of lines that have none.", valueName: "production|sandbox"))
+    @Option(help: .value("production|sandbox", "The environment of lines that have none."))
     var environment: Environment?
 
-    @Option(
-        help: ArgumentHelp(
-            "When tokens failed whose lines do not say it: now, a time, or an age such as 1d.",
-            valueName: "time"
-        )
-    )
+    @Option(help: .value("time", "When tokens failed whose lines do not say it: now, a time, or an age such as 1d."))
     var failedAt: TimeText?
 
     @Flag(help: "Take BadDeviceToken for dead too. Tokens of the wrong environment are all bad, and alive.")
@@ -55,24 +50,18 @@ struct PurgeImportCommand: PurgeSubcommand {
         }
         let list = try self.file.open(isMade: true)
         let format = self.format ?? BatchFormat(fileName: self.input)
-        var importing = PurgeImport(format: format, defaults: self.defaults(now: environment.now()))
+        let name = self.input.split(separator: "/").last.map(String.init) ?? self.input
+        let source = "import:\(self.input == "-" ? "stdin" : name)"
+        var importing = PurgeImport(format: format, source: source, now: environment.now())
+        importing.topic = self.topic
+        importing.environment = self.environment
+        importing.failedAt = self.failedAt?.seconds
+        importing.includesBadDeviceTokens = self.includeBadDeviceTokens
         let badLines = BadLines(in: input, environment.console)
         let report = try importing.read(input, into: list, onProblem: badLines.add)
         try environment.console.write(self.text(report, badLines.count))
         guard badLines.count > 0 else { return .success }
         return report.change == PurgeChange() && report.skipped.isEmpty ? .dataError : .someRefused
-    }
-
-    private func defaults(now: Int64) -> PurgeImport.Defaults {
-        let name = self.input.split(separator: "/").last.map(String.init) ?? self.input
-        return PurgeImport.Defaults(
-            topic: self.topic,
-            environment: self.environment,
-            failedAt: self.failedAt?.seconds,
-            source: "import:\(self.input == "-" ? "stdin" : name)",
-            now: now,
-            includesBadDeviceTokens: self.includeBadDeviceTokens
-        )
     }
 
     private func text(_ report: PurgeImport.Report, _ badLineCount: UInt64) -> String {

@@ -19,7 +19,7 @@ struct PurgeListCommand: PurgeSubcommand {
     @OptionGroup var file: PurgeFileOptions
     @OptionGroup(title: "Which entries") var selection: PurgeSelectionOptions
 
-    @Option(help: ArgumentHelp("Show so many at most.", valueName: "number"))
+    @Option(help: .value("number", "Show so many at most."))
     var limit: Int?
 
     @Flag(help: "Print only how many there are.")

@@ -29,7 +29,7 @@ struct PurgeExpireCommand: PurgeSubcommand {
 
     @OptionGroup var file: PurgeFileOptions
 
-    @Option(help: ArgumentHelp("How long ago: a number with s, m, h, d or w, such as 400d.", valueName: "span"))
+    @Option(help: .value("span", "How long ago: a number with s, m, h, d or w, such as 400d."))
     var olderThan: ExplicitDurationArgument
 
     func run(in environment: CommandEnvironment) throws -> ExitStatus {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
-import ArgumentParser
+public import ArgumentParser
 import BatchFiles
 import Glibc
-import TokenStore
+public import TokenStore
 
 /// A command of `purge`.
 package protocol PurgeSubcommand: ConsoleCommand {}
@@ -15,7 +15,7 @@ extension PurgeSubcommand {
 
 /// The list that a command is about.
 struct PurgeFileOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("The list of dead tokens.", valueName: "file"))
+    @Option(help: .value("file", "The list of dead tokens."))
     var purgeList: String
 
     /// Opens the list, which must be there unless it is made.
@@ -31,22 +31,22 @@ struct PurgeFileOptions: ParsableArguments {
 
 /// Which entries of the list are meant.
 struct PurgeSelectionOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Only this topic.", valueName: "bundle-id"))
+    @Option(help: .value("bundle-id", "Only this topic."))
     var topic: String?
 
-    @Option(help: ArgumentHelp("Only this environment.", valueName: "production|sandbox"))
+    @Option(help: .value("production|sandbox", "Only this environment."))
     var environment: Environment?
 
-    @Option(help: ArgumentHelp("Only this token.", valueName: "token"))
+    @Option(help: .value("token", "Only this token."))
     var token: PurgeToken?
 
-    @Option(help: ArgumentHelp("Only what failed then or later.", valueName: "time"))
+    @Option(help: .value("time", "Only what failed then or later."))
     var failedSince: TimeText?
 
-    @Option(help: ArgumentHelp("Only what failed before then.", valueName: "time"))
+    @Option(help: .value("time", "Only what failed before then."))
     var failedBefore: TimeText?
 
-    @Option(help: ArgumentHelp("Only from this source, such as feedback or http2:Unregistered.", valueName: "name"))
+    @Option(help: .value("name", "Only from this source, such as feedback or http2:Unregistered."))
     var source: String?
 
     var query: PurgeQuery {
@@ -71,28 +71,17 @@ struct PurgeToken: ExpressibleByArgument {
     }
 }
 
-extension CommandFailure {
-    /// Finds the exit code for a fault of a purge list.
-    init(_ error: PurgeListError) {
-        let status: ExitStatus =
-            switch error {
-            case .missing: .noInput
-            case .cannotOpen, .readOnly: .cannotCreate
-            case .notAFile, .empty, .notAPurgeList, .newerVersion, .corrupt, .tokenByteCount, .nameByteCount,
-                .controlCharacter, .time:
-                .dataError
-            case .full, .inputOutput: .ioError
-            case .busy: .tryAgain
-            case .database: .software
-            @unknown default: .software
-            }
-        self.init(status, "\(error)")
-    }
-}
-
 extension BadLines {
     /// Those of an input of a `purge` command.
     convenience init(in input: SendInput, _ console: Console) {
         self.init(of: input.name, further: "\(input.name): further bad lines are only counted.") { console.say($0) }
     }
+}
+
+extension PurgeExport.Format: ExpressibleByArgument {}
+
+/// The forms of a report on standard output.
+enum PurgeReportForm: String, ExpressibleByArgument, CaseIterable {
+    case text
+    case json
 }

@@ -14,7 +14,7 @@ struct PurgeStatsCommand: PurgeSubcommand {
 
     @OptionGroup var file: PurgeFileOptions
 
-    @Option(help: ArgumentHelp("How to print them.", valueName: "text|json"))
+    @Option(help: .value("text|json", "How to print them."))
     var output = PurgeReportForm.text
 
     func run(in environment: CommandEnvironment) throws -> ExitStatus {

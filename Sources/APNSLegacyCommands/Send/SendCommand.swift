@@ -85,48 +85,39 @@ public struct SendCommand: ConsoleCommand, Sendable {
 
 /// What to send.
 struct SendBatchOptions: ParsableArguments, Sendable {
-    @Argument(
-        help: ArgumentHelp("The batch: a file of JSON lines or CSV, or - for standard input.", valueName: "input")
-    )
+    @Argument(help: .value("input", "The batch: a file of JSON lines or CSV, or - for standard input."))
     var input: String?
 
-    @Option(
-        help: ArgumentHelp(
-            "The format of the input, where its name and first line do not tell.",
-            valueName: "jsonl|csv|tokens"
-        )
-    )
+    @Option(help: .value("jsonl|csv|tokens", "The format of the input, where its name and first line do not tell."))
     var format: BatchFormat?
 
-    @Option(
-        help: ArgumentHelp("Instead of INPUT: a file of one token a line, or - for standard input.", valueName: "file")
-    )
+    @Option(help: .value("file", "Instead of INPUT: a file of one token a line, or - for standard input."))
     var tokens: String?
 
-    @Option(help: ArgumentHelp("The payload of all that have none of their own: a file of JSON.", valueName: "file"))
+    @Option(help: .value("file", "The payload of all that have none of their own: a file of JSON."))
     var payload: String?
 
-    @Option(help: ArgumentHelp("The same, with just this text as the alert.", valueName: "text"))
+    @Option(help: .value("text", "The same, with just this text as the alert."))
     var alert: String?
 
     @Option(
-        help: ArgumentHelp(
-            "The app that the tokens are of; by default what the certificate names. For HTTP/2 and the purge list.",
-            valueName: "bundle-id"
+        help: .value(
+            "bundle-id",
+            "The app that the tokens are of; by default what the certificate names. For HTTP/2 and the purge list."
         )
     )
     var topic: String?
 
     @Option(
-        help: ArgumentHelp(
+        help: .value(
+            "bytes",
             "The longest payload in bytes; by default 2048, over HTTP/2 4096 and for VoIP 5120; 256 for devices "
-                + "before 2014.",
-            valueName: "bytes"
+                + "before 2014."
         )
     )
     var payloadMax: Int?
 
-    @Option(help: ArgumentHelp("Which format of the binary protocol; nothing over HTTP/2.", valueName: "0|1|2"))
+    @Option(help: .value("0|1|2", "Which format of the binary protocol; nothing over HTTP/2."))
     var command = 1
 
     func validate() throws {
@@ -152,34 +143,34 @@ extension BatchFormat: ExpressibleByArgument {}
 
 /// How to send.
 struct SendDeliveryOptions: ParsableArguments, Sendable {
-    @Option(help: ArgumentHelp("How many connections send at a time; order is kept on each.", valueName: "number"))
+    @Option(help: .value("number", "How many connections send at a time; order is kept on each."))
     var connections = 1
 
     @Option(
-        help: ArgumentHelp(
-            "What to do with what was written when a connection dies without a word: send it again, or report it.",
-            valueName: "at-least-once|at-most-once"
+        help: .value(
+            "at-least-once|at-most-once",
+            "What to do with what was written when a connection dies without a word: send it again, or report it."
         )
     )
     var delivery = DeliveryPolicy.atLeastOnce
 
-    @Option(help: ArgumentHelp("How many may be written without proof of what became of them.", valueName: "number"))
+    @Option(help: .value("number", "How many may be written without proof of what became of them."))
     var window = ProviderLimits().windowCount
 
     @Option(
-        help: ArgumentHelp(
+        help: .value(
+            "number",
             "Stop after so many rejections in a row with status 8, or over HTTP/2 BadDeviceToken or "
-                + "DeviceTokenNotForTopic, and nothing accepted; 0 for never.",
-            valueName: "number"
+                + "DeviceTokenNotForTopic, and nothing accepted; 0 for never."
         )
     )
     var stopAfterInvalidTokens = ProviderLimits().invalidTokenRunCountMax
 
     @Option(
-        help: ArgumentHelp(
+        help: .value(
+            "number",
             "Stop after so many connections in a row that failed or proved nothing; the pauses between them grow. Over "
-                + "HTTP/2 also: send a line so often at most where the service answers 429 or 5xx.",
-            valueName: "number"
+                + "HTTP/2 also: send a line so often at most where the service answers 429 or 5xx."
         )
     )
     var giveUpAfter = SendDeliveryOptions.giveUpAfterDefault
@@ -188,9 +179,9 @@ struct SendDeliveryOptions: ParsableArguments, Sendable {
     private static let giveUpAfterDefault = 9
 
     @Option(
-        help: ArgumentHelp(
-            "Keep a journal there: after a crash, the same command goes on where it was, and loses nothing.",
-            valueName: "file"
+        help: .value(
+            "file",
+            "Keep a journal there: after a crash, the same command goes on where it was, and loses nothing."
         )
     )
     var journal: String?
@@ -216,9 +207,9 @@ extension DeliveryPolicy: ExpressibleByArgument {}
 /// What to report.
 struct SendReportOptions: ParsableArguments, Sendable {
     @Option(
-        help: ArgumentHelp(
-            "Write all results there, - for standard output. Without it, those not accepted go to standard output.",
-            valueName: "file"
+        help: .value(
+            "file",
+            "Write all results there, - for standard output. Without it, those not accepted go to standard output."
         )
     )
     var results: String?
@@ -226,7 +217,7 @@ struct SendReportOptions: ParsableArguments, Sendable {
     @Flag(help: "Leave what was accepted out of the results.")
     var resultsOnlyExceptions = false
 
-    @Option(help: ArgumentHelp("Print the summary as JSON on standard output.", valueName: "json"))
+    @Option(help: .value("json", "Print the summary as JSON on standard output."))
     var summary: SendSummaryFormat?
 
     @Flag(name: .shortAndLong, help: "Say nothing but errors.")

@@ -13,31 +13,31 @@ struct SendHTTP2Options: ParsableArguments, Sendable {
         case http2
     }
 
-    @Option(help: ArgumentHelp("Which protocol to speak.", valueName: "binary|http2"))
+    @Option(help: .value("binary|http2", "Which protocol to speak."))
     var transport = Transport.binary
 
     @Option(
-        help: ArgumentHelp(
-            "The kind of all notifications; by default as topic and payload say, mostly alert or background.",
-            valueName: "type"
+        help: .value(
+            "type",
+            "The kind of all notifications; by default as topic and payload say, mostly alert or background."
         )
     )
     var pushType: PushType?
 
-    @Option(help: ArgumentHelp("Instead of a certificate: the key that signs provider tokens.", valueName: "file"))
+    @Option(help: .value("file", "Instead of a certificate: the key that signs provider tokens."))
     var p8Key: String?
 
-    @Option(help: ArgumentHelp("The identifier of that key, 10 characters.", valueName: "id"))
+    @Option(help: .value("id", "The identifier of that key, 10 characters."))
     var keyId: String?
 
-    @Option(help: ArgumentHelp("The team that it belongs to, 10 characters.", valueName: "id"))
+    @Option(help: .value("id", "The team that it belongs to, 10 characters."))
     var teamId: String?
 
     @Option(
-        help: ArgumentHelp(
+        help: .value(
+            "time",
             "How long the service may take to answer, or let nothing be sent; after a signal, how long all that was "
-                + "read may take: 500ms, 30s, 2m.",
-            valueName: "time"
+                + "read may take: 500ms, 30s, 2m."
         )
     )
     var answerTimeout = DurationArgument(seconds: 30)

@@ -9,13 +9,13 @@ import TokenStore
 
 /// Which dead tokens are left out.
 struct SendPurgeOptions: ParsableArguments, Sendable {
-    @Option(help: ArgumentHelp("Leave out the tokens of this list of dead tokens.", valueName: "file"))
+    @Option(help: .value("file", "Leave out the tokens of this list of dead tokens."))
     var purgeList: String?
 
     @Option(
-        help: ArgumentHelp(
-            "The environment that the tokens are of in that list, where --environment does not say.",
-            valueName: "production|sandbox"
+        help: .value(
+            "production|sandbox",
+            "The environment that the tokens are of in that list, where --environment does not say."
         )
     )
     var purgeEnvironment: Environment?

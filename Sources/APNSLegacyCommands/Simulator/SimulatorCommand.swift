@@ -33,47 +33,44 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
             """
     )
 
-    @Option(help: ArgumentHelp("Where the certificates go; made where it is not there.", valueName: "folder"))
+    @Option(help: .value("folder", "Where the certificates go; made where it is not there."))
     var folder: String
 
-    @Option(help: ArgumentHelp("The address to listen on.", valueName: "address"))
+    @Option(help: .value("address", "The address to listen on."))
     var host = "127.0.0.1"
 
-    @Option(help: ArgumentHelp("The port of the binary gateway; 0 for any that is free.", valueName: "number"))
+    @Option(help: .value("number", "The port of the binary gateway; 0 for any that is free."))
     var gatewayPort = 0
 
-    @Option(help: ArgumentHelp("The port of the feedback service; 0 for any that is free.", valueName: "number"))
+    @Option(help: .value("number", "The port of the feedback service; 0 for any that is free."))
     var feedbackPort = 0
 
-    @Option(help: ArgumentHelp("The port of HTTP/2; 0 for any that is free.", valueName: "number"))
+    @Option(help: .value("number", "The port of HTTP/2; 0 for any that is free."))
     var http2Port = 0
 
-    @Option(help: ArgumentHelp("The app that the certificates and the key are for.", valueName: "topic"))
+    @Option(help: .value("topic", "The app that the certificates and the key are for."))
     var topic = "com.example.app"
 
     @Option(
         name: .customLong("device"),
-        help: ArgumentHelp(
+        help: .value(
+            "token",
             "A device that has the app, once for each. Without any, every token of 32 bytes or more is taken, but the "
-                + "dead ones.",
-            valueName: "token"
+                + "dead ones."
         )
     )
     var devices: [String] = []
 
-    @Option(
-        name: .customLong("dead-device"),
-        help: ArgumentHelp("A device that deleted the app, once for each.", valueName: "token")
-    )
+    @Option(name: .customLong("dead-device"), help: .value("token", "A device that deleted the app, once for each."))
     var deadDevices: [String] = []
 
-    @Option(help: ArgumentHelp("Which service to play.", valueName: "production|sandbox"))
+    @Option(help: .value("production|sandbox", "Which service to play."))
     var environment = Environment.sandbox
 
-    @Option(help: ArgumentHelp("The identifier of the key for provider tokens.", valueName: "id"))
+    @Option(help: .value("id", "The identifier of the key for provider tokens."))
     var keyId = "SIMULATOR1"
 
-    @Option(help: ArgumentHelp("The team of that key.", valueName: "id"))
+    @Option(help: .value("id", "The team of that key."))
     var teamId = "TEAM000001"
 
     @Flag(name: .shortAndLong, help: "Say what every connection does.")

@@ -6,32 +6,16 @@ package import TokenStore
 
 /// Puts on a purge list what others know: tokens, CSV or JSON lines.
 package struct PurgeImport {
-    /// What holds for lines that do not say.
-    package struct Defaults {
-        package var topic: String?
-        package var environment: Environment?
-        package var failedAt: Int64?
-        package var source: String
-        package var now: Int64
-        /// A wrong environment makes every token bad, so these come in only when asked for.
-        package var includesBadDeviceTokens: Bool
-
-        package init(
-            topic: String? = nil,
-            environment: Environment? = nil,
-            failedAt: Int64? = nil,
-            source: String,
-            now: Int64,
-            includesBadDeviceTokens: Bool = false
-        ) {
-            self.topic = topic
-            self.environment = environment
-            self.failedAt = failedAt
-            self.source = source
-            self.now = now
-            self.includesBadDeviceTokens = includesBadDeviceTokens
-        }
-    }
+    /// The topic of lines that have none.
+    package var topic: String?
+    /// The environment of lines that have none.
+    package var environment: Environment?
+    /// When tokens failed whose lines do not say it, in seconds since 1970.
+    package var failedAt: Int64?
+    /// Whether `BadDeviceToken` makes a token dead; a wrong environment makes every token bad.
+    package var includesBadDeviceTokens = false
+    private let source: String
+    private let now: Int64
 
     /// What came of an input.
     package struct Report {
@@ -50,7 +34,6 @@ package struct PurgeImport {
         case problem(BatchProblem.Kind)
     }
 
-    private let defaults: Defaults
     /// `nil` until the first line told.
     private(set) var format: BatchFormat?
     private var columns: [PurgeColumn?] = []
@@ -65,9 +48,14 @@ package struct PurgeImport {
     private static let deadReasons = ["Unregistered", "ExpiredToken"]
     private static let badDeviceToken = "BadDeviceToken"
 
-    package init(format: BatchFormat?, defaults: Defaults) {
+    /// - Parameters:
+    ///   - format: the format, or `nil` to find it by the first line.
+    ///   - source: who says that the tokens are dead, where a line does not.
+    ///   - now: the time, in seconds since 1970.
+    package init(format: BatchFormat?, source: String, now: Int64) {
         self.format = format
-        self.defaults = defaults
+        self.source = source
+        self.now = now
     }
 
     /// Reads an input to its end.
@@ -147,7 +135,7 @@ package struct PurgeImport {
 
     /// Whether nothing says when any of the tokens failed.
     var lacksTimes: Bool {
-        guard self.defaults.failedAt == nil else { return false }
+        guard self.failedAt == nil else { return false }
         return switch self.format {
         case .tokens: true
         case .csv: !self.columns.isEmpty && !self.columns.contains(.failedAt) && !self.columns.contains(.timestamp)
@@ -272,9 +260,9 @@ package struct PurgeImport {
         if let reason = self.refusal(fields) { return .skipped(reason: reason) }
         guard let text = fields[.token] else { throw .missingToken }
         guard let token = DeviceTokenText.bytes(text) else { throw .invalidToken }
-        guard let topic = fields[.topic] ?? self.defaults.topic else { throw .missingTopic }
+        guard let topic = fields[.topic] ?? self.topic else { throw .missingTopic }
         let failedAt = try self.failedAt(fields)
-        guard !Self.isFuture(failedAt, now: self.defaults.now) else {
+        guard !Self.isFuture(failedAt, now: self.now) else {
             throw .futureTime(fields[.timestamp] == nil ? "failedAt" : "timestamp")
         }
         let entry = PurgeEntry(
@@ -282,8 +270,8 @@ package struct PurgeImport {
             environment: try self.environment(fields),
             token: token,
             failedAt: failedAt,
-            firstSeen: try self.time(.firstSeen, fields) ?? self.defaults.now,
-            source: fields[.reason].map { "http2:\($0)" } ?? fields[.source] ?? self.defaults.source
+            firstSeen: try self.time(.firstSeen, fields) ?? self.now,
+            source: fields[.reason].map { "http2:\($0)" } ?? fields[.source] ?? self.source
         )
         do throws(PurgeListError) { try entry.check() } catch { throw .unfit("\(error)") }
         return .entry(entry)
@@ -308,13 +296,13 @@ package struct PurgeImport {
             guard let milliseconds = Int64(timestamp), milliseconds >= 0 else { throw .invalidTime("timestamp") }
             return milliseconds / 1000
         }
-        guard let failedAt = try self.time(.failedAt, fields) ?? self.defaults.failedAt else { throw .missingTime }
+        guard let failedAt = try self.time(.failedAt, fields) ?? self.failedAt else { throw .missingTime }
         return failedAt
     }
 
     private func takes(_ reason: String) -> Bool {
         PurgeImport.deadReasons.contains(reason)
-            || (reason == PurgeImport.badDeviceToken && self.defaults.includesBadDeviceTokens)
+            || (reason == PurgeImport.badDeviceToken && self.includesBadDeviceTokens)
     }
 
     private func time(_ column: PurgeColumn, _ fields: [PurgeColumn: String]) throws(BatchProblem.Kind) -> Int64? {
@@ -325,7 +313,7 @@ package struct PurgeImport {
 
     private func environment(_ fields: [PurgeColumn: String]) throws(BatchProblem.Kind) -> Environment {
         guard let text = fields[.environment] else {
-            guard let environment = self.defaults.environment else { throw .missingEnvironment }
+            guard let environment = self.environment else { throw .missingEnvironment }
             return environment
         }
         guard let environment = Environment(rawValue: text) else { throw .invalidEnvironment }

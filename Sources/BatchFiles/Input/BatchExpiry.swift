@@ -16,23 +16,19 @@ enum BatchExpiry {
     static let momentMin: UInt64 = 1_000_000_000
 
     /// Reads an expiry.
-    static func parse(_ text: UnsafeRawBufferPointer, now: UInt32) -> Result<UInt32, Refusal> {
+    static func parse(_ text: UnsafeRawBufferPointer, now: UInt32) -> Result<UInt32, BatchProblem.Kind> {
         let isSpan = text.first == UInt8(ascii: "+")
         let number = UnsafeRawBufferPointer(rebasing: text[(isSpan ? 1 : 0)...])
         guard let number = DurationText(number), number.unit != .milliseconds, isSpan || number.unit == nil else {
-            return .failure(.init(kind: .invalidExpiry))
+            return .failure(.invalidExpiry)
         }
         var value = number.seconds
         if isSpan {
             value += UInt64(now)
         } else if value != 0, value < self.momentMin {
-            return .failure(.init(kind: .relativeExpiry(UInt32(value))))
+            return .failure(.relativeExpiry(UInt32(value)))
         }
-        guard let moment = UInt32(exactly: value) else { return .failure(.init(kind: .expiryTooLate)) }
+        guard let moment = UInt32(exactly: value) else { return .failure(.expiryTooLate) }
         return .success(moment)
-    }
-
-    struct Refusal: Error {
-        let kind: BatchProblem.Kind
     }
 }

@@ -170,7 +170,7 @@ extension BatchReader {
         case .expiry:
             switch BatchExpiry.parse(text, now: self.options.now) {
             case .success(let moment): record.expiry = moment
-            case .failure(let refusal): return refusal.kind
+            case .failure(let problem): return problem
             }
             return nil
         case .priority:

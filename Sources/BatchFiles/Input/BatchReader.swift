@@ -5,9 +5,8 @@ import APNSWire
 
 /// Reads batch input of any length in memory of a constant size, without I/O of its own.
 ///
-/// Call ``next(_:)`` until it says ``BatchReadResult/needMore``, then ``fill(_:)`` from a file or ``append(_:)`` what
-/// came from elsewhere, and ``finish()`` when there is no more. A byte order mark at the beginning, CR LF and a last
-/// line without an end are all taken. A line that is at fault is told about and passed over.
+/// Call ``next(_:)`` until it says ``BatchReadResult/needMore``, then ``fill(_:)``. A byte order mark at the beginning,
+/// CR LF and a last line without an end are all taken. A line that is at fault is told about and passed over.
 ///
 /// Nothing is allocated for a record. Memory is that of ``BatchOptions/blockByteCount`` and ten times
 /// ``BatchOptions/lineByteCountMax``, of which the larger part is touched only by CSV and payloads with white space.
@@ -61,11 +60,6 @@ package struct BatchReader: ~Copyable {
         self.common?.deallocate()
     }
 
-    /// The bytes that came and are not read yet.
-    package var byteCountBuffered: Int {
-        self.lines.filled - self.lines.position
-    }
-
     /// Lends free memory to be read into.
     ///
     /// - Parameter read: is given at least ``BatchOptions/blockByteCount`` bytes when ``next(_:)`` said
@@ -78,15 +72,6 @@ package struct BatchReader: ~Copyable {
     ) throws(Failure) -> Int {
         try self.lines.fill(read)
     }
-
-    /// Takes bytes.
-    ///
-    /// - Parameter bytes: the next bytes of the input.
-    /// - Returns: how many were taken; the rest must come again when ``next(_:)`` says ``BatchReadResult/needMore``.
-    package mutating func append(_ bytes: UnsafeRawBufferPointer) -> Int { self.lines.append(bytes) }
-
-    /// Says that no more bytes come.
-    package mutating func finish() { self.lines.finish() }
 
     /// Reads on.
     ///

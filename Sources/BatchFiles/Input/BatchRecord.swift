@@ -49,7 +49,7 @@ package enum BatchReadResult: Hashable, Sendable {
     case record
     /// A line that is passed over, for the reason in ``BatchReader/problem``; the next call goes on behind it.
     case bad
-    /// Nothing before more bytes come: fill the reader, or finish it.
+    /// Nothing before more bytes come: fill the reader.
     case needMore
     /// The input as a whole cannot be read, for the reason in ``BatchReader/problem``; each further call returns
     /// ``end``.

@@ -126,8 +126,8 @@ struct JSONLineFields: ~Copyable {
         case .success(let moment):
             record.expiry = moment
             return nil
-        case .failure(let refusal):
-            return Fault(kind: refusal.kind, byteOffset: first)
+        case .failure(let problem):
+            return Fault(kind: problem, byteOffset: first)
         }
     }
 

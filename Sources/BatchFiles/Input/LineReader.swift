@@ -4,8 +4,8 @@ import Glibc
 
 /// Cuts input of any length into lines, in memory of a constant size and without I/O of its own.
 ///
-/// Call ``next()`` until it says ``Cut/needMore``, then ``fill(_:)``, and ``finish()`` when there is no more. A byte
-/// order mark at the beginning, CR LF and a last line without an end are all taken.
+/// Call ``next()`` until it says ``Cut/needMore``, then ``fill(_:)``. A byte order mark at the beginning, CR LF and a
+/// last line without an end are all taken.
 struct LineReader: ~Copyable {
     /// The longest line, in bytes without its end; what is longer is passed over unbuffered.
     let lineByteCountMax: Int
@@ -61,21 +61,6 @@ struct LineReader: ~Copyable {
         if byteCount == 0 { self.isFinished = true }
         return byteCount
     }
-
-    /// Takes bytes.
-    ///
-    /// - Returns: how many were taken.
-    mutating func append(_ bytes: UnsafeRawBufferPointer) -> Int {
-        self.compact()
-        let byteCount = min(bytes.count, self.block.count - self.filled)
-        let target = UnsafeMutableRawBufferPointer(rebasing: self.block[self.filled..<(self.filled + byteCount)])
-        target.copyMemory(from: UnsafeRawBufferPointer(rebasing: bytes[..<byteCount]))
-        self.filled += byteCount
-        return byteCount
-    }
-
-    /// Says that no more bytes come.
-    mutating func finish() { self.isFinished = true }
 
     private mutating func compact() {
         guard self.position > 0 else { return }

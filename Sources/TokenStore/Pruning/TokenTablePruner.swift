@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import GRDB
-import GRDBSQLite
 
 /// Takes due rows out of a table, in transactions that hold its lock for a short time each.
 struct TokenTablePruner {
     private let database: Database
-    private let statement: Statement
+    private let statement: PurgeStatement
     private let hasRowNumbers: Bool
     /// Values of a row: its key, its token, its registration.
     private let valueCount: Int
@@ -24,7 +23,7 @@ struct TokenTablePruner {
 
     init(_ database: Database, _ table: TokenTable, lockWait: Duration, batchRowCountMax: Int) throws {
         self.database = database
-        self.statement = try database.makeStatement(sql: table.pruneSQL)
+        self.statement = try PurgeStatement(database, sql: table.pruneSQL)
         self.hasRowNumbers = table.hasRowNumbers
         self.valueCount = table.keys.count + (table.registration == nil ? 1 : 2)
         self.lockWait = lockWait
@@ -39,9 +38,7 @@ struct TokenTablePruner {
     var isFull: Bool { self.waitingCount >= self.batchRowCountMax }
 
     /// Takes a row that is due.
-    func append(_ row: SQLiteRow) {
-        for column in 0..<Int32(self.valueCount) { self.rows.append(sqlite3_column_value(row.statement, column)) }
-    }
+    func append(_ row: SQLiteRow) { self.rows.append(row, self.valueCount) }
 
     /// Prunes the rows that wait.
     mutating func prune() throws {
@@ -100,15 +97,14 @@ struct TokenTablePruner {
     }
 
     private func prune(_ index: Int) throws -> Outcome {
-        let handle = self.statement.sqliteStatement
-        self.rows.bind(index * self.valueCount..<(index + 1) * self.valueCount, to: handle)
-        let code = sqlite3_step(handle)
-        let error = code == SQLITE_DONE ? nil : DatabaseError(failureOf: handle)
-        sqlite3_reset(handle)
-        guard let error else { return sqlite3_changes(sqlite3_db_handle(handle)) > 0 ? .pruned : .changed }
-        // The statement alone was undone, unless a trigger ended the transaction.
-        guard error.resultCode == .SQLITE_CONSTRAINT, self.database.isInsideTransaction else { throw error }
-        return .refused
+        self.rows.bind(index * self.valueCount..<(index + 1) * self.valueCount, to: self.statement)
+        do {
+            return try self.statement.run() > 0 ? .pruned : .changed
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+            // The statement alone was undone, unless a trigger ended the transaction.
+            guard self.database.isInsideTransaction else { throw error }
+            return .refused
+        }
     }
 
     private func number(_ index: Int) -> Int64 { self.hasRowNumbers ? self.rows.number(index * self.valueCount) : 0 }

@@ -77,13 +77,22 @@ public struct PurgeExport: Sendable {
     ///
     /// - Parameter entry: the entry.
     public mutating func append(_ entry: PurgeEntry) {
+        let (token, environment) = (Hexadecimal.text(entry.token), entry.environment.rawValue)
         switch self.format {
-        case .text:
-            self.appendHexadecimal(entry.token)
-            self.append("\n")
-        case .csv: self.appendRow(entry)
-        case .jsonLines: self.appendObject(entry)
-        case .sql: self.appendValues(entry)
+        case .text: self.append(token + "\n")
+        case .csv:
+            let (topic, source) = (Self.field(entry.topic), Self.field(entry.source))
+            self.append("\(token),\(topic),\(environment),\(entry.failedAt),\(entry.firstSeen),\(source)\r\n")
+        case .jsonLines:
+            self.append(
+                "{\"token\":\"\(token)\",\"topic\":\(JSONWriter.quoted(entry.topic)),"
+                    + "\"environment\":\"\(environment)\",\"failedAt\":\(entry.failedAt),"
+                    + "\"firstSeen\":\(entry.firstSeen),\"source\":\(JSONWriter.quoted(entry.source))}\n"
+            )
+        case .sql:
+            self.beginRow()
+            let (topic, source) = (Self.literal(entry.topic), Self.literal(entry.source))
+            self.append("('\(token)','\(topic)','\(environment)',\(entry.failedAt),\(entry.firstSeen),'\(source)')")
         }
         self.rowCount += 1
     }
@@ -98,81 +107,34 @@ public struct PurgeExport: Sendable {
 
     // MARK: Formats
 
-    private mutating func appendRow(_ entry: PurgeEntry) {
-        self.appendHexadecimal(entry.token)
-        self.append(",")
-        self.appendField(entry.topic)
-        self.append(",\(entry.environment.rawValue),\(entry.failedAt),\(entry.firstSeen),")
-        self.appendField(entry.source)
-        self.append("\r\n")
+    private mutating func append(_ text: String) { self.bytes.append(contentsOf: text.utf8) }
+
+    /// A field of CSV.
+    private static func field(_ text: String) -> String {
+        let isSpecial = text.utf8.contains { "\",\r\n".utf8.contains($0) } || text.first == " " || text.last == " "
+        // Scalar by scalar: a quote with an accent on it is one character, and still ends the field.
+        return isSpecial ? SQLName.quoted(text) : text
     }
 
-    private mutating func appendField(_ text: String) {
-        let special: [UInt8] = Array("\",\r\n".utf8)
-        guard text.utf8.contains(where: { special.contains($0) }) || text.first == " " || text.last == " " else {
-            return self.append(text)
-        }
-        self.append("\"")
-        for byte in text.utf8 {
-            if byte == UInt8(ascii: "\"") { self.bytes.append(byte) }
-            self.bytes.append(byte)
-        }
-        self.append("\"")
+    /// Begins a row of a statement, or with it a statement.
+    private mutating func beginRow() {
+        guard self.rowCount.isMultiple(of: Self.statementRowCountMax) else { return self.append(",\n") }
+        if self.rowCount > 0 { self.append(";\n") }
+        self.append("INSERT INTO \(self.table) (token, topic, environment, failed_at, first_seen, source) VALUES\n")
     }
 
-    private mutating func appendObject(_ entry: PurgeEntry) {
-        self.append("{\"token\":\"")
-        self.appendHexadecimal(entry.token)
-        self.append("\",\"topic\":")
-        self.appendString(entry.topic)
-        self.append(",\"environment\":\"\(entry.environment.rawValue)\",\"failedAt\":\(entry.failedAt)")
-        self.append(",\"firstSeen\":\(entry.firstSeen),\"source\":")
-        self.appendString(entry.source)
-        self.append("}\n")
-    }
-
-    private mutating func appendString(_ text: String) { self.append(JSONWriter.quoted(text)) }
-
-    private mutating func appendValues(_ entry: PurgeEntry) {
-        if self.rowCount.isMultiple(of: Self.statementRowCountMax) {
-            if self.rowCount > 0 { self.append(";\n") }
-            self.append("INSERT INTO \(self.table) (token, topic, environment, failed_at, first_seen, source) VALUES\n")
-        } else {
-            self.append(",\n")
-        }
-        self.append("('")
-        self.appendHexadecimal(entry.token)
-        self.append("','")
-        self.appendLiteral(entry.topic)
-        self.append("','\(entry.environment.rawValue)',\(entry.failedAt),\(entry.firstSeen),'")
-        self.appendLiteral(entry.source)
-        self.append("')")
-    }
-
+    /// A name within quotes.
+    ///
     /// Doubling quotes would not do: MySQL, and PostgreSQL by option, also take a backslash before one.
-    private mutating func appendLiteral(_ text: String) {
-        for byte in text.utf8 {
-            if Self.isAlphanumeric(byte) || " ._:/@+=-".utf8.contains(byte) {
-                self.bytes.append(byte)
-            } else {
-                self.append("%")
-                self.appendHexadecimal([byte])
-            }
+    private static func literal(_ text: String) -> String {
+        let bytes = text.utf8.flatMap { byte in
+            Self.isAlphanumeric(byte) || " ._:/@+=-".utf8.contains(byte)
+                ? [byte] : Array("%\(Hexadecimal.text([byte]))".utf8)
         }
+        return String(decoding: bytes, as: UTF8.self)
     }
-
-    // MARK: Bytes
 
     private static func isAlphanumeric(_ byte: UInt8) -> Bool {
         (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
-    }
-
-    private mutating func append(_ text: String) { self.bytes.append(contentsOf: text.utf8) }
-
-    private mutating func appendHexadecimal(_ bytes: [UInt8]) {
-        for byte in bytes {
-            self.bytes.append(Hexadecimal.digit(byte >> 4))
-            self.bytes.append(Hexadecimal.digit(byte & 15))
-        }
     }
 }

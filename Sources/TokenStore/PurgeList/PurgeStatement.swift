@@ -28,6 +28,9 @@ struct PurgeStatement {
         }
     }
 
+    /// The value must stay until the statement has run.
+    func bind(value: OpaquePointer?, at index: Int32) { sqlite3_bind_value(self.handle, index, value) }
+
     /// Runs the statement to its end.
     ///
     /// - Returns: how many rows it changed.

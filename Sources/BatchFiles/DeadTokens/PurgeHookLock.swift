@@ -7,15 +7,15 @@ import Glibc
 ///
 /// A command inherits the descriptor, so that the lock is held until it has ended too, however this program ends. The
 /// file stays.
-final class PurgeHookLock {
+package final class PurgeHookLock {
     private let lock: FileLock
 
     var descriptor: CInt { self.lock.descriptor }
 
     /// Takes the lock beside a list.
     ///
-    /// - Throws: ``CommandFailure`` where another run has it, or the file cannot be made.
-    init(list path: String) throws {
+    /// - Throws: ``BatchFileError`` where another run has it, or the file cannot be made.
+    package init(list path: String) throws {
         // One list may be known by several paths.
         let resolved = realpath(path, nil)
         defer { free(resolved) }
@@ -25,16 +25,16 @@ final class PurgeHookLock {
         } catch {
             switch error {
             case .held(let holder):
-                throw CommandFailure(
-                    .tryAgain,
+                throw BatchFileError(
+                    .inUse,
                     "Another run\(holder.map { " (process \($0))" } ?? "") hands this list to a command, or that "
                         + "command is still at work. Run again when it has ended."
                 )
             case .system(.open, let code):
-                throw CommandFailure(.cannotCreate, "Cannot make \(lockPath): \(String(cString: strerror(code))).")
+                throw BatchFileError(.uncreatable, "Cannot make \(lockPath): \(String(cString: strerror(code))).")
             case .system(let action, let code):
-                throw CommandFailure(
-                    .ioError,
+                throw BatchFileError(
+                    .unwritable,
                     "Cannot \(action.rawValue) \(lockPath): \(String(cString: strerror(code)))."
                 )
             }

@@ -3,17 +3,17 @@
 import Glibc
 import Subprocess
 import SystemPackage
-import TokenStore
+package import TokenStore
 
 /// Runs a command for each page of dead tokens.
-struct PurgeHook {
+package struct PurgeHook {
     /// A run of the command that did not end well.
-    struct Failure: Error, CustomStringConvertible {
-        var description: String
+    package struct Failure: Error, CustomStringConvertible {
+        package var description: String
     }
 
     /// Tokens of a page, where nobody says otherwise.
-    static let pageTokenCountDefault = 1000
+    package static let pageTokenCountDefault = 1000
     /// How long a page may take, where nobody says otherwise.
     private static let deadlineDefault = Duration.seconds(600)
     /// How long a command may take to end when this program was told to stop; a second signal ends it at once.
@@ -24,10 +24,12 @@ struct PurgeHook {
     private let command: String
     private let deadline: Duration
     /// A command inherits it, so that it holds the lock as long as it is at work; `nil` where nothing is handed over.
-    private let lock: FileDescriptor?
+    private let lock: PurgeHookLock?
     private let signals: StopSignals
-    private(set) var tokenCount = 0
-    private(set) var batchCount = 0
+    /// Tokens that were handed over.
+    package private(set) var tokenCount = 0
+    /// Pages that were handed over.
+    package private(set) var batchCount = 0
 
     /// Makes a hook.
     ///
@@ -36,7 +38,7 @@ struct PurgeHook {
     ///   - deadline: how long a page may take.
     ///   - lock: is inherited by the command; `nil` for a dry run.
     ///   - signals: those that are passed on to the command.
-    init(_ command: String, deadline: Duration?, lock: FileDescriptor?, signals: StopSignals) {
+    package init(_ command: String, deadline: Duration?, lock: PurgeHookLock?, signals: StopSignals) {
         self.command = command
         self.deadline = deadline ?? Self.deadlineDefault
         self.lock = lock
@@ -45,9 +47,10 @@ struct PurgeHook {
 
     /// Hands over a page of tokens.
     ///
-    /// - Throws: ``Failure`` where the command did not take it, or ``CommandFailure`` where it could not be run.
-    mutating func run(_ page: [DeadToken]) async throws {
-        if let lock = self.lock { try await self.run(page, lock) }
+    /// - Throws: ``Failure`` where the command did not take it, ``BatchFileError`` where there is no place for the
+    ///   page, or what keeps the command from being run.
+    package mutating func run(_ page: [DeadToken]) async throws {
+        if let lock = self.lock { try await self.run(page, FileDescriptor(rawValue: lock.descriptor)) }
         self.tokenCount += page.count
         self.batchCount += 1
     }
@@ -93,7 +96,7 @@ struct PurgeHook {
             ) { await self.watch($0.processIdentifier.value) }
             return (result.closureResult, result.terminationStatus)
         } catch {
-            throw CommandFailure(.software, "Cannot run /bin/sh: \(error).")
+            throw PurgeHookError(description: "Cannot run /bin/sh: \(error).")
         }
     }
 
@@ -146,7 +149,7 @@ struct PurgeHook {
         let descriptor = mkstemp(&path)
         guard descriptor >= 0 else {
             let reason = String(cString: strerror(errno))
-            throw CommandFailure(.cannotCreate, "Cannot make a file in \(folder) for a batch: \(reason).")
+            throw BatchFileError(.uncreatable, "Cannot make a file in \(folder) for a batch: \(reason).")
         }
         unlink(path)
         _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
@@ -156,8 +159,13 @@ struct PurgeHook {
             try file.seek(offset: 0, from: .start)
         } catch {
             try? file.close()
-            throw CommandFailure(.ioError, "Cannot write a batch in \(folder): \(error).")
+            throw BatchFileError(.unwritable, "Cannot write a batch in \(folder): \(error).")
         }
         return file
     }
+}
+
+/// What keeps commands from being run at all.
+struct PurgeHookError: Error, CustomStringConvertible {
+    var description: String
 }

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSLegacyCommands
+import Foundation
+import Testing
+
+/// Commands that run within this process, each with a console of its own.
+@Suite(.timeLimit(.minutes(1))) struct CommandRunTests {
+    @Test func `a command reads, prints and says by its console, and returns its exit code`() async throws {
+        let scene = try SendScene()
+        let input = open(try scene.write("tokens", "\(SendScene.token(1))\nxyz\n"), O_RDONLY | O_CLOEXEC)
+        defer { close(input) }
+        let options = ["--topic", "com.example.app", "--environment", "sandbox", "--failed-at", "now"]
+        let importing = ["purge", "import", "-", "--format", "tokens", "--purge-list", scene.purgeList] + options
+        let run = try await CommandRun(importing, input: input)
+        #expect(run.code == 1)
+        #expect(run.output == "1 token added, 0 updated, 0 known, 1 bad line\n")
+        #expect(run.error.hasPrefix("standard input, line 2: its token is neither"), "\(run.error)")
+        let stats = try await CommandRun(["purge", "stats", "--purge-list", scene.purgeList])
+        #expect(stats.code == 0 && stats.output.hasPrefix("1 token\n") && stats.error.isEmpty, "\(stats)")
+    }
+
+    @Test func `help is printed, a wrong word and a failure are said`() async throws {
+        let scene = try SendScene()
+        let help = try await CommandRun(["purge", "--help"])
+        #expect(help.code == 0 && help.output.hasPrefix("OVERVIEW: Keep a list") && help.error.isEmpty, "\(help)")
+        let wrong = try await CommandRun(["purge", "stats", "--purge-list", scene.purgeList, "--no-such"])
+        #expect(wrong.code == 64 && wrong.output.isEmpty && wrong.error.hasPrefix("Error: Unknown option"), "\(wrong)")
+        let missing = try await CommandRun(["purge", "stats", "--purge-list", scene.purgeList])
+        let said = "apns-legacy purge stats: There is no purge list \(scene.purgeList).\n"
+        #expect(missing.code == 66 && missing.output.isEmpty && missing.error == said, "\(missing)")
+    }
+
+    @Test func `the time is that of the environment`() async throws {
+        let scene = try SendScene()
+        try scene.bury([1])
+        func expire(now: Int64) async throws -> String {
+            let words = ["purge", "expire", "--purge-list", scene.purgeList, "--older-than", "1d"]
+            return try await CommandRun(words) { $0.now = { now } }.output
+        }
+        // The failure is at 1,700,000,000.
+        #expect(try await expire(now: 1_700_000_000 + 86_400) == "0 tokens expired\n")
+        #expect(try await expire(now: 1_700_000_000 + 86_401) == "1 token expired\n")
+    }
+}
