@@ -91,7 +91,7 @@ package struct BatchSendState: ~Copyable {
             readByteCount: self.reader.byteCount,
             sentCount: self.sentCount,
             hasReadAll: self.hasReadAll,
-            tally: self.results.tally
+            outcomeCounts: self.results.outcomeCounts
         )
     }
 
@@ -354,9 +354,9 @@ package struct BatchSendState: ~Copyable {
     }
 
     mutating func finish() -> (any Error)? {
-        let tally = self.results.tally
+        let outcomeCounts = self.results.outcomeCounts
         // At least once, another run sends what is indeterminate again.
-        let openCount = tally[.unsent] + (self.resendsDoubted ? tally[.indeterminate] : 0)
+        let openCount = outcomeCounts[.unsent] + (self.resendsDoubted ? outcomeCounts[.indeterminate] : 0)
         let isComplete = self.hasReadAll && self.failure == nil && openCount == 0
         do {
             try self.results.finish(isComplete: isComplete, lastGivenLine: self.lastGivenLine)

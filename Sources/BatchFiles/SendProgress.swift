@@ -5,12 +5,12 @@ package struct SendProgress: Sendable {
     package var readByteCount: UInt64
     package var sentCount: UInt64
     package var hasReadAll: Bool
-    package var tally: OutcomeCounts
+    package var outcomeCounts: OutcomeCounts
 
-    package init(readByteCount: UInt64, sentCount: UInt64, hasReadAll: Bool, tally: OutcomeCounts) {
+    package init(readByteCount: UInt64, sentCount: UInt64, hasReadAll: Bool, outcomeCounts: OutcomeCounts) {
         self.readByteCount = readByteCount
         self.sentCount = sentCount
         self.hasReadAll = hasReadAll
-        self.tally = tally
+        self.outcomeCounts = outcomeCounts
     }
 }

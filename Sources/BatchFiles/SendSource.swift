@@ -10,9 +10,9 @@ import NIOConcurrencyHelpers
 /// It is asked on event loops, one at a time, and makes none of them wait: it reads on a thread of its own, and writes
 /// on another.
 package final class SendSource: NotificationSource, @unchecked Sendable {
-    // All that changes is in `desk`, which is used under the lock only.
+    // All that changes is in `batchState`, which is used under the lock only.
     private let lock = NIOLock()
-    private var desk: BatchSendState
+    private var batchState: BatchSendState
     /// Whether the thread that writes has something to do, now or soon; under the lock.
     private var (isWriting, isWriteAwaited) = (false, false)
     private let reader: SendReader
@@ -24,11 +24,11 @@ package final class SendSource: NotificationSource, @unchecked Sendable {
     /// Results wait no longer than about twice this to be written, where the disk takes them.
     private static let writeDelay = DispatchTimeInterval.milliseconds(20)
 
-    package init(input: SendInput, desk: consuming BatchSendState) {
+    package init(input: SendInput, batchState: consuming BatchSendState) {
         self.input = input
-        self.reader = desk.reader
-        self.files = desk.files
-        self.desk = desk
+        self.reader = batchState.reader
+        self.files = batchState.files
+        self.batchState = batchState
     }
 
     /// Reads what comes first of a file, so that nobody connects for an input that cannot be used.
@@ -44,19 +44,19 @@ package final class SendSource: NotificationSource, @unchecked Sendable {
     package func fill(_ batch: inout NotificationBatch) -> ProviderSupply {
         self.lock.lock()
         defer { self.unlock() }
-        return self.desk.fill(&batch)
+        return self.batchState.fill(&batch)
     }
 
     package func settle(_ settled: borrowing SettledNotifications) {
         self.lock.lock()
         defer { self.unlock() }
-        self.desk.settle(settled)
+        self.batchState.settle(settled)
     }
 
-    /// Lets go of the desk, and sees to it that what lies there does not lie for long.
+    /// Releases the lock, and has the results written soon.
     private func unlock() {
-        let mustWake = self.desk.takeWake()
-        let (isDue, isUrgent) = self.desk.portionState
+        let mustWake = self.batchState.takeWake()
+        let (isDue, isUrgent) = self.batchState.portionState
         let isWrite = isUrgent && !self.isWriting
         let isDelayed = isDue && !self.isWriting && !isWrite && !self.isWriteAwaited
         if isWrite { self.isWriting = true }
@@ -72,7 +72,7 @@ package final class SendSource: NotificationSource, @unchecked Sendable {
         let isDue = self.lock.withLock {
             self.isWriteAwaited = false
             guard !self.isWriting else { return false }
-            self.isWriting = self.desk.portionState.isDue
+            self.isWriting = self.batchState.portionState.isDue
             return self.isWriting
         }
         if isDue { self.write() }
@@ -80,15 +80,15 @@ package final class SendSource: NotificationSource, @unchecked Sendable {
 
     /// Writes what there is; runs on the queue.
     private func write() {
-        let portion = self.lock.withLock { self.desk.takePortion() }
+        let portion = self.lock.withLock { self.batchState.takePortion() }
         let result = Result { try self.files.write(portion) }
         self.lock.lock()
         self.isWriting = false
-        self.desk.complete(portion, result)
+        self.batchState.complete(portion, result)
         self.unlock()
     }
 
-    package var isEnded: Bool { self.input.isAbandoned || self.lock.withLock { self.desk.isEnded } }
+    package var isEnded: Bool { self.input.isAbandoned || self.lock.withLock { self.batchState.isEnded } }
 
     package var isStopped: Bool { self.input.isAbandoned }
 
@@ -108,12 +108,12 @@ package final class SendSource: NotificationSource, @unchecked Sendable {
     private func skipLines() -> Bool {
         self.lock.lock()
         defer { self.unlock() }
-        return self.desk.skipLines()
+        return self.batchState.skipLines()
     }
 
     /// How far it is.
     package var progress: SendProgress {
-        self.lock.withLock { self.desk.progress }
+        self.lock.withLock { self.batchState.progress }
     }
 
     /// Ends the files; waits until they are written.
@@ -122,6 +122,6 @@ package final class SendSource: NotificationSource, @unchecked Sendable {
     package func finish() -> (any Error)? {
         self.reader.stop()
         // What is being written is written before the rest; whatever comes later finds nothing to do.
-        return self.queue.sync { self.lock.withLock { self.desk.finish() } }
+        return self.queue.sync { self.lock.withLock { self.batchState.finish() } }
     }
 }

@@ -74,7 +74,7 @@ struct BinaryListenerTests {
         #expect(backend.identifiers == (1...5000).map { UInt32($0) })
     }
 
-    @Test func `a probe is answered only after the verdicts before it, which come in any order`() async throws {
+    @Test func `a probe is answered only after the outcomes before it, which come in any order`() async throws {
         let backend = ScriptedBackend { _ in nil }
         try await Fixture.withListener(backend) { _, port in
             try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { provider in
@@ -108,7 +108,7 @@ struct BinaryListenerTests {
         }
     }
 
-    @Test func `a backend that wants order is handed nothing behind a message without a verdict`() async throws {
+    @Test func `a backend that wants order is handed nothing behind a message without an outcome`() async throws {
         let backend = ScriptedBackend(requiresOrder: true) { _ in nil }
         try await Fixture.withListener(backend) { _, port in
             try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { provider in

@@ -127,7 +127,7 @@ struct ListenerAdmissionTests {
         #expect(backend.current.closedCount == 1)
     }
 
-    @Test func `what has no verdict before the cut is told as not taken`() async throws {
+    @Test func `what has no outcome before the cut is told as not taken`() async throws {
         let backend = ScriptedBackend { $0 == 3 ? nil : .accepted }
         let configuration = try Fixture.configuration { $0.shutdownDuration = .seconds(2) }
         try await Fixture.withListener(backend, configuration) { listener, port in
@@ -143,7 +143,7 @@ struct ListenerAdmissionTests {
     }
 
     @Test(arguments: [false, true])
-    func `a verdict that never comes ends the connection in time, behind what was taken`(isEnding: Bool) async throws {
+    func `an outcome that never comes ends the connection in time, behind what was taken`(isEnding: Bool) async throws {
         let backend = ScriptedBackend { $0 == 3 ? nil : .accepted }
         let configuration = try Fixture.configuration { $0.verdictTimeout = .milliseconds(400) }
         try await Fixture.withListener(backend, configuration) { _, port in
@@ -151,7 +151,7 @@ struct ListenerAdmissionTests {
                 try await provider.send(try Fixture.frames(1...5))
                 try await backend.wait("five messages") { $0.taken.count == 5 }
                 let start = ContinuousClock.now
-                // Also where the end is already decided, and waits for the verdict.
+                // Also where the end is already decided, and waits for the outcome.
                 if isEnding { try await provider.send(try Fixture.probe(6)) }
                 #expect(try await provider.end().bytes == Fixture.response(.shutdown, 2))
                 #expect(ContinuousClock.now - start < .seconds(5))
@@ -160,7 +160,7 @@ struct ListenerAdmissionTests {
         #expect(backend.current.closedCount == 1)
     }
 
-    @Test func `verdicts that are slow, each within its time, end nothing`() async throws {
+    @Test func `outcomes that are slow, each within its time, end nothing`() async throws {
         let backend = ScriptedBackend { _ in nil }
         let configuration = try Fixture.configuration { $0.verdictTimeout = .milliseconds(800) }
         try await Fixture.withListener(backend, configuration) { _, port in

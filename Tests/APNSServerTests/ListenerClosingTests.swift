@@ -14,7 +14,7 @@ import Testing
 /// Goal: whenever a provider closes, and however, all that it wrote before is handed on, once and in order.
 ///
 /// Method: through the real listener over TLS, with few in flight; a seed says how many, how the bytes are cut, in
-/// which order verdicts come, and between which of them the provider closes.
+/// which order outcomes come, and between which of them the provider closes.
 @Suite(.timeLimit(.minutes(5))) struct ListenerClosingTests {
     typealias Fixture = ListenerFixture
 
@@ -23,7 +23,7 @@ import Testing
         var count: Int
         var inFlightCountMax: Int
         var hasCloseNotify: Bool
-        /// How many verdicts come before the provider closes.
+        /// How many outcomes come before the provider closes.
         var closingAt: Int
 
         init(seed: UInt64) {
@@ -46,7 +46,7 @@ import Testing
     }
 
     @Test(arguments: 0..<TestEffort.count(20, long: 60) as Range<UInt64>)
-    func `what a provider wrote before it closed is handed on as verdicts come`(seed: UInt64) async throws {
+    func `what a provider wrote before it closed is handed on as outcomes come`(seed: UInt64) async throws {
         let backend = ScriptedBackend { _ in nil }
         let plan = Plan(seed: seed)
         let configuration = try Fixture.configuration { $0.inFlightCountMax = plan.inFlightCountMax }
@@ -133,7 +133,7 @@ import Testing
                 #expect(try await provider.end().bytes == Fixture.response(.invalidToken, 2))
             }
             try await backend.wait("the end") { $0.closedCount == 1 }
-            // The third was handed on, and its verdict is no matter of the listener's.
+            // The third was handed on, and its outcome is no matter of the listener's.
             #expect(backend.current.discardedCount == 1)
         }
     }

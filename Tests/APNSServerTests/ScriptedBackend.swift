@@ -5,7 +5,7 @@ import APNSSession
 import APNSTestKit
 import APNSWire
 
-/// A backend that notes what it is handed, and gives the verdicts that a test decides on.
+/// A backend that notes what it is handed, and gives the outcomes that a test decides on.
 final class ScriptedBackend: DeliveryBackend {
     struct Taken: Sendable {
         var notification: Notification
@@ -23,14 +23,14 @@ final class ScriptedBackend: DeliveryBackend {
 
     let requiresOrder: Bool
     private let state = ObservedValue(State())
-    private let verdict: @Sendable (UInt32?) -> DeliveryOutcome?
+    private let outcome: @Sendable (UInt32?) -> DeliveryOutcome?
 
     init(
         requiresOrder: Bool = false,
-        verdict: @escaping @Sendable (_ identifier: UInt32?) -> DeliveryOutcome? = { _ in .accepted }
+        outcome: @escaping @Sendable (_ identifier: UInt32?) -> DeliveryOutcome? = { _ in .accepted }
     ) {
         self.requiresOrder = requiresOrder
-        self.verdict = verdict
+        self.outcome = outcome
     }
 
     var current: State { self.state.current }
@@ -47,8 +47,8 @@ final class ScriptedBackend: DeliveryBackend {
         try await self.state.wait(until: isMet) { _ in DeadlineExceeded(what: what) }
     }
 
-    func settle(_ identifier: UInt32, _ verdict: DeliveryOutcome) {
-        for taken in self.current.taken where taken.ticket.identifier == identifier { taken.ticket.settle(verdict) }
+    func settle(_ identifier: UInt32, _ outcome: DeliveryOutcome) {
+        for taken in self.current.taken where taken.ticket.identifier == identifier { taken.ticket.settle(outcome) }
     }
 
     private func note(_ change: (inout State) -> Void) { self.state.change(change) }
@@ -61,7 +61,7 @@ final class ScriptedBackend: DeliveryBackend {
         func deliver(_ message: borrowing InboundNotification) -> DeliveryOutcome? {
             let taken = Taken(notification: message.notification, ticket: message.ticket)
             self.backend.note { $0.taken.append(taken) }
-            return self.backend.verdict(message.identifier)
+            return self.backend.outcome(message.identifier)
         }
 
         func discarded(messageCount: Int) { self.backend.note { $0.discardedCount += messageCount } }

@@ -80,9 +80,9 @@ final class Bridge: Sendable {
             priority: message.priority
         )
         let origin = DeliveryOrigin(connection: sender.connection, number: message.number)
-        let (verdicts, identifier) = (message.ticket.verdicts, message.identifier)
+        let (outcomes, identifier) = (message.ticket.outcomes, message.identifier)
         let (action, inFlightCount) = self.state.withLockedValue { state in
-            let action = state.take(content, identifier: identifier, from: origin, verdicts, now: self.clock.now())
+            let action = state.take(content, identifier: identifier, from: origin, outcomes, now: self.clock.now())
             return (action, state.inFlightCount)
         }
         let number: DeliveryNumber
@@ -305,7 +305,7 @@ final class Bridge: Sendable {
     private func carryOut(_ action: BridgeState.OnEnding, _ outcome: DeliveryOutcome, _ after: After) {
         self.observer.inFlight(after.inFlightCount)
         switch action {
-        case .settle(let verdicts, let number): verdicts.put(number, outcome)
+        case .settle(let outcomes, let number): outcomes.put(number, outcome)
         case .drop: break
         case .finish(let end): self.remember(end)
         }

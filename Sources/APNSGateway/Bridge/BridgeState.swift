@@ -20,7 +20,7 @@ struct BridgeState {
 
     /// Who has to learn of an ending.
     enum OnEnding {
-        case settle(VerdictQueue, UInt64)
+        case settle(OutcomeQueue, UInt64)
         case drop
         case finish(InFlightTracker.ConnectionEnd)
     }
@@ -42,7 +42,7 @@ struct BridgeState {
     private var rememberedDuration: Duration
     /// How many notifications are under way.
     private(set) var inFlightCount = 0
-    private var verdictQueues: [UInt64: VerdictQueue] = [:]
+    private var verdictQueues: [UInt64: OutcomeQueue] = [:]
     /// Connections whose end waits for notifications.
     private var endCompletions: [UInt64: EndCompletion] = [:]
     private var idleWaiters: [@Sendable () -> Void] = []
@@ -70,10 +70,10 @@ struct BridgeState {
         _ content: ResendContent,
         identifier: UInt32?,
         from origin: DeliveryOrigin,
-        _ verdicts: VerdictQueue,
+        _ outcomes: OutcomeQueue,
         now: Duration
     ) -> OnTake {
-        if origin.number == 1 { self.verdictQueues[origin.connection] = verdicts }
+        if origin.number == 1 { self.verdictQueues[origin.connection] = outcomes }
         let flight = self.tracker.take(content, identifier: identifier, from: origin)
         self.inFlightCount += 1
         // The digest is made only while there is something to compare it with.

@@ -25,7 +25,7 @@ struct InFlightTracker {
         case inDoubt
     }
 
-    /// Where a verdict goes.
+    /// Where an outcome goes.
     enum OnEnding {
         /// To the connection.
         case settle
@@ -197,7 +197,7 @@ struct InFlightTracker {
     /// - Parameters:
     ///   - content: by what it is known again.
     ///   - identifier: what its provider calls it; `nil` for nothing.
-    ///   - origin: where its verdict goes.
+    ///   - origin: where its outcome goes.
     /// - Returns: the number of its way to the service.
     mutating func take(_ content: ResendContent, identifier: UInt32?, from origin: DeliveryOrigin) -> DeliveryNumber {
         self.lastFlight += 1

@@ -52,7 +52,7 @@ struct DeliveryNumber: RawRepresentable, Hashable, Sendable {
     var rawValue: UInt64
 }
 
-/// Where a verdict goes.
+/// Where an outcome goes.
 struct DeliveryOrigin: Hashable, Sendable {
     /// The connection at its listener.
     var connection: UInt64

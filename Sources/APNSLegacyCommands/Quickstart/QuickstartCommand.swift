@@ -75,9 +75,9 @@ struct QuickstartRun {
             self.introduce(batch, port: simulator.gatewayPort)
             let tls = TLSConfiguration.client(identity: provider.identity, trust: trust)
             let endpoint = Endpoint(host: "localhost", port: simulator.gatewayPort)
-            let tally = try await self.send(batch, ProviderConfiguration(endpoint: endpoint, tls: tls), logger)
+            let outcomeCounts = try await self.send(batch, ProviderConfiguration(endpoint: endpoint, tls: tls), logger)
             try self.show(batch)
-            try self.compare(tally, simulator.statistics)
+            try self.compare(outcomeCounts, simulator.statistics)
             let feedback = FeedbackConfiguration(
                 endpoint: Endpoint(host: "localhost", port: simulator.feedbackPort),
                 tls: tls,
@@ -105,7 +105,7 @@ struct QuickstartRun {
             journal: nil,
             retriesIndeterminate: true
         )
-        let desk = BatchSendState(
+        let batchState = BatchSendState(
             input: input,
             reader: try BatchReader(format: .jsonLines, options: options),
             results: results,
@@ -116,10 +116,10 @@ struct QuickstartRun {
         var configuration = configuration
         // Small enough to show how a batch goes over several connections.
         configuration.limits.windowCount = 12
-        let source = SendSource(input: input, desk: desk)
+        let source = SendSource(input: input, batchState: batchState)
         try await BatchSender(configuration, logger: logger).run(source)
         if let failure = source.finish() { throw failure }
-        return source.progress.tally
+        return source.progress.outcomeCounts
     }
 
     // MARK: Showing
@@ -172,8 +172,10 @@ struct QuickstartRun {
         text + String(repeating: " ", count: max(0, width - text.count))
     }
 
-    private func compare(_ tally: OutcomeCounts, _ truth: SimulatorStatistics) throws {
-        self.print("\n\(SendSummary(tally: tally, seconds: 0, isResumed: true).text(place: "in the batch"))")
+    private func compare(_ outcomeCounts: OutcomeCounts, _ truth: SimulatorStatistics) throws {
+        self.print(
+            "\n\(SendSummary(outcomeCounts: outcomeCounts, seconds: 0, isResumed: true).text(place: "in the batch"))"
+        )
         self.print(
             """
 
@@ -183,7 +185,9 @@ struct QuickstartRun {
             which the gateway can only refuse once it has taken everything before it.
             """
         )
-        guard UInt64(truth.processedCount) == tally[.accepted], UInt64(truth.rejectedCount) == tally[.rejected] else {
+        guard UInt64(truth.processedCount) == outcomeCounts[.accepted],
+            UInt64(truth.rejectedCount) == outcomeCounts[.rejected]
+        else {
             throw CommandFailure(.software, "The outcomes and the gateway's books differ.")
         }
         self.print("Both books agree.")

@@ -23,7 +23,7 @@ struct ProgressBar: Sendable {
     }
 
     func text(_ progress: SendProgress, _ elapsed: Duration) -> String {
-        let settled = progress.tally.total
+        let settled = progress.outcomeCounts.total
         let rate = UInt64(Double(settled) / max(elapsed / .seconds(1), 0.001))
         var text = ""
         if let total = self.total, total > 0 {
@@ -34,7 +34,7 @@ struct ProgressBar: Sendable {
             text += "] \(Int(part * 100))% read  "
         }
         text += "\(progress.sentCount.grouped) taken, \(settled.grouped) settled"
-        let refused = settled - progress.tally[.accepted]
+        let refused = settled - progress.outcomeCounts[.accepted]
         if refused > 0 { text += ", \(refused.grouped) not accepted" }
         return text + ", \(rate.grouped)/s"
     }

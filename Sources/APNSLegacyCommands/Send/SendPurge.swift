@@ -132,7 +132,7 @@ struct SendPurge {
         let (count, doubtfulCount) = (rejections.count, rejections.doubtfulCount)
         // Of what ends the sending, only the circuit breaker has this status.
         let isBroken = ending?.status == .dataError
-        let isDoubted = doubtfulCount > 0 && (isBroken || progress.tally[.accepted] == 0)
+        let isDoubted = doubtfulCount > 0 && (isBroken || progress.outcomeCounts[.accepted] == 0)
         // A device that registered while the batch ran did so after this failure, as far as anyone knows.
         let failedAt = isDoubted ? nil : self.startedAt
         let change = try rejections.record(in: self.list, target, failedAt: failedAt)

@@ -41,7 +41,7 @@ struct SendRun {
         if self.command.delivery.dryRun { _ = try self.command.http2.providerToken(self.command.endpoint) }
         let journal = try self.openJournal(input, payload)
         let past = journal.map { $0.past } ?? SendJournal.Past()
-        try self.warnOfUnlisted(past.unlistedCount, past.tally, since: past.beganAt, tls?.identity)
+        try self.warnOfUnlisted(past.unlistedCount, past.outcomeCounts, since: past.beganAt, tls?.identity)
         if past.isComplete { return try self.reportComplete(past) }
         let purge = try SendPurge(self.command, identity: tls?.identity, now: self.environment.now())
         defer { purge?.close() }
@@ -51,7 +51,7 @@ struct SendRun {
             further: "Further bad lines are only in the results.",
             self.say
         )
-        let desk = BatchSendState(
+        let batchState = BatchSendState(
             input: input,
             reader: try self.reader(payload, tls?.identity),
             results: try self.results(journal),
@@ -63,7 +63,7 @@ struct SendRun {
             onDropped: self.say,
             onBadLine: badLines.add
         )
-        let source = SendSource(input: input, desk: desk)
+        let source = SendSource(input: input, batchState: batchState)
         source.prepare()
         if !past.doubted.ranges.isEmpty || past.settled.count > 0 {
             self.say("Going on from \(past.settled.count.counted("line")) that have their outcome.")
@@ -72,7 +72,8 @@ struct SendRun {
         if self.command.delivery.dryRun { source.readThrough() }
         let failure = source.finish().map { CommandFailure($0) }
         let progress = source.progress
-        let rejectedCount = progress.tally[.rejected] - min(past.tally[.rejected], progress.tally[.rejected])
+        let rejectedCount =
+            progress.outcomeCounts[.rejected] - min(past.outcomeCounts[.rejected], progress.outcomeCounts[.rejected])
         var listFailure: CommandFailure?
         do {
             if let text = try purge?.record(rejections, progress, ending) { self.say(text) }
@@ -80,7 +81,10 @@ struct SendRun {
         } catch {
             listFailure = CommandFailure(error)
         }
-        var summary = SendSummary(tally: progress.tally, seconds: (ContinuousClock.now - start) / .seconds(1))
+        var summary = SendSummary(
+            outcomeCounts: progress.outcomeCounts,
+            seconds: (ContinuousClock.now - start) / .seconds(1)
+        )
         summary.isResumed = past.settled.count > 0
         summary.hasPurgeList = purge != nil
         summary.isInterrupted = !self.command.delivery.dryRun && !progress.hasReadAll
@@ -88,7 +92,7 @@ struct SendRun {
         guard let purge, let listFailure else { return status }
         self.console.say("apns-legacy send: \(listFailure)")
         let beganAt = past.beganAt ?? purge.startedAt
-        try self.warnOfUnlisted(rejectedCount, progress.tally, since: beganAt, tls?.identity)
+        try self.warnOfUnlisted(rejectedCount, progress.outcomeCounts, since: beganAt, tls?.identity)
         return failure == nil && ending == nil ? listFailure.status : status
     }
 
@@ -338,11 +342,11 @@ struct SendRun {
         if let failure { self.console.say("apns-legacy send: \(failure)") }
         if self.command.delivery.dryRun {
             let count = progress.sentCount.counted("notification")
-            let bad = summary.tally[.invalid].counted("bad line")
-            let dead = summary.tally[.suppressed]
+            let bad = summary.outcomeCounts[.invalid].counted("bad line")
+            let dead = summary.outcomeCounts[.suppressed]
             let remark = dead > 0 ? "; \(dead.counted("token")) on the purge list" : ""
             self.say("\(count) could be sent; \(bad)\(remark). Nothing was sent.")
-            return failure?.status ?? (summary.tally.total == 0 ? .success : .someRefused)
+            return failure?.status ?? (summary.outcomeCounts.total == 0 ? .success : .someRefused)
         }
         self.say(summary.text)
         guard let failure, failure.status != .tryAgain else {
@@ -362,7 +366,7 @@ struct SendRun {
     /// Tells what is not on the purge list, also where nothing else is told: devices would stay that are dead.
     private func warnOfUnlisted(
         _ count: UInt64,
-        _ tally: OutcomeCounts,
+        _ outcomeCounts: OutcomeCounts,
         since beganAt: Int64?,
         _ identity: TLSIdentity?
     ) throws {
@@ -370,7 +374,7 @@ struct SendRun {
             self.command,
             identity,
             count: count,
-            acceptedCount: tally[.accepted],
+            acceptedCount: outcomeCounts[.accepted],
             beganAt: beganAt
         )
         if let advice { self.console.say(advice) }
@@ -378,7 +382,7 @@ struct SendRun {
 
     private func reportComplete(_ past: SendJournal.Past) throws -> ExitStatus {
         if let results = self.command.report.results { try SendResults.check(results, past) }
-        var summary = SendSummary(tally: past.tally, seconds: 0)
+        var summary = SendSummary(outcomeCounts: past.outcomeCounts, seconds: 0)
         summary.isResumed = true
         self.say("The journal says that this batch is complete; nothing is sent. Remove it to send everything again.")
         self.say(summary.text)

@@ -5,7 +5,7 @@ import BatchFiles
 
 /// The end of a batch, for people and for programs.
 struct SendSummary {
-    var tally: OutcomeCounts
+    var outcomeCounts: OutcomeCounts
     var seconds: Double
     var isResumed = false
     var isInterrupted = false
@@ -14,27 +14,29 @@ struct SendSummary {
 
     /// The exit code for these counts.
     var status: ExitStatus {
-        if self.isInterrupted || self.tally[.indeterminate] > 0 || self.tally[.unsent] > 0 { return .tryAgain }
-        if self.tally[.accepted] == self.tally.total { return .success }
+        if self.isInterrupted || self.outcomeCounts[.indeterminate] > 0 || self.outcomeCounts[.unsent] > 0 {
+            return .tryAgain
+        }
+        if self.outcomeCounts[.accepted] == self.outcomeCounts.total { return .success }
         return .someRefused
     }
 
     /// A few lines for people.
     var text: String {
         if self.isResumed { return self.text(place: "in all runs of this journal") }
-        let rate = self.seconds > 0 ? Int((Double(self.tally.total) / self.seconds).rounded()) : 0
-        let speed = self.tally.total < 1000 ? "" : ", \(rate.grouped) a second"
+        let rate = self.seconds > 0 ? Int((Double(self.outcomeCounts.total) / self.seconds).rounded()) : 0
+        let speed = self.outcomeCounts.total < 1000 ? "" : ", \(rate.grouped) a second"
         return self.text(place: "in \(SendSummary.seconds(self.seconds))\(speed)")
     }
 
     /// The same lines, with other words behind the number of notifications.
     func text(place: String) -> String {
-        var lines = ["\(self.tally.total.counted("notification")) \(place):"]
-        for outcome in DeliveryOutcome.Kind.allCases where self.tally[outcome] > 0 || outcome == .accepted {
-            lines.append("  \(self.tally[outcome].padded) \(outcome.name)\(self.remark(outcome))")
+        var lines = ["\(self.outcomeCounts.total.counted("notification")) \(place):"]
+        for outcome in DeliveryOutcome.Kind.allCases where self.outcomeCounts[outcome] > 0 || outcome == .accepted {
+            lines.append("  \(self.outcomeCounts[outcome].padded) \(outcome.name)\(self.remark(outcome))")
         }
-        if self.tally.possibleDuplicateCount > 0 {
-            lines.append("  \(self.tally.possibleDuplicateCount.padded) of these may have arrived twice")
+        if self.outcomeCounts.possibleDuplicateCount > 0 {
+            lines.append("  \(self.outcomeCounts.possibleDuplicateCount.padded) of these may have arrived twice")
         }
         if self.isInterrupted { lines.append("Stopped before the input was read to its end.") }
         return lines.joined(separator: "\n")
@@ -44,7 +46,7 @@ struct SendSummary {
         switch outcome {
         case .accepted: return " (proved)"
         case .rejected:
-            let statuses = self.tally.statuses.sorted { $0.key < $1.key }
+            let statuses = self.outcomeCounts.statuses.sorted { $0.key < $1.key }
             return " ("
                 + statuses.map { "\($0.value.grouped) with status \($0.key)" }.joined(separator: ", ")
                 + ")"
@@ -60,10 +62,11 @@ struct SendSummary {
 
     /// One JSON object.
     var json: String {
-        let counts = DeliveryOutcome.Kind.allCases.map { "\"\($0.name)\":\(self.tally[$0])" }
-        let statuses = self.tally.statuses.sorted { $0.key < $1.key }.map { "\"\($0.key)\":\($0.value)" }
+        let counts = DeliveryOutcome.Kind.allCases.map { "\"\($0.name)\":\(self.outcomeCounts[$0])" }
+        let statuses = self.outcomeCounts.statuses.sorted { $0.key < $1.key }.map { "\"\($0.key)\":\($0.value)" }
         let rest = [
-            "\"total\":\(self.tally.total)", "\"possibleDuplicates\":\(self.tally.possibleDuplicateCount)",
+            "\"total\":\(self.outcomeCounts.total)",
+            "\"possibleDuplicates\":\(self.outcomeCounts.possibleDuplicateCount)",
             "\"rejectedByStatus\":{\(statuses.joined(separator: ","))}",
             "\"seconds\":\(Double(Int(self.seconds * 1000)) / 1000)", "\"interrupted\":\(self.isInterrupted)",
         ]

@@ -25,7 +25,7 @@ final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
     private enum Phase {
         case handshaking
         case taking(any DeliveryConnection)
-        /// The end is decided, and waits for verdicts or for the backend.
+        /// The end is decided, and waits for outcomes or for the backend.
         case ending(any DeliveryConnection)
         /// The end was carried out; what still comes counts against the limits.
         case draining(any DeliveryConnection)
@@ -35,7 +35,7 @@ final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
     private let connection: Listener.Connection
     private let configuration: BinaryListenerConfiguration
     private let backend: any DeliveryBackend
-    private let verdicts: VerdictQueue
+    private let outcomes: OutcomeQueue
     /// That of the connection, with the name of its provider.
     private var logger: Logger
 
@@ -53,7 +53,7 @@ final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
     private var drainTimer: Scheduled<Void>?
     private var endTimer: Scheduled<Void>?
     private var verdictTimer: Scheduled<Void>?
-    /// The message that has waited for its verdict longest, as far as was looked, and since when.
+    /// The message that has waited for its outcome longest, as far as was looked, and since when.
     private var oldest: (number: UInt64, since: NIODeadline)?
     /// Whether the end of the connection says which message was at fault, or the log does for command 0.
     private var isFaultReported = false
@@ -68,7 +68,7 @@ final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
         self.connection = connection
         self.configuration = configuration
         self.backend = backend
-        self.verdicts = VerdictQueue(eventLoop: connection.eventLoop)
+        self.outcomes = OutcomeQueue(eventLoop: connection.eventLoop)
         self.logger = connection.logger
         self.lastReadAt = connection.eventLoop.now
         self.dispatcher = FrameDispatcher(configuration, requiresOrder: backend.requiresOrder)
@@ -82,18 +82,18 @@ final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
-        self.verdicts.deliver(to: self)
+        self.outcomes.deliver(to: self)
     }
 
     func handlerRemoved(context: ChannelHandlerContext) {
         self.context = nil
-        self.verdicts.deliver(to: nil)
+        self.outcomes.deliver(to: nil)
     }
 
     func channelInactive(context: ChannelHandlerContext) {
         let timers = [self.idleTimer, self.endTimer, self.delayTimer, self.drainTimer, self.verdictTimer]
         for timer in timers { timer?.cancel() }
-        self.verdicts.deliver(to: nil)
+        self.outcomes.deliver(to: nil)
         self.dispatcher.session.connectionLost()
         self.reportAccepted(byteCount: 0)
         let delivery = self.delivery
@@ -157,7 +157,7 @@ extension BinaryConnectionHandler {
             self.metrics.connectionOpened()
             self.logger.debug("provider connected", metadata: metadata)
             self.watchForIdleness()
-            self.watchForVerdicts()
+            self.watchForOutcomes()
         case .refused:
             self.phase = .closed
             self.admission.refused()
@@ -215,7 +215,7 @@ extension BinaryConnectionHandler {
 
     private func take(for delivery: any DeliveryConnection, context: ChannelHandlerContext) {
         defer { self.logSkipped(delivery, context) }
-        switch self.dispatcher.take(for: delivery, verdicts: self.verdicts) {
+        switch self.dispatcher.take(for: delivery, outcomes: self.outcomes) {
         case .drained: if self.isInputClosed { self.endInput(for: delivery, context: context) }
         case .stopped: self.isReadingStopped = true
         case .awaitsEarlier:
@@ -291,7 +291,7 @@ extension BinaryConnectionHandler {
         return metadata
     }
 
-    /// Records that nothing more comes; what has come follows as verdicts do, since its sender may be gone.
+    /// Records that nothing more comes; what has come follows as outcomes do, since its sender may be gone.
     private func inputClosed(_ context: ChannelHandlerContext) {
         self.isInputClosed = true
         switch self.phase {
@@ -307,7 +307,7 @@ extension BinaryConnectionHandler {
 
     /// Records that all was taken that came before the provider closed its side.
     private func endInput(for delivery: any DeliveryConnection, context: ChannelHandlerContext) {
-        // Who says no close_notify is gone, so there is nobody to tell the verdicts to.
+        // Who says no close_notify is gone, so there is nobody to tell the outcomes to.
         guard !self.tls.isTruncated else { return context.close(promise: nil) }
         switch self.dispatcher.session.inputClosed() {
         case .awaitEarlier: self.phase = .ending(delivery)
@@ -322,11 +322,11 @@ extension BinaryConnectionHandler {
     }
 }
 
-// MARK: - Verdicts
+// MARK: - Outcomes
 
 extension BinaryConnectionHandler {
-    /// Takes verdicts that came from the backend; on the event loop.
-    func settle(_ entries: [VerdictQueue.Entry]) {
+    /// Takes outcomes that came from the backend; on the event loop.
+    func settle(_ entries: [OutcomeQueue.Entry]) {
         guard let context = self.context else { return }
         for entry in entries {
             guard let delivery = self.delivery else { return }
@@ -341,13 +341,13 @@ extension BinaryConnectionHandler {
         self.reportAccepted(byteCount: 0)
     }
 
-    /// Looks now and then whether the oldest message has waited too long for its verdict.
-    private func watchForVerdicts() {
+    /// Looks now and then whether the oldest message has waited too long for its outcome.
+    private func watchForOutcomes() {
         guard let timeout = self.configuration.verdictTimeout.map(TimeAmount.init) else { return }
         let interval = TimeAmount.nanoseconds(max(1_000_000, timeout.nanoseconds / 4))
         self.verdictTimer = self.after(interval) { handler, _ in
             handler.lookAtOldest(timeout)
-            handler.watchForVerdicts()
+            handler.watchForOutcomes()
         }
     }
 
@@ -356,7 +356,7 @@ extension BinaryConnectionHandler {
             self.oldest = nil
             return
         }
-        let (number, now) = (self.dispatcher.session.acceptedCount + 1, self.verdicts.eventLoop.now)
+        let (number, now) = (self.dispatcher.session.acceptedCount + 1, self.outcomes.eventLoop.now)
         guard let oldest = self.oldest, oldest.number == number else {
             self.oldest = (number, now)
             return
@@ -364,16 +364,16 @@ extension BinaryConnectionHandler {
         if now - oldest.since >= timeout { self.giveUp() }
     }
 
-    /// Waits for no more verdicts: what has none was not taken, as far as the provider is told.
+    /// Waits for no more outcomes: what has none was not taken, as far as the provider is told.
     private func giveUp() {
         // What has come is not overdue.
-        self.verdicts.empty()
+        self.outcomes.empty()
         guard self.context != nil else { return }
         let count = self.dispatcher.session.inFlightCount
         guard count > 0 else { return }
         self.logger.warning("verdicts overdue", metadata: [LogKey.count: "\(count)"])
         let number = self.dispatcher.session.acceptedCount + 1
-        self.settle([VerdictQueue.Entry(number: number, outcome: .unsent(.deadline))])
+        self.settle([OutcomeQueue.Entry(number: number, outcome: .unsent(.deadline))])
     }
 
     private func resume(for delivery: any DeliveryConnection, context: ChannelHandlerContext) {
@@ -478,7 +478,7 @@ extension BinaryConnectionHandler {
         }
     }
 
-    /// Closes the connection without a word where the backend takes as long for its end as a verdict may take.
+    /// Closes the connection without a word where the backend takes as long for its end as an outcome may take.
     private func watchEnd(for delivery: any DeliveryConnection) {
         guard let timeout = self.configuration.verdictTimeout.map(TimeAmount.init) else { return }
         self.endTimer = self.after(timeout) { handler, context in

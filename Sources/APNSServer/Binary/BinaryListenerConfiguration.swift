@@ -29,7 +29,7 @@ public struct BinaryListenerConfiguration: Sendable {
     /// How a payload is found to be a JSON object; by default by its braces.
     public var payloadCheck = PayloadCheck.braces
 
-    /// How many notifications of one connection may be without a verdict, at least 1; by default 1000.
+    /// How many notifications of one connection may be without an outcome, at least 1; by default 1000.
     public var inFlightCountMax = GatewaySession.inFlightCountMaxDefault
 
     /// How long a connection may be without anything arriving; by default a day, since providers were told to keep
@@ -38,7 +38,7 @@ public struct BinaryListenerConfiguration: Sendable {
     /// `nil` for any time.
     public var idleTimeout: Duration? = .seconds(86_400)
 
-    /// How long a notification may be without a verdict; by default 5 minutes.
+    /// How long a notification may be without an outcome; by default 5 minutes.
     ///
     /// Then its provider is told that the service shuts down, with the last one accepted, as if the backend had said
     /// so. Looked after four times in that time, so that it may take a quarter longer. `nil` for any time.
@@ -58,7 +58,7 @@ public struct BinaryListenerConfiguration: Sendable {
 
     /// Whether a shutdown is told to providers with status 10; by default it is.
     ///
-    /// What has no verdict in the first four fifths of ``ListenerConfiguration/shutdownDuration`` is told as not taken.
+    /// What has no outcome in the first four fifths of ``ListenerConfiguration/shutdownDuration`` is told as not taken.
     public var announcesShutdown = true
 
     /// Makes a configuration with the defaults.

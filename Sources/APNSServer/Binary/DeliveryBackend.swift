@@ -8,7 +8,7 @@ public protocol DeliveryBackend: Sendable {
     /// Whether the next notification of a connection may be handed on only when all before it are settled.
     ///
     /// Then nothing behind a notification that fails is ever handed on, which makes the accounts exact, at the price
-    /// of one notification at a time for verdicts that come later. By default `false`. A backend whose verdicts all
+    /// of one notification at a time for outcomes that come later. By default `false`. A backend whose outcomes all
     /// come at once is exact either way.
     var requiresOrder: Bool { get }
 
@@ -57,7 +57,7 @@ public protocol DeliveryConnection: AnyObject {
     func deliver(_ message: borrowing InboundNotification) -> DeliveryOutcome?
 
     /// Whether there is no room for more, so that nothing is to be taken from the provider until half of what its
-    /// connection has in flight is settled; asked for behind each notification that waits for its verdict.
+    /// connection has in flight is settled; asked for behind each notification that waits for its outcome.
     var isFull: Bool { get }
 
     /// Whether the provider would be let in as it was; asked by ``Listener/readmit()``.
@@ -68,7 +68,7 @@ public protocol DeliveryConnection: AnyObject {
 
     /// Brings the connection to its end; called once, when everything before the end is settled.
     ///
-    /// The provider is told nothing before `carryOut` is called. Where that takes as long as a verdict may, the
+    /// The provider is told nothing before `carryOut` is called. Where that takes as long as an outcome may, the
     /// connection is closed without a word.
     ///
     /// - Parameters:
@@ -83,7 +83,7 @@ public protocol DeliveryConnection: AnyObject {
     /// - Parameter messageCount: how many.
     func discarded(messageCount: Int)
 
-    /// Notes that the connection is gone; verdicts that are still due are no longer told to anyone.
+    /// Notes that the connection is gone; outcomes that are still due are no longer told to anyone.
     func closed()
 }
 

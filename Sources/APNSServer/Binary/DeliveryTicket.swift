@@ -11,7 +11,7 @@ public struct DeliveryTicket: Sendable {
     /// It is not unique.
     public let identifier: UInt32?
 
-    package let verdicts: VerdictQueue
+    package let outcomes: OutcomeQueue
 
     /// Says what became of the notification.
     ///
@@ -22,6 +22,6 @@ public struct DeliveryTicket: Sendable {
     ///   - isLast: whether nothing that follows it is taken, so that the provider is told that the service shuts down;
     ///     by default `false`.
     public func settle(_ outcome: DeliveryOutcome, isLast: Bool = false) {
-        self.verdicts.put(self.number, outcome, isLast: isLast)
+        self.outcomes.put(self.number, outcome, isLast: isLast)
     }
 }

@@ -12,9 +12,9 @@ struct FrameDispatcher: ~Copyable {
     enum Outcome {
         /// Where more bytes are needed.
         case drained
-        /// Where too much waits for its verdict.
+        /// Where too much waits for its outcome.
         case stopped
-        /// At the end, which waits for verdicts.
+        /// At the end, which waits for outcomes.
         case awaitsEarlier
         /// At the end.
         case finished(GatewayEnding)
@@ -50,12 +50,12 @@ struct FrameDispatcher: ~Copyable {
     }
 
     /// Hands on all whole messages.
-    mutating func take(for delivery: any DeliveryConnection, verdicts: VerdictQueue) -> Outcome {
+    mutating func take(for delivery: any DeliveryConnection, outcomes: OutcomeQueue) -> Outcome {
         while true {
             guard self.skipRest() else { return .drained }
             let (bytes, messageCountMax) = self.bytes.next
             var taken = 0
-            let outcome = self.walk(bytes, messageCountMax: messageCountMax, taken: &taken, delivery, verdicts)
+            let outcome = self.walk(bytes, messageCountMax: messageCountMax, taken: &taken, delivery, outcomes)
             self.bytes.take(byteCount: taken)
             if let outcome { return outcome }
             guard taken > 0 || self.bytes.extend() else { return .drained }
@@ -89,10 +89,10 @@ struct FrameDispatcher: ~Copyable {
         messageCountMax: Int,
         taken: inout Int,
         _ delivery: any DeliveryConnection,
-        _ verdicts: VerdictQueue
+        _ outcomes: OutcomeQueue
     ) -> Outcome? {
         // One value serves all messages of a read, so that no reference is counted for each.
-        var message = InboundNotification(bytes: bytes, verdicts: verdicts)
+        var message = InboundNotification(bytes: bytes, outcomes: outcomes)
         return unsafe bytes.withUnsafeReadableBytes { raw -> Outcome? in
             for _ in 0..<messageCountMax {
                 let rest = unsafe UnsafeRawBufferPointer(rebasing: raw[taken...])

@@ -9,7 +9,7 @@ public import NIOCore
 /// to 64 KiB; what is to be kept for long is better kept as ``notification``.
 public struct InboundNotification: Sendable {
     private var bytes: ByteBuffer
-    private let verdicts: VerdictQueue
+    private let outcomes: OutcomeQueue
     private(set) var layout: FrameLayout
     /// Where the message begins, from the first byte that ``bytes`` can be read from.
     private var start = 0
@@ -17,10 +17,10 @@ public struct InboundNotification: Sendable {
     /// The number of the message on its connection, from 1.
     public private(set) var number: UInt64 = 0
 
-    init(bytes: ByteBuffer, verdicts: VerdictQueue) {
+    init(bytes: ByteBuffer, outcomes: OutcomeQueue) {
         self.bytes = bytes
         self.layout = FrameLayout(command: .simple)
-        self.verdicts = verdicts
+        self.outcomes = outcomes
     }
 
     /// Goes on to another message of the same read.
@@ -86,7 +86,7 @@ public struct InboundNotification: Sendable {
 
     /// What settles it later.
     public var ticket: DeliveryTicket {
-        DeliveryTicket(number: self.number, identifier: self.identifier, verdicts: self.verdicts)
+        DeliveryTicket(number: self.number, identifier: self.identifier, outcomes: self.outcomes)
     }
 }
 

@@ -7,12 +7,12 @@ public import APNSWire
 ///
 /// Success is silent, so a provider learns everything from the one response and from its place: all before the message
 /// it names were taken, all behind it were thrown away. Therefore only the lowest failing message is ever reported, and
-/// only when all before it are settled, in whatever order their verdicts come. Of messages that were handed on at the
-/// same time as one before them that fails, the verdicts are passed over: the provider sends them again.
+/// only when all before it are settled, in whatever order their outcomes come. Of messages that were handed on at the
+/// same time as one before them that fails, the outcomes are passed over: the provider sends them again.
 ///
 /// - SeeAlso: Binary Provider API, "error-response packet".
 public struct GatewaySession: ~Copyable {
-    /// How many messages may be without a verdict at a time unless the caller says otherwise.
+    /// How many messages may be without an outcome at a time unless the caller says otherwise.
     ///
     /// The default of HTTP/2 servers for concurrent streams is of this order, which is what a bridge needs.
     public static let inFlightCountMaxDefault = 1000
@@ -69,7 +69,7 @@ public struct GatewaySession: ~Copyable {
     ///
     /// - Parameters:
     ///   - rules: what is checked before a message is handed on.
-    ///   - inFlightCountMax: how many messages may be without a verdict, at least 1; with 1, the next is handed on
+    ///   - inFlightCountMax: how many messages may be without an outcome, at least 1; with 1, the next is handed on
     ///     only when all before it are settled. By default 1000.
     ///   - drainByteCountMax: how many bytes are thrown away after the end; by default 64 MiB.
     public init(
@@ -184,10 +184,10 @@ extension GatewaySession {
     }
 }
 
-// MARK: - Verdicts
+// MARK: - Outcomes
 
 extension GatewaySession {
-    /// What to do while a message waits for its verdict.
+    /// What to do while a message waits for its outcome.
     public enum OnWait: Hashable, Sendable {
         /// Go on.
         case none
@@ -195,7 +195,7 @@ extension GatewaySession {
         case stopReading
     }
 
-    /// Notes that the verdict on a message that was just handed on comes later.
+    /// Notes that the outcome on a message that was just handed on comes later.
     ///
     /// - Parameters:
     ///   - number: the message.
@@ -410,7 +410,7 @@ extension GatewaySession {
         return .close
     }
 
-    /// Notes that the connection is gone; verdicts that still come are passed over.
+    /// Notes that the connection is gone; outcomes that still come are passed over.
     public mutating func connectionLost() {
         self.state = .closed
     }

@@ -11,7 +11,7 @@ struct SimulatorBackend: DeliveryBackend {
     let environment: Environment
     let onDelivery: (@Sendable (DeliveredNotification) -> Void)?
 
-    /// All verdicts come at once, and what is behind the first failing message must never count as delivered.
+    /// All outcomes come at once, and what is behind the first failing message must never count as delivered.
     var requiresOrder: Bool { true }
 
     func admit(_ provider: ProviderConnection) -> Admission {

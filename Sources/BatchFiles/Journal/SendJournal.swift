@@ -32,7 +32,7 @@ package final class SendJournal {
         /// Bytes of the results file that belong to what is settled.
         package var resultByteCount: UInt64 = 0
         /// Counts of the outcomes.
-        package var tally = OutcomeCounts()
+        package var outcomeCounts = OutcomeCounts()
         /// Whether every line has an outcome.
         package var isComplete = false
         /// Lines that were rejected, and whose tokens no run has put on a purge list.

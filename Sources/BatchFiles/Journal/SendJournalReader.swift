@@ -237,7 +237,7 @@ struct SendJournalReader {
         // No sum overflows: no line counts twice, and the input has them all.
         self.past.settled.insert(lines)
         if outcome == .rejected { self.past.unlistedCount += lines.upperBound - lines.lowerBound }
-        self.past.tally.add(
+        self.past.outcomeCounts.add(
             outcome,
             status: UInt16(words[3]),
             isDuplicate: words[4] == "dup",

@@ -39,7 +39,7 @@ package struct SendResults: ~Copyable {
     private var recordedThrough: UInt64 = 0
 
     /// The counts, those of an earlier run with the same journal included.
-    package private(set) var tally: OutcomeCounts
+    package private(set) var outcomeCounts: OutcomeCounts
 
     /// What an earlier run with the same journal left.
     package let past: SendJournal.Past
@@ -77,7 +77,7 @@ package struct SendResults: ~Copyable {
         self.retriesIndeterminate = retriesIndeterminate
         let past = journal.map { $0.past } ?? SendJournal.Past()
         self.past = past
-        self.tally = past.tally
+        self.outcomeCounts = past.outcomeCounts
         self.isOnlyExceptions = isOnlyExceptions
         var file: OutputFile?
         if let path {
@@ -185,7 +185,7 @@ package struct SendResults: ~Copyable {
         status: UInt16?,
         isDuplicate: Bool
     ) {
-        self.tally.add(outcome, status: status, isDuplicate: isDuplicate, count: UInt64(lines.count))
+        self.outcomeCounts.add(outcome, status: status, isDuplicate: isDuplicate, count: UInt64(lines.count))
         self.record(lines, outcome, status: status, isDuplicate: isDuplicate)
     }
 
@@ -212,7 +212,7 @@ package struct SendResults: ~Copyable {
         isDuplicate: Bool,
         reason: String? = nil
     ) {
-        self.tally.add(outcome, status: status, isDuplicate: isDuplicate, count: 1)
+        self.outcomeCounts.add(outcome, status: status, isDuplicate: isDuplicate, count: 1)
         if self.isProvisional(outcome) {
             // What is known not to have been written is in no doubt in the next run.
             if outcome == .unsent, !isDuplicate { self.entries.spare(line..<(line + 1)) }
@@ -247,7 +247,7 @@ package struct SendResults: ~Copyable {
 
     /// Takes a line that could not be read.
     package mutating func write(_ problem: BatchProblem) {
-        self.tally.add(.invalid, count: 1)
+        self.outcomeCounts.add(.invalid, count: 1)
         if self.hasFile {
             for _ in 0..<2 {
                 if self.writer.append(problem) { break }

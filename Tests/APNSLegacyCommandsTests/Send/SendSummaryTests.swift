@@ -9,10 +9,12 @@ import Testing
 @testable import APNSLegacyCommands
 
 @Suite struct SendSummaryTests {
-    static func tally(_ counts: [DeliveryOutcome.Kind: UInt64]) -> OutcomeCounts {
-        var tally = OutcomeCounts()
-        for (outcome, count) in counts { tally.add(outcome, status: outcome == .rejected ? 8 : nil, count: count) }
-        return tally
+    static func outcomeCounts(_ counts: [DeliveryOutcome.Kind: UInt64]) -> OutcomeCounts {
+        var outcomeCounts = OutcomeCounts()
+        for (outcome, count) in counts {
+            outcomeCounts.add(outcome, status: outcome == .rejected ? 8 : nil, count: count)
+        }
+        return outcomeCounts
     }
 
     /// Counts, whether input was left, and the exit code.
@@ -31,16 +33,16 @@ import Testing
     }
 
     @Test(arguments: Ending.all) func `the exit code follows from the counts`(_ ending: Ending) {
-        var summary = SendSummary(tally: Self.tally(ending.counts), seconds: 1)
+        var summary = SendSummary(outcomeCounts: Self.outcomeCounts(ending.counts), seconds: 1)
         summary.isInterrupted = ending.isInterrupted
         #expect(summary.status.rawValue == ending.code)
     }
 
     @Test func `the summary for people and the one for programs say the same`() throws {
-        var tally = Self.tally([.accepted: 1_234_567, .rejected: 2])
-        tally.add(.rejected, status: 7, count: 1)
-        tally.add(.accepted, isDuplicate: true, count: 4)
-        let summary = SendSummary(tally: tally, seconds: 2.5)
+        var outcomeCounts = Self.outcomeCounts([.accepted: 1_234_567, .rejected: 2])
+        outcomeCounts.add(.rejected, status: 7, count: 1)
+        outcomeCounts.add(.accepted, isDuplicate: true, count: 4)
+        let summary = SendSummary(outcomeCounts: outcomeCounts, seconds: 2.5)
         #expect(summary.text.contains("1,234,574 notifications in 2.5 s"))
         #expect(summary.text.contains("1,234,571 accepted (proved)"))
         #expect(summary.text.contains("3 rejected (1 with status 7, 2 with status 8)"))
@@ -61,7 +63,7 @@ import Testing
             readByteCount: 50,
             sentCount: 1500,
             hasReadAll: false,
-            tally: Self.tally([.accepted: 990, .rejected: 10])
+            outcomeCounts: Self.outcomeCounts([.accepted: 990, .rejected: 10])
         )
         #expect(
             ProgressBar(total: 100).text(progress, .seconds(2))

@@ -42,6 +42,7 @@ private final class Endpoint {
 
     init(_ python: String, _ folder: GatewayProgram.Folder, bad: [String], dead: [String]) throws {
         let script = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent()
             .appending(path: "Interop/http2_endpoint.py")
         let output = Pipe()
         self.lines = LineReader(output.fileHandleForReading)

@@ -17,6 +17,7 @@ import Testing
 
     static let repository = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent()
+        .deletingLastPathComponent()
 
     @Test(arguments: PythonProvider.all)
     func `a client of another make blames the bad token; each of the rest goes out once`(

@@ -72,7 +72,7 @@ import Testing
             ) : nil
         var options = BatchOptions(now: 1_700_000_000)
         options.commonPayload = Array("{\"aps\":{}}".utf8)
-        let desk = BatchSendState(
+        let batchState = BatchSendState(
             input: input,
             reader: try BatchReader(format: .tokens, options: options),
             results: try SendResults(
@@ -86,7 +86,7 @@ import Testing
             suppressesRejectedTokens: true,
             onBadLine: { _ in }
         )
-        return SendSource(input: input, desk: desk)
+        return SendSource(input: input, batchState: batchState)
     }
 
     /// Takes lines until so many were given, or nothing more comes.
@@ -120,7 +120,7 @@ import Testing
         let (more, _) = GivenLine.take(20, from: source)
         #expect(more.count == 20, "The intent on the disk goes further.")
         for item in more { item.settle(.rejected(.binary(.invalidToken))) }
-        #expect(source.progress.tally.total == 120)
+        #expect(source.progress.outcomeCounts.total == 120)
         var (items, supply) = GivenLine.take(2000, from: source)
         if !isResultsOnly { #expect(supply == .waiting, "There is no further intent on the disk.") }
         gate.open()
@@ -132,7 +132,7 @@ import Testing
         #expect(supply == .ended)
         #expect(source.finish() == nil)
         let lines = self.folder.read("results").split(separator: "\n")
-        #expect(lines.count == 2000 && source.progress.tally.total == 2000)
+        #expect(lines.count == 2000 && source.progress.outcomeCounts.total == 2000)
         #expect(lines.count { $0.contains("rejected") } == 20)
         if !isResultsOnly { #expect(self.folder.records.last == "complete") }
     }
@@ -162,6 +162,6 @@ import Testing
         for item in try self.take(30_000, from: source, woken) {
             item.settle(.accepted)
         }
-        #expect(source.finish() == nil && source.progress.tally[.accepted] == 30_000)
+        #expect(source.finish() == nil && source.progress.outcomeCounts[.accepted] == 30_000)
     }
 }

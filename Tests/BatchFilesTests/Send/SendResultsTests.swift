@@ -43,13 +43,13 @@ import Testing
         try first.put(4, .rejected, status: 8)
         try first.finish(isComplete: false, lastGivenLine: 4)
         #expect(self.lines == [1, 4, 2, 3], "What is not final goes last.")
-        let total = first.tally.total
+        let total = first.outcomeCounts.total
         #expect(total == 4)
         first = try SendResults(path: nil, isOnlyExceptions: true, journal: nil, retriesIndeterminate: true)
         let second = try self.results()
         #expect(self.lines == [1, 4])
         let past = second.past
-        #expect(past.settled.ranges == [1..<2, 4..<5] && past.tally.total == 2)
+        #expect(past.settled.ranges == [1..<2, 4..<5] && past.outcomeCounts.total == 2)
         // Line 2 is known not to have been written, and 5 was never given.
         let doubted = (1...5).map { second.isInDoubt($0) }
         #expect(doubted == [true, false, true, true, false])
@@ -96,7 +96,7 @@ import Testing
         try results.put(3, .rejected, status: 8)
         try results.finish(isComplete: true, lastGivenLine: 3)
         #expect(self.lines == [2, 3])
-        let tally = results.tally
-        #expect(tally[.accepted] == 2)
+        let outcomeCounts = results.outcomeCounts
+        #expect(outcomeCounts[.accepted] == 2)
     }
 }

@@ -36,6 +36,7 @@ final class FrameProvider {
     /// Starts it for a gateway, with the provider's certificate in the folder; it is not connected yet.
     init(_ folder: GatewayProgram.Folder, port: Int) throws {
         let script = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent()
             .appending(path: "Interop/frame_provider.py")
         let output = Pipe()
         self.lines = LineReader(output.fileHandleForReading)

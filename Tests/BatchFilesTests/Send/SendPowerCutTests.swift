@@ -21,7 +21,7 @@ import Testing
     private struct Batch {
         let lineCount: UInt64
         var processedCounts: [UInt64: Int] = [:]
-        var lastTally = OutcomeCounts()
+        var lastCounts = OutcomeCounts()
 
         static func isBad(_ line: UInt64) -> Bool { line % 31 == 3 }
 
@@ -57,7 +57,7 @@ import Testing
             retriesIndeterminate: policy == .atLeastOnce,
             operations: disk.operations
         )
-        let desk = BatchSendState(
+        let batchState = BatchSendState(
             input: input,
             reader: try BatchReader(format: .jsonLines, options: BatchOptions(now: 1_700_000_000)),
             results: results,
@@ -65,7 +65,7 @@ import Testing
             suppressesRejectedTokens: false,
             onBadLine: { _ in }
         )
-        return (SendSource(input: input, desk: desk), journal.past)
+        return (SendSource(input: input, batchState: batchState), journal.past)
     }
 
     /// Sends for some steps, or to the end.
@@ -117,7 +117,7 @@ import Testing
                     if past.isComplete { break }
                     let stepCount = cut == 4 ? Int.max : Int(random.next() % 30)
                     try self.send(source, disk, stepCountMax: stepCount, &random)
-                    batch.lastTally = source.progress.tally
+                    batch.lastCounts = source.progress.outcomeCounts
                 } catch {
                     Issue.record("seed \(seed), cut \(cut): \(error)")
                     break
@@ -138,7 +138,7 @@ import Testing
 
     private func check(_ batch: Batch, _ policy: DeliveryPolicy, _ seed: UInt64) throws {
         var lines: [UInt64] = []
-        var tally = OutcomeCounts()
+        var outcomeCounts = OutcomeCounts()
         for text in self.folder.read("results").split(separator: "\n") {
             let object = (try? JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any]) ?? [:]
             guard let line = (object["line"] as? Int).map(UInt64.init), let name = object["outcome"] as? String,
@@ -150,7 +150,12 @@ import Testing
             let isFlagged = object["possibleDuplicate"] as? Bool ?? false
             let count = batch.processedCounts[line] ?? 0
             lines.append(line)
-            tally.add(outcome, status: (object["status"] as? Int).map { UInt16($0) }, isDuplicate: isFlagged, count: 1)
+            outcomeCounts.add(
+                outcome,
+                status: (object["status"] as? Int).map { UInt16($0) },
+                isDuplicate: isFlagged,
+                count: 1
+            )
             // A hundred thousand expectations would take most of the time.
             let faults = [
                 "is no notification": outcome != .invalid && Batch.isBad(line),
@@ -162,10 +167,10 @@ import Testing
             for (fault, isFound) in faults where isFound { Issue.record("seed \(seed): line \(line) \(fault)") }
         }
         #expect(lines.sorted() == Array(1...batch.lineCount), "seed \(seed)")
-        #expect(tally == batch.lastTally, "seed \(seed)")
+        #expect(outcomeCounts == batch.lastCounts, "seed \(seed)")
         // The journal itself may still be held.
         try self.folder.write("copy", self.folder.bytes("journal"))
         let past = try SendJournal(path: self.folder.file("copy"), input: "batch") { batch.lineCount }.past
-        #expect(past.isComplete && past.tally == tally, "seed \(seed)")
+        #expect(past.isComplete && past.outcomeCounts == outcomeCounts, "seed \(seed)")
     }
 }

@@ -38,7 +38,10 @@ import Testing
         let past = try self.folder.journal().past
         #expect(past.settled.ranges == [1..<15] && past.doubted.ranges == [1..<65])
         #expect(past.resultByteCount == 30 && !past.isComplete)
-        #expect(past.tally[.accepted] == 13 && past.tally.statuses == [8: 1] && past.tally.possibleDuplicateCount == 3)
+        #expect(
+            past.outcomeCounts[.accepted] == 13 && past.outcomeCounts.statuses == [8: 1]
+                && past.outcomeCounts.possibleDuplicateCount == 3
+        )
     }
 
     @Test func `lines in a row with one outcome are one record`() throws {

@@ -46,7 +46,7 @@ import Testing
         }
         self.whole = self.folder.bytes("journal")
         self.past = try self.folder.journal().past
-        #expect(self.past.isComplete && self.past.tally.total == 140)
+        #expect(self.past.isComplete && self.past.outcomeCounts.total == 140)
     }
 
     /// What a journal says; `nil` where it is refused as damaged.

@@ -6,7 +6,7 @@ import NIOCore
 import NIOPosix
 
 /// Outcomes on their way from any thread to the event loop of their connection, many at a time.
-package final class VerdictQueue: Sendable {
+package final class OutcomeQueue: Sendable {
     /// What became of one message.
     package struct Entry {
         package var number: UInt64
@@ -15,7 +15,7 @@ package final class VerdictQueue: Sendable {
     }
 
     private struct Waiting {
-        var verdicts: [Entry] = []
+        var outcomes: [Entry] = []
         var isClosed = false
     }
 
@@ -28,7 +28,7 @@ package final class VerdictQueue: Sendable {
         self.receiver = NIOLoopBoundBox(nil, eventLoop: eventLoop)
     }
 
-    /// Lets a handler take the verdicts, from its own event loop; `nil` when the connection is gone.
+    /// Lets a handler take the outcomes, from its own event loop; `nil` when the connection is gone.
     func deliver(to handler: BinaryConnectionHandler?) {
         self.receiver.value = handler
         self.waiting.withLockedValue { $0.isClosed = handler == nil }
@@ -38,12 +38,12 @@ package final class VerdictQueue: Sendable {
     package func put(_ number: UInt64, _ outcome: DeliveryOutcome, isLast: Bool = false) {
         let isFirst = self.waiting.withLockedValue { waiting in
             guard !waiting.isClosed else { return false }
-            waiting.verdicts.append(Entry(number: number, outcome: outcome, isLast: isLast))
-            return waiting.verdicts.count == 1
+            waiting.outcomes.append(Entry(number: number, outcome: outcome, isLast: isLast))
+            return waiting.outcomes.count == 1
         }
         guard isFirst else { return }
         // Where another event loop is at work, not before it has done all it has to do now: to wake this one costs a
-        // system call, and it would take a verdict or two each time.
+        // system call, and it would take an outcome or two each time.
         if let present = MultiThreadedEventLoopGroup.currentEventLoop, present !== self.eventLoop {
             present.execute { self.eventLoop.execute { self.empty() } }
         } else {
@@ -52,13 +52,13 @@ package final class VerdictQueue: Sendable {
         }
     }
 
-    /// Hands on all verdicts that have come; on the event loop of the connection.
+    /// Hands on all outcomes that have come; on the event loop of the connection.
     func empty() {
-        let verdicts = self.waiting.withLockedValue { waiting in
-            let verdicts = waiting.verdicts
-            waiting.verdicts.removeAll(keepingCapacity: verdicts.count <= 1024)
-            return verdicts
+        let outcomes = self.waiting.withLockedValue { waiting in
+            let outcomes = waiting.outcomes
+            waiting.outcomes.removeAll(keepingCapacity: outcomes.count <= 1024)
+            return outcomes
         }
-        self.receiver.value?.settle(verdicts)
+        self.receiver.value?.settle(outcomes)
     }
 }
