@@ -20,7 +20,7 @@ public struct PushRequest: Sendable {
     /// then be for one topic only.
     public var topic: String?
 
-    /// What kind of notification it is; ``PushType/alert`` by default, `nil` leaves the header out.
+    /// What kind of notification it is; `PushType.alert` by default, `nil` leaves the header out.
     public var pushType: PushType?
 
     /// 10: at once; 5: as suits the device's battery; 1: battery first; `nil`, the default, means 10.
