@@ -56,6 +56,20 @@ struct QueueStateMachineTests {
         #expect(kept.rings == 2)
     }
 
+    @Test func `those who wait for room are told in the order in which they came`() {
+        var machine = QueueStateMachine(countMax: 1, workerCount: 1)
+        _ = machine.put()
+        let order = NIOLockedValueBox<[Int]>([])
+        for number in 0..<20 {
+            let isKept = machine.awaitRoom(machine.newWaiter(), hasMemory: true) {
+                order.withLockedValue { $0.append(number) }
+            }
+            #expect(isKept)
+        }
+        Self.call(machine.settled(1, hasMemory: true))
+        #expect(order.withLockedValue(\.self) == Array(0..<20))
+    }
+
     @Test func `each that is put in wakes one worker, and one that has room before one that must connect`() {
         var machine = QueueStateMachine(workerCount: 3)
         let bells = (0..<3).map { _ in Bell() }

@@ -131,11 +131,11 @@ package struct QueueStateMachine: Sendable {
         self.roomCallbacks.removeValue(forKey: waiter)
     }
 
-    /// Takes out the callbacks of those who wait for room.
+    /// Takes out the callbacks of those who wait for room, who waits longest first.
     package mutating func takeRoomCallbacks() -> [Callback] {
         guard !self.roomCallbacks.isEmpty else { return [] }
         defer { self.roomCallbacks = [:] }
-        return Array(self.roomCallbacks.values)
+        return self.roomCallbacks.sorted { $0.key < $1.key }.map(\.value)
     }
 
     // MARK: Outcomes

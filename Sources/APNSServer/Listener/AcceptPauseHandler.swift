@@ -37,7 +37,9 @@ package final class AcceptPauseHandler: ChannelInboundHandler {
 
     package func errorCaught(context: ChannelHandlerContext, error: any Error) {
         guard let code = (error as? IOError)?.errnoCode, [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(code) else {
-            context.fireErrorCaught(error)
+            // One connection that was not accepted is not the end of a listener, which it would be for what takes
+            // connections as a sequence. Where the listener itself failed, its channel closes.
+            self.report("connection not accepted", [LogKey.reason: "\(error)"])
             return
         }
         guard !self.isPaused else { return }
@@ -48,15 +50,17 @@ package final class AcceptPauseHandler: ChannelInboundHandler {
             self.isPaused = false
             self.setReading(true, context)
         }
+        self.report(
+            "no connection accepted for a while",
+            [LogKey.reason: "\(SystemLimit.sentence(code))", LogKey.duration: "\(Duration(Self.pause))"]
+        )
+    }
+
+    private func report(_ message: Logger.Message, _ metadata: Logger.Metadata) {
         let now = NIODeadline.now()
         guard now >= self.nextReport else { return }
         self.nextReport = now + Self.reportInterval
-        self.logger.error(
-            "no connection accepted for a while",
-            metadata: [
-                LogKey.reason: "\(SystemLimit.sentence(code))", LogKey.duration: "\(Duration(Self.pause))",
-            ]
-        )
+        self.logger.error(message, metadata: metadata)
     }
 
     private func setReading(_ isReading: Bool, _ context: ChannelHandlerContext) {

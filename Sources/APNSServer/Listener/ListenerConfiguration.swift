@@ -46,6 +46,8 @@ public struct ListenerConfiguration: Sendable {
     /// How many connections of one address, or of one /64 network of IPv6, may be there that have not proved who they
     /// are; more are closed as they come.
     ///
+    /// Over HTTP/2, where a provider token may come later, those count whose TLS handshake has not ended.
+    ///
     /// `nil`, the default, for a quarter of ``connectionCountMax``: so nobody keeps all others out by connecting alone.
     public var unauthenticatedCountMaxPerAddress: Int?
 
