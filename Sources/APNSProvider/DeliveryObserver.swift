@@ -32,10 +32,8 @@ package struct DeliveryObserver: Sendable {
         let isBinary = subject == .notifications
         let prefix = isBinary ? "push" : "push.http2"
         let label = isBinary ? "push.notifications" : "push.http2.requests"
-        // A request is never suppressed: that is decided before one is made.
-        let kinds = DeliveryOutcome.Kind.allCases.filter { isBinary || $0 != .suppressed }
         self.outcomes = Dictionary(
-            uniqueKeysWithValues: kinds.map { kind in
+            uniqueKeysWithValues: DeliveryOutcome.Kind.allCases.map { kind in
                 (kind, Counter(label: label, dimensions: [("outcome", "\(kind.name)")]))
             }
         )

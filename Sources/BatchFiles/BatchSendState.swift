@@ -374,7 +374,7 @@ extension DeliveryOutcome {
         case .accepted, .suppressed: nil
         case .rejected(let rejection): rejection.reason?.text
         case .indeterminate(let reason), .unsent(let reason): reason?.description
-        case .invalid(let reason): "\(reason)"
+        case .invalid(let reason): reason.description
         }
     }
 }

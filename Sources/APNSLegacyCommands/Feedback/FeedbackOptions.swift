@@ -2,7 +2,6 @@
 
 import APNSFeedback
 import APNSProvider
-import APNSServer
 import APNSWire
 import ArgumentParser
 import Glibc

@@ -3,7 +3,6 @@
 import APNSPayload
 import APNSProvider
 import APNSProviderHTTP2
-import APNSServer
 import APNSSession
 import APNSWire
 import BatchFiles
