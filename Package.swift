@@ -192,6 +192,7 @@ let package = Package(
             dependencies: [
                 "APNSProvider", "APNSSession", "APNSTestKit", "APNSWire", "OpenSSLTLS", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
+                .product(name: "MetricsTestKit", package: "swift-metrics"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
