@@ -12,7 +12,7 @@ import TestSupport
 import Testing
 
 /// Goal: a batch over HTTP/2 is sent by the same sender as one over the binary protocol, with one outcome for each.
-@Suite("A batch over HTTP/2", .timeLimit(.minutes(1)))
+@Suite("A batch over HTTP/2", .timeLimit(.minutes(TestEffort.isLong ? 10 : 1)))
 struct HTTP2BatchTests {
     /// Gives so many notifications, and keeps what became of each.
     final class Source: NotificationSource {
