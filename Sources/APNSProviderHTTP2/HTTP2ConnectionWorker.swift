@@ -110,7 +110,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         self.shared.queue.askSourceAgain()
         if source.notifications.isStopped { self.limitDrain(source) }
         // It is to be known also while no connection can be opened.
-        if self.isPausing, source.notifications.isEnded { _ = self.shared.queue.hasWork(self.index, at: .now()) }
+        if self.isPausing, source.notifications.isEnded { self.shared.queue.lookForEnd(at: .now()) }
         self.look()
     }
 
