@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSPayload
 import APNSWire
 import Logging
 import NIOCore
@@ -229,7 +230,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     private func reject(_ number: UInt32, _ rejection: PushRejection) {
         guard let stream = self.streams.removeValue(forKey: number) else { return }
         let timestamp = rejection.timestamp.map { ",\"timestamp\":\($0)" } ?? ""
-        let body = ByteBuffer(string: "{\"reason\":\"\(rejection.reason.text)\"\(timestamp)}")
+        let body = ByteBuffer(string: "{\"reason\":\(JSONWriter.quoted(rejection.reason.text))\(timestamp)}")
         self.respond(number, self.headers(status: rejection.status, stream), body)
         self.logger.debug(
             "push refused",
@@ -268,7 +269,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         guard !self.isGoingAway else { return }
         self.isGoingAway = true
         self.newest = last
-        let data = ByteBuffer(string: "{\"reason\":\"\(reason.text)\"}")
+        let data = ByteBuffer(string: "{\"reason\":\(JSONWriter.quoted(reason.text))}")
         self.send(.goAway(lastStreamID: HTTP2StreamID(Int(last)), errorCode: .noError, opaqueData: data))
     }
 

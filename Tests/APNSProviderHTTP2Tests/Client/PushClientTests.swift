@@ -183,6 +183,24 @@ struct PushClientTests {
         #expect(service.requests.count == 50)
     }
 
+    @Test func `a reason with quotes and control characters is read as it was meant`() async throws {
+        let reason = PushReason.other("a \"quote\", a \\ and \u{1}\n")
+        // What is not visible is not kept, see `PushReason.init(text:)`.
+        let read = PushReason.other("a \"quote\", a \\ and ??")
+        let service = ScriptedService { _, count in
+            .reply(count == 1 ? .goingAway(reason) : .rejected(PushRejection(status: 400, reason: reason)))
+        }
+        let texts = NIOLockedValueBox<[String]>([])
+        let request = try PushFixture.request()
+        let outcome = try await PushFixture.withPair(
+            service,
+            client: { $0.onConnectFailure = { text in texts.withLockedValue { $0.append(text) } } },
+            { await $0.send(request) }
+        )
+        #expect(outcome == .rejected(.http2(PushRejection(status: 400, reason: read))))
+        #expect(texts.withLockedValue(\.self) == [read.text])
+    }
+
     @Test func `a payload over the limit is refused here`() async throws {
         let service = ScriptedService()
         var request = try PushFixture.request()
