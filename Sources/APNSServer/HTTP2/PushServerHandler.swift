@@ -236,10 +236,10 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
             "push refused",
             metadata: [
                 LogKey.request: "\(stream.identifier ?? "")",
-                LogKey.reason: "\(rejection.reason.text)",
+                LogKey.refusalReason: "\(rejection.reason.text)",
             ]
         )
-        if self.configuration.hasOneStreamAfterRejection { self.setLimit(1) }
+        if self.configuration.limitsStreamsAfterRejection { self.setLimit(1) }
     }
 
     private func headers(status: Int, _ stream: Stream) -> HPACKHeaders {
@@ -247,7 +247,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         if let identifier = stream.identifier {
             headers.add(name: "apns-id", value: identifier, indexing: .nonIndexable)
         }
-        if self.configuration.isSandbox, status == 200 {
+        if self.configuration.addsUniqueIdentifier, status == 200 {
             var random = SystemRandomNumberGenerator()
             let identifier = PushIdentifier(using: &random)
             headers.add(name: "apns-unique-id", value: "\(identifier)", indexing: .nonIndexable)

@@ -71,7 +71,7 @@ struct InteropTests {
     }
 
     @Test func `the production service gives no second name`() async throws {
-        let answer = try await self.curl(["--http2", "--cert", "IDENTITY"]) { $0.isSandbox = false }
+        let answer = try await self.curl(["--http2", "--cert", "IDENTITY"]) { $0.addsUniqueIdentifier = false }
         #expect(answer.contains("HTTP/2 200"), "\(answer)")
         #expect(answer.contains("apns-id: "))
         #expect(!answer.contains("apns-unique-id: "))

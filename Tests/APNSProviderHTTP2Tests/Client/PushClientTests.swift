@@ -178,7 +178,7 @@ struct PushClientTests {
     @Test func `after a rejection the limit may fall to one`() async throws {
         let rejection = PushRejection(status: 400, reason: .badTopic)
         let service = ScriptedService { _, count in count.isMultiple(of: 5) ? .reply(.rejected(rejection)) : nil }
-        let reports = try await self.reports(of: 50, service) { $0.hasOneStreamAfterRejection = true }
+        let reports = try await self.reports(of: 50, service) { $0.limitsStreamsAfterRejection = true }
         #expect(reports.count { $0.outcome == .accepted } == 40)
         #expect(service.requests.count == 50)
     }
