@@ -235,7 +235,7 @@ let package = Package(
         .target(
             name: "APNSServer",
             dependencies: [
-                "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS",
+                "APNSPayload", "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),

@@ -74,18 +74,3 @@ package struct DeliveryObserver: Sendable {
     /// So many are sent again.
     package func repeated(_ count: Int) { self.repeats?.increment(by: count) }
 }
-
-/// The keys under which data stands in log messages.
-package enum LogKey {
-    static let connection = "push.connection.id"
-    static let isSessionReused = "push.connection.session.reused"
-    static let identifier = "push.notification.identifier"
-    package static let endpoint = "push.endpoint"
-    package static let failure = "push.connection.failure"
-    package static let outcome = "push.outcome"
-    package static let pause = "push.connection.pause"
-    package static let reason = "push.answer.reason"
-    package static let request = "push.request.id"
-    static let errorStatus = "push.error.status"
-    package static let status = "push.answer.status"
-}

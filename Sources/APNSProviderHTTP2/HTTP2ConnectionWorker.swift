@@ -113,7 +113,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         self.shared.queue.askSourceAgain()
         if source.notifications.isStopped { self.limitDrain(source) }
         // It is to be known also while no connection can be opened.
-        if self.isPausing, source.notifications.isEnded { _ = self.shared.queue.hasWork(self.index, at: .now()) }
+        if self.isPausing, source.notifications.isEnded { self.shared.queue.lookForEnd(at: .now()) }
         self.look()
     }
 
@@ -228,7 +228,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
     func goingAway(_ connection: PushConnection, unprocessed: [PendingPush]) {
         self.shared.logger.debug(
             "push service is going away",
-            metadata: [LogKey.reason: "\(connection.goAwayReason?.text ?? "")"]
+            metadata: [LogKey.answerReason: "\(connection.goAwayReason?.text ?? "")"]
         )
         self.unprocessed(unprocessed)
         if let reason = connection.goAwayReason, Self.isAboutIdentity(reason) { self.refused(reason.text) }
@@ -321,7 +321,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         self.shared.queue.pause(self.index)
         self.shared.logger.debug(
             "connecting again after a pause",
-            metadata: [LogKey.failure: "\(text)", LogKey.pause: "\(pause)"]
+            metadata: [LogKey.failure: "\(text)", LogKey.connectionPause: "\(pause)"]
         )
         self.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(pause)) { [weak self] in
             self?.isPausing = false
@@ -439,8 +439,8 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
             LogKey.request: "\(push.submission.request.identifier)", LogKey.outcome: "\(outcome.name)",
         ]
         if case .rejected(.http2(let rejection)) = outcome {
-            metadata[LogKey.status] = "\(rejection.status)"
-            metadata[LogKey.reason] = "\(rejection.reason.text)"
+            metadata[LogKey.answerStatus] = "\(rejection.status)"
+            metadata[LogKey.answerReason] = "\(rejection.reason.text)"
         }
         self.shared.logger.log(level: level, "request settled", metadata: metadata)
     }

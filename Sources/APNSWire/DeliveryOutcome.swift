@@ -99,6 +99,14 @@ extension DeliveryOutcome {
             case .suppressed: "suppressed"
             }
         }
+
+        /// Reads a name; `nil` where it is none.
+        ///
+        /// - Parameter name: as ``name`` has it.
+        package init?(name: some StringProtocol) {
+            guard let kind = Self.allCases.first(where: { name == "\($0.name)" }) else { return nil }
+            self = kind
+        }
     }
 
     /// The outcome without its reasons.

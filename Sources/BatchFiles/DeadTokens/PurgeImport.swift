@@ -44,9 +44,6 @@ package struct PurgeImport {
     private static let portionCount = 65_536
     /// So many reasons are counted one by one.
     private static let reasonCountMax = 32
-    /// The reasons for which the service says since when the token is dead.
-    private static let deadReasons = ["Unregistered", "ExpiredToken"]
-    private static let badDeviceToken = "BadDeviceToken"
 
     /// - Parameters:
     ///   - format: the format, or `nil` to find it by the first line.
@@ -279,30 +276,34 @@ package struct PurgeImport {
 
     /// What keeps a token off the list, although it is in the file; `nil` where nothing does.
     private func refusal(_ fields: [PurgeColumn: String]) -> String? {
-        let outcome = DeliveryOutcome.Kind.allCases.first { "\($0.name)" == fields[.outcome] }
+        let outcome = fields[.outcome].flatMap { DeliveryOutcome.Kind(name: $0) }
         if let outcome, outcome != .rejected { return "\(outcome.name)" }
-        if let reason = fields[.reason] { return self.takes(reason) ? nil : reason }
+        if let text = fields[.reason] { return self.takes(PushReason(text: text)) ? nil : text }
         guard outcome == .rejected else { return nil }
         // What the binary service says where the HTTP/2 service says BadDeviceToken.
         guard fields[.status].flatMap(UInt8.init) == ErrorResponse.Status.invalidToken.rawValue else {
             return "rejected for another reason"
         }
-        return self.takes(PurgeImport.badDeviceToken) ? nil : PurgeImport.badDeviceToken
+        return self.takes(.badDeviceToken) ? nil : PushReason.badDeviceToken.text
     }
 
     /// Nothing is guessed: taken to fail now, a token would be pruned also where it registered after it failed.
     private func failedAt(_ fields: [PurgeColumn: String]) throws(BatchProblem.Kind) -> Int64 {
         if let timestamp = fields[.timestamp] {
-            guard let milliseconds = Int64(timestamp), milliseconds >= 0 else { throw .invalidTime("timestamp") }
-            return milliseconds / 1000
+            guard let time = UInt64(timestamp) else { throw .invalidTime("timestamp") }
+            return Int64(clamping: PushRejection.secondsSince1970(time))
         }
         guard let failedAt = try self.time(.failedAt, fields) ?? self.failedAt else { throw .missingTime }
         return failedAt
     }
 
-    private func takes(_ reason: String) -> Bool {
-        PurgeImport.deadReasons.contains(reason)
-            || (reason == PurgeImport.badDeviceToken && self.includesBadDeviceTokens)
+    /// Whether a reason makes a token dead; of the first two, the service says since when it is.
+    private func takes(_ reason: PushReason) -> Bool {
+        switch reason {
+        case .unregistered, .expiredToken: true
+        case .badDeviceToken: self.includesBadDeviceTokens
+        default: false
+        }
     }
 
     private func time(_ column: PurgeColumn, _ fields: [PurgeColumn: String]) throws(BatchProblem.Kind) -> Int64? {

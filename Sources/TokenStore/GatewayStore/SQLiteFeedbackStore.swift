@@ -304,7 +304,7 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
         let pause = GatewayDatabase.backoff.delay(failures: failureCount, jitter: 1)
         self.logger.error(
             "feedback not written, which is tried again",
-            metadata: [LogKey.failure: "\(error)", LogKey.pause: "\(pause)"]
+            metadata: [LogKey.failure: "\(error)", LogKey.storePause: "\(pause)"]
         )
         self.thread.asyncAfter(deadline: .now() + pause / .seconds(1)) { self.write() }
     }
