@@ -391,6 +391,7 @@ let package = Package(
             name: "GatewayServiceTests",
             dependencies: [
                 "APNSGateway", "APNSProviderHTTP2", "APNSSession", "APNSWire", "GatewayService", "OpenSSLTLS",
+                "TestSupport",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
