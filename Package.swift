@@ -89,7 +89,7 @@ let package = Package(
         .target(
             name: "TestSupport",
             dependencies: [
-                "OpenSSLTLS",
+                "APNSTestKit", "OpenSSLTLS",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),

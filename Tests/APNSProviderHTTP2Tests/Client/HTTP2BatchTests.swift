@@ -142,7 +142,7 @@ struct HTTP2BatchTests {
         let service = ScriptedService(holding: .max)
         let source = Source(count: 2000)
         let sending = Task { try await self.send(source, to: service) }
-        while service.requests.isEmpty { await Task.yield() }
+        try await service.wait(requestCount: 1)
         sending.cancel()
         _ = await sending.result
         let record = source.record.withLockedValue(\.self)

@@ -6,7 +6,6 @@ import APNSWire
 import Foundation
 import NIOConcurrencyHelpers
 import NIOCore
-import NIOPosix
 import TestSupport
 import Testing
 
@@ -26,11 +25,11 @@ import Testing
         let ending = try await upstream.withGateway(limits: limits) { gateway in
             try await gateway.connect { provider in
                 try await provider.send(try GatewayProgram.frames(1...Self.count))
-                try await upstream.wait(count: Self.inFlightCountMax, on: provider.channel.eventLoop)
+                try await upstream.wait(count: Self.inFlightCountMax)
                 if hasCloseNotify { try await provider.closeOutput() } else { provider.cut() }
             }
             held.give(on: upstream)
-            try await upstream.wait(count: Int(Self.count), on: MultiThreadedEventLoopGroup.singleton.any())
+            try await upstream.wait(count: Int(Self.count))
         }
         #expect(ending.code == 0, "\(ending)")
         #expect(upstream.counts == Dictionary(uniqueKeysWithValues: (1...Self.count).map { ($0, 1) }))
@@ -47,7 +46,7 @@ import Testing
         let ending = try await upstream.withGateway(limits: limits) { gateway in
             try await gateway.connect { provider in
                 try await provider.send(try GatewayProgram.frames(1...count))
-                try await upstream.wait(count: 10, on: provider.channel.eventLoop)
+                try await upstream.wait(count: 10)
                 if hasCloseNotify { try await provider.closeOutput() } else { provider.cut() }
             }
             try await gateway.answersProbe()
@@ -66,7 +65,7 @@ import Testing
         try await upstream.withGateway(limits: "{shutdown: 10s, inFlightPerConnection: 10}") { gateway in
             try await gateway.connect { provider in
                 try await provider.send(try GatewayProgram.frames(1...100))
-                try await upstream.wait(count: 10, on: provider.channel.eventLoop)
+                try await upstream.wait(count: 10)
                 let abort = linger(l_onoff: 1, l_linger: 0)
                 try await (provider.channel as? any SocketOptionProvider)?.setSoLinger(abort).get()
                 provider.cut()
@@ -87,7 +86,7 @@ import Testing
         let ending = try await upstream.withGateway(limits: "{shutdown: 2s, inFlightPerConnection: 10}") { gateway in
             try await gateway.connect { provider in
                 try await provider.send(try GatewayProgram.frames(1...100))
-                try await upstream.wait(count: 10, on: provider.channel.eventLoop)
+                try await upstream.wait(count: 10)
                 provider.cut()
             }
             try await gateway.answersProbe()
