@@ -89,7 +89,7 @@ let package = Package(
         .target(
             name: "TestSupport",
             dependencies: [
-                "OpenSSLTLS",
+                "APNSTestKit", "OpenSSLTLS",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -392,6 +392,7 @@ let package = Package(
             name: "GatewayServiceTests",
             dependencies: [
                 "APNSGateway", "APNSProviderHTTP2", "APNSSession", "APNSWire", "GatewayService", "OpenSSLTLS",
+                "TestSupport",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),

@@ -118,7 +118,7 @@ struct HTTP2BatchTests {
         let service = ScriptedService { _, _ in .reply(.rejected(answer)) }
         let source = Source(count: 5000)
         await #expect(throws: PushError.senderRefused(answer)) {
-            try await self.send(source, to: service) { $0.streamCountMax = 100 }
+            try await self.send(source, to: service) { $0.streamCountMax = TestEffort.count(100, long: 1000) }
         }
         let record = source.record.withLockedValue(\.self)
         #expect(record.outcomes.count == record.given && record.given < 5000)
@@ -146,7 +146,7 @@ struct HTTP2BatchTests {
         let service = ScriptedService(holding: .max)
         let source = Source(count: 2000)
         let sending = Task { try await self.send(source, to: service) }
-        while service.requests.isEmpty { await Task.yield() }
+        try await service.wait(requestCount: 1)
         sending.cancel()
         _ = await sending.result
         let record = source.record.withLockedValue(\.self)
