@@ -335,7 +335,7 @@ let package = Package(
                 .product(name: "Subprocess", package: "swift-subprocess"),
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
-            swiftSettings: settings
+            swiftSettings: strict
         ),
         .testTarget(
             name: "BatchFilesTests",
@@ -358,7 +358,7 @@ let package = Package(
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
-            swiftSettings: settings
+            swiftSettings: strict
         ),
         .testTarget(
             name: "TokenStoreTests",
@@ -411,9 +411,10 @@ let package = Package(
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "SystemPackage", package: "swift-system"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ],
-            swiftSettings: settings
+            swiftSettings: strict
         ),
         .executableTarget(
             name: "apns-legacy",
@@ -422,7 +423,7 @@ let package = Package(
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "CoreMetrics", package: "swift-metrics"),
             ],
-            swiftSettings: settings
+            swiftSettings: strict
         ),
         .testTarget(
             name: "APNSLegacyCommandsTests",
