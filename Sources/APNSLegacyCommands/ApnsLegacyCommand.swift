@@ -24,6 +24,7 @@ public struct ApnsLegacyCommand: ParsableCommand {
     ///
     /// Has to be called before anything is awaited. Commands ask for more of their own accord.
     public static func requireSystemResources() {
+        ProcessResources.reserveStandardDescriptors()
         do {
             try ProcessResources.requireFiles(ProcessResources.fileCountOfRuntime)
         } catch {

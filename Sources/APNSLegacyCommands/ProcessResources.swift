@@ -20,6 +20,17 @@ enum ProcessResources {
     /// The address space that threads, their stacks and first buffers take, in bytes.
     private static let addressSpaceByteCount = 67_108_864
 
+    /// Sees to it that no file which is opened later is taken for the standard input, output or error that the process
+    /// was started without.
+    ///
+    /// What stands in their place can neither be read nor written, so that a command says so.
+    static func reserveStandardDescriptors() {
+        for descriptor in [STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO] where fcntl(descriptor, F_GETFD) < 0 {
+            // The lowest number that is free is taken.
+            _ = unsafe open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY)
+        }
+    }
+
     /// The limits of open files that the process has: a process may begin with a lower one than it may have.
     ///
     /// - Returns: how many files may be open from now on.

@@ -311,6 +311,7 @@ package struct BatchSendState: ~Copyable {
     ) {
         let report = settled.report
         let (attempts, isDuplicate, reason) = (report.attempts, report.possibleDuplicate, report.outcome.reasonText)
+        let timestamp = report.outcome.timestamp
         unsafe settled.forEach { line, bytes, id in
             guard let token = try? unsafe DeviceToken(bytes: bytes) else { return }
             unsafe self.results.write(
@@ -319,6 +320,7 @@ package struct BatchSendState: ~Copyable {
                 token: token,
                 outcome,
                 status: status,
+                timestamp: timestamp,
                 attempts: attempts,
                 isDuplicate: isDuplicate || self.results.isInDoubt(line),
                 reason: reason
@@ -372,6 +374,13 @@ package struct BatchSendState: ~Copyable {
 }
 
 extension DeliveryOutcome {
+    /// When the app was found to be gone, as the service gave it.
+    ///
+    /// Without it, a list of dead tokens that is made of the results would have a later time.
+    fileprivate var timestamp: UInt64? {
+        if case .rejected(.http2(let rejection)) = self { rejection.timestamp } else { nil }
+    }
+
     /// What the results say beside the outcome and its status; `nil` for nothing, as always over the binary protocol.
     fileprivate var reasonText: String? {
         switch self {

@@ -10,8 +10,9 @@ package import APNSWire
 /// | `line`              | the line of the input, counted from 1                                       |
 /// | `id`                | the JSON value that the input gave, as it was written; absent without one   |
 /// | `token`             | lower-case hexadecimal digits; absent where the line had none               |
-/// | `outcome`           | a name of `DeliveryOutcome.Kind`                                                  |
+/// | `outcome`           | a name of `DeliveryOutcome.Kind`                                            |
 /// | `status`            | the status that the gateway gave; absent without one                        |
+/// | `timestamp`         | with status 410, when the app was found to be gone, as the service gave it  |
 /// | `attempts`          | how often the notification was written                                      |
 /// | `possibleDuplicate` | `true`, or absent                                                           |
 /// | `reason`            | a text for people; absent without one                                       |
@@ -19,7 +20,7 @@ package import APNSWire
     private let memory: UnsafeMutableRawBufferPointer
     private var byteCountStored = 0
 
-    /// Room for all of a line but its id and its reason, in bytes: names, three numbers, a token of 100 bytes.
+    /// Room for all of a line but its id and its reason, in bytes: names, four numbers, a token of 100 bytes.
     static let fixedByteCountMax = 512
 
     /// Makes a writer.
@@ -56,6 +57,7 @@ package import APNSWire
     ///   - token: the device.
     ///   - outcome: what became of the notification.
     ///   - status: the status that the gateway gave.
+    ///   - timestamp: when the app was found to be gone, in the service's unit; written with a status only.
     ///   - attempts: how often the notification was written.
     ///   - isPossibleDuplicate: whether it may arrive twice.
     ///   - reason: a text for people.
@@ -67,6 +69,7 @@ package import APNSWire
         token: borrowing DeviceToken,
         outcome: DeliveryOutcome.Kind,
         status: UInt16? = nil,
+        timestamp: UInt64? = nil,
         attempts: Int,
         isPossibleDuplicate: Bool = false,
         reason: String? = nil
@@ -84,6 +87,10 @@ package import APNSWire
         if let status {
             text.append("\",\"status\":")
             text.append(Int(status))
+            if let timestamp {
+                text.append(",\"timestamp\":")
+                text.append(Int(clamping: timestamp))
+            }
             text.append(",\"attempts\":")
         } else {
             text.append("\",\"attempts\":")

@@ -208,6 +208,7 @@ package struct SendResults: ~Copyable {
         token: borrowing DeviceToken,
         _ outcome: DeliveryOutcome.Kind,
         status: UInt16?,
+        timestamp: UInt64? = nil,
         attempts: Int,
         isDuplicate: Bool,
         reason: String? = nil
@@ -234,6 +235,7 @@ package struct SendResults: ~Copyable {
                     token: token,
                     outcome: outcome,
                     status: status,
+                    timestamp: timestamp,
                     attempts: attempts,
                     isPossibleDuplicate: isDuplicate,
                     reason: reason

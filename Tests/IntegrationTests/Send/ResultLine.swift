@@ -8,6 +8,7 @@ struct ResultLine: Decodable, Sendable {
     var token: String?
     var outcome: String
     var status: Int?
+    var timestamp: Int?
     var attempts: Int
     var possibleDuplicate: Bool?
     var reason: String?

@@ -112,6 +112,16 @@ import Testing
         }
     }
 
+    @Test func `66 says that there is no standard input, whatever file has its number then`() async throws {
+        let words = ["send", "-"] + self.scene.endpoint(1)
+        let streams = Child.Streams(error: self.scene.path("err"))
+        let shell = ["-c", #"exec "$0" "$@" <&-"#, try Child.program] + words
+        let ending = try await Child(shell, streams, program: "/bin/sh").end()
+        #expect(ending.code == 66, "\(ending) \(self.scene.read("err"))")
+        #expect(self.scene.read("err").contains("Cannot read"), "\(self.scene.read("err"))")
+        #expect(self.scene.read("err").contains("Bad file descriptor"), "\(self.scene.read("err"))")
+    }
+
     @Test func `69 says in less than half a minute that nobody listens`() async throws {
         let run = try await self.scene.send([self.scene.path("good.jsonl"), "--results", "-"], port: 1)
         #expect(run.ending.code == 69 && run.ending.seconds < 30, "\(run.ending) \(run.error)")

@@ -66,6 +66,7 @@ import Testing
             let lines = try run.lines.sorted { $0.line < $1.line }
             #expect(lines.map(\.reason) == [nil, "BadDeviceToken", "Unregistered", "DeviceTokenNotForTopic"])
             #expect(lines.map(\.status) == [nil, 400, 410, 400])
+            #expect(lines.map(\.timestamp) == [nil, nil, Int(Self.deadSince) * 1000, nil])
         }
         var times: [[UInt8]: Int64] = [:]
         try PurgeList(path: scene.purgeList).entries {
@@ -89,6 +90,23 @@ import Testing
             #expect(run.error.contains(reason), "\(run)")
             #expect(try scene.purged() == [SendScene.bytes(50)])
         }
+    }
+
+    @Test func `results that are imported keep the service's time`() async throws {
+        let scene = self.scene
+        try scene.bury([])
+        let arguments = try self.arguments([1, 50], ["--purge-rejected"])
+        let results = try await Self.withService { simulator in
+            try await scene.send(arguments, port: simulator.pushPort).output
+        }
+        let (path, list) = (try scene.write("results.jsonl", results), scene.purgeList)
+        // As the command is that a killed run leaves behind.
+        let more = ["--topic", SendScene.topic, "--environment", "sandbox", "--failed-at", "2026-01-02T03:04:05Z"]
+        let run = try await CommandRun(["purge", "import", path, "--purge-list", list] + more)
+        #expect(run.code == 0, "\(run)")
+        var times: [Int64] = []
+        try PurgeList(path: list).entries { times.append($0.failedAt) }
+        #expect(times == [Int64(Self.deadSince)])
     }
 
     @Test func `a token is not sent again after its rejection`() async throws {
