@@ -329,9 +329,11 @@ let package = Package(
         .target(
             name: "BatchFiles",
             dependencies: [
-                "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "FileSystemSupport", "TokenStore",
+                "APNSFeedback", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "FileSystemSupport",
+                "TokenStore",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "Subprocess", package: "swift-subprocess"),
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
@@ -340,7 +342,8 @@ let package = Package(
         .testTarget(
             name: "BatchFilesTests",
             dependencies: [
-                "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "BatchFiles", "TestSupport", "TokenStore",
+                "APNSPayload", "APNSProvider", "APNSSession", "APNSWire", "BatchFiles", "FileSystemSupport",
+                "TestSupport", "TokenStore",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
             ],
@@ -350,7 +353,7 @@ let package = Package(
         .target(
             name: "TokenStore",
             dependencies: [
-                "APNSPayload", "APNSSession", "APNSWire",
+                "APNSPayload", "APNSSession", "APNSWire", "FileSystemSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
@@ -404,8 +407,8 @@ let package = Package(
             name: "APNSLegacyCommands",
             dependencies: [
                 "APNSFeedback", "APNSGateway", "APNSPayload", "APNSProvider", "APNSProviderHTTP2", "APNSServer",
-                "APNSSession", "APNSSimulator", "APNSTransport", "APNSWire", "BatchFiles", "GatewayService",
-                "OpenSSLTLS", "TestCertificates", "TokenStore",
+                "APNSSession", "APNSSimulator", "APNSTransport", "APNSWire", "BatchFiles", "FileSystemSupport",
+                "GatewayService", "OpenSSLTLS", "TestCertificates", "TokenStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),

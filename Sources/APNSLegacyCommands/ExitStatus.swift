@@ -57,6 +57,13 @@ extension ExitStatus {
         self = isFaulty ? status.worse(.dataError) : status
     }
 
+    /// The exit code of a batch that came to its end.
+    init(_ summary: SendSummary) {
+        let counts = summary.outcomeCounts
+        let isOpen = summary.isInterrupted || counts[.indeterminate] > 0 || counts[.unsent] > 0
+        self = isOpen ? .tryAgain : counts[.accepted] == counts.total ? .success : .someRefused
+    }
+
     /// The worse of two: what a person must mend comes before what another run mends.
     func worse(_ other: ExitStatus) -> ExitStatus {
         let order: [ExitStatus] = [

@@ -38,6 +38,21 @@ struct RepositoryTests {
         for folder in Set(folders) { #expect(manifest.contains("name: \"\(folder)\""), "\(folder) is not built") }
     }
 
+    @Test func `every target of Sources spells out its unsafe code`() throws {
+        let files = try SourceTree.repository.get().files
+        let manifest = try #require(files.first { $0.path == "Package.swift" }).text
+        let targets = try #require(manifest.firstRange(of: "\n    targets: ["))
+        let folders = Set(
+            files.filter { $0.language == .swift && $0.components[0] == "Sources" }.map { $0.components[1] }
+        )
+        #expect(folders.count > 10)
+        for folder in folders {
+            let target = try #require(manifest[targets.upperBound...].firstRange(of: "name: \"\(folder)\""))
+            let settings = try #require(manifest[target.upperBound...].firstRange(of: "swiftSettings: "))
+            #expect(manifest[settings.upperBound...].hasPrefix("strict"), "\(folder) allows unsafe code unmarked")
+        }
+    }
+
     @Test func `the walk finds this file and leaves builds out`() throws {
         let paths = try SourceTree.repository.get().paths
         #expect(paths.contains("Tests/TidyTests/RepositoryTests.swift"))

@@ -85,13 +85,22 @@ struct RuleTests {
         #expect(self.lines(.bannedWords, "Tests/A/A.swift", "x\n\(line)\n") == [])
     }
 
+    @Test(arguments: [
+        ("let logger = Logger(label: \"x\")", "APNSLegacyCommands"),
+        ("MetricsSystem.bootstrap(metrics)", "apns-legacy"),
+    ])
+    func `what only the command may do is found in a library`(_ line: String, _ target: String) {
+        #expect(self.lines(.bannedWords, "Sources/A/A.swift", "x\n\(line)\n") == [2])
+        #expect(self.lines(.bannedWords, "Sources/\(target)/A.swift", "x\n\(line)\n") == [])
+    }
+
     @Test(arguments: ["try await Task.sleep(for: .seconds(1))", "usleep(1)", "queue.asyncAfter(deadline: time) {}"])
     func `a pause is found in Tests`(_ line: String) {
         #expect(self.lines(.bannedWords, "Tests/A/A.swift", "x\n\(line)\n") == [2])
         #expect(self.lines(.bannedWords, "Sources/A/A.swift", "x\n\(line)\n") == [])
     }
 
-    @Test(arguments: ["let octetCount = 1", "struct PushLane {", "// of 32 octets"])
+    @Test(arguments: ["let octetCount = 1", "struct PushLane {", "// of 32 octets", "struct SendTally {"])
     func `a name that was given up is found`(_ line: String) {
         #expect(self.lines(.bannedWords, "Sources/A/A.swift", "x\n\(line)\n") == [2])
         #expect(self.lines(.bannedWords, "Tests/A/A.swift", "x\n\(line)\n") == [2])

@@ -33,10 +33,13 @@ final class FeedbackPrinter: Sendable {
         self.console = console
     }
 
-    func print(_ entry: PurgeEntry) throws {
+    func print(_ entries: [PurgeEntry]) throws {
         try self.export.withLockedValue { export in
-            export.append(entry)
-            if export.bytes.count >= FeedbackPrinter.blockByteCount { try self.write(&export) }
+            for entry in entries {
+                export.append(entry)
+                if export.bytes.count >= FeedbackPrinter.blockByteCount { try self.write(&export) }
+            }
+            try self.write(&export)
         }
     }
 

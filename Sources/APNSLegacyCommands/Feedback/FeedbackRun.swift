@@ -2,6 +2,7 @@
 
 import APNSFeedback
 import APNSWire
+import BatchFiles
 import Logging
 import NIOConcurrencyHelpers
 import TokenStore
@@ -50,7 +51,9 @@ struct FeedbackRun {
         defer { list.close() }
         let spool = try FeedbackSpool(folder: self.command.spool ?? self.command.purgeList + ".spool")
         let printer = self.command.output.map { FeedbackPrinter($0, self.console) }
-        let sink = PurgeListSink(list, printer: printer)
+        var onPage: (@Sendable ([PurgeEntry]) throws -> Void)?
+        if let printer { onPage = { try printer.print($0) } }
+        let sink = PurgeListSink(list, onPage: onPage)
         let drains = configurations.map { FeedbackDrain($0, spool: spool, sink: sink, logger: self.logger) }
         let status = try await self.poll(drains, spool, sink)
         // A header that stands alone is written too.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
+import BatchFiles
 import TokenStore
 
 /// The end of a run over a token table, for people and for programs.

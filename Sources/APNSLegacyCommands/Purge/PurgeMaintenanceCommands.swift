@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
+import BatchFiles
 import TokenStore
 
 /// `apns-legacy purge check`: whether the file holds together.

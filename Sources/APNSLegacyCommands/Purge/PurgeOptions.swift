@@ -3,7 +3,7 @@
 import APNSWire
 public import ArgumentParser
 import BatchFiles
-import Glibc
+import FileSystemSupport
 public import TokenStore
 
 /// A command of `purge`.
@@ -23,9 +23,7 @@ struct PurgeFileOptions: ParsableArguments {
 
     /// Whether a path leads to the list.
     func isSameFile(as path: String) -> Bool {
-        var (mine, other) = (stat(), stat())
-        guard unsafe stat(self.purgeList, &mine) == 0, unsafe stat(path, &other) == 0 else { return false }
-        return mine.st_dev == other.st_dev && mine.st_ino == other.st_ino
+        FileIdentity(path: self.purgeList).map { FileIdentity(path: path) == $0 } ?? false
     }
 }
 

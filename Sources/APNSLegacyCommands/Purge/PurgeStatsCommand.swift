@@ -3,6 +3,7 @@
 import APNSPayload
 import APNSWire
 import ArgumentParser
+import BatchFiles
 import TokenStore
 
 /// `apns-legacy purge stats`: counts.

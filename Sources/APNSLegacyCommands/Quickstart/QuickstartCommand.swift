@@ -60,10 +60,10 @@ struct QuickstartRun {
     func run() async throws {
         try FileManager.default.createDirectory(at: self.folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: self.folder) }
-        let batch = try QuickstartBatch(now: UInt32(clamping: self.environment.now()))
+        let batch = try SampleBatch(now: UInt32(clamping: self.environment.now()))
         let authority = try TestCertificateAuthority(name: "Quick start authority")
         let gateway = try authority.issueServer(names: ["localhost", "127.0.0.1"])
-        let provider = try authority.issueClient(topic: QuickstartBatch.topic)
+        let provider = try authority.issueClient(topic: SampleBatch.topic)
         let trust = TLSTrust.pem(authority.certificatePEM)
         let configuration = SimulatorConfiguration(
             identity: gateway.identity,
@@ -81,7 +81,7 @@ struct QuickstartRun {
             let feedback = FeedbackConfiguration(
                 endpoint: Endpoint(host: "localhost", port: simulator.feedbackPort),
                 tls: tls,
-                scope: TokenScope(topic: QuickstartBatch.topic, environment: .sandbox)
+                scope: TokenScope(topic: SampleBatch.topic, environment: .sandbox)
             )
             try await QuickstartFeedback(self.environment, folder: self.folder, batch: batch).run(feedback, logger)
         }
@@ -92,7 +92,7 @@ struct QuickstartRun {
     private func path(_ name: String) -> String { self.folder.appending(path: name).path(percentEncoded: false) }
 
     private func send(
-        _ batch: QuickstartBatch,
+        _ batch: SampleBatch,
         _ configuration: ProviderConfiguration,
         _ logger: Logger
     ) async throws -> OutcomeCounts {
@@ -124,10 +124,10 @@ struct QuickstartRun {
 
     // MARK: Showing
 
-    private func introduce(_ batch: QuickstartBatch, port: Int) {
+    private func introduce(_ batch: SampleBatch, port: Int) {
         self.print("A local APNs listens on 127.0.0.1:\(port): binary protocol, TLS 1.2, client certificate required.")
         self.print(
-            "It knows \(QuickstartBatch.deviceCount) devices with the app \(QuickstartBatch.topic), "
+            "It knows \(SampleBatch.deviceCount) devices with the app \(SampleBatch.topic), "
                 + "and two that deleted it."
         )
         self.print(
@@ -135,7 +135,7 @@ struct QuickstartRun {
         )
     }
 
-    private func show(_ batch: QuickstartBatch) throws {
+    private func show(_ batch: SampleBatch) throws {
         let data = try Data(contentsOf: self.folder.appending(path: "results.jsonl"))
         let decoder = JSONDecoder()
         let results = try data.split(separator: 0x0A).map { try decoder.decode(Result.self, from: $0) }
@@ -154,7 +154,7 @@ struct QuickstartRun {
         }
     }
 
-    private func remark(_ result: Result, _ batch: QuickstartBatch) -> String {
+    private func remark(_ result: Result, _ batch: SampleBatch) -> String {
         let special = batch.remarks[result.line]
         switch DeliveryOutcome.Kind(name: result.outcome) {
         case .rejected:
@@ -174,7 +174,7 @@ struct QuickstartRun {
 
     private func compare(_ outcomeCounts: OutcomeCounts, _ truth: SimulatorStatistics) throws {
         self.print(
-            "\n\(SendSummary(outcomeCounts: outcomeCounts, seconds: 0, isResumed: true).text(place: "in the batch"))"
+            "\n\(SendSummary(outcomeCounts: outcomeCounts, seconds: 0).text(place: "in the batch"))"
         )
         self.print(
             """

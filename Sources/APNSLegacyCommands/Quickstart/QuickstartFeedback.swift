@@ -3,6 +3,7 @@
 import APNSFeedback
 import APNSSimulator
 import APNSWire
+import BatchFiles
 import FoundationEssentials
 import Logging
 import TokenStore
@@ -11,12 +12,12 @@ import TokenStore
 struct QuickstartFeedback {
     private let environment: CommandEnvironment
     private let folder: URL
-    private let batch: QuickstartBatch
+    private let batch: SampleBatch
 
     /// How long ago the device that came back registered, in seconds.
     private static let returnedSecondCount: Int64 = 600
 
-    init(_ environment: CommandEnvironment, folder: URL, batch: QuickstartBatch) {
+    init(_ environment: CommandEnvironment, folder: URL, batch: SampleBatch) {
         self.environment = environment
         self.folder = folder
         self.batch = batch
@@ -77,7 +78,7 @@ struct QuickstartFeedback {
         let rules = TokenTableRules(
             registration: .registered(column: "registered_at"),
             environment: .sandbox,
-            topic: .one(QuickstartBatch.topic)
+            topic: .one(SampleBatch.topic)
         )
         let application = TokenTableApplication(
             path: path,

@@ -6,8 +6,7 @@ import APNSProviderHTTP2
 import APNSSession
 import APNSWire
 import BatchFiles
-import Foundation
-import Glibc
+import Dispatch
 import Logging
 import NIOConcurrencyHelpers
 import OpenSSLTLS
@@ -42,7 +41,7 @@ struct SendRun {
         let past = journal.map { $0.past } ?? SendJournal.Past()
         try self.warnOfUnlisted(past.unlistedCount, past.outcomeCounts, since: past.beganAt, tls?.identity)
         if past.isComplete { return try self.reportComplete(past) }
-        let purge = try SendPurge(self.command, identity: tls?.identity, now: self.environment.now())
+        let purge = try self.purge(tls?.identity)
         defer { purge?.close() }
         let rejections = try purge?.rejections()
         let badLines = BadLines(
@@ -75,7 +74,10 @@ struct SendRun {
             progress.outcomeCounts[.rejected] - min(past.outcomeCounts[.rejected], progress.outcomeCounts[.rejected])
         var listFailure: CommandFailure?
         do {
-            if let text = try purge?.record(rejections, progress, ending) { self.say(text) }
+            // Of what ends the sending, only the circuit breaker has this status.
+            let isBroken = ending?.status == .dataError
+            let report = try purge?.record(rejections, progress.outcomeCounts, isBroken: isBroken)
+            if let report { self.say(report.description) }
             if self.command.purge.purgeRejected { try journal?.noteListed(rejectedCount) }
         } catch {
             listFailure = CommandFailure(error)
@@ -103,24 +105,8 @@ struct SendRun {
             endpoint.trust, self.command.purge.purgeList, self.command.http2.p8Key,
         ]
         let written = [("--results", self.command.report.results), ("--journal", self.command.delivery.journal)]
-        for (option, path) in written {
-            guard let path, path != "-" else { continue }
-            if input.isSameFile(as: path) || read.contains(where: { $0.map { SendRun.isSame($0, path) } ?? false }) {
-                throw CommandFailure(.usage, "\(path) is read from; give \(option) a file of its own.")
-            }
-        }
-        if let results = written[0].1, let journal = written[1].1, SendRun.isSame(results, journal) {
-            throw CommandFailure(.usage, "--results and --journal cannot be the same file.")
-        }
-    }
-
-    /// Whether two paths lead to one file, or will.
-    private static func isSame(_ path: String, _ other: String) -> Bool {
-        var (first, second) = (stat(), stat())
-        if unsafe stat(path, &first) == 0, unsafe stat(other, &second) == 0, first.st_mode & S_IFMT == S_IFREG {
-            return first.st_dev == second.st_dev && first.st_ino == second.st_ino
-        }
-        return path != "-" && URL(filePath: path).standardizedFileURL == URL(filePath: other).standardizedFileURL
+        let outputs = written.compactMap { option, path in path.map { (option: option, path: $0) } }
+        try input.check(outputs: outputs.filter { $0.path != "-" }, read: read.compactMap { $0 })
     }
 
     // MARK: What to send
@@ -241,15 +227,14 @@ struct SendRun {
 
     /// Ends the process where nobody takes what it writes, so that it cannot come to its end by itself.
     private func endSoon() {
-        Thread.detachNewThread { [environment] in
-            sleep(SendRun.endSecondCount)
+        DispatchQueue.global().asyncAfter(deadline: .now() + Self.endDuration) { [environment] in
             environment.console.say("apns-legacy send: what is written is not taken; stopped without a summary.")
             environment.exit(ExitStatus.tryAgain.rawValue)
         }
     }
 
-    /// How long stopping at once may take, in seconds.
-    private static let endSecondCount: UInt32 = 10
+    /// How long stopping at once may take.
+    private static let endDuration = DispatchTimeInterval.seconds(10)
 
     /// The way out that the command line asks for.
     private func sender(_ tls: TLSConfiguration) throws -> BatchSender {
@@ -350,7 +335,7 @@ struct SendRun {
         self.say(summary.text)
         guard let failure, failure.status != .tryAgain else {
             try self.printJSON(summary)
-            return summary.status
+            return ExitStatus(summary)
         }
         // What failed comes before whatever else fails now.
         try? self.printJSON(summary)
@@ -362,6 +347,18 @@ struct SendRun {
         try self.console.write(summary.json + "\n")
     }
 
+    /// The list that the batch is held against; `nil` where none is named.
+    private func purge(_ identity: TLSIdentity?) throws -> SendPurge? {
+        let options = self.command.purge
+        guard let path = options.purgeList else { return nil }
+        return try SendPurge(
+            list: path,
+            scopes: try options.scopes(self.command, identity),
+            recordsRejected: options.purgeRejected,
+            startedAt: self.environment.now()
+        )
+    }
+
     /// Tells what is not on the purge list, also where nothing else is told: devices would stay that are dead.
     private func warnOfUnlisted(
         _ count: UInt64,
@@ -369,14 +366,17 @@ struct SendRun {
         since beganAt: Int64?,
         _ identity: TLSIdentity?
     ) throws {
-        let advice = try SendPurge.advice(
-            self.command,
-            identity,
+        let options = self.command.purge
+        guard options.purgeRejected, let list = options.purgeList, count > 0 else { return }
+        let advice = SendPurge.advice(
+            list: list,
+            scope: try options.scopes(self.command, identity)[0],
+            results: self.command.report.results,
             count: count,
             acceptedCount: outcomeCounts[.accepted],
             beganAt: beganAt
         )
-        if let advice { self.console.say(advice) }
+        self.console.say(advice)
     }
 
     private func reportComplete(_ past: SendJournal.Past) throws -> ExitStatus {
@@ -386,6 +386,6 @@ struct SendRun {
         self.say("The journal says that this batch is complete; nothing is sent. Remove it to send everything again.")
         self.say(summary.text)
         try self.printJSON(summary)
-        return summary.status
+        return ExitStatus(summary)
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Dispatch
 import Glibc
 import Subprocess
 import SystemPackage
@@ -17,9 +18,7 @@ package struct PurgeHook {
     /// How long a page may take, where nobody says otherwise.
     private static let deadlineDefault = Duration.seconds(600)
     /// How long a command may take to end when this program was told to stop; a second signal ends it at once.
-    private static let stopDuration = Duration.seconds(30)
-    /// How often it is looked whether the command has ended.
-    private static let lookPause = Duration.milliseconds(2)
+    private static let stopDuration = DispatchTimeInterval.seconds(30)
 
     private let command: String
     private let deadline: Duration
@@ -106,30 +105,53 @@ package struct PurgeHook {
         case late
     }
 
+    /// What happens while a command runs.
+    private enum Event {
+        case end
+        case signal
+        case deadline
+    }
+
     /// Waits for the end of the command, passes signals on, and ends it when its time is over.
     ///
     /// Until this returns, the command is left a zombie when it ends, so that its number cannot be that of others.
     private func watch(_ process: pid_t) async -> Watching {
-        var end = ContinuousClock.now + self.deadline
-        var signalCount = 0
-        while !Task.isCancelled {
+        let (events, continuation) = AsyncStream.makeStream(of: Event.self)
+        let queue = DispatchQueue(label: "apns-legacy.purge.hook", attributes: .concurrent)
+        queue.async {
             var information = unsafe siginfo_t()
-            let looked = unsafe waitid(P_PID, id_t(process), &information, WEXITED | WNOHANG | WNOWAIT)
-            if looked == 0, unsafe information.si_signo == SIGCHLD {
+            while unsafe waitid(P_PID, id_t(process), &information, WEXITED | WNOWAIT) != 0, errno == EINTR {}
+            continuation.yield(.end)
+        }
+        var deadline = DispatchTime.now() + .seconds(Int(self.deadline.components.seconds))
+        let timer = DispatchSource.makeTimerSource(queue: queue)
+        timer.setEventHandler { continuation.yield(.deadline) }
+        timer.schedule(deadline: deadline)
+        timer.activate()
+        self.signals.whenNoted { continuation.yield(.signal) }
+        defer {
+            self.signals.whenNoted {}
+            timer.cancel()
+        }
+        // One may have come before anyone could be told.
+        continuation.yield(.signal)
+        var (signalCount, isLate) = (0, false)
+        for await event in events {
+            switch event {
+            case .end:
                 // What it started was told to end as it was.
                 if signalCount > 0 { kill(-process, SIGKILL) }
-                return self.signals.count > 0 ? .stopped : .ended
-            }
-            if self.signals.count > signalCount {
+                return self.signals.count > 0 ? .stopped : isLate ? .late : .ended
+            case .signal:
+                guard self.signals.count > signalCount else { continue }
                 signalCount = self.signals.count
                 kill(-process, signalCount == 1 ? self.signals.last : SIGKILL)
-                end = min(end, .now + Self.stopDuration)
-            }
-            if ContinuousClock.now >= end {
+                deadline = min(deadline, .now() + Self.stopDuration)
+                timer.schedule(deadline: deadline)
+            case .deadline:
+                isLate = true
                 kill(-process, SIGKILL)
-                return signalCount > 0 ? .stopped : .late
             }
-            try? await Task.sleep(for: Self.lookPause)
         }
         return .stopped
     }

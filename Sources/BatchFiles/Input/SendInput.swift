@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import FileSystemSupport
 import Glibc
 import NIOConcurrencyHelpers
 import SystemPackage
@@ -45,11 +46,44 @@ package final class SendInput: Sendable {
 
     /// Whether a path leads to the file that is read.
     package func isSameFile(as path: String) -> Bool {
-        var (mine, other) = (stat(), stat())
-        guard !self.isStream, unsafe fstat(self.descriptor, &mine) == 0, unsafe stat(path, &other) == 0 else {
-            return false
+        guard !self.isStream, let file = FileIdentity(descriptor: self.descriptor) else { return false }
+        return FileIdentity(path: path) == file
+    }
+
+    /// Refuses outputs that would be written over what is read, or over one another.
+    ///
+    /// - Parameters:
+    ///   - outputs: each with the option that names it.
+    ///   - read: other files that are read.
+    /// - Throws: ``BatchFileError``.
+    package func check(
+        outputs: [(option: String, path: String)],
+        read: [String]
+    ) throws(BatchFileError) {
+        for (index, output) in outputs.enumerated() {
+            if self.isSameFile(as: output.path) || read.contains(where: { Self.isSame($0, output.path) }) {
+                throw BatchFileError(
+                    .unsuitable,
+                    "\(output.path) is read from; give \(output.option) a file of its own."
+                )
+            }
+            if let other = outputs[..<index].first(where: { Self.isSame($0.path, output.path) }) {
+                throw BatchFileError(.unsuitable, "\(other.option) and \(output.option) cannot be the same file.")
+            }
         }
-        return mine.st_dev == other.st_dev && mine.st_ino == other.st_ino
+    }
+
+    /// Whether two paths lead to one file, or will.
+    private static func isSame(_ path: String, _ other: String) -> Bool {
+        if let file = FileIdentity(path: path), let otherFile = FileIdentity(path: other), file.isRegular {
+            return file == otherFile
+        }
+        guard path != "-" else { return false }
+        let folder = unsafe getcwd(nil, 0)
+        defer { unsafe free(folder) }
+        let start = unsafe FilePath(folder.map { unsafe String(cString: $0) } ?? "/")
+        return start.pushing(FilePath(path)).lexicallyNormalized()
+            == start.pushing(FilePath(other)).lexicallyNormalized()
     }
 
     /// Reads bytes of a file without taking them.

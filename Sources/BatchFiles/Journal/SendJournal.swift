@@ -74,9 +74,7 @@ package final class SendJournal {
     ) throws {
         try SendJournal.checkKind(path)
         let file = try OutputFile(path: path, isKept: true, operations: operations)
-        guard file.lock() else {
-            throw BatchFileError(.inUse, "\(path) is in use by another process; wait for it to end.")
-        }
+        try file.lock()
         var reader = SendJournalReader(
             path: path,
             input: input,

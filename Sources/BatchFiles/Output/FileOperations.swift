@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import FileSystemSupport
 package import Glibc
 
 /// What is asked of the system for output files, so that tests can record it, delay it or let it fail.
@@ -12,6 +13,9 @@ package struct FileOperations: Sendable {
     package var truncate: @Sendable (_ file: OpenFile, _ byteCount: off_t) -> CInt
     /// Waits until the names in the folder of a file are on the disk; 0, or the system's error number.
     package var synchronizeFolder: @Sendable (_ file: OpenFile) -> CInt
+
+    /// Takes the lock of a file without waiting; the result is whether nobody else holds it.
+    package var lock: @Sendable (_ file: OpenFile) throws -> Bool = { try FileLock.take($0.descriptor) }
 
     /// A file that is open.
     package struct OpenFile: Sendable {

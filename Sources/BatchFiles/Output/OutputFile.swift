@@ -125,8 +125,12 @@ package final class OutputFile {
 
     /// Holds the file against other processes until it is closed.
     ///
-    /// - Returns: whether nobody else holds it.
-    package func lock() -> Bool { (try? FileLock.take(self.descriptor)) == true }
+    /// - Throws: ``BatchFileError`` where another process holds it, or it cannot be held.
+    func lock() throws {
+        guard (try? self.operations.lock(self.file)) == true else {
+            throw BatchFileError(.inUse, "\(self.name) is in use by another process; wait for it to end.")
+        }
+    }
 
     /// Reads all that is in the file, in portions.
     package func read(_ take: (ArraySlice<UInt8>) throws -> Void) throws {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSSession
+import FileSystemSupport
 import GRDB
 
 /// The database of a store of a gateway, open.
 struct GatewayDatabase: Sendable {
     let queue: DatabaseQueue
-    /// What tells whether the file is still in its place.
-    let node: FileNode
+    /// Tells whether the file is still in its place: SQLite goes on writing to one that was removed or replaced, where
+    /// nobody finds it again.
+    let node: FileIdentity
 
     /// How long to wait before writing again after failures.
     static let backoff = Backoff(first: .milliseconds(250), max: .seconds(15))
@@ -24,7 +26,7 @@ struct GatewayDatabase: Sendable {
             var configuration = Configuration()
             configuration.label = label
             configuration.busyMode = .timeout(10)
-            FileNode.makePrivate(path)
+            PrivateFile.make(path)
             self.queue = try DatabaseQueue(path: path, configuration: configuration)
             try self.queue.writeWithoutTransaction { database in
                 try database.execute(sql: "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
@@ -35,7 +37,7 @@ struct GatewayDatabase: Sendable {
         } catch {
             throw GatewayStoreError(path: path, detail: "\(error)")
         }
-        guard let node = FileNode(path: path) else { throw GatewayStoreError(path: path, detail: "it is gone") }
+        guard let node = FileIdentity(path: path) else { throw GatewayStoreError(path: path, detail: "it is gone") }
         self.node = node
     }
 }

@@ -3,6 +3,7 @@
 public import APNSSession
 public import APNSWire
 import Dispatch
+import FileSystemSupport
 import FoundationEssentials
 import GRDB
 public import Logging
@@ -266,7 +267,7 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
         guard let lists = batch.lists else {
             let database = self.file.withLockedValue(\.database)
             // SQLite goes on writing to a file that was removed, where nobody finds it again.
-            guard FileNode(path: self.path) == database.node else {
+            guard FileIdentity(path: self.path) == database.node else {
                 throw GatewayStoreError(path: self.path, detail: "it is gone, or another one is in its place")
             }
             try database.queue.write { try Self.apply(batch.changes, to: $0) }

@@ -3,6 +3,7 @@
 import APNSWire
 public import APNSSession
 import Dispatch
+import FileSystemSupport
 import FoundationEssentials
 import GRDB
 public import Logging
@@ -52,7 +53,7 @@ public final class SQLiteResendStore: ResendStore, Sendable {
     private struct File: Sendable {
         var database: GatewayDatabase
         /// The write-ahead log beside it, without which what was written last is lost.
-        var logNode: FileNode?
+        var logNode: FileIdentity?
         /// Whether it failed, so that it is opened anew.
         var hasFailed = false
     }
@@ -94,7 +95,7 @@ public final class SQLiteResendStore: ResendStore, Sendable {
                     """
             )
         }
-        return File(database: database, logNode: FileNode(path: path + "-wal"))
+        return File(database: database, logNode: FileIdentity(path: path + "-wal"))
     }
 
     /// The resends that are expected of a provider, from now on for so long.
@@ -219,8 +220,8 @@ public final class SQLiteResendStore: ResendStore, Sendable {
         let now = self.now()
         let old = self.file.withLockedValue { $0 }
         var file = old
-        let isInPlace = FileNode(path: self.path) == old.database.node
-        let isLogInPlace = FileNode(path: self.path + "-wal") == old.logNode
+        let isInPlace = FileIdentity(path: self.path) == old.database.node
+        let isLogInPlace = FileIdentity(path: self.path + "-wal") == old.logNode
         // SQLite goes on writing to a log that was removed, and takes one that was left for that of the next file.
         if isInPlace != isLogInPlace {
             let gone = isInPlace ? "its write-ahead log was removed" : "it was removed, and its write-ahead log was not"
@@ -237,7 +238,7 @@ public final class SQLiteResendStore: ResendStore, Sendable {
             try Self.apply(changes, to: database, now: now)
             try Self.expire(database, now: now)
         }
-        file.logNode = FileNode(path: self.path + "-wal")
+        file.logNode = FileIdentity(path: self.path + "-wal")
         self.file.withLockedValue { [file] in $0 = file }
     }
 

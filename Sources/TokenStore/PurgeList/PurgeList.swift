@@ -45,7 +45,7 @@ public final class PurgeList: Sendable {
         guard unsafe isMade || access(path, F_OK) == 0 || errno != ENOENT else {
             throw PurgeListError.missing(path: path)
         }
-        if isMade { FileNode.makePrivate(path) }
+        if isMade { PrivateFile.make(path) }
         var status = stat()
         if unsafe stat(path, &status) == 0, status.st_mode & S_IFMT != S_IFREG {
             throw PurgeListError.notAFile(path: path)

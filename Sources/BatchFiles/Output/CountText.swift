@@ -2,7 +2,7 @@
 
 extension BinaryInteger {
     /// The number with a comma between each three digits.
-    var grouped: String {
+    package var grouped: String {
         let digits = Array(String(self))
         var text = ""
         for (index, digit) in digits.enumerated() {
@@ -13,13 +13,13 @@ extension BinaryInteger {
     }
 
     /// The same with spaces before it, as in a column of counts.
-    var padded: String {
+    package var padded: String {
         let text = self.grouped
         return String(repeating: " ", count: max(0, 11 - text.count)) + text
     }
 
     /// The number with the noun that it counts.
-    func counted(_ noun: String, _ plural: String? = nil) -> String {
+    package func counted(_ noun: String, _ plural: String? = nil) -> String {
         "\(self.grouped) \(self == 1 ? noun : plural ?? noun + "s")"
     }
 }

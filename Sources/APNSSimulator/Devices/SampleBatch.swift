@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSSimulator
-import APNSWire
+package import APNSWire
 
-/// The devices and the batch of the quick start: mostly good ones, and one of each kind that is not.
-struct QuickstartBatch {
+/// The devices and the batch of a first look: mostly good ones, and one of each kind that is not.
+package struct SampleBatch {
     /// The app that everything is for.
-    static let topic = "com.example.app"
+    package static let topic = "com.example.app"
 
     /// How many devices have the app.
-    static let deviceCount = 20
+    package static let deviceCount = 20
 
     /// How long ago the app was deleted where it was, in seconds.
     static let deadSecondCount: UInt32 = 3600
@@ -24,39 +23,39 @@ struct QuickstartBatch {
         case badBadge
     }
 
-    let devices: [SimulatedDevice]
+    package let devices: [SimulatedDevice]
 
     /// The device that deleted the app.
-    let dead: DeviceToken
+    package let dead: DeviceToken
 
     /// The device that deleted the app, and registered again since.
-    let returned: DeviceToken
+    package let returned: DeviceToken
 
     /// The lines of the batch in JSON, one for each notification.
-    let lines: [String]
+    package let lines: [String]
 
     /// What each line is for, by its number from 1.
-    let remarks: [Int: String]
+    package let remarks: [Int: String]
 
     /// Makes one with new tokens.
     ///
     /// - Parameter now: the time, in seconds since 1970.
     /// - Throws: `WireError` for a token that is none.
-    init(now: UInt32) throws {
-        let tokens = try (0..<QuickstartBatch.deviceCount).map { _ in try QuickstartBatch.token() }
-        let foreign = try QuickstartBatch.token()
-        let (dead, returned) = (try QuickstartBatch.token(), try QuickstartBatch.token())
+    package init(now: UInt32) throws {
+        let tokens = try (0..<SampleBatch.deviceCount).map { _ in try SampleBatch.token() }
+        let foreign = try SampleBatch.token()
+        let (dead, returned) = (try SampleBatch.token(), try SampleBatch.token())
         (self.dead, self.returned) = (dead, returned)
         self.devices =
-            tokens.map { SimulatedDevice(token: $0, topic: QuickstartBatch.topic) }
+            tokens.map { SimulatedDevice(token: $0, topic: SampleBatch.topic) }
             + [dead, returned].map {
                 SimulatedDevice(
                     token: $0,
-                    topic: QuickstartBatch.topic,
-                    deadSince: now - QuickstartBatch.deadSecondCount
+                    topic: SampleBatch.topic,
+                    deadSince: now - SampleBatch.deadSecondCount
                 )
             }
-        var kinds = (0..<QuickstartBatch.deviceCount).map { Kind.usual($0) }
+        var kinds = (0..<SampleBatch.deviceCount).map { Kind.usual($0) }
         kinds.insert(.foreignToken, at: 6)
         kinds.insert(.deadDevice, at: 10)
         kinds.insert(.badBadge, at: 13)

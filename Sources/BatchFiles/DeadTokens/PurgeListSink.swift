@@ -1,35 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSFeedback
+package import APNSFeedback
+import APNSWire
 import NIOConcurrencyHelpers
 import NIOCore
 import NIOPosix
-import TokenStore
+package import TokenStore
 
-/// Records what a drain reads in a purge list, and prints it where that is asked for.
-final class PurgeListSink: DeadTokenSink {
+/// Records what a drain reads in a purge list.
+package final class PurgeListSink: DeadTokenSink {
     /// Who said that a token is dead.
     private static let source = "feedback"
 
     private let list: PurgeList
-    private let printer: FeedbackPrinter?
+    private let onPage: (@Sendable ([PurgeEntry]) throws -> Void)?
     private let change = NIOLockedValueBox(PurgeChange())
 
-    init(_ list: PurgeList, printer: FeedbackPrinter? = nil) {
+    /// - Parameters:
+    ///   - list: where the tokens go.
+    ///   - onPage: is told of them when the list has them.
+    package init(_ list: PurgeList, onPage: (@Sendable ([PurgeEntry]) throws -> Void)? = nil) {
         self.list = list
-        self.printer = printer
+        self.onPage = onPage
     }
 
     /// No bound: one transaction of many tokens is much faster than many, and the list sorts them in bounded memory.
-    var pageTokenCountMax: Int { .max }
+    package var pageTokenCountMax: Int { .max }
 
-    func take(_ page: DeadTokenPage) async throws {
-        try await self.blocking { [list, printer, change] in
+    package func take(_ page: DeadTokenPage) async throws {
+        try await self.blocking { [list, onPage, change] in
             let part = try list.record(page.lazy.map { PurgeListSink.entry($0, of: page) })
             change.withLockedValue { $0 += part }
-            guard let printer else { return }
-            for tuple in page { try printer.print(PurgeListSink.entry(tuple, of: page)) }
-            try printer.flush()
+            try onPage?(page.map { PurgeListSink.entry($0, of: page) })
         }
     }
 
@@ -45,10 +47,12 @@ final class PurgeListSink: DeadTokenSink {
     }
 
     /// Also where nothing was dead there: then that is known.
-    func finish(_ scope: TokenScope) async throws { try await self.blocking { [list] in try list.addScope(scope) } }
+    package func finish(_ scope: TokenScope) async throws {
+        try await self.blocking { [list] in try list.addScope(scope) }
+    }
 
     /// What changed in the list since this was asked last.
-    func takeChange() -> PurgeChange {
+    package func takeChange() -> PurgeChange {
         self.change.withLockedValue { change in
             defer { change = PurgeChange() }
             return change

@@ -1,28 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
-import BatchFiles
 
 /// The end of a batch, for people and for programs.
-struct SendSummary {
-    var outcomeCounts: OutcomeCounts
-    var seconds: Double
-    var isResumed = false
-    var isInterrupted = false
+package struct SendSummary {
+    package var outcomeCounts: OutcomeCounts
+    package var seconds: Double
+    package var isResumed = false
+    package var isInterrupted = false
     /// Whether the batch was held against a purge list.
-    var hasPurgeList = false
+    package var hasPurgeList = false
 
-    /// The exit code for these counts.
-    var status: ExitStatus {
-        if self.isInterrupted || self.outcomeCounts[.indeterminate] > 0 || self.outcomeCounts[.unsent] > 0 {
-            return .tryAgain
-        }
-        if self.outcomeCounts[.accepted] == self.outcomeCounts.total { return .success }
-        return .someRefused
+    /// Makes the summary of a batch.
+    package init(outcomeCounts: OutcomeCounts, seconds: Double) {
+        self.outcomeCounts = outcomeCounts
+        self.seconds = seconds
     }
 
     /// A few lines for people.
-    var text: String {
+    package var text: String {
         if self.isResumed { return self.text(place: "in all runs of this journal") }
         let rate = self.seconds > 0 ? Int((Double(self.outcomeCounts.total) / self.seconds).rounded()) : 0
         let speed = self.outcomeCounts.total < 1000 ? "" : ", \(rate.grouped) a second"
@@ -30,7 +26,7 @@ struct SendSummary {
     }
 
     /// The same lines, with other words behind the number of notifications.
-    func text(place: String) -> String {
+    package func text(place: String) -> String {
         var lines = ["\(self.outcomeCounts.total.counted("notification")) \(place):"]
         for outcome in DeliveryOutcome.Kind.allCases where self.outcomeCounts[outcome] > 0 || outcome == .accepted {
             lines.append("  \(self.outcomeCounts[outcome].padded) \(outcome.name)\(self.remark(outcome))")
@@ -61,7 +57,7 @@ struct SendSummary {
     }
 
     /// One JSON object.
-    var json: String {
+    package var json: String {
         let counts = DeliveryOutcome.Kind.allCases.map { "\"\($0.name)\":\(self.outcomeCounts[$0])" }
         let statuses = self.outcomeCounts.statuses.sorted { $0.key < $1.key }.map { "\"\($0.key)\":\($0.value)" }
         let rest = [
