@@ -5,18 +5,18 @@ package import Logging
 import NIOConcurrencyHelpers
 package import NIOCore
 
-/// Logs who or what is refused and why, but no more than ``lineCountMax`` lines in ten seconds, so that nobody can fill
-/// a disk from outside.
+/// Logs who or what is refused and why, but no more than ``lineCountMax`` lines at once and ``lineCountPerSecond``
+/// later, so that nobody can fill a disk from outside.
 ///
 /// The first line behind some that were left out says how many those were.
 package final class RefusalLog: Sendable {
-    /// How many lines are logged in any ten seconds, at most: half of them at once, and the others as time passes.
-    package static let lineCountMax = 200
     /// How many lines are logged at once, at most.
-    package static let burst = RefusalLog.lineCountMax / 2
+    package static let lineCountMax = 200
+    /// How many more in each second.
+    package static let lineCountPerSecond = 20
 
     private let limiter = NIOLockedValueBox(
-        LogRateLimiter(burst: RefusalLog.burst, perSecond: RefusalLog.lineCountMax / 2 / 10)
+        LogRateLimiter(burst: RefusalLog.lineCountMax, perSecond: RefusalLog.lineCountPerSecond)
     )
     private let logger: Logger
 
