@@ -89,7 +89,7 @@ let package = Package(
         .target(
             name: "TestSupport",
             dependencies: [
-                "OpenSSLTLS",
+                "APNSTestKit", "OpenSSLTLS",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -196,6 +196,7 @@ let package = Package(
             dependencies: [
                 "APNSProvider", "APNSSession", "APNSTestKit", "APNSWire", "OpenSSLTLS", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
+                .product(name: "MetricsTestKit", package: "swift-metrics"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -338,7 +339,7 @@ let package = Package(
                 .product(name: "Subprocess", package: "swift-subprocess"),
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
-            swiftSettings: settings
+            swiftSettings: strict
         ),
         .testTarget(
             name: "BatchFilesTests",
@@ -361,7 +362,7 @@ let package = Package(
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
-            swiftSettings: settings
+            swiftSettings: strict
         ),
         .testTarget(
             name: "TokenStoreTests",
@@ -395,6 +396,7 @@ let package = Package(
             name: "GatewayServiceTests",
             dependencies: [
                 "APNSGateway", "APNSProviderHTTP2", "APNSSession", "APNSWire", "GatewayService", "OpenSSLTLS",
+                "TestSupport",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -413,9 +415,10 @@ let package = Package(
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "SystemPackage", package: "swift-system"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ],
-            swiftSettings: settings
+            swiftSettings: strict
         ),
         .executableTarget(
             name: "apns-legacy",
@@ -424,7 +427,7 @@ let package = Package(
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "CoreMetrics", package: "swift-metrics"),
             ],
-            swiftSettings: settings
+            swiftSettings: strict
         ),
         .testTarget(
             name: "APNSLegacyCommandsTests",

@@ -145,3 +145,16 @@ extension DeliveryOutcome.Reason: CustomStringConvertible {
         }
     }
 }
+
+extension DeliveryOutcome.InvalidReason: CustomStringConvertible {
+    /// What is wrong, in a few words.
+    public var description: String {
+        switch self {
+        case .payloadEmpty: "the payload is empty"
+        case .payloadTooLong(let byteCount, let limit): "the payload has \(byteCount) bytes, and \(limit) are allowed"
+        case .topic: "the topic cannot be sent in a header"
+        case .pushType: "the push type cannot be sent in a header"
+        case .collapseIdentifier: "the collapse identifier is too long, or cannot be sent in a header"
+        }
+    }
+}

@@ -10,7 +10,7 @@ import Testing
 @Suite struct LogRateLimiterTests {
     private static let start = NIODeadline.uptimeNanoseconds(1_000_000_000)
 
-    @Test(arguments: [(131_072, 16_384), (16_777_216, 4_194_304), (1_048_576, 131_072), (200, 20)])
+    @Test(arguments: [(131_072, 16_384), (16_777_216, 4_194_304), (1_048_576, 131_072), (100, 10)])
     func `room comes back with time, and never more than at first`(_ burst: Int, _ perSecond: Int) {
         var limiter = LogRateLimiter(burst: burst, perSecond: perSecond)
         func takes(_ amount: Int, _ now: NIODeadline) -> Bool { limiter.takes(amount, now: now) }
@@ -36,7 +36,8 @@ import Testing
         #expect(isTaken)
     }
 
-    @Test func `no second has more refusals than there may be at once, and then as many as may follow`() {
+    @Test func `no ten seconds have more refusals than there may be`() {
+        let countMax = RefusalLog.burst + 10 * RefusalLog.lineCountPerSecond
         let lines = LogLines()
         let log = RefusalLog(lines.logger(.info))
         var times: [Int] = []
@@ -48,9 +49,9 @@ import Testing
         for millisecond in 0..<30_000 {
             log.log("refused", now: Self.start + .milliseconds(Int64(millisecond)), note(millisecond))
         }
-        #expect(times.count { $0 < 1000 } == RefusalLog.lineCountMax + RefusalLog.lineCountPerSecond - 1)
-        for second in 1..<30 {
-            #expect(times.count { $0 / 1000 == second } == RefusalLog.lineCountPerSecond)
+        #expect(times.count > countMax)
+        for time in times {
+            #expect(times.count { (time..<time + 10_000).contains($0) } <= countMax)
         }
         let leftOutCount = lines.of("refused").compactMap { $0.metadata["push.refusal.leftout"] }
             .compactMap { Int("\($0)") }.reduce(0, +)

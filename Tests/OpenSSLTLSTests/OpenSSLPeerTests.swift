@@ -216,12 +216,12 @@ struct OpenSSLPeerTests {
             }
             .bind(host: "127.0.0.1", port: 0).get()
         let observer = Observer()
-        let channel = try await Loopback.connect(
+        _ = try await Loopback.connect(
             port: listener.localAddress?.port ?? 0,
             client: self.clientContext(.tls1_2 ... .tls1_3),
             observer: observer
         )
-        try await observer.wait("end", on: channel.eventLoop) { $0.isInactive }
+        try await observer.wait("end") { $0.isInactive }
         guard case .peerDoesNotSpeakTLS? = observer.notes.tlsError else {
             Issue.record("\(observer.notes.errors)")
             return

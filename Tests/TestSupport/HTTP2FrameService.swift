@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import NIOConcurrencyHelpers
+import APNSTestKit
 import NIOCore
 import NIOPosix
 import NIOTLS
@@ -69,20 +69,15 @@ public final class HTTP2FrameService: Sendable {
         public let record: Record
     }
 
-    private struct State {
-        var record = Record()
-        var waiters: [(isMet: @Sendable (Record) -> Bool, promise: EventLoopPromise<Void>)] = []
-    }
-
     /// Where it listens, on 127.0.0.1.
     public let port: Int
     private let listener: any Channel
-    private let state: NIOLockedValueBox<State>
+    private let observed: ObservedValue<Record>
 
-    private init(listener: any Channel, state: NIOLockedValueBox<State>) {
+    private init(listener: any Channel, observed: ObservedValue<Record>) {
         self.listener = listener
         self.port = listener.localAddress?.port ?? 0
-        self.state = state
+        self.observed = observed
     }
 
     /// Lends one that listens.
@@ -95,19 +90,19 @@ public final class HTTP2FrameService: Sendable {
         tls.maximumVersion = .tls1_3
         tls.applicationProtocols = script.applicationProtocols
         let context = try TLSContext(tls)
-        let state = NIOLockedValueBox(State())
+        let observed = ObservedValue(Record())
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.addHandlers(
                         TLSHandler(serverContext: context),
-                        FrameHandler(script) { change in Self.change(state, change) }
+                        FrameHandler(script) { change in observed.change(change) }
                     )
                 }
             }
             .bind(host: "127.0.0.1", port: 0).get()
-        let service = HTTP2FrameService(listener: listener, state: state)
+        let service = HTTP2FrameService(listener: listener, observed: observed)
         let result: Result<Value, any Error>
         do { result = .success(try await body(service)) } catch { result = .failure(error) }
         try await listener.close()
@@ -115,31 +110,11 @@ public final class HTTP2FrameService: Sendable {
     }
 
     /// What it saw so far.
-    public var record: Record { self.state.withLockedValue(\.record) }
+    public var record: Record { self.observed.current }
 
     /// Waits until what it saw meets a condition, 20 seconds at most.
     public func wait(until isMet: @escaping @Sendable (Record) -> Bool) async throws {
-        let promise = self.listener.eventLoop.makePromise(of: Void.self)
-        let isMetNow = self.state.withLockedValue { state in
-            if !isMet(state.record) { state.waiters.append((isMet, promise)) }
-            return isMet(state.record)
-        }
-        if isMetNow { promise.succeed(()) }
-        let timer = self.listener.eventLoop.scheduleTask(in: .seconds(20)) {
-            promise.fail(Overdue(record: self.record))
-        }
-        defer { timer.cancel() }
-        try await promise.futureResult.get()
-    }
-
-    private static func change(_ state: NIOLockedValueBox<State>, _ change: (inout Record) -> Void) {
-        let met = state.withLockedValue { state in
-            change(&state.record)
-            let record = state.record
-            defer { state.waiters.removeAll { $0.isMet(record) } }
-            return state.waiters.filter { $0.isMet(record) }
-        }
-        for waiter in met { waiter.promise.succeed(()) }
+        try await self.observed.wait(until: isMet) { Overdue(record: $0) }
     }
 }
 

@@ -5,18 +5,18 @@ package import Logging
 import NIOConcurrencyHelpers
 package import NIOCore
 
-/// Logs who or what is refused and why, but no more than ``lineCountMax`` lines at once and ``lineCountPerSecond``
-/// later, so that nobody can fill a disk from outside.
+/// Logs who or what is refused and why, but no more than ``burst`` lines at once and ``lineCountPerSecond`` as time
+/// passes, so that nobody can fill a disk from outside.
 ///
 /// The first line behind some that were left out says how many those were.
 package final class RefusalLog: Sendable {
     /// How many lines are logged at once, at most.
-    package static let lineCountMax = 200
-    /// How many more in each second.
+    package static let burst = 200
+    /// How many more lines are logged in each second, at most.
     package static let lineCountPerSecond = 20
 
     private let limiter = NIOLockedValueBox(
-        LogRateLimiter(burst: RefusalLog.lineCountMax, perSecond: RefusalLog.lineCountPerSecond)
+        LogRateLimiter(burst: RefusalLog.burst, perSecond: RefusalLog.lineCountPerSecond)
     )
     private let logger: Logger
 

@@ -172,18 +172,18 @@ package struct PurgeImport {
     }
 
     private static func fields(csv line: String) throws(BatchProblem.Kind) -> [String] {
-        let fields: [String]? = Array(line.utf8).withUnsafeBytes { row in
+        let fields: [String]? = unsafe Array(line.utf8).withUnsafeBytes { row in
             var fields: [String] = []
-            var reader = CSVFields(row)
+            var reader = unsafe CSVFields(row)
             while let next = reader.next() {
                 guard case .success(let field) = next else { return nil }
                 guard field.hasDoubledQuotes else {
-                    fields.append(String(decoding: field.bytes, as: UTF8.self))
+                    unsafe fields.append(String(decoding: field.bytes, as: UTF8.self))
                     continue
                 }
-                fields.append(
+                unsafe fields.append(
                     withUnsafeTemporaryAllocation(byteCount: field.bytes.count, alignment: 8) { target in
-                        String(decoding: field.unquoted(into: target), as: UTF8.self)
+                        unsafe String(decoding: field.unquoted(into: target), as: UTF8.self)
                     }
                 )
             }
@@ -194,9 +194,10 @@ package struct PurgeImport {
     }
 
     private static func fields(json line: String) throws(BatchProblem.Kind) -> [PurgeColumn: String] {
-        let result: Result<[PurgeColumn: String], BatchProblem.Kind> = Array(line.utf8).withUnsafeBytes { bytes in
+        let result: Result<[PurgeColumn: String], BatchProblem.Kind> = unsafe Array(line.utf8).withUnsafeBytes {
+            bytes in
             do throws(ScanFailure) {
-                return try self.scan(bytes)
+                return try unsafe self.scan(bytes)
             } catch {
                 return .failure(.json(error.kind))
             }
@@ -207,7 +208,7 @@ package struct PurgeImport {
     private static func scan(
         _ bytes: UnsafeRawBufferPointer
     ) throws(ScanFailure) -> Result<[PurgeColumn: String], BatchProblem.Kind> {
-        var scanner = JSONScanner(bytes)
+        var scanner = unsafe JSONScanner(bytes)
         try scanner.begin()
         let kind = try scanner.kind()
         guard kind == .object else { return .failure(.notAnObject(kind)) }
@@ -228,7 +229,7 @@ package struct PurgeImport {
                 fields[column] = self.text(try scanner.string(), scanner)
             case .number where [.failedAt, .firstSeen, .timestamp, .status].contains(column):
                 try scanner.skipNumber()
-                fields[column] = String(decoding: bytes[first..<scanner.byteOffset], as: UTF8.self)
+                fields[column] = unsafe String(decoding: bytes[first..<scanner.byteOffset], as: UTF8.self)
             case .null:
                 try scanner.skipLiteral()
             // Others may use these names for something else.
@@ -243,11 +244,11 @@ package struct PurgeImport {
     }
 
     private static func text(_ string: JSONString, _ scanner: JSONScanner) -> String {
-        let bytes = scanner.bytes(of: string)
-        guard string.hasEscapes else { return String(decoding: bytes, as: UTF8.self) }
-        return withUnsafeTemporaryAllocation(byteCount: bytes.count, alignment: 8) { target in
-            let count = scanner.decode(string, into: target) ?? 0
-            return String(decoding: UnsafeRawBufferPointer(rebasing: target[..<count]), as: UTF8.self)
+        let bytes = unsafe scanner.bytes(of: string)
+        guard string.hasEscapes else { return unsafe String(decoding: bytes, as: UTF8.self) }
+        return unsafe withUnsafeTemporaryAllocation(byteCount: bytes.count, alignment: 8) { target in
+            let count = unsafe scanner.decode(string, into: target) ?? 0
+            return unsafe String(decoding: UnsafeRawBufferPointer(rebasing: target[..<count]), as: UTF8.self)
         }
     }
 
@@ -352,9 +353,9 @@ extension PurgeImport {
 extension DeviceTokenText {
     /// The bytes of a token in any of its spellings; `nil` for what is none.
     package static func bytes(_ text: String) -> [UInt8]? {
-        Array(text.utf8).withUnsafeBytes { text in
+        unsafe Array(text.utf8).withUnsafeBytes { text in
             var record = BatchRecord()
-            return Self.decode(text, into: &record.token) ? record.token.bytes : nil
+            return unsafe Self.decode(text, into: &record.token) ? record.token.bytes : nil
         }
     }
 }

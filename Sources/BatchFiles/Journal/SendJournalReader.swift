@@ -65,7 +65,7 @@ struct SendJournalReader {
     }
 
     /// Takes the next bytes of the file.
-    mutating func take(_ bytes: UnsafeRawBufferPointer) throws {
+    mutating func take(_ bytes: ArraySlice<UInt8>) throws {
         for byte in bytes {
             if self.tail != nil {
                 guard self.tail?.take(byte) == true else { throw self.refusal(.checksum, self.lineCount + 1) }

@@ -73,7 +73,7 @@ import Testing
         try await Self.withGateway(upstream, logger: lines.logger(.info)) { port in
             try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(1...5))
-                await upstream.wait(count: 5)
+                try await upstream.wait(count: 5)
                 for number in [5, 4, 1] { upstream.answer(number, ScriptedUpstream.accepted) }
                 upstream.answer(2, ScriptedUpstream.badToken)
                 // The provider is not told while the service may still take the third.
@@ -82,7 +82,7 @@ import Testing
             }
             try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(3...6))
-                await upstream.wait(count: 6)
+                try await upstream.wait(count: 6)
                 upstream.answer(6, ScriptedUpstream.accepted)
                 try await $0.send(try Fixture.probe(7))
                 #expect(try await $0.end().bytes == Fixture.response(.missingDeviceToken, 7))
@@ -99,11 +99,11 @@ import Testing
         try await Self.withGateway(upstream) { port in
             try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(1...3))
-                await upstream.wait(count: 3)
+                try await upstream.wait(count: 3)
                 upstream.answer(1, ScriptedUpstream.badToken)
                 // Its answer is lost with the connection to the service, so that the same request goes out once more.
                 upstream.answer(2, .indeterminate(nil))
-                await upstream.wait(count: 4)
+                try await upstream.wait(count: 4)
                 upstream.asked[3].onAnswer(ScriptedUpstream.accepted)
                 // It only waits for another attempt, which its resend is.
                 upstream.answer(3, .answered(status: 503, reason: "ServiceUnavailable", timestamp: nil))
@@ -111,7 +111,7 @@ import Testing
             }
             try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(2...3))
-                await upstream.wait(count: 5)
+                try await upstream.wait(count: 5)
                 upstream.asked[4].onAnswer(ScriptedUpstream.accepted)
                 try await $0.send(try Fixture.probe(4))
                 #expect(try await $0.end().bytes == Fixture.response(.missingDeviceToken, 4))
@@ -147,7 +147,7 @@ import Testing
         try await Self.withGateway(upstream, logger: lines.logger(.info), change: change) { port in
             try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(1...3))
-                await upstream.wait(count: 3)
+                try await upstream.wait(count: 3)
                 for number in [2, 3] { upstream.answer(number, ScriptedUpstream.accepted) }
                 upstream.answer(1, ScriptedUpstream.badToken)
                 #expect(try await $0.end().bytes == [])
@@ -201,7 +201,7 @@ import Testing
             for round in 0..<2 {
                 try await Self.connect(port) {
                     try await $0.send(try Fixture.frames(1...5, command: .simple))
-                    await upstream.wait(count: 5 * (round + 1))
+                    try await upstream.wait(count: 5 * (round + 1))
                     for asked in upstream.asked[(5 * round)...] {
                         let isBad = ScriptedUpstream.number(asked.request.token) == 2
                         asked.onAnswer(isBad ? ScriptedUpstream.badToken : ScriptedUpstream.accepted)
@@ -264,11 +264,11 @@ import Testing
         try await Self.withGateway(upstream) { port in
             try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(1...1))
-                await upstream.wait(count: 1)
+                try await upstream.wait(count: 1)
                 upstream.asked[0].onAnswer(.answered(status: 503, reason: "ServiceUnavailable", timestamp: nil))
-                await upstream.wait(count: 2)
+                try await upstream.wait(count: 2)
                 upstream.asked[1].onAnswer(.indeterminate(nil))
-                await upstream.wait(count: 3)
+                try await upstream.wait(count: 3)
                 upstream.asked[2].onAnswer(ScriptedUpstream.accepted)
                 try await $0.send(try Fixture.probe(2))
                 #expect(try await $0.end().bytes == Fixture.response(.missingDeviceToken, 2))
@@ -374,7 +374,7 @@ import Testing
             try await Self.connect(port) {
                 try await $0.send(try Fixture.frames(1...20))
                 for number in 1...20 {
-                    await upstream.wait(count: number)
+                    try await upstream.wait(count: number)
                     #expect(upstream.asked.count == number)
                     upstream.asked[number - 1].onAnswer(ScriptedUpstream.accepted)
                 }

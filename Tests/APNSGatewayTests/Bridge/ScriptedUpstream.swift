@@ -3,6 +3,7 @@
 import APNSGateway
 import APNSProviderHTTP2
 import APNSSession
+import APNSTestKit
 import APNSWire
 import NIOConcurrencyHelpers
 
@@ -16,8 +17,15 @@ final class ScriptedUpstream: Upstream {
     static let accepted = DeliveryOutcome.answered(status: 200, reason: nil, timestamp: nil)
     static let badToken = DeliveryOutcome.answered(status: 400, reason: "BadDeviceToken", timestamp: nil)
 
-    private let record = NIOLockedValueBox<[Asked]>([])
-    private let waiters = NIOLockedValueBox<[(count: Int, continuation: CheckedContinuation<Void, Never>)]>([])
+    private struct Record: Sendable {
+        var asked: [Asked] = []
+        /// How many of them have had the answer that is given at once.
+        var decidedCount = 0
+    }
+
+    private struct Overdue: Error {}
+
+    private let record = ObservedValue(Record())
     private let room = NIOLockedValueBox(true)
     private let answer: @Sendable (PushRequest) -> DeliveryOutcome?
 
@@ -31,7 +39,7 @@ final class ScriptedUpstream: Upstream {
         set { self.room.withLockedValue { $0 = newValue } }
     }
 
-    var asked: [Asked] { self.record.withLockedValue { $0 } }
+    var asked: [Asked] { self.record.current.asked }
 
     /// The last byte of each token that was asked for, in order.
     var tokens: [Int] { self.asked.map { ScriptedUpstream.number($0.request.token) } }
@@ -43,28 +51,14 @@ final class ScriptedUpstream: Upstream {
         onAnswer report: @escaping @Sendable (DeliveryOutcome, _ latency: Duration?) -> Void
     ) {
         let onAnswer: @Sendable (DeliveryOutcome) -> Void = { report($0, nil) }
-        let count = self.record.withLockedValue { record in
-            record.append(Asked(request: request, onAnswer: onAnswer))
-            return record.count
-        }
+        self.record.change { $0.asked.append(Asked(request: request, onAnswer: onAnswer)) }
         if let answer = self.answer(request) { onAnswer(answer) }
-        let met = self.waiters.withLockedValue { waiters in
-            defer { waiters.removeAll { $0.count <= count } }
-            return waiters.filter { $0.count <= count }
-        }
-        for waiter in met { waiter.continuation.resume() }
+        self.record.change { $0.decidedCount += 1 }
     }
 
-    /// Waits until so many requests have come; the time limit of the suite is its deadline.
-    func wait(count: Int) async {
-        await withCheckedContinuation { continuation in
-            let isMet = self.waiters.withLockedValue { waiters in
-                let isMet = self.record.withLockedValue { $0.count >= count }
-                if !isMet { waiters.append((count, continuation)) }
-                return isMet
-            }
-            if isMet { continuation.resume() }
-        }
+    /// Waits until so many requests have come, 20 seconds at most.
+    func wait(count: Int) async throws {
+        try await self.record.wait(until: { $0.decidedCount >= count }) { _ in Overdue() }
     }
 
     /// Answers the requests for a token, in the order in which they came.

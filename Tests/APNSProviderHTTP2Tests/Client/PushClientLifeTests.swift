@@ -201,11 +201,11 @@ struct PushClientLifeTests {
             let port = try await server.boundAddress.port ?? 0
             let client = try PushClient(try PushFixture.clientConfiguration(port: port), logger: PushFixture.quiet)
             let running = Task { try await client.run() }
-            let outcomes = await withTaskGroup(of: DeliveryOutcome.self) { group in
+            let outcomes = try await withThrowingTaskGroup(of: DeliveryOutcome.self) { group in
                 for _ in 0..<5 { group.addTask { await client.send(request) } }
-                while service.requests.count < 2 { await Task.yield() }
+                try await service.wait(requestCount: 2)
                 running.cancel()
-                return await group.reduce(into: [DeliveryOutcome]()) { $0.append($1) }
+                return try await group.reduce(into: [DeliveryOutcome]()) { $0.append($1) }
             }
             try await running.value
             #expect(outcomes.count { $0 == .indeterminate(.stopped) } == 2)

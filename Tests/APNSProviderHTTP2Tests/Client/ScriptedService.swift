@@ -3,8 +3,8 @@
 import APNSProviderHTTP2
 import APNSServer
 import APNSSimulator
+import APNSTestKit
 import APNSWire
-import NIOConcurrencyHelpers
 
 /// A push service that answers as it is told, and remembers what it was sent.
 final class ScriptedService: PushService {
@@ -16,7 +16,11 @@ final class ScriptedService: PushService {
         var waiting: [PushTicket] = []
     }
 
-    private let record = NIOLockedValueBox(Record())
+    struct Overdue: Error {
+        let record: Record
+    }
+
+    private let record = ObservedValue(Record())
     private let dead: [DeviceToken: UInt64]
     private let script: @Sendable (InboundPush, _ count: Int) -> PushFault.Effect?
     private let holds: Int
@@ -36,17 +40,22 @@ final class ScriptedService: PushService {
         self.script = script
     }
 
-    var requests: [InboundPush] { self.record.withLockedValue(\.requests) }
-    var waitingCountMax: Int { self.record.withLockedValue(\.waitingCountMax) }
+    var requests: [InboundPush] { self.record.current.requests }
+    var waitingCountMax: Int { self.record.current.waitingCountMax }
 
     /// How often each request came, by name.
     var counts: [PushIdentifier: Int] {
         self.requests.reduce(into: [:]) { $0[$1.identifier, default: 0] += 1 }
     }
 
+    /// Waits until it was sent so many requests, 20 seconds at most.
+    func wait(requestCount: Int) async throws {
+        try await self.record.wait(until: { $0.requests.count >= requestCount }) { Overdue(record: $0) }
+    }
+
     func take(_ request: borrowing InboundPush) -> PushReply? {
         let request = copy request
-        let count = self.record.withLockedValue { record in
+        let count = self.record.change { record in
             record.requests.append(request)
             return record.requests.count
         }
@@ -60,7 +69,7 @@ final class ScriptedService: PushService {
     private func hold(_ request: InboundPush) -> PushReply? {
         guard self.holds > 0 else { return .accepted }
         let ticket = request.ticket
-        let released = self.record.withLockedValue { record -> [PushTicket] in
+        let released = self.record.change { record -> [PushTicket] in
             record.waiting.append(ticket)
             record.waitingCountMax = max(record.waitingCountMax, record.waiting.count)
             guard record.waiting.count > self.holds else { return [] }

@@ -55,7 +55,7 @@ struct HTTP2HeaderFieldsTests {
     /// Goal: the other end reads what was meant, whatever the requests and the size of its table.
     ///
     /// Method: walk at random from a seed the failure names; the table fills up in most walks.
-    @Test(arguments: 0..<TestEffort.count(20, long: 60) as Range<UInt64>)
+    @Test(arguments: 0..<TestEffort.count(20, long: 100) as Range<UInt64>)
     func `another implementation reads what was meant`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         let size: UInt32 = [0, 1, 100, 300, 4095, 4096, 70_000][Int(seed) % 7]
@@ -63,7 +63,7 @@ struct HTTP2HeaderFieldsTests {
         var decoder = HPACKDecoder(allocator: ByteBufferAllocator())
         if size > 4096 { decoder.maxDynamicTableLength = Int(size) }
         var last: PushRequest?
-        for number in 0..<100 {
+        for number in 0..<TestEffort.count(100, long: 150) {
             if seed % 5 == 4, number == 75 { harness.receive(HTTP2Wire.settings([(1, 200)])) }
             var request = try self.request(&random)
             // In rows that differ in their tokens only, as those of a batch do.
@@ -79,6 +79,25 @@ struct HTTP2HeaderFieldsTests {
             harness.send()
             let read = try self.read(harness.frames(.headers).last, &decoder).map { "\($0.name): \($0.value)" }
             #expect(read == self.expected(request, authorization), "seed \(seed), request \(number)")
+        }
+    }
+
+    @Test(arguments: ["apns-expiration", "apns-collapse-id"])
+    func `a field that comes for the first time moves no other`(_ name: String) throws {
+        var harness = try PushConnectionHarness(requests: 0)
+        var decoder = HPACKDecoder(allocator: ByteBufferAllocator())
+        for number in 0..<4 {
+            var request = PushRequest(
+                token: try DeviceToken(bytes: [1, 2]),
+                payload: ByteBuffer(string: "{}"),
+                topic: "com.example.app"
+            )
+            if number == 2, name == "apns-expiration" { request.expiration = 1 }
+            if number == 2, name == "apns-collapse-id" { request.collapseIdentifier = "c" }
+            harness.write(request, authorization: nil)
+            harness.send()
+            let read = try self.read(harness.frames(.headers).last, &decoder).map { "\($0.name): \($0.value)" }
+            #expect(read == self.expected(request, nil))
         }
     }
 

@@ -375,10 +375,10 @@ struct HostileServiceTests {
     /// Goal: no bytes make the client trap, and each request ends in one report.
     ///
     /// Method: change bytes of a good conversation at random, from a seed the failure names.
-    @Test(arguments: 0..<TestEffort.count(60, long: 200) as Range<UInt64>)
+    @Test(arguments: 0..<TestEffort.count(60, long: 300) as Range<UInt64>)
     func `changed bytes never trap`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
-        for _ in 0..<10 {
+        for _ in 0..<TestEffort.count(10, long: 20) {
             var bytes = Self.conversation
             for _ in 0..<Int.random(in: 0...4, using: &random) {
                 let index = bytes.indices.randomElement(using: &random) ?? 0

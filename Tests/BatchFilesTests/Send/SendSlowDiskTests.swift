@@ -5,6 +5,7 @@ import APNSWire
 import Dispatch
 import Foundation
 import NIOConcurrencyHelpers
+import TestSupport
 import Testing
 
 @testable import BatchFiles
@@ -139,8 +140,9 @@ import Testing
 
     @Test func `results that wait for a disk are bounded`() throws {
         let gate = Gate()
+        let lineCount = TestEffort.count(30_000, long: 100_000)
         let source = try self.source(
-            lineCount: 30_000,
+            lineCount: lineCount,
             gate.operations(writes: true, synchronizes: false),
             hasJournal: false
         )
@@ -159,9 +161,9 @@ import Testing
         // Results have about 115 bytes; some blocks more may be out.
         #expect((15_000...25_000).contains(count), "\(count)")
         gate.open()
-        for item in try self.take(30_000, from: source, woken) {
+        for item in try self.take(lineCount, from: source, woken) {
             item.settle(.accepted)
         }
-        #expect(source.finish() == nil && source.progress.outcomeCounts[.accepted] == 30_000)
+        #expect(source.finish() == nil && source.progress.outcomeCounts[.accepted] == lineCount)
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSServer
+import APNSTestKit
 import APNSWire
-import NIOConcurrencyHelpers
 import NIOCore
 import NIOPosix
 
@@ -59,29 +59,23 @@ final class ChainRecord: Sendable {
         var requestCount: Int
     }
 
-    private struct Waiter {
-        var isMet: @Sendable (State) -> Bool
-        var promise: EventLoopPromise<Bool>
-    }
-
-    private struct State {
+    private struct State: Sendable {
         var requests: [Request] = []
         var taken: Set<Int> = []
         var attempts: [Int: Int] = [:]
         /// Of answers that are held; `nil` when they are held no more.
         var held: [(ticket: PushTicket, reply: PushReply)]? = []
-        var waiters: [Waiter] = []
         var isOver = false
     }
 
     private let script: @Sendable (Occasion) -> Answer
-    private let state = NIOLockedValueBox(State())
+    private let state = ObservedValue(State())
 
     /// - Parameter script: what the service does about a request; by default it accepts all of them at once.
     init(_ script: @escaping @Sendable (Occasion) -> Answer = { _ in Answer() }) { self.script = script }
 
     /// The requests so far.
-    var requests: [Request] { self.state.withLockedValue(\.requests) }
+    var requests: [Request] { self.state.current.requests }
 
     /// How often each notification was taken.
     var takenCounts: [Int: Int] {
@@ -110,7 +104,7 @@ final class ChainRecord: Sendable {
         _ identifier: PushIdentifier,
         _ ticket: PushTicket
     ) -> Answer {
-        let (answer, met) = self.state.withLockedValue { state in
+        self.state.change { state in
             state.attempts[number, default: 0] += 1
             let attempt = state.attempts[number] ?? 1
             var answer = self.script(
@@ -123,17 +117,13 @@ final class ChainRecord: Sendable {
                 if state.held == nil { answer.moment = .atOnce }
                 state.held?.append((ticket, answer.reply))
             }
-            let waiters = state.waiters
-            state.waiters = waiters.filter { !$0.isMet(state) }
-            return (answer, waiters.filter { $0.isMet(state) })
+            return answer
         }
-        for waiter in met { waiter.promise.succeed(true) }
-        return answer
     }
 
     /// Gives the answers that are held; none is from now on.
     func release() {
-        let held = self.state.withLockedValue { state in
+        let held = self.state.change { state in
             defer { state.held = nil }
             return state.held ?? []
         }
@@ -158,31 +148,14 @@ final class ChainRecord: Sendable {
     }
 
     private func wait(_ what: String, until isMet: @escaping @Sendable (State) -> Bool) async throws -> Bool {
-        let eventLoop = MultiThreadedEventLoopGroup.singleton.any()
-        let promise = eventLoop.makePromise(of: Bool.self)
-        let known: Bool? = self.state.withLockedValue { state in
-            if isMet(state) { return true }
-            if state.isOver { return false }
-            state.waiters.append(Waiter(isMet: isMet, promise: promise))
-            return nil
+        try await self.state.wait(until: { isMet($0) || $0.isOver }) {
+            Child.Failure(description: "\(what) did not come; there were \($0.requests.count) requests")
         }
-        if let known { promise.succeed(known) }
-        let timer = eventLoop.scheduleTask(in: .seconds(20)) {
-            promise.fail(Child.Failure(description: "\(what) did not come; there were \(self.requests.count) requests"))
-        }
-        defer { timer.cancel() }
-        return try await promise.futureResult.get()
+        return isMet(self.state.current)
     }
 
     /// Takes it that nothing more comes, so that nobody waits for it.
-    func end() {
-        let waiters = self.state.withLockedValue { state in
-            state.isOver = true
-            defer { state.waiters = [] }
-            return state.waiters
-        }
-        for waiter in waiters { waiter.promise.succeed(false) }
-    }
+    func end() { self.state.change { $0.isOver = true } }
 }
 
 // MARK: - The record against the results

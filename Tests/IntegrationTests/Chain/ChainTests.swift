@@ -9,7 +9,9 @@ import Testing
 /// gets the resends.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct ChainTests {
     private static let lineCount = TestEffort.count(600, long: 1000)
-    private static let kills = [50, 250, 400].map { ChainRun.Strike(takenCount: $0, signal: SIGKILL) }
+    private static let kills = (TestEffort.isLong ? [50, 350, 600] : [50, 250, 400]).map {
+        ChainRun.Strike(takenCount: $0, signal: SIGKILL)
+    }
 
     /// A service that accepts all but some tokens.
     private static func service(bad: Set<Int>) -> ChainRecord {

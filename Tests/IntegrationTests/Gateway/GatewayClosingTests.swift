@@ -6,12 +6,14 @@ import APNSWire
 import Foundation
 import NIOConcurrencyHelpers
 import NIOCore
-import NIOPosix
+import TestSupport
 import Testing
 
 /// Goal: what a provider wrote before it closed is delivered once, or the log says how much of it was not.
 @Suite(.timeLimit(.minutes(5))) struct GatewayClosingTests {
-    private static let count: UInt32 = 500
+    /// More than may be under way on a connection.
+    private static let count: UInt32 = TestEffort.count(500, long: 5000)
+    private static let inFlightCountMax = TestEffort.count(50, long: 1000)
 
     @Test(arguments: [true, false])
     func `what came before the end of the stream is delivered, with close_notify or not`(
@@ -19,15 +21,15 @@ import Testing
     ) async throws {
         let held = HeldAnswers()
         let upstream = held.upstream()
-        // Much less than there is may be under way.
-        let ending = try await upstream.withGateway(limits: "{shutdown: 10s, inFlightPerConnection: 50}") { gateway in
+        let limits = "{shutdown: 10s, inFlightPerConnection: \(Self.inFlightCountMax)}"
+        let ending = try await upstream.withGateway(limits: limits) { gateway in
             try await gateway.connect { provider in
                 try await provider.send(try GatewayProgram.frames(1...Self.count))
-                try await upstream.wait(count: 50, on: provider.channel.eventLoop)
+                try await upstream.wait(count: Self.inFlightCountMax)
                 if hasCloseNotify { try await provider.closeOutput() } else { provider.cut() }
             }
             held.give(on: upstream)
-            try await upstream.wait(count: Int(Self.count), on: MultiThreadedEventLoopGroup.singleton.any())
+            try await upstream.wait(count: Int(Self.count))
         }
         #expect(ending.code == 0, "\(ending)")
         #expect(upstream.counts == Dictionary(uniqueKeysWithValues: (1...Self.count).map { ($0, 1) }))
@@ -39,11 +41,12 @@ import Testing
     ) async throws {
         let held = HeldAnswers()
         let upstream = held.upstream()
+        let count = TestEffort.count(200, long: 500) as UInt32
         let limits = "{shutdown: 20s, inFlightPerConnection: 10}"
         let ending = try await upstream.withGateway(limits: limits) { gateway in
             try await gateway.connect { provider in
-                try await provider.send(try GatewayProgram.frames(1...200))
-                try await upstream.wait(count: 10, on: provider.channel.eventLoop)
+                try await provider.send(try GatewayProgram.frames(1...count))
+                try await upstream.wait(count: 10)
                 if hasCloseNotify { try await provider.closeOutput() } else { provider.cut() }
             }
             try await gateway.answersProbe()
@@ -53,7 +56,7 @@ import Testing
             _ = try await gateway.child.end()
         }
         #expect(ending.code == 0, "\(ending)")
-        #expect(upstream.counts == Dictionary(uniqueKeysWithValues: (1...200).map { ($0, 1) }))
+        #expect(upstream.counts == Dictionary(uniqueKeysWithValues: (1...count).map { ($0, 1) }))
     }
 
     @Test func `what is not taken of a connection that is reset is counted in the log`() async throws {
@@ -62,7 +65,7 @@ import Testing
         try await upstream.withGateway(limits: "{shutdown: 10s, inFlightPerConnection: 10}") { gateway in
             try await gateway.connect { provider in
                 try await provider.send(try GatewayProgram.frames(1...100))
-                try await upstream.wait(count: 10, on: provider.channel.eventLoop)
+                try await upstream.wait(count: 10)
                 let abort = linger(l_onoff: 1, l_linger: 0)
                 try await (provider.channel as? any SocketOptionProvider)?.setSoLinger(abort).get()
                 provider.cut()
@@ -83,7 +86,7 @@ import Testing
         let ending = try await upstream.withGateway(limits: "{shutdown: 2s, inFlightPerConnection: 10}") { gateway in
             try await gateway.connect { provider in
                 try await provider.send(try GatewayProgram.frames(1...100))
-                try await upstream.wait(count: 10, on: provider.channel.eventLoop)
+                try await upstream.wait(count: 10)
                 provider.cut()
             }
             try await gateway.answersProbe()

@@ -107,7 +107,7 @@ import Testing
             }
             try await gateway.connect { provider in
                 try await provider.send(try GatewayProgram.frames(101...101))
-                try await upstream.wait(count: 101, on: provider.channel.eventLoop)
+                try await upstream.wait(count: 101)
                 let samples = try await Self.samples(try await Self.get("/metrics", gateway).body)
                 let count = try #require(samples["push_gateway_connections{}"])
                 #expect(count >= 1 && count <= 3, "Those before may not be quite closed: \(count).")

@@ -31,7 +31,7 @@ import Testing
         let ending = try await upstream.withGateway { gateway in
             try await gateway.connect { provider in
                 try await provider.send(try GatewayProgram.frames(1...6))
-                try await upstream.wait(count: 6, on: provider.channel.eventLoop)
+                try await upstream.wait(count: 6)
                 // In trouble, so that they go out again behind the change.
                 try await Self.change(gateway, "name: shop", to: "name: store")
                 try await provider.send(try GatewayProgram.frames(7...9))
@@ -56,7 +56,7 @@ import Testing
             try gateway.folder.write("other.pem", other.certificatePEM)
             try await gateway.connect { provider in
                 try await provider.send(try GatewayProgram.frames(1...5))
-                try await upstream.wait(count: 5, on: provider.channel.eventLoop)
+                try await upstream.wait(count: 5)
                 try await Self.change(gateway, "{authority: ca.pem}", to: "{authority: other.pem}")
                 #expect(try await provider.end().bytes == GatewayProgram.response(.shutdown, 5))
             }
@@ -78,7 +78,7 @@ import Testing
             try await gateway.connect(other.identity) { otherProvider in
                 try await gateway.connect { provider in
                     try await provider.send(try GatewayProgram.frames(1...5))
-                    try await upstream.wait(count: 5, on: provider.channel.eventLoop)
+                    try await upstream.wait(count: 5)
                     let revoked = gateway.folder.provider.identity.certificate
                     try gateway.folder.write("crl.pem", try authority.revocationList(of: [revoked]))
                     gateway.child.send(SIGHUP)

@@ -36,7 +36,7 @@ import Testing
             #expect(try await Self.shown(gateway) == first)
             try await gateway.connect { provider in
                 try await provider.send(try GatewayProgram.frames(1...50))
-                try await upstream.wait(count: 50, on: provider.channel.eventLoop)
+                try await upstream.wait(count: 50)
                 try folder.write("server.pem", server.pem)
                 try folder.write("upstream.pem", own.pem)
                 gateway.child.send(SIGHUP)

@@ -62,10 +62,7 @@ import Testing
                         }
                     }
                 }
-                try await upstream.wait(
-                    count: 2 * Self.inFlightCountMax,
-                    on: MultiThreadedEventLoopGroup.singleton.any()
-                )
+                try await upstream.wait(count: 2 * Self.inFlightCountMax)
                 gateway.child.send(SIGTERM)
                 try await group.waitForAll()
             }
@@ -86,7 +83,7 @@ import Testing
         let ending = try await upstream.withGateway(limits: "{shutdown: 2s}") { gateway in
             try await gateway.connect { provider in
                 try await provider.send(try GatewayProgram.frames(1...20))
-                try await upstream.wait(count: 20, on: provider.channel.eventLoop)
+                try await upstream.wait(count: 20)
                 start.withLockedValue { $0 = .now }
                 gateway.child.send(SIGTERM)
                 // "Not taken" would be a lie where the service has it, and another delivery behind it.
@@ -105,7 +102,7 @@ import Testing
         let ending = try await upstream.withGateway(limits: "{shutdown: 60s}") { gateway in
             try await gateway.connect { provider in
                 try await provider.send(try GatewayProgram.frames(1...5))
-                try await upstream.wait(count: 5, on: provider.channel.eventLoop)
+                try await upstream.wait(count: 5)
                 gateway.child.send(SIGTERM)
                 try await gateway.lines("gateway ending")
                 start.withLockedValue { $0 = .now }
@@ -132,7 +129,7 @@ import Testing
     private static func sendAndClose(_ gateway: GatewayProgram, _ upstream: GatewayUpstream) async throws {
         try await gateway.connect { provider in
             try await provider.send(try GatewayProgram.frames(1...5))
-            try await upstream.wait(count: 5, on: provider.channel.eventLoop)
+            try await upstream.wait(count: 5)
             provider.cut()
         }
         try await gateway.answersProbe()
@@ -172,7 +169,7 @@ import Testing
         let ending = try await upstream.withGateway(limits: "{shutdown: 2s}", clients: clients) { gateway in
             try await gateway.connect { provider in
                 try await provider.send(try GatewayProgram.frames(1...5))
-                try await upstream.wait(count: 5, on: provider.channel.eventLoop)
+                try await upstream.wait(count: 5)
                 gateway.child.send(SIGTERM)
                 #expect(try await provider.end().bytes == GatewayProgram.response(.shutdown, 0))
             }

@@ -4,21 +4,19 @@ import APNSServer
 import APNSTestKit
 import APNSWire
 import Logging
-import NIOConcurrencyHelpers
 import NIOCore
 import OpenSSLTLS
 import TestSupport
 
 /// The service's end behind a gateway under test: answers as it is told, and notes what it was asked.
 final class GatewayUpstream: PushService {
-    private struct Record {
+    private struct Record: Sendable {
         var counts: [UInt32: Int] = [:]
         var accepted: Set<UInt32> = []
         var fingerprints: [String] = []
-        var waiters: [(count: Int, promise: EventLoopPromise<Void>)] = []
     }
 
-    private let record = NIOLockedValueBox(Record())
+    private let record = ObservedValue(Record())
     private let streamCountMax: Int
     private let reply: @Sendable (_ number: UInt32, InboundPush) -> PushReply?
 
@@ -34,48 +32,35 @@ final class GatewayUpstream: PushService {
     }
 
     /// How often each token was asked for.
-    var counts: [UInt32: Int] { self.record.withLockedValue(\.counts) }
+    var counts: [UInt32: Int] { self.record.current.counts }
 
     /// The tokens that were answered with 200.
-    var accepted: Set<UInt32> { self.record.withLockedValue(\.accepted) }
+    var accepted: Set<UInt32> { self.record.current.accepted }
 
     /// The certificates of its clients, in the order in which they came, each once.
-    var fingerprints: [String] { self.record.withLockedValue(\.fingerprints) }
+    var fingerprints: [String] { self.record.current.fingerprints }
 
     func take(_ request: borrowing InboundPush) -> PushReply? {
         let number = GatewayProgram.number(of: request.token)
         let reply = self.reply(number, copy request)
-        let met = self.record.withLockedValue { record in
+        self.record.change { record in
             record.counts[number, default: 0] += 1
             if reply == .accepted { record.accepted.insert(number) }
-            let count = record.counts.count
-            defer { record.waiters.removeAll { $0.count <= count } }
-            return record.waiters.filter { $0.count <= count }
         }
-        for waiter in met { waiter.promise.succeed(()) }
         return reply
     }
 
     /// Accepts a request that had no answer yet.
     func accept(_ number: UInt32, _ ticket: PushTicket) {
-        self.record.withLockedValue { _ = $0.accepted.insert(number) }
+        self.record.change { _ = $0.accepted.insert(number) }
         ticket.reply(.accepted)
     }
 
     /// Waits until so many tokens were asked for, 20 seconds at most.
-    func wait(count: Int, on eventLoop: any EventLoop) async throws {
-        let promise = eventLoop.makePromise(of: Void.self)
-        let isMet = self.record.withLockedValue { record in
-            let isMet = record.counts.count >= count
-            if !isMet { record.waiters.append((count, promise)) }
-            return isMet
+    func wait(count: Int) async throws {
+        try await self.record.wait(until: { $0.counts.count >= count }) {
+            Child.Failure(description: "\($0.counts.count) of \(count) tokens were asked for")
         }
-        if isMet { promise.succeed(()) }
-        let timer = eventLoop.scheduleTask(in: .seconds(20)) {
-            promise.fail(Child.Failure(description: "fewer than \(count) tokens were asked for"))
-        }
-        defer { timer.cancel() }
-        try await promise.futureResult.get()
     }
 
     /// Runs the service's end, with the certificates of a folder, and lends its port.
@@ -88,7 +73,7 @@ final class GatewayUpstream: PushService {
         var configuration = PushServerConfiguration(identity: folder.server.identity, clientTrust: trust)
         configuration.streamCountMax = self.streamCountMax
         configuration.topics = { certificate in
-            self.record.withLockedValue { record in
+            self.record.change { record in
                 guard !record.fingerprints.contains(certificate.fingerprint) else { return }
                 record.fingerprints.append(certificate.fingerprint)
             }

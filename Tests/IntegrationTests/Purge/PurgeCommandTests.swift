@@ -212,7 +212,7 @@ import TokenStore
                     return try await scene.start(arguments + options)
                 }
             }
-            for _ in 0..<3 {
+            for _ in 0..<TestEffort.count(3, long: 5) {
                 group.addTask { try await scene.start(["purge", "list", "--purge-list", scene.purgeList, "--count"]) }
             }
             for try await run in group { #expect(run.ending.code == 0, "\(run)") }

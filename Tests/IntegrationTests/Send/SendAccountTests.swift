@@ -9,7 +9,7 @@ import Testing
 /// Thousands of notifications, six of them bad, held against what the gateway saw.
 @Suite(.timeLimit(.minutes(2))) struct SendAccountTests {
     static let count = TestEffort.count(4000, long: 10_000)
-    static let bad: Set<Int> = [1, 2, 3001, 3002, 3501, count]
+    static let bad: Set<Int> = [1, 2, 3001, 3002, TestEffort.count(3501, long: 5001), count]
 
     /// How the gateway tells, and ends the connection.
     struct Manner: CustomTestStringConvertible, Sendable {
@@ -58,7 +58,7 @@ import Testing
     }
 
     static let resets = FaultPlan(
-        [300, 1500, 2500, 2501, 3777].map {
+        (TestEffort.isLong ? [300, 1500, 4000, 4001, 7777] : [300, 1500, 2500, 2501, 3777]).map {
             Fault(at: .messageOverall($0), .cut, report: FaultReport(isLost: true, ending: .reset))
         }
     )

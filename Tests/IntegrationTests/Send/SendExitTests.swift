@@ -189,7 +189,8 @@ import Testing
             let path = try self.scene.write(name, client.pem)
             // Nobody listens there, which would be 69.
             let more = ["--certificate", path, "--give-up-after", "1"]
-            for arguments in [[], ["--transport", "http2", "--dry-run"]] {
+            let http2 = ["--transport", "http2"]
+            for arguments in TestEffort.cases([[], ["--dry-run"], http2, http2 + ["--dry-run"]], each: 3) {
                 let run = try await self.scene.send([self.scene.path("good.jsonl")] + more + arguments, port: 1)
                 #expect(run.ending.code == 77, "\(arguments): \(run.ending) \(run.error)")
                 #expect(run.error.contains("\(path)") && run.error.contains(word), "\(run.error)")

@@ -23,8 +23,9 @@ import Testing
             killCount += try await SendScene.withGateway(
                 deviceCount: SendJournalTests.count,
                 change: { configuration in
+                    let step: UInt64 = TestEffort.count(373, long: 1117)
                     configuration.pushFaults = (1...10).map {
-                        PushFault(at: .requestOverall(UInt64($0 * 373)), .cut)
+                        PushFault(at: .requestOverall($0 * step), .cut)
                     }
                 },
                 { simulator in

@@ -11,8 +11,8 @@ import Testing
 /// `send --transport http2` with the input, results and exit codes of the binary protocol.
 @Suite(.timeLimit(.minutes(2))) struct SendHTTP2Tests {
     static let count = TestEffort.count(300, long: 2000)
-    static let bad: Set<Int> = [1, 2, 201, count]
-    static let dead = 155
+    static let bad: Set<Int> = [1, 2, TestEffort.count(201, long: 701), count]
+    static let dead = TestEffort.count(155, long: 555)
     static let good = (1...Self.count).filter { !Self.bad.contains($0) && $0 != Self.dead }
 
     static func device(_ line: Int) -> Int { Self.bad.contains(line) ? 1_000_000 + line : line }
@@ -108,8 +108,8 @@ import Testing
         let (scene, path) = (self.scene, try self.writeBatch())
         let faults = [
             PushFault(at: .requestOverall(50), .reply(.goingAway(.shutdown))),
-            PushFault(at: .requestOverall(150), .reply(.refused)),
-            PushFault(at: .requestOverall(250), .reply(.lastAccepted(.shutdown))),
+            PushFault(at: .requestOverall(TestEffort.count(150, long: 900)), .reply(.refused)),
+            PushFault(at: .requestOverall(TestEffort.count(250, long: 1500)), .reply(.lastAccepted(.shutdown))),
         ]
         let arguments = self.arguments(path, ["--connections", "2"])
         try await Self.withService(faults) { simulator in
@@ -124,7 +124,8 @@ import Testing
 
     @Test func `lost connections lose nothing at least once, and all duplicates are flagged`() async throws {
         let (scene, path) = (self.scene, try self.writeBatch())
-        let faults = [100, 101, 200].map { PushFault(at: .requestOverall($0), .cut) }
+        let requests: [UInt64] = TestEffort.isLong ? [300, 301, 1200] : [100, 101, 200]
+        let faults = requests.map { PushFault(at: .requestOverall($0), .cut) }
         let arguments = self.arguments(path)
         try await Self.withService(faults) { simulator in
             let run = try await scene.send(arguments, port: simulator.pushPort)
@@ -143,7 +144,8 @@ import Testing
             path,
             ["--journal", scene.path("journal"), "--delivery", "at-most-once", "--give-up-after", "2"]
         )
-        let away = [PushFault(at: .requestOverall(100), .reply(.goingAway(.badCertificate)))]
+        let request: UInt64 = TestEffort.count(100, long: 500)
+        let away = [PushFault(at: .requestOverall(request), .reply(.goingAway(.badCertificate)))]
         let taken = try await Self.withService(away) { simulator in
             let run = try await scene.send(arguments, port: simulator.pushPort)
             #expect(run.ending.code == 77, "\(run.ending) \(run.error)")

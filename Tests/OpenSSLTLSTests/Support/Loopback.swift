@@ -16,7 +16,7 @@ struct Loopback: Sendable {
         let observer: Observer
 
         func wait(_ what: String, until isMet: @escaping @Sendable (Observer.Notes) -> Bool) async throws {
-            try await self.observer.wait(what, on: self.channel.eventLoop, until: isMet)
+            try await self.observer.wait(what, until: isMet)
         }
 
         func close() {

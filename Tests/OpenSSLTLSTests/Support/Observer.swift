@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import NIOConcurrencyHelpers
+import APNSTestKit
 import NIOCore
 import NIOTLS
 import OpenSSLTLS
@@ -44,17 +44,7 @@ final class Observer: ChannelInboundHandler, Sendable {
         let description: String
     }
 
-    private struct Waiter {
-        let isMet: @Sendable (Notes) -> Bool
-        let promise: EventLoopPromise<Void>
-    }
-
-    private struct State {
-        var notes = Notes()
-        var waiters: [Waiter] = []
-    }
-
-    private let state = NIOLockedValueBox(State())
+    private let observed = ObservedValue(Notes())
     private let onData: (@Sendable (ChannelHandlerContext, ByteBuffer) -> Void)?
     private let onEvent: (@Sendable (ChannelHandlerContext, Any) -> Void)?
 
@@ -66,38 +56,20 @@ final class Observer: ChannelInboundHandler, Sendable {
         self.onEvent = onEvent
     }
 
-    var notes: Notes { self.state.withLockedValue(\.notes) }
+    var notes: Notes { self.observed.current }
 
     /// Waits until what was noted meets a condition.
     func wait(
         _ what: String,
-        on eventLoop: any EventLoop,
         within limit: TimeAmount = .seconds(20),
         until isMet: @escaping @Sendable (Notes) -> Bool
     ) async throws {
-        let promise = eventLoop.makePromise(of: Void.self)
-        let isMetAlready = self.state.withLockedValue { state in
-            if isMet(state.notes) { return true }
-            state.waiters.append(Waiter(isMet: isMet, promise: promise))
-            return false
+        try await self.observed.wait(within: limit, until: isMet) {
+            DeadlineExceeded(description: "\(what) did not happen: \($0.summary)")
         }
-        if isMetAlready { promise.succeed(()) }
-        let timer = eventLoop.scheduleTask(in: limit) {
-            promise.fail(DeadlineExceeded(description: "\(what) did not happen: \(self.notes.summary)"))
-        }
-        defer { timer.cancel() }
-        try await promise.futureResult.get()
     }
 
-    private func note(_ change: (inout Notes) -> Void) {
-        let met = self.state.withLockedValue { state in
-            change(&state.notes)
-            let met = state.waiters.filter { $0.isMet(state.notes) }
-            state.waiters.removeAll { $0.isMet(state.notes) }
-            return met
-        }
-        for waiter in met { waiter.promise.succeed(()) }
-    }
+    private func note(_ change: (inout Notes) -> Void) { self.observed.change(change) }
 
     func channelActive(context: ChannelHandlerContext) {
         self.note { $0.isActive = true }

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSTestKit
 import Foundation
-import NIOConcurrencyHelpers
-import NIOCore
-import NIOPosix
 
 /// Runs OpenSSL's own program as a peer.
 final class OpenSSLTool: Sendable {
@@ -11,15 +9,14 @@ final class OpenSSLTool: Sendable {
         let description: String
     }
 
-    private struct State {
+    private struct State: Sendable {
         var output = ""
-        var waiters: [(text: String, promise: EventLoopPromise<Void>)] = []
         var isEnded = false
     }
 
     private let process: Process
     private let input: Pipe
-    private let state = NIOLockedValueBox(State())
+    private let state = ObservedValue(State())
 
     /// Starts `openssl` with arguments.
     init(_ arguments: [String]) throws {
@@ -36,27 +33,18 @@ final class OpenSSLTool: Sendable {
         try output.fileHandleForWriting.close()
         Thread.detachNewThread { [self] in
             while case let data = output.fileHandleForReading.availableData, !data.isEmpty {
-                self.take(String(decoding: data, as: UTF8.self), isEnd: false)
+                self.state.change { $0.output += String(decoding: data, as: UTF8.self) }
             }
-            self.take("", isEnd: true)
+            self.state.change { $0.isEnded = true }
         }
     }
 
-    var output: String { self.state.withLockedValue(\.output) }
+    var output: String { self.state.current.output }
 
     /// Waits until its output contains a text.
     func wait(for text: String) async throws {
-        let promise = MultiThreadedEventLoopGroup.singleton.next().makePromise(of: Void.self)
-        let isThere = self.state.withLockedValue { state in
-            if state.output.contains(text) { return true }
-            state.waiters.append((text, promise))
-            return false
-        }
-        if isThere { promise.succeed(()) }
-        do {
-            try await promise.futureResult.get(within: .seconds(20))
-        } catch {
-            throw Failure(description: "\"\(text)\" is not in: \(self.output)")
+        try await self.state.wait(until: { $0.output.contains(text) }) {
+            Failure(description: "\"\(text)\" is not in: \($0.output)")
         }
     }
 
@@ -88,20 +76,6 @@ final class OpenSSLTool: Sendable {
 
     /// Waits until it has closed its output.
     func waitForEnd() async throws {
-        try await self.wait(for: Self.end)
-    }
-
-    private static let end = "\u{0}end"
-
-    private func take(_ text: String, isEnd: Bool) {
-        let met = self.state.withLockedValue { state in
-            guard !state.isEnded else { return [EventLoopPromise<Void>]() }
-            state.isEnded = isEnd
-            state.output += isEnd ? Self.end : text
-            let met = state.waiters.filter { state.output.contains($0.text) }
-            state.waiters.removeAll { state.output.contains($0.text) }
-            return met.map(\.promise)
-        }
-        for promise in met { promise.succeed(()) }
+        try await self.state.wait(until: { $0.isEnded }) { Failure(description: "it goes on, and said: \($0.output)") }
     }
 }

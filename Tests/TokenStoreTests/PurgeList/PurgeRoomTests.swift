@@ -41,7 +41,8 @@ struct PurgeRoomTests {
         let path = disk.path + "/purge.db"
         let list = try PurgeList(path: path)
         try list.record(self.entries(1000, seed: 1))
-        let error = #expect(throws: PurgeListError.self) { try list.record(self.entries(100_000, seed: 2)) }
+        let entries = self.entries(TestEffort.count(100_000, long: 200_000), seed: 2)
+        let error = #expect(throws: PurgeListError.self) { try list.record(entries) }
         #expect(error == .full(path: path))
         #expect("\(try #require(error))".contains("full"))
         #expect(try list.statistics().count == 1000)
