@@ -125,7 +125,11 @@ let package = Package(
             resources: [.copy("vectors.json")],
             swiftSettings: settings
         ),
-        .target(name: "APNSSession", dependencies: ["APNSWire"], swiftSettings: strict),
+        .target(
+            name: "APNSSession",
+            dependencies: ["APNSWire", .product(name: "DequeModule", package: "swift-collections")],
+            swiftSettings: strict
+        ),
         .testTarget(
             name: "APNSSessionTests",
             dependencies: [

@@ -113,8 +113,14 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         self.shared.queue.askSourceAgain()
         if source.notifications.isStopped { self.limitDrain(source) }
         // It is to be known also while no connection can be opened.
-        if self.isPausing, source.notifications.isEnded { self.shared.queue.lookForEnd(at: .now()) }
+        if source.notifications.isEnded { self.lookForEnd() }
         self.look()
+    }
+
+    /// Asks the source while nothing can be sent, and goes on, after other events, where all that it gave was invalid.
+    private func lookForEnd() {
+        guard self.isPausing, !self.isOver, self.shared.queue.lookForEnd(at: .now()) else { return }
+        self.eventLoop.assumeIsolated().execute { [weak self] in self?.lookForEnd() }
     }
 
     /// There is something to send, or everything is over.

@@ -113,6 +113,19 @@ struct PushQueueTests {
         #expect(hasWork)
     }
 
+    @Test(arguments: [1, 64, 65, 300])
+    func `the end of a source is found behind invalid ones without a connection`(invalidCount: Int) throws {
+        let source = Source(Array(repeating: Self.tooLong, count: invalidCount))
+        source.end()
+        let queue = try self.queue(source)
+        _ = queue.enter(0) {}
+        queue.pause(0)
+        var lookCount = 1
+        while queue.lookForEnd(at: .now()), lookCount < 100 { lookCount += 1 }
+        #expect(lookCount < 100 && queue.isOver)
+        #expect(source.state.withLockedValue(\.outcomes).count == invalidCount)
+    }
+
     @Test func `a source that has nothing for now is not asked again and again`() throws {
         let source = Source([])
         let queue = try self.queue(source)

@@ -130,9 +130,12 @@ struct PushQueue: Sendable {
     }
 
     /// Asks the source for the sake of its end, on behalf of a worker that can take nothing now.
-    func lookForEnd(at now: NIODeadline) {
+    ///
+    /// - Returns: whether to ask again, since all that it gave was invalid.
+    func lookForEnd(at now: NIODeadline) -> Bool {
         let answer = self.askSource(at: now) { $0.storage.waitingCount == 0 ? 1 : 0 }
         self.queue.callOut { Self.wakers(&$0, after: answer) }
+        return answer == .onlyInvalid
     }
 
     /// What came of asking the source.

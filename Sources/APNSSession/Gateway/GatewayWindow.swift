@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import DequeModule
+
 /// The messages of a connection that were handed on and not settled yet, with those that wait behind them, in order.
 ///
-/// The first of them has a place of its own and the others are in a ring: as long as each message is settled before
-/// the next comes, the ring is not touched.
+/// The first of them has a place of its own: as long as each message is settled before the next comes, the others are
+/// not touched.
 struct GatewayWindow {
     /// What an error response needs of a message.
     struct Message: Hashable {
@@ -22,9 +24,8 @@ struct GatewayWindow {
 
     /// The message with the first number, where there is one.
     private var first = Message(identifier: 0, isSimple: false)
-    /// The others.
-    private var ring = ContiguousArray(repeating: Message(identifier: 0, isSimple: false), count: 4)
-    private var head = 0
+    /// Those behind it.
+    private var others: Deque<Message> = []
 
     var isEmpty: Bool { self.count == 0 }
 
@@ -33,20 +34,15 @@ struct GatewayWindow {
 
     subscript(number: UInt64) -> Message? {
         guard let offset = self.offset(of: number) else { return nil }
-        return offset == 0 ? self.first : self.ring[self.place(offset - 1)]
+        return offset == 0 ? self.first : self.others[offset - 1]
     }
 
     @inline(__always)
     mutating func append(_ message: Message) -> UInt64 {
         let number = self.nextNumber
-        if self.count == 0 { self.first = message } else { self.appendToRing(message) }
+        if self.count == 0 { self.first = message } else { self.others.append(message) }
         self.count &+= 1
         return number
-    }
-
-    private mutating func appendToRing(_ message: Message) {
-        if self.count - 1 == self.ring.count { self.grow() }
-        self.ring[self.place(self.count - 1)] = message
     }
 
     /// Settles the only message there is, if it has this number.
@@ -63,7 +59,7 @@ struct GatewayWindow {
     mutating func accept(_ number: UInt64) {
         guard let offset = self.offset(of: number) else { return }
         guard offset == 0 else {
-            self.ring[self.place(offset - 1)].isAccepted = true
+            self.others[offset - 1].isAccepted = true
             return
         }
         self.first.isAccepted = true
@@ -71,30 +67,20 @@ struct GatewayWindow {
             self.lastAcceptedIdentifier = self.first.identifier
             self.firstNumber += 1
             self.count -= 1
-            guard self.count > 0 else { return }
-            self.first = self.ring[self.head]
-            self.head = self.place(1)
+            guard let next = self.others.popFirst() else { return }
+            self.first = next
         }
     }
 
     /// Forgets a message and all behind it.
     mutating func truncate(from number: UInt64) {
         guard let offset = self.offset(of: number) else { return }
+        self.others.removeLast(self.count - max(offset, 1))
         self.count = offset
     }
 
     private func offset(of number: UInt64) -> Int? {
         guard number >= self.firstNumber, number - self.firstNumber < UInt64(self.count) else { return nil }
         return Int(number - self.firstNumber)
-    }
-
-    private func place(_ offset: Int) -> Int { (self.head + offset) & (self.ring.count - 1) }
-
-    private mutating func grow() {
-        let old = self.ring
-        var ring = ContiguousArray(repeating: Message(identifier: 0, isSimple: false), count: 2 * old.count)
-        for offset in 0..<old.count { ring[offset] = old[self.place(offset)] }
-        self.ring = ring
-        self.head = 0
     }
 }
