@@ -73,7 +73,8 @@ import TokenStore
             $0.dripByteCount = 7
             $0.dripMilliseconds = 1
         }
-        let outcome = try await self.folder.drain(store) { $0.deadline = .milliseconds(300) }
+        // A fifth of what it takes for all, and enough to connect where much else is going on.
+        let outcome = try await self.folder.drain(store) { $0.deadline = .seconds(1) }
         #expect(outcome.failure == nil && outcome.ending?.cause == .deadline)
         #expect(outcome.tupleCount > 0 && outcome.tupleCount < 1000 && store.count == 1000)
         try self.expectList(tuples.prefix(Int(outcome.tupleCount)))

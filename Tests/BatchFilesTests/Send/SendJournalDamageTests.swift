@@ -9,7 +9,7 @@ import Testing
 
 /// A real journal with every single damage that a disk, a copy or an editor may do to it; outside the long run, with a
 /// part of them.
-@Suite(.timeLimit(.minutes(1))) struct SendJournalDamageTests {
+@Suite(.timeLimit(.minutes(TestEffort.count(1, long: 5)))) struct SendJournalDamageTests {
     let folder: SendFolder
     /// A journal of two runs, with all its kinds of records.
     let whole: [UInt8]

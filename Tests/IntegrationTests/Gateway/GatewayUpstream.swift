@@ -56,9 +56,10 @@ final class GatewayUpstream: PushService {
         ticket.reply(.accepted)
     }
 
-    /// Waits until so many tokens were asked for, 20 seconds at most.
+    /// Waits until so many tokens were asked for, 20 seconds at most, or a minute in the long run.
     func wait(count: Int) async throws {
-        try await self.record.wait(until: { $0.counts.count >= count }) {
+        let limit = TimeAmount.seconds(TestEffort.count(20, long: 60))
+        try await self.record.wait(within: limit, until: { $0.counts.count >= count }) {
             Child.Failure(description: "\($0.counts.count) of \(count) tokens were asked for")
         }
     }

@@ -9,7 +9,7 @@ import TokenStore
 import Testing
 
 /// `send` with a list of dead tokens.
-@Suite(.timeLimit(.minutes(2))) struct SendPurgeTests {
+@Suite(.timeLimit(.minutes(TestEffort.count(2, long: 5)))) struct SendPurgeTests {
     let scene: SendScene
 
     init() throws {
