@@ -127,9 +127,16 @@ package final class OutputFile {
     ///
     /// - Throws: ``BatchFileError`` where another process holds it, or it cannot be held.
     func lock() throws {
-        guard (try? self.operations.lock(self.file)) == true else {
-            throw BatchFileError(.inUse, "\(self.name) is in use by another process; wait for it to end.")
+        do {
+            guard try !self.operations.lock(self.file) else { return }
+        } catch FileLock.Failure.system(_, let code) {
+            throw BatchFileError(
+                .unwritable,
+                "Cannot lock \(self.name): \(Errno(rawValue: code)). Two runs could send the batch at a time without; "
+                    + "give --journal a file on a disk that has locks."
+            )
         }
+        throw BatchFileError(.inUse, "\(self.name) is in use by another process; wait for it to end.")
     }
 
     /// Reads all that is in the file, in portions.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
+import FileSystemSupport
 import Foundation
 import Testing
 
@@ -199,6 +200,18 @@ import Testing
         let held = try self.folder.journal()
         #expect(SendFolder.failure { _ = try self.folder.journal() }?.kind == .inUse)
         try held.synchronize()
+    }
+
+    @Test func `a journal that cannot be locked is refused with the reason, as one that is held is not`() throws {
+        var operations = FileOperations.system
+        operations.lock = { _ in throw FileLock.Failure.system(action: .lock, code: ENOLCK) }
+        let failure = SendFolder.failure {
+            _ = try SendJournal(path: self.folder.file("journal"), input: "batch", operations: operations) { 1 }
+        }
+        #expect(failure?.kind == .unwritable)
+        let text = try #require(failure?.description)
+        #expect(text.hasPrefix("Cannot lock \(self.folder.file("journal")): No locks available."), "\(text)")
+        #expect(text.contains("--journal"), "\(text)")
     }
 
     @Test func `completeness is recorded`() throws {
