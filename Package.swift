@@ -192,6 +192,7 @@ let package = Package(
             dependencies: [
                 "APNSProvider", "APNSSession", "APNSTestKit", "APNSWire", "OpenSSLTLS", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
+                .product(name: "MetricsTestKit", package: "swift-metrics"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -234,7 +235,7 @@ let package = Package(
         .target(
             name: "APNSServer",
             dependencies: [
-                "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS",
+                "APNSPayload", "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -334,7 +335,7 @@ let package = Package(
                 .product(name: "Subprocess", package: "swift-subprocess"),
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
-            swiftSettings: settings
+            swiftSettings: strict
         ),
         .testTarget(
             name: "BatchFilesTests",
@@ -357,7 +358,7 @@ let package = Package(
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
-            swiftSettings: settings
+            swiftSettings: strict
         ),
         .testTarget(
             name: "TokenStoreTests",
@@ -410,9 +411,10 @@ let package = Package(
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "SystemPackage", package: "swift-system"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ],
-            swiftSettings: settings
+            swiftSettings: strict
         ),
         .executableTarget(
             name: "apns-legacy",
@@ -421,7 +423,7 @@ let package = Package(
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "CoreMetrics", package: "swift-metrics"),
             ],
-            swiftSettings: settings
+            swiftSettings: strict
         ),
         .testTarget(
             name: "APNSLegacyCommandsTests",

@@ -31,8 +31,7 @@ package struct Console: Sendable {
 
     /// Writes results.
     package func write(_ text: String) throws {
-        var text = text
-        try text.withUTF8 { try self.create("-").append(UnsafeRawBufferPointer($0)) }
+        try self.create("-").append(text)
     }
 
     /// Prints a line of results; where nobody reads them, that is no failure.
@@ -56,6 +55,6 @@ package struct Console: Sendable {
     func put(_ text: String) {
         var text = text
         // Nobody can be told that messages are not taken.
-        text.withUTF8 { bytes in _ = Glibc.write(self.error, bytes.baseAddress, bytes.count) }
+        text.withUTF8 { bytes in _ = unsafe Glibc.write(self.error, bytes.baseAddress, bytes.count) }
     }
 }

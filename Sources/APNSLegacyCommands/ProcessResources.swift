@@ -3,6 +3,7 @@
 import APNSTransport
 import Glibc
 import NIOCore
+import SystemPackage
 
 /// Asks the system, before a command starts, for what the command ends without a word where it is missing.
 enum ProcessResources {
@@ -25,10 +26,10 @@ enum ProcessResources {
     @discardableResult
     static func raiseFileLimit() -> Int {
         var limit = rlimit()
-        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return .max }
+        guard unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return .max }
         limit.rlim_cur = limit.rlim_max
-        setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return .max }
+        unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        guard unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return .max }
         return Int(clamping: limit.rlim_cur)
     }
 
@@ -62,14 +63,14 @@ enum ProcessResources {
     }
 
     private static func requireMemory() throws(CommandFailure) {
-        let memory = mmap(nil, Self.addressSpaceByteCount, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-        guard let memory, memory != MAP_FAILED else {
+        let memory = unsafe mmap(nil, Self.addressSpaceByteCount, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+        guard let memory = unsafe memory, unsafe memory != MAP_FAILED else {
             throw CommandFailure(
                 .systemError,
-                "there is too little memory (\(String(cString: strerror(errno)))); raise the limit of the address "
+                "there is too little memory (\(Errno(rawValue: errno))); raise the limit of the address "
                     + "space (ulimit -v)."
             )
         }
-        munmap(memory, Self.addressSpaceByteCount)
+        unsafe munmap(memory, Self.addressSpaceByteCount)
     }
 }

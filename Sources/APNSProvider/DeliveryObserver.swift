@@ -2,7 +2,7 @@
 
 import APNSSession
 package import APNSWire
-import Metrics
+package import Metrics
 
 /// What can be counted while notifications are sent, as swift-metrics.
 package struct DeliveryObserver: Sendable {
@@ -26,24 +26,28 @@ package struct DeliveryObserver: Sendable {
     ///
     /// - Parameters:
     ///   - subject: what they are about.
+    ///   - factory: makes them.
     ///   - onFailure: is told of every connection that fails.
-    package init(_ subject: Subject, onFailure: @escaping @Sendable (any Error) -> Void = { _ in }) {
+    package init(
+        _ subject: Subject,
+        factory: any MetricsFactory = MetricsSystem.factory,
+        onFailure: @escaping @Sendable (any Error) -> Void = { _ in }
+    ) {
         self.onFailure = onFailure
         let isBinary = subject == .notifications
         let prefix = isBinary ? "push" : "push.http2"
+        let counter = { Counter(label: $0, dimensions: [], factory: factory) }
         let label = isBinary ? "push.notifications" : "push.http2.requests"
-        // A request is never suppressed: that is decided before one is made.
-        let kinds = DeliveryOutcome.Kind.allCases.filter { isBinary || $0 != .suppressed }
         self.outcomes = Dictionary(
-            uniqueKeysWithValues: kinds.map { kind in
-                (kind, Counter(label: label, dimensions: [("outcome", "\(kind.name)")]))
+            uniqueKeysWithValues: DeliveryOutcome.Kind.allCases.map { kind in
+                (kind, Counter(label: label, dimensions: [("outcome", "\(kind.name)")], factory: factory))
             }
         )
-        self.connections = Counter(label: "\(prefix).connections")
-        self.failures = Counter(label: "\(prefix).connection.failures")
-        self.probes = isBinary ? Counter(label: "push.probes") : nil
-        self.duplicates = isBinary ? Counter(label: "push.duplicates.possible") : nil
-        self.repeats = isBinary ? nil : Counter(label: "push.http2.requests.repeated")
+        self.connections = counter("\(prefix).connections")
+        self.failures = counter("\(prefix).connection.failures")
+        self.probes = isBinary ? counter("push.probes") : nil
+        self.duplicates = isBinary ? counter("push.duplicates.possible") : nil
+        self.repeats = isBinary ? nil : counter("push.http2.requests.repeated")
     }
 
     func settled(_ settlement: Settlement) {
@@ -69,19 +73,4 @@ package struct DeliveryObserver: Sendable {
 
     /// So many are sent again.
     package func repeated(_ count: Int) { self.repeats?.increment(by: count) }
-}
-
-/// The keys under which data stands in log messages.
-package enum LogKey {
-    static let connection = "push.connection.id"
-    static let isSessionReused = "push.connection.session.reused"
-    static let identifier = "push.notification.identifier"
-    package static let endpoint = "push.endpoint"
-    package static let failure = "push.connection.failure"
-    package static let outcome = "push.outcome"
-    package static let pause = "push.connection.pause"
-    package static let reason = "push.answer.reason"
-    package static let request = "push.request.id"
-    static let errorStatus = "push.error.status"
-    package static let status = "push.answer.status"
 }

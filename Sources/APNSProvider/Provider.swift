@@ -64,7 +64,8 @@ public struct Provider: Service, Sendable {
             command: command,
             payloadByteCountMax: payloadByteCountMax,
             suppressesRejectedTokens: suppressesRejectedTokens,
-            outcomes: buffer
+            outcomes: buffer,
+            observer: sender.observer
         )
         self.outcomes = Outcomes(buffer: buffer)
     }

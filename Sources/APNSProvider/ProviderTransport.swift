@@ -8,6 +8,9 @@ package import NIOCore
 /// workers take from the source by themselves, on their event loops, so that none takes more than its connection can
 /// carry.
 package protocol ProviderTransport: Sendable {
+    /// Counts what is sent.
+    var observer: DeliveryObserver { get }
+
     /// How many workers a run has.
     var workerCount: Int { get }
 

@@ -17,28 +17,31 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         let configuration: PushConfiguration
         let opener: ConnectionOpener
         let queue: PushQueue
-        let observer = DeliveryObserver(.requests)
+        let observer: DeliveryObserver
         let logger: Logger
 
         /// - Parameters:
         ///   - configuration: where and how.
         ///   - opener: opens the connections.
         ///   - source: makes the requests of a batch; `nil` for a client.
+        ///   - observer: counts what is sent.
         ///   - logger: gets debug messages.
         init(
             _ configuration: PushConfiguration,
             _ opener: ConnectionOpener,
             _ source: RequestSource? = nil,
+            observer: DeliveryObserver,
             logger: Logger
         ) {
             self.configuration = configuration
             self.opener = opener
+            self.observer = observer
             self.logger = logger
             self.queue = PushQueue(
                 countMax: configuration.requestCountMax,
                 workerCount: configuration.connectionCount,
                 source: source,
-                observer: self.observer
+                observer: observer
             )
         }
     }
@@ -110,7 +113,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         self.shared.queue.askSourceAgain()
         if source.notifications.isStopped { self.limitDrain(source) }
         // It is to be known also while no connection can be opened.
-        if self.isPausing, source.notifications.isEnded { _ = self.shared.queue.hasWork(self.index, at: .now()) }
+        if self.isPausing, source.notifications.isEnded { self.shared.queue.lookForEnd(at: .now()) }
         self.look()
     }
 
@@ -225,7 +228,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
     func goingAway(_ connection: PushConnection, unprocessed: [PendingPush]) {
         self.shared.logger.debug(
             "push service is going away",
-            metadata: [LogKey.reason: "\(connection.goAwayReason?.text ?? "")"]
+            metadata: [LogKey.answerReason: "\(connection.goAwayReason?.text ?? "")"]
         )
         self.unprocessed(unprocessed)
         if let reason = connection.goAwayReason, Self.isAboutIdentity(reason) { self.refused(reason.text) }
@@ -266,24 +269,24 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
     ///
     /// - Parameters:
     ///   - connection: the connection.
-    ///   - waiting: what left it whole and has no answer.
-    ///   - unwritten: what was begun, and did not leave it whole.
+    ///   - unknown: what may have been processed, and has no answer.
+    ///   - unprocessed: what was not processed.
     ///   - failure: why it has ended, where that is known.
     func ended(
         _ connection: PushConnection,
-        waiting: [PendingPush],
-        unwritten: [PendingPush],
+        unknown: [PendingPush],
+        unprocessed: [PendingPush],
         failure: (any Error)?
     ) {
         let text = failure.map { "\($0)" } ?? "closed by the other end"
         let wasCurrent = connection === self.current
         if wasCurrent { self.current = nil }
         self.leaving.removeAll { $0 === connection }
-        self.unprocessed(unwritten)
+        self.unprocessed(unprocessed)
         if let failure, ConnectionFailure.provesNothingProcessed(failure, connection.tls) {
-            self.unprocessed(waiting)
+            self.unprocessed(unknown)
         } else {
-            self.unknown(waiting, self.isOver ? .stopped : .connectionLost(text))
+            self.unknown(unknown, self.isOver ? .stopped : .connectionLost(text))
         }
         self.tellQueue()
         guard !self.isOver else { return self.finish() }
@@ -294,7 +297,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         }
         if wasCurrent {
             // One that was given up failed, though all that waited on it may have its outcome by now.
-            var wasIdle = waiting.isEmpty && unwritten.isEmpty && self.shared.queue.isEmpty
+            var wasIdle = unknown.isEmpty && unprocessed.isEmpty && self.shared.queue.isEmpty
             if case .stalled = failure as? PushConnectionError { wasIdle = false }
             self.replace(connection, wasIdle: wasIdle, failure, text)
         }
@@ -318,7 +321,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         self.shared.queue.pause(self.index)
         self.shared.logger.debug(
             "connecting again after a pause",
-            metadata: [LogKey.failure: "\(text)", LogKey.pause: "\(pause)"]
+            metadata: [LogKey.failure: "\(text)", LogKey.connectionPause: "\(pause)"]
         )
         self.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(pause)) { [weak self] in
             self?.isPausing = false
@@ -339,37 +342,33 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
     func answersBegin() { self.shared.configuration.onFirstAnswer?() }
 
     func answered(_ push: PendingPush, _ outcome: DeliveryOutcome, on connection: PushConnection) {
-        if case .accepted = outcome { self.failures.succeeded() }
-        if case .rejected(.http2(let rejection)) = outcome, Self.isAboutConnection(rejection.reason) {
-            self.release(connection)
+        switch outcome {
+        case .accepted: self.failures.succeeded()
+        case .rejected(let rejection):
+            // A moment of death says nothing here.
+            let meaning = ResponseMeaning(rejection, now: .max)
+            // The service is about to close the connection.
+            if meaning == .passing(.unprocessed) { self.release(connection) }
+            if self.isMended(push, meaning, connection) {
+                var push = push
+                push.hasNewToken = true
+                self.shared.observer.repeated(1)
+                return self.shared.queue.putBack([push])
+            }
+        default: break
         }
-        if case .rejected(.http2(let rejection)) = outcome, self.isMended(push, rejection.reason, connection) {
-            var push = push
-            push.hasNewToken = true
-            self.shared.observer.repeated(1)
-            self.shared.queue.putBack([push])
-        } else {
-            self.settle(push, outcome, isAnswer: true)
-        }
-    }
-
-    /// Whether a rejection says that this connection is of no more use.
-    private static func isAboutConnection(_ reason: PushReason) -> Bool {
-        switch reason {
-        case .idleTimeout, .shutdown: true
-        default: false
-        }
+        self.settle(push, outcome, isAnswer: true)
     }
 
     /// Whether another try with another provider token, or on another connection, may do.
-    private func isMended(_ push: PendingPush, _ reason: PushReason, _ connection: PushConnection) -> Bool {
+    private func isMended(_ push: PendingPush, _ meaning: ResponseMeaning, _ connection: PushConnection) -> Bool {
         guard !push.hasNewToken, let issuedAt = push.tokenIssuedAt,
             let tokens = self.shared.configuration.providerToken
         else { return false }
-        switch reason {
-        case .expiredProviderToken: return tokens.expired(issuedAt: issuedAt)
-        case .tooManyProviderTokenUpdates: return tokens.renewalRefused(issuedAt: issuedAt)
-        case .unrelatedKeyIdInToken:
+        switch meaning {
+        case .passing(.providerToken): return tokens.expired(issuedAt: issuedAt)
+        case .passing(.providerTokenRate): return tokens.renewalRefused(issuedAt: issuedAt)
+        case .passing(.connection):
             self.release(connection)
             return true
         default: return false
@@ -440,8 +439,8 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
             LogKey.request: "\(push.submission.request.identifier)", LogKey.outcome: "\(outcome.name)",
         ]
         if case .rejected(.http2(let rejection)) = outcome {
-            metadata[LogKey.status] = "\(rejection.status)"
-            metadata[LogKey.reason] = "\(rejection.reason.text)"
+            metadata[LogKey.answerStatus] = "\(rejection.status)"
+            metadata[LogKey.answerReason] = "\(rejection.reason.text)"
         }
         self.shared.logger.log(level: level, "request settled", metadata: metadata)
     }
@@ -476,8 +475,8 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
                 answerDurationMax: limit,
                 isWanted: isWanted && connection === self.current
             )
-            self.unknown(overdue.written, .deadline)
-            self.unprocessed(overdue.unwritten)
+            self.unknown(overdue.unknown, .deadline)
+            self.unprocessed(overdue.unprocessed)
         }
         self.tellQueue()
         self.fill()

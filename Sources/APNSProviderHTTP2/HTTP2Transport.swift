@@ -36,6 +36,7 @@ struct HTTP2Transport: ProviderTransport {
     private let options: HTTP2BatchOptions
     private let opener: ConnectionOpener
     private let logger: Logger
+    let observer = DeliveryObserver(.requests)
 
     init(_ configuration: PushConfiguration, _ options: HTTP2BatchOptions, logger: Logger) throws(PushError) {
         self.configuration = configuration
@@ -48,7 +49,9 @@ struct HTTP2Transport: ProviderTransport {
 
     func begin(_ source: any NotificationSource) -> WorkerFactory {
         let requests = RequestSource(source, self.configuration, self.options)
-        return HTTP2ConnectionWorker.factory(.init(self.configuration, self.opener, requests, logger: self.logger))
+        return HTTP2ConnectionWorker.factory(
+            .init(self.configuration, self.opener, requests, observer: self.observer, logger: self.logger)
+        )
     }
 
     func failure(of endings: [WorkerEnding]) -> (any Error)? {

@@ -33,7 +33,12 @@ public final class PushClient: Service, Sendable {
         logger: Logger = .current
     ) throws(PushError) {
         self.group = eventLoopGroup
-        self.shared = .init(configuration, try configuration.makeOpener(), logger: logger)
+        self.shared = .init(
+            configuration,
+            try configuration.makeOpener(),
+            observer: DeliveryObserver(.requests),
+            logger: logger
+        )
     }
 
     private var configuration: PushConfiguration { self.shared.configuration }

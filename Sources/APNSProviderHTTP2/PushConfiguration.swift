@@ -38,10 +38,10 @@ public struct PushConfiguration: Sendable {
     public var requestCountMax = 10_000
 
     /// The longest payload in bytes; 4096 by default, at most 16,384, which is what one frame holds.
-    public var payloadByteCountMax = 4096
+    public var payloadByteCountMax = WireLimits.payloadByteCountMaxHTTP2
 
     /// The longest payload of the push type voip in bytes; 5120 by default.
-    public var voipPayloadByteCountMax = 5120
+    public var voipPayloadByteCountMax = WireLimits.payloadByteCountMaxVoIP
 
     /// How long a request may wait for its turn; 60 s by default, `nil` for as long as the client runs.
     ///

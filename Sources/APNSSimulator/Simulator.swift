@@ -46,7 +46,8 @@ public struct Simulator: Sendable {
         let faults = ConnectionFaults()
         let backend = SimulatorBackend(
             devices: devices,
-            schedule: try FaultSchedule(configuration.faults),
+            schedule: try FaultSchedule(configuration.faults.faults),
+            report: configuration.faults.report,
             faults: faults,
             environment: configuration.environment,
             onDelivery: configuration.onDelivery
@@ -58,12 +59,12 @@ public struct Simulator: Sendable {
         )
         let service = SimulatorPushService(
             devices: devices,
-            schedule: PushFaultSchedule(configuration.pushFaults),
+            schedule: try FaultSchedule(configuration.pushFaults),
             environment: configuration.environment,
             onDelivery: configuration.onDelivery
         )
         var pushConfiguration = configuration.push
-        pushConfiguration.isSandbox = configuration.environment == .sandbox
+        pushConfiguration.addsUniqueIdentifier = configuration.environment == .sandbox
         let push = pushConfiguration
         var listener = configuration.listener
         listener.configurePipeline = { try faults.add(to: $0, number: $1) }

@@ -99,6 +99,14 @@ extension DeliveryOutcome {
             case .suppressed: "suppressed"
             }
         }
+
+        /// Reads a name; `nil` where it is none.
+        ///
+        /// - Parameter name: as ``name`` has it.
+        package init?(name: some StringProtocol) {
+            guard let kind = Self.allCases.first(where: { name == "\($0.name)" }) else { return nil }
+            self = kind
+        }
     }
 
     /// The outcome without its reasons.
@@ -134,6 +142,19 @@ extension DeliveryOutcome.Reason: CustomStringConvertible {
         case .unavailable(let text): "the service cannot be reached: \(text)"
         case .stopped: "the client ended"
         case .serviceAnswer(let rejection): "\(Rejection.http2(rejection))"
+        }
+    }
+}
+
+extension DeliveryOutcome.InvalidReason: CustomStringConvertible {
+    /// What is wrong, in a few words.
+    public var description: String {
+        switch self {
+        case .payloadEmpty: "the payload is empty"
+        case .payloadTooLong(let byteCount, let limit): "the payload has \(byteCount) bytes, and \(limit) are allowed"
+        case .topic: "the topic cannot be sent in a header"
+        case .pushType: "the push type cannot be sent in a header"
+        case .collapseIdentifier: "the collapse identifier is too long, or cannot be sent in a header"
         }
     }
 }

@@ -60,8 +60,11 @@ public struct PushRejection: Hashable, Sendable {
     }
 
     /// The timestamp in seconds since 1970, whatever its unit.
-    public var secondsSince1970: UInt64? {
-        self.timestamp.map { $0 < Self.millisecondsMin ? $0 : $0 / 1000 }
+    public var secondsSince1970: UInt64? { self.timestamp.map { Self.secondsSince1970($0) } }
+
+    /// A timestamp of the service in seconds since 1970, whatever its unit.
+    package static func secondsSince1970(_ timestamp: UInt64) -> UInt64 {
+        timestamp < self.millisecondsMin ? timestamp : timestamp / 1000
     }
 
     /// As milliseconds this is in 1973, as seconds in the year 5138.

@@ -12,9 +12,6 @@ public enum WireLimits {
     /// The device token length of all devices seen in practice, in bytes.
     public static let tokenByteCountUsual = 32
 
-    /// The longest payload of the binary protocol before the server change of 2014, in bytes.
-    public static let payloadByteCountMaxOriginal = 256
-
     /// The longest payload of the binary protocol since the server change of 2014, in bytes.
     public static let payloadByteCountMax = 2048
 

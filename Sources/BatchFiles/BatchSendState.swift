@@ -25,7 +25,7 @@ package struct BatchSendState: ~Copyable {
     private let onDropped: @Sendable (String) -> Void
     private let suppressesRejectedTokens: Bool
     /// Is told of tokens that are rejected as invalid or dead; of the dead ones since when, in seconds since 1970.
-    private let onRejectedToken: (@Sendable (_ token: UnsafeRawBufferPointer, _ deadSince: Int64?) -> Void)?
+    private let onRejectedToken: (@Sendable (_ token: DeviceToken, _ deadSince: Int64?) -> Void)?
 
     private var rejected = RejectedTokens()
     private var sentCount: UInt64 = 0
@@ -63,7 +63,7 @@ package struct BatchSendState: ~Copyable {
         policy: DeliveryPolicy,
         suppressesRejectedTokens: Bool,
         isDead: TokenPredicate? = nil,
-        onRejectedToken: (@Sendable (_ token: UnsafeRawBufferPointer, _ deadSince: Int64?) -> Void)? = nil,
+        onRejectedToken: (@Sendable (_ token: DeviceToken, _ deadSince: Int64?) -> Void)? = nil,
         command: Command = .items,
         onDropped: @escaping @Sendable (String) -> Void = { _ in },
         onBadLine: @escaping @Sendable (BatchProblem) -> Void
@@ -116,11 +116,11 @@ package struct BatchSendState: ~Copyable {
             guard batch.countFree > 0 else { return .available }
             // The lines of a block from here on, as far as they are to be sent.
             while self.blockIndex < block.count {
-                let isGiven: Bool? = block.withEntry(at: self.blockIndex) { entry, payload, id in
+                let isGiven: Bool? = unsafe block.withEntry(at: self.blockIndex) { entry, payload, id in
                     guard entry.kind == .due, !self.isSuppressed(entry) else { return nil }
                     guard self.results.intend(entry.line) else { return false }
                     if !self.hasToldOfDropped { self.tellOfDropped(entry) }
-                    let isAppended = batch.append(
+                    let isAppended = unsafe batch.append(
                         token: entry.token,
                         payload: payload,
                         expiry: entry.expiry,
@@ -148,7 +148,7 @@ package struct BatchSendState: ~Copyable {
 
     /// Whether the next line may be given, so that it only found no room.
     private mutating func isIntended(_ block: SendBlock) -> Bool {
-        block.withEntry(at: self.blockIndex) { entry, _, _ in self.results.intend(entry.line) }
+        unsafe block.withEntry(at: self.blockIndex) { entry, _, _ in self.results.intend(entry.line) }
     }
 
     private func isSuppressed(_ entry: borrowing SendBlock.Entry) -> Bool {
@@ -210,12 +210,13 @@ package struct BatchSendState: ~Copyable {
                 if let search = self.nextBlock() { return search }
                 continue
             }
-            let isDue = block.withEntry(at: self.blockIndex) { entry, _, id in
+            let isDue = unsafe block.withEntry(at: self.blockIndex) { entry, _, id in
                 switch entry.kind {
                 case .due where !self.isSuppressed(entry): return true
-                case .due: self.settleHere(entry, id, .suppressed, attempts: 0)
-                case .dead: self.settleHere(entry, id, .suppressed, attempts: 0, reason: "it is on the purge list")
-                case .doubted: self.settleHere(entry, id, .indeterminate, attempts: 1)
+                case .due: unsafe self.settleHere(entry, id, .suppressed, attempts: 0)
+                case .dead:
+                    unsafe self.settleHere(entry, id, .suppressed, attempts: 0, reason: "it is on the purge list")
+                case .doubted: unsafe self.settleHere(entry, id, .indeterminate, attempts: 1)
                 case .bad: self.refuse(block)
                 }
                 return false
@@ -260,7 +261,7 @@ package struct BatchSendState: ~Copyable {
         attempts: Int,
         reason: String? = nil
     ) {
-        self.results.write(
+        unsafe self.results.write(
             line: entry.line,
             id: id,
             token: entry.token,
@@ -279,7 +280,7 @@ package struct BatchSendState: ~Copyable {
         if self.suppressesRejectedTokens, case .rejected(let rejection) = settled.outcome,
             let fault = rejection.tokenFault(now: UInt32(clamping: time(nil)))
         {
-            settled.forEach { _, token, _ in self.suppress(token, fault) }
+            unsafe settled.forEach { _, token, _ in unsafe self.suppress(token, fault) }
         }
         if self.results.needsLines(outcome, isDuplicate: settled.report.possibleDuplicate) {
             self.settleEach(settled, outcome, status)
@@ -290,11 +291,14 @@ package struct BatchSendState: ~Copyable {
     }
 
     /// Sends no further lines for a token.
-    private mutating func suppress(_ token: UnsafeRawBufferPointer, _ fault: TokenFault) {
-        self.rejected.insert(token)
+    private mutating func suppress(_ bytes: UnsafeRawBufferPointer, _ fault: TokenFault) {
+        unsafe self.rejected.insert(bytes)
+        guard let onRejectedToken = self.onRejectedToken, let token = try? unsafe DeviceToken(bytes: bytes) else {
+            return
+        }
         switch fault {
-        case .invalid: self.onRejectedToken?(token, nil)
-        case .dead(let since): self.onRejectedToken?(token, Int64(since))
+        case .invalid: onRejectedToken(token, nil)
+        case .dead(let since): onRejectedToken(token, Int64(since))
         // In another app it may be alive.
         case .foreign: break
         }
@@ -307,9 +311,9 @@ package struct BatchSendState: ~Copyable {
     ) {
         let report = settled.report
         let (attempts, isDuplicate, reason) = (report.attempts, report.possibleDuplicate, report.outcome.reasonText)
-        settled.forEach { line, bytes, id in
-            guard let token = try? DeviceToken(bytes: bytes) else { return }
-            self.results.write(
+        unsafe settled.forEach { line, bytes, id in
+            guard let token = try? unsafe DeviceToken(bytes: bytes) else { return }
+            unsafe self.results.write(
                 line: line,
                 id: id,
                 token: token,
@@ -374,7 +378,7 @@ extension DeliveryOutcome {
         case .accepted, .suppressed: nil
         case .rejected(let rejection): rejection.reason?.text
         case .indeterminate(let reason), .unsent(let reason): reason?.description
-        case .invalid(let reason): "\(reason)"
+        case .invalid(let reason): reason.description
         }
     }
 }

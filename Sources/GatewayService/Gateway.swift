@@ -233,8 +233,8 @@ package final class Gateway: Sendable {
         logger.warning(
             "fewer files may be open than limits.connections needs, so fewer connections are let in",
             metadata: [
-                "push.files.allowed": "\(allowed)", "push.files.needed": "\(wanted + other)",
-                "push.connections.allowed": "\(count)",
+                LogKey.allowedFiles: "\(allowed)", LogKey.neededFiles: "\(wanted + other)",
+                LogKey.allowedConnections: "\(count)",
             ]
         )
         return count
@@ -256,8 +256,8 @@ package final class Gateway: Sendable {
         self.logger.notice(
             "gateway ready",
             metadata: [
-                "push.gateway.address": "\(gateway)", "push.feedback.address": "\(feedback)",
-                "push.admin.address": "\(admin.map { "\($0)" } ?? "off")",
+                LogKey.gatewayAddress: "\(gateway)", LogKey.feedbackAddress: "\(feedback)",
+                LogKey.adminAddress: "\(admin.map { "\($0)" } ?? "off")",
             ]
         )
         ready(Addresses(gateway: gateway, feedback: feedback, admin: admin))
@@ -326,7 +326,7 @@ package final class Gateway: Sendable {
                 do { try await client.run() } catch {
                     self.logger.error(
                         "service unusable until certificates are read anew",
-                        metadata: ["push.provider": "\(provider.file.name)", "push.connection.failure": "\(error)"]
+                        metadata: [LogKey.provider: "\(provider.file.name)", LogKey.failure: "\(error)"]
                     )
                 }
                 source.yield(.clientEnded)
@@ -362,14 +362,14 @@ package final class Gateway: Sendable {
             self.logger.notice("configuration read anew")
             return clients.count
         } catch {
-            self.logger.error("configuration not read anew", metadata: ["push.failure": "\(error)"])
+            self.logger.error("configuration not read anew", metadata: [LogKey.configurationFailure: "\(error)"])
             return 0
         }
     }
 
     private static func logFindings(of configuration: ResolvedConfiguration, _ logger: Logger) {
         for finding in configuration.findings(now: Int64(time(nil))) {
-            logger.warning("configuration problem", metadata: ["push.configuration.problem": "\(finding)"])
+            logger.warning("configuration problem", metadata: [LogKey.configurationProblem: "\(finding)"])
         }
     }
 
@@ -379,7 +379,7 @@ package final class Gateway: Sendable {
         guard !keys.isEmpty else { return }
         self.logger.warning(
             "configuration changed where it needs a restart; until then the old values hold",
-            metadata: ["push.configuration.unapplied": "\(keys.joined(separator: ", "))"]
+            metadata: [LogKey.unappliedKeys: "\(keys.joined(separator: ", "))"]
         )
     }
 

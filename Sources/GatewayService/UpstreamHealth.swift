@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import APNSProviderHTTP2
 import Logging
 import NIOConcurrencyHelpers
@@ -32,14 +33,14 @@ final class UpstreamHealth: Sendable {
         self.state.withLockedValue { $0.isReached[provider] = false }
         self.logger.warning(
             "service not reached, which is tried again",
-            metadata: ["push.provider": "\(provider)", "push.connection.failure": "\(text)"]
+            metadata: [LogKey.provider: "\(provider)", LogKey.failure: "\(text)"]
         )
     }
 
     /// Notes that the service answers.
     func answered(_ provider: String) {
         let wasFailing = self.state.withLockedValue { $0.isReached.updateValue(true, forKey: provider) == false }
-        if wasFailing { self.logger.notice("service answers again", metadata: ["push.provider": "\(provider)"]) }
+        if wasFailing { self.logger.notice("service answers again", metadata: [LogKey.provider: "\(provider)"]) }
     }
 
     /// Whether the last attempt to reach the service for a provider succeeded; `nil` before the first.

@@ -222,7 +222,7 @@ struct ProviderTokenTests {
         let request = try PushFixture.request(topic: PushFixture.topic)
         let outcomes = try await PushFixture.withPair(
             service,
-            server: { $0.startsWithOneStream = true },
+            server: { $0.limitsStreamsUntilSuccess = true },
             usesToken: true
         ) { client in
             await withTaskGroup(of: DeliveryOutcome.self) { group in

@@ -8,6 +8,7 @@ import APNSWire
 import Logging
 import NIOConcurrencyHelpers
 import NIOCore
+import NIOPosix
 import OpenSSLTLS
 
 /// The certificates, keys and requests of these tests.
@@ -24,6 +25,15 @@ enum PushFixture {
     static let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 
     static func trust() throws -> TLSTrust { .pem(try Self.authority.get().certificatePEM) }
+
+    /// A port on which nobody listens.
+    static func unusedPort() async throws -> Int {
+        let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .bind(host: "127.0.0.1", port: 0).get()
+        let port = listener.localAddress?.port ?? 0
+        try await listener.close()
+        return port
+    }
 
     static func token(_ number: Int) throws -> DeviceToken {
         try DeviceToken(bytes: [UInt8](repeating: 0xD0, count: 30) + [UInt8(number >> 8 & 255), UInt8(number & 255)])

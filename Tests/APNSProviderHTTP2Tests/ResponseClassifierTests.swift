@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSProvider
+import APNSSession
 import APNSWire
 import Testing
 
@@ -16,7 +17,11 @@ import Testing
     }
 
     private static func classifier(breaker: Int = 2, tries: Int = 3) -> ResponseClassifier {
-        ResponseClassifier(invalidTokenRunCountMax: breaker, tryCountMax: tries, backoff: RetryRules().backoff)
+        ResponseClassifier(
+            invalidTokenRunCountMax: breaker,
+            tryCountMax: tries,
+            backoff: Backoff(first: .milliseconds(500), max: .seconds(15))
+        )
     }
 
     private static func rejected(_ reason: PushReason, timestamp: UInt64? = nil) -> DeliveryOutcome {

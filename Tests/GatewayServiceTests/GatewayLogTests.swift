@@ -2,7 +2,6 @@
 
 import Logging
 import NIOConcurrencyHelpers
-import NIOCore
 import TestSupport
 import Testing
 
@@ -29,7 +28,7 @@ import Testing
     @Test func `refusals are left out beyond their bytes, counted, and do not keep errors of providers out`() {
         let lines = NIOLockedValueBox<[String]>([])
         let (logger, output) = Self.logger(lines)
-        let (count, kind) = (TestEffort.count(1000, long: 10_000), LogRateLimiter.Kind.refusals)
+        let (count, kind) = (TestEffort.count(1000, long: 10_000), GatewayLog.Kind.refusals)
         let start = ContinuousClock.now
         for _ in 0..<count {
             let reason = Logger.MetadataValue.string(String(repeating: "x", count: 1000))
@@ -52,36 +51,5 @@ import Testing
         let leftOut = "\"push.log.leftout\":\"\(count - refused.count)\""
         #expect(omission.count == 1 && omission[0].contains(leftOut), "\(omission)")
         #expect(omission[0].contains("\"push.log.kind\":\"refusals\""))
-    }
-
-    @Test(arguments: LogRateLimiter.Kind.allCases) func `bytes come back with time, and never more than at first`(
-        _ kind: LogRateLimiter.Kind
-    ) {
-        var limiter = LogRateLimiter()
-        func takes(_ byteCount: Int, _ now: NIODeadline) -> Bool { limiter.takes(kind, byteCount: byteCount, now: now) }
-        let start = NIODeadline.uptimeNanoseconds(1_000_000_000)
-        #expect(!takes(kind.byteCountMax + 1, start))
-        #expect(takes(kind.byteCountMax, start))
-        #expect(!takes(1, start))
-        #expect(takes(kind.byteCountPerSecond, start + .seconds(1)))
-        #expect(!takes(1, start + .seconds(1)))
-        let (omissions, more) = (limiter.takeOmissions(), limiter.takeOmissions())
-        #expect(omissions == [.init(kind: kind, lineCount: 3)] && more.isEmpty)
-        let late = NIODeadline.uptimeNanoseconds(UInt64(Int64.max))
-        #expect(!takes(kind.byteCountMax + 1, late))
-        #expect(takes(kind.byteCountMax, late))
-        // Time that goes back changes nothing.
-        #expect(!takes(1, start))
-    }
-
-    @Test func `short steps of time add up`() {
-        var limiter = LogRateLimiter()
-        let start = NIODeadline.uptimeNanoseconds(1_000_000_000)
-        _ = limiter.takes(.refusals, byteCount: LogRateLimiter.Kind.refusals.byteCountMax, now: start)
-        for step in 1...1000 {
-            _ = limiter.takes(.refusals, byteCount: 1 << 20, now: start + .microseconds(Int64(step)))
-        }
-        let isTaken = limiter.takes(.refusals, byteCount: 15, now: start + .milliseconds(1))
-        #expect(isTaken)
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSTransport
+import APNSWire
 import Glibc
 
 /// Keeps two drains with one certificate from reading one service's list on one machine, whatever spools and purge
@@ -68,10 +69,8 @@ final class DrainLock: Sendable {
     /// The path of an address; the zero in front is what makes it abstract.
     private static func name(_ fingerprint: String, _ endpoint: Endpoint) -> [UInt8] {
         let service = Array("\(fingerprint) \(endpoint.host.lowercased()):\(endpoint.port)".utf8)
-        let digest = (SpoolDigest.of(service, at: 0) ?? []).map { byte in
-            (byte < 16 ? "0" : "") + String(byte, radix: 16)
-        }
-        return [0] + Array("apns-legacy-feedback-\(digest.joined())".utf8)
+        let digest = Hexadecimal.text(SpoolDigest.of(service, at: 0) ?? [])
+        return [0] + Array("apns-legacy-feedback-\(digest)".utf8)
     }
 
     private static func with(_ name: [UInt8], _ body: (UnsafePointer<sockaddr>, socklen_t) -> CInt) -> CInt {

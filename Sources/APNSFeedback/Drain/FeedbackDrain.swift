@@ -78,8 +78,8 @@ public struct FeedbackDrain: Sendable {
         self.logger.debug(
             "feedback drained",
             metadata: [
-                "push.topic": "\(outcome.scope.topic)", "push.feedback.tuples": "\(outcome.tupleCount)",
-                "push.feedback.replayed": "\(outcome.replayedTupleCount)",
+                LogKey.topic: "\(outcome.scope.topic)", LogKey.tuples: "\(outcome.tupleCount)",
+                LogKey.replayedTuples: "\(outcome.replayedTupleCount)",
             ]
         )
         return outcome

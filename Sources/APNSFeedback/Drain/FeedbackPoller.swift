@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import Glibc
 public import Logging
 import NIOConcurrencyHelpers
@@ -106,7 +107,7 @@ public final class FeedbackPoller: Service, Sendable {
                 self.onOutcome(await drain.run())
                 due = Int64(time(nil)) + seconds + Int64.random(in: -spread...spread)
                 try schedule.store(due)
-                self.logger.debug("next drain", metadata: ["push.feedback.next": "\(due)"])
+                self.logger.debug("next drain", metadata: [LogKey.nextDrain: "\(due)"])
             }
             nextTime = min(nextTime, due)
         }

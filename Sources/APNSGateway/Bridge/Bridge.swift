@@ -39,7 +39,7 @@ final class Bridge: Sendable {
     private struct Delivery: Sendable {
         var number: DeliveryNumber
         var origin: DeliveryOrigin
-        var flight: RetryState
+        var retries: RetryState
         var request: PushRequest
         var sender: Sender
     }
@@ -87,10 +87,10 @@ final class Bridge: Sendable {
         }
         let number: DeliveryNumber
         switch action {
-        case .forget(let flight, let key):
-            self.forget(key, flight, origin, sender)
+        case .forget(let delivery, let key):
+            self.forget(key, delivery, origin, sender)
             return (nil, inFlightCount >= self.configuration.inFlightCountMax)
-        case .send(let flight): number = flight
+        case .send(let delivery): number = delivery
         }
         guard content.payload.readableBytes <= self.configuration.payloadByteCountMax else {
             return (self.refuseLongPayload(number, origin, sender), false)
@@ -102,16 +102,16 @@ final class Bridge: Sendable {
             priority: message.priority,
             now: self.clock.date()
         )
-        let flight = RetryState(rules: self.configuration.retries, now: self.clock.now())
+        let retries = RetryState(rules: self.configuration.retries, now: self.clock.now())
         self.observer.inFlight(inFlightCount)
-        self.send(Delivery(number: number, origin: origin, flight: flight, request: request, sender: sender))
+        self.send(Delivery(number: number, origin: origin, retries: retries, request: request, sender: sender))
         let isFull = inFlightCount >= self.configuration.inFlightCountMax || !self.configuration.upstream.hasRoom
         return (nil, isFull)
     }
 
     /// Takes a resend of what was delivered before; it counts as delivered when that is forgotten on the disk, so that
     /// a restart does not take a later notification for a resend.
-    private func forget(_ key: ResendKey, _ flight: DeliveryNumber, _ origin: DeliveryOrigin, _ sender: Sender) {
+    private func forget(_ key: ResendKey, _ delivery: DeliveryNumber, _ origin: DeliveryOrigin, _ sender: Sender) {
         self.logger.info(
             "resend not delivered again",
             metadata: [
@@ -120,7 +120,7 @@ final class Bridge: Sendable {
             ]
         )
         self.resends.remove(key, of: self.configuration.name) {
-            self.settle(flight, origin, sender.cooldownKey, .accepted, .resent)
+            self.settle(delivery, origin, sender.cooldownKey, .accepted, .resent)
         }
     }
 
@@ -133,7 +133,7 @@ final class Bridge: Sendable {
             metadata: [
                 LogKey.bridgeConnection: "\(origin.connection)", LogKey.message: "\(origin.number)",
                 LogKey.topic: "\(sender.list.topic)", LogKey.cause: "\(cause.rawValue)",
-                LogKey.reason: "the payload is longer than \(self.configuration.payloadByteCountMax) bytes",
+                LogKey.refusalReason: "the payload is longer than \(self.configuration.payloadByteCountMax) bytes",
             ]
         )
         self.observer.ended(cause)
@@ -168,7 +168,7 @@ final class Bridge: Sendable {
             return
         }
         var delivery = before
-        let action = delivery.flight.receive(
+        let action = delivery.retries.receive(
             answer,
             to: &delivery.request,
             now: self.clock.now(),
@@ -195,7 +195,7 @@ final class Bridge: Sendable {
         // The payload may lie in the memory of a whole read, which should not be kept for long.
         next.request.payload = ByteBuffer(bytes: next.request.payload.readableBytesView)
         let end = self.state.withLockedValue { state in
-            state.wait(delivery.number, from: delivery.origin, mayBeTaken: delivery.flight.isUnknown)
+            state.wait(delivery.number, from: delivery.origin, mayBeTaken: delivery.retries.isUnknown)
         }
         self.resume(next, after: pause)
         if let end { self.remember(end) }
@@ -370,7 +370,9 @@ final class Bridge: Sendable {
             if abandonedCount > 0 {
                 self.logger.info(
                     "notifications left to their resend",
-                    metadata: [LogKey.bridgeConnection: "\(end.connection)", LogKey.count: "\(abandonedCount)"]
+                    metadata: [
+                        LogKey.bridgeConnection: "\(end.connection)", LogKey.count: "\(abandonedCount)",
+                    ]
                 )
             }
             body(true)
@@ -399,7 +401,7 @@ final class Bridge: Sendable {
             "connection closed without an error response",
             metadata: [
                 LogKey.bridgeConnection: "\(end.connection)", LogKey.count: "\(end.delivered.count)",
-                LogKey.reason: "\(reason)",
+                LogKey.refusalReason: "\(reason)",
             ]
         )
     }

@@ -58,7 +58,7 @@ final class BridgeConnection: DeliveryConnection {
             if let status = ending.status {
                 self.logger.info(
                     "connection closed without an error response",
-                    metadata: [LogKey.status: "\(status.rawValue)", LogKey.message: "\(ending.number)"]
+                    metadata: [LogKey.errorStatus: "\(status.rawValue)", LogKey.message: "\(ending.number)"]
                 )
             }
             return carryOut(nil)

@@ -74,19 +74,19 @@ struct BridgeState {
         now: Duration
     ) -> OnTake {
         if origin.number == 1 { self.verdictQueues[origin.connection] = outcomes }
-        let flight = self.tracker.take(content, identifier: identifier, from: origin)
+        let delivery = self.tracker.take(content, identifier: identifier, from: origin)
         self.inFlightCount += 1
         // The digest is made only while there is something to compare it with.
         if !self.deduplicator.isEmpty, let identifier {
             let key = self.rules.key(content, identifier)
-            if self.deduplicator.remove(key, now: now) { return .forget(flight, key) }
+            if self.deduplicator.remove(key, now: now) { return .forget(delivery, key) }
         }
-        return .send(flight)
+        return .send(delivery)
     }
 
-    /// Records that the way of a notification to the service is over.
+    /// Records that a notification has its outcome.
     mutating func end(
-        _ flight: DeliveryNumber,
+        _ delivery: DeliveryNumber,
         from origin: DeliveryOrigin,
         _ outcome: DeliveryOutcome,
         _ cause: DeliveryCause,
@@ -102,7 +102,7 @@ struct BridgeState {
             self.cooldown.fault(of: key, now: now, delayMax: delayMax, jitter: jitter)
         case .rejected, .throttled, .unknown, .gatewayFault, .ignored, .resent, .leftToResend: break
         }
-        switch self.tracker.end(flight, from: origin, self.rules.tracked(outcome, cause)) {
+        switch self.tracker.end(delivery, from: origin, self.rules.tracked(outcome, cause)) {
         case .settle: return self.verdictQueues[origin.connection].map { .settle($0, origin.number) } ?? .drop
         case .drop: return .drop
         case .finish(let end): return .finish(end)
@@ -113,16 +113,16 @@ struct BridgeState {
     ///
     /// - Returns: the end of its connection, where that waited for this alone.
     mutating func wait(
-        _ flight: DeliveryNumber,
+        _ delivery: DeliveryNumber,
         from origin: DeliveryOrigin,
         mayBeTaken: Bool
     ) -> InFlightTracker.ConnectionEnd? {
-        self.tracker.wait(flight, from: origin, mayBeTaken: mayBeTaken)
+        self.tracker.wait(delivery, from: origin, mayBeTaken: mayBeTaken)
     }
 
     /// Records that the pause before another attempt is over.
-    mutating func resume(_ flight: DeliveryNumber, from origin: DeliveryOrigin) -> InFlightTracker.OnResume {
-        self.tracker.resume(flight, from: origin)
+    mutating func resume(_ delivery: DeliveryNumber, from origin: DeliveryOrigin) -> InFlightTracker.OnResume {
+        self.tracker.resume(delivery, from: origin)
     }
 
     /// Records that a connection ends, and what its provider is to be told.

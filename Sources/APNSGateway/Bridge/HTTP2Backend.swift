@@ -119,7 +119,9 @@ public final class HTTP2Backend: DeliveryBackend {
             state.expect(keys.suffix(configuration.rememberedCountMax), now: self.clock.now())
             self.logger.info(
                 "resends expected",
-                metadata: [LogKey.provider: "\(configuration.name)", LogKey.count: "\(state.deduplicator.count)"]
+                metadata: [
+                    LogKey.provider: "\(configuration.name)", LogKey.count: "\(state.deduplicator.count)",
+                ]
             )
         }
         return NIOLockedValueBox(state)
@@ -186,7 +188,8 @@ public final class HTTP2Backend: DeliveryBackend {
         self.unadmitted.log(
             "provider refused",
             [
-                LogKey.remoteAddress: "\(provider.remoteAddress)", LogKey.reason: "\(reasons.joined(separator: "; "))",
+                LogKey.remoteAddress: "\(provider.remoteAddress)",
+                LogKey.refusalReason: "\(reasons.joined(separator: "; "))",
                 LogKey.fingerprint: "\(provider.identity.fingerprint)", LogKey.subject: "\(provider.identity.subject)",
                 LogKey.isAdmitted: "false",
             ]
@@ -222,7 +225,7 @@ public final class HTTP2Backend: DeliveryBackend {
                 "provider has to wait",
                 [
                     LogKey.provider: "\(bridge.configuration.name)", LogKey.remoteAddress: "\(provider.remoteAddress)",
-                    LogKey.duration: "\(delay)",
+                    LogKey.refusalDuration: "\(delay)",
                 ]
             )
         }

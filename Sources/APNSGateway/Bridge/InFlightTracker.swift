@@ -81,25 +81,25 @@ struct InFlightTracker {
 
         mutating func append(_ row: Row) { self.rows.append(row) }
 
-        private func index(of flight: DeliveryNumber, _ origin: DeliveryOrigin, waiting: Bool) -> Int? {
+        private func index(of delivery: DeliveryNumber, _ origin: DeliveryOrigin, waiting: Bool) -> Int? {
             guard origin.number >= self.firstNumber, origin.number - self.firstNumber < UInt64(self.rows.count) else {
                 return nil
             }
             let index = Int(origin.number - self.firstNumber)
             switch self.rows[index].state {
-            case .sent(flight): return index
-            case .waiting(flight): return waiting ? index : nil
+            case .sent(delivery): return index
+            case .waiting(delivery): return waiting ? index : nil
             case .sent, .waiting, .ended: return nil
             }
         }
 
         mutating func end(
-            _ flight: DeliveryNumber,
+            _ delivery: DeliveryNumber,
             from origin: DeliveryOrigin,
             _ ending: Ending,
             _ rules: BridgeRules
         ) -> OnEnding {
-            guard let index = self.index(of: flight, origin, waiting: true) else { return .drop }
+            guard let index = self.index(of: delivery, origin, waiting: true) else { return .drop }
             let isAwaited = self.isAwaited(self.rows[index])
             self.rows[index].state = .ended(ending)
             guard self.told == nil else {
@@ -131,24 +131,24 @@ struct InFlightTracker {
         }
 
         /// - Returns: the end of the connection, where it waited for this alone.
-        mutating func wait(_ flight: DeliveryNumber, from origin: DeliveryOrigin, _ rules: BridgeRules)
+        mutating func wait(_ delivery: DeliveryNumber, from origin: DeliveryOrigin, _ rules: BridgeRules)
             -> ConnectionEnd?
         {
-            guard let index = self.index(of: flight, origin, waiting: false) else { return nil }
+            guard let index = self.index(of: delivery, origin, waiting: false) else { return nil }
             let isAwaited = self.isAwaited(self.rows[index])
-            self.rows[index].state = .waiting(flight)
+            self.rows[index].state = .waiting(delivery)
             self.rows[index].content.compact()
             guard self.told != nil, isAwaited else { return nil }
             self.awaitedCount -= 1
             return self.end(of: origin.connection, rules)
         }
 
-        mutating func resume(_ flight: DeliveryNumber, from origin: DeliveryOrigin) -> OnResume {
-            guard let index = self.index(of: flight, origin, waiting: true) else { return .send }
+        mutating func resume(_ delivery: DeliveryNumber, from origin: DeliveryOrigin) -> OnResume {
+            guard let index = self.index(of: delivery, origin, waiting: true) else { return .send }
             if self.told != nil, case .waiting = self.rows[index].state, self.isResendable(self.rows[index]) {
                 return .wait
             }
-            self.rows[index].state = .sent(flight)
+            self.rows[index].state = .sent(delivery)
             return .send
         }
 
@@ -178,8 +178,8 @@ struct InFlightTracker {
         /// Those that are given up when the provider is told.
         var abandoned: [DeliveryNumber] {
             self.rows.compactMap { row in
-                guard case .waiting(let flight) = row.state, self.isResendable(row) else { return nil }
-                return flight
+                guard case .waiting(let delivery) = row.state, self.isResendable(row) else { return nil }
+                return delivery
             }
         }
     }
@@ -188,7 +188,7 @@ struct InFlightTracker {
     private var connections: [UInt64: Rows] = [:]
     /// Those that were given up while they waited for another attempt.
     private var abandoned: Set<DeliveryNumber> = []
-    private var lastFlight: UInt64 = 0
+    private var lastDelivery: UInt64 = 0
 
     init(rules: BridgeRules = .exact) { self.rules = rules }
 
@@ -198,37 +198,37 @@ struct InFlightTracker {
     ///   - content: by what it is known again.
     ///   - identifier: what its provider calls it; `nil` for nothing.
     ///   - origin: where its outcome goes.
-    /// - Returns: the number of its way to the service.
+    /// - Returns: the number of its delivery.
     mutating func take(_ content: ResendContent, identifier: UInt32?, from origin: DeliveryOrigin) -> DeliveryNumber {
-        self.lastFlight += 1
-        let flight = DeliveryNumber(rawValue: self.lastFlight)
-        let row = Row(content: content, identifier: identifier, state: .sent(flight))
+        self.lastDelivery += 1
+        let delivery = DeliveryNumber(rawValue: self.lastDelivery)
+        let row = Row(content: content, identifier: identifier, state: .sent(delivery))
         self.connections[origin.connection, default: Rows()].append(row)
-        return flight
+        return delivery
     }
 
-    /// Records that the way of a notification to the service is over.
-    mutating func end(_ flight: DeliveryNumber, from origin: DeliveryOrigin, _ ending: Ending) -> OnEnding {
-        self.connections[origin.connection]?.end(flight, from: origin, ending, self.rules) ?? .drop
+    /// Records that a notification has its outcome.
+    mutating func end(_ delivery: DeliveryNumber, from origin: DeliveryOrigin, _ ending: Ending) -> OnEnding {
+        self.connections[origin.connection]?.end(delivery, from: origin, ending, self.rules) ?? .drop
     }
 
     /// Records that a notification waits for another attempt.
     ///
     /// - Parameters:
-    ///   - flight: which one.
+    ///   - delivery: which one.
     ///   - origin: where it came from.
     ///   - mayBeTaken: whether the service may have taken it in an attempt that it did not answer.
     /// - Returns: the end of its connection, where that waited for this alone.
-    mutating func wait(_ flight: DeliveryNumber, from origin: DeliveryOrigin, mayBeTaken: Bool) -> ConnectionEnd? {
+    mutating func wait(_ delivery: DeliveryNumber, from origin: DeliveryOrigin, mayBeTaken: Bool) -> ConnectionEnd? {
         // What the service may have taken cannot be left to a resend, which would be another notification to it.
         guard !mayBeTaken else { return nil }
-        return self.connections[origin.connection]?.wait(flight, from: origin, self.rules)
+        return self.connections[origin.connection]?.wait(delivery, from: origin, self.rules)
     }
 
     /// Records that the pause before another attempt is over.
-    mutating func resume(_ flight: DeliveryNumber, from origin: DeliveryOrigin) -> OnResume {
-        if !self.abandoned.isEmpty, self.abandoned.remove(flight) != nil { return .drop }
-        return self.connections[origin.connection]?.resume(flight, from: origin) ?? .send
+    mutating func resume(_ delivery: DeliveryNumber, from origin: DeliveryOrigin) -> OnResume {
+        if !self.abandoned.isEmpty, self.abandoned.remove(delivery) != nil { return .drop }
+        return self.connections[origin.connection]?.resume(delivery, from: origin) ?? .send
     }
 
     /// Records that a connection ends, and that its provider is to be told which message was the first not taken.

@@ -2,11 +2,11 @@
 
 import APNSFeedback
 import APNSProvider
-import APNSServer
 import APNSWire
 import ArgumentParser
 import Glibc
 import OpenSSLTLS
+import SystemPackage
 import TokenStore
 
 /// Where the feedback service is and who one is there; as of `send`, for any number of certificates.
@@ -88,14 +88,14 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
         guard let folder = self.certificates else {
             return self.certificate.enumerated().map { ($1, self.key.isEmpty ? nil : self.key[$0]) }
         }
-        guard let stream = opendir(folder) else {
-            throw CommandFailure(.noInput, "Cannot read \(folder): \(String(cString: strerror(errno))).")
+        guard let stream = unsafe opendir(folder) else {
+            throw CommandFailure(.noInput, "Cannot read \(folder): \(Errno(rawValue: errno)).")
         }
-        defer { closedir(stream) }
+        defer { unsafe closedir(stream) }
         var names: Set<String> = []
-        while let entry = readdir(stream) {
-            let name = withUnsafePointer(to: &entry.pointee.d_name) { name in
-                name.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+        while let entry = unsafe readdir(stream) {
+            let name = unsafe withUnsafePointer(to: &entry.pointee.d_name) { name in
+                unsafe name.withMemoryRebound(to: CChar.self, capacity: 256) { unsafe String(cString: $0) }
             }
             if name.hasSuffix(".pem") || name.hasSuffix(".p12") { names.insert(name) }
         }

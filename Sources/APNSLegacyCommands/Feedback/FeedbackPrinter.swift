@@ -45,6 +45,6 @@ final class FeedbackPrinter: Sendable {
     private func write(_ export: inout PurgeExport) throws {
         // What could not be written comes again, from the spool.
         defer { export.removeAll() }
-        try export.bytes.withUnsafeBytes { try self.console.create("-").append($0) }
+        try self.console.create("-").append(export.bytes.span)
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 public import ArgumentParser
 import GatewayService
 import Logging
@@ -72,7 +73,7 @@ public struct GatewayCommand: ConsoleCommand, Sendable {
         }
         output.logOmissions()
         let unsettledCount = try result.get()
-        logger.notice("gateway ended", metadata: ["push.notifications.unsettled": "\(unsettledCount)"])
+        logger.notice("gateway ended", metadata: [LogKey.unsettled: "\(unsettledCount)"])
         return unsettledCount
     }
 

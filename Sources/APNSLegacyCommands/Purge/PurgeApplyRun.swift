@@ -136,8 +136,7 @@ struct PurgeApplyRun {
         let counts = try script.write(list) { text in
             guard !isDryRun else { return }
             guard let path = self.command.other.sqlFile else { return try self.console.write(text) }
-            var text = text
-            try text.withUTF8 { try open(path).append(UnsafeRawBufferPointer($0)) }
+            try open(path).append(text)
         }
         if !isDryRun, let path = self.command.other.sqlFile { try open(path).synchronize() }
         if counts.tokenCount + counts.skippedCount == 0 { try self.warnOfScope(list) }
@@ -183,8 +182,8 @@ struct PurgeApplyRun {
     private static var heededSignals: [UnixSignal] {
         [UnixSignal.sigint, .sigterm, .sighup].filter { signal in
             var action = sigaction()
-            sigaction(signal.rawValue, nil, &action)
-            return unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self) != 1
+            unsafe sigaction(signal.rawValue, nil, &action)
+            return unsafe unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self) != 1
         }
     }
 

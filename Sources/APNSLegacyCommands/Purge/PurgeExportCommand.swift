@@ -46,7 +46,7 @@ struct PurgeExportCommand: PurgeSubcommand {
         let output = try environment.console.create(self.output)
         var export = PurgeExport(self.format, table: self.table)
         func flush() throws {
-            try export.bytes.withUnsafeBytes { try output.append($0) }
+            try output.append(export.bytes.span)
             export.removeAll()
         }
         try list.entries(matching: self.selection.query) { entry in

@@ -75,7 +75,7 @@ struct PurgeOutput {
     }
 
     mutating func flush() throws {
-        try self.bytes.withUnsafeBytes { try self.file.append($0) }
+        try self.file.append(self.bytes.span)
         self.bytes.removeAll(keepingCapacity: true)
     }
 }

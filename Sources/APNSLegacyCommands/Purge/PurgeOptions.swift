@@ -24,7 +24,7 @@ struct PurgeFileOptions: ParsableArguments {
     /// Whether a path leads to the list.
     func isSameFile(as path: String) -> Bool {
         var (mine, other) = (stat(), stat())
-        guard stat(self.purgeList, &mine) == 0, stat(path, &other) == 0 else { return false }
+        guard unsafe stat(self.purgeList, &mine) == 0, unsafe stat(path, &other) == 0 else { return false }
         return mine.st_dev == other.st_dev && mine.st_ino == other.st_ino
     }
 }

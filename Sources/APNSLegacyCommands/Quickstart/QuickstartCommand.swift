@@ -156,15 +156,15 @@ struct QuickstartRun {
 
     private func remark(_ result: Result, _ batch: QuickstartBatch) -> String {
         let special = batch.remarks[result.line]
-        switch result.outcome {
-        case "rejected":
+        switch DeliveryOutcome.Kind(name: result.outcome) {
+        case .rejected:
             return "\(special ?? ""): the gateway named it, closed, and threw away what was behind it"
-        case "suppressed": return "\(special ?? ""): not sent, it was rejected before"
-        case "invalid": return "\(special ?? ""): \(result.reason ?? "")"
-        case "accepted" where special != nil:
+        case .suppressed: return "\(special ?? ""): not sent, it was rejected before"
+        case .invalid: return "\(special ?? ""): \(result.reason ?? "")"
+        case .accepted where special != nil:
             return "\(special ?? ""): this protocol accepts it; feedback will tell"
-        case "accepted" where result.attempts > 1: return "sent \(result.attempts) times, taken once"
-        default: return special ?? ""
+        case .accepted where result.attempts > 1: return "sent \(result.attempts) times, taken once"
+        case .accepted, .indeterminate, .unsent, nil: return special ?? ""
         }
     }
 

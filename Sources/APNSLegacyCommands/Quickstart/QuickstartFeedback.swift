@@ -110,7 +110,7 @@ struct QuickstartFeedback {
     // MARK: Words
 
     private static func short(_ token: [UInt8]) -> String {
-        token.prefix(4).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined() + "..."
+        Hexadecimal.text(token.prefix(4)) + "..."
     }
 
     private static func time(_ seconds: Int64) -> String { TimeText(seconds: seconds).text }

@@ -3,7 +3,6 @@
 import APNSPayload
 import APNSProvider
 import APNSProviderHTTP2
-import APNSServer
 import APNSSession
 import APNSWire
 import BatchFiles
@@ -118,7 +117,7 @@ struct SendRun {
     /// Whether two paths lead to one file, or will.
     private static func isSame(_ path: String, _ other: String) -> Bool {
         var (first, second) = (stat(), stat())
-        if stat(path, &first) == 0, stat(other, &second) == 0, first.st_mode & S_IFMT == S_IFREG {
+        if unsafe stat(path, &first) == 0, unsafe stat(other, &second) == 0, first.st_mode & S_IFMT == S_IFREG {
             return first.st_dev == second.st_dev && first.st_ino == second.st_ino
         }
         return path != "-" && URL(filePath: path).standardizedFileURL == URL(filePath: other).standardizedFileURL

@@ -2,6 +2,7 @@
 
 import Glibc
 import OpenSSLTLS
+import SystemPackage
 import TestCertificates
 
 /// The certificates and the key of one run of the simulator.
@@ -33,8 +34,8 @@ struct SimulatorCertificates {
     /// - Parameter folder: made where it is not there.
     /// - Throws: ``CommandFailure`` where a file cannot be made.
     func write(to folder: String) throws {
-        guard mkdir(folder, 0o755) == 0 || errno == EEXIST else {
-            throw CommandFailure(.cannotCreate, "Cannot make \(folder): \(String(cString: strerror(errno))).")
+        guard unsafe mkdir(folder, 0o755) == 0 || errno == EEXIST else {
+            throw CommandFailure(.cannotCreate, "Cannot make \(folder): \(Errno(rawValue: errno)).")
         }
         let files: [(name: String, bytes: [UInt8], mode: mode_t)] = [
             ("authority.pem", self.authorityPEM, 0o644), ("provider.pem", self.provider.certificatePEM, 0o644),
@@ -47,14 +48,14 @@ struct SimulatorCertificates {
 
     private static func write(_ bytes: [UInt8], to path: String, mode: mode_t) throws {
         // Removed first, so that the mode is that of a new file, and a link is not followed.
-        unlink(path)
-        let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
+        unsafe unlink(path)
+        let descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
         guard descriptor >= 0 else {
-            throw CommandFailure(.cannotCreate, "Cannot make \(path): \(String(cString: strerror(errno))).")
+            throw CommandFailure(.cannotCreate, "Cannot make \(path): \(Errno(rawValue: errno)).")
         }
         defer { close(descriptor) }
-        guard Glibc.write(descriptor, bytes, bytes.count) == bytes.count else {
-            throw CommandFailure(.ioError, "Cannot write \(path): \(String(cString: strerror(errno))).")
+        guard unsafe Glibc.write(descriptor, bytes, bytes.count) == bytes.count else {
+            throw CommandFailure(.ioError, "Cannot write \(path): \(Errno(rawValue: errno)).")
         }
     }
 }

@@ -42,6 +42,9 @@ public struct BatchSender: Sendable {
         self.group = eventLoopGroup
     }
 
+    /// Counts what is sent.
+    var observer: DeliveryObserver { self.transport.observer }
+
     /// Sends until the source says that nothing more comes and everything is settled.
     ///
     /// When the task is cancelled, sending stops at once: what may have been processed is indeterminate, the rest

@@ -14,18 +14,25 @@ struct SubmissionQueue: NotificationSource {
     private let payloadByteCountMax: Int
     private let suppressesRejectedTokens: Bool
     private let outcomes: OutcomeBuffer
-    private let observer = DeliveryObserver(.notifications)
+    private let observer: DeliveryObserver
 
     /// All connections are one worker of the queue: they are woken together.
     private static let worker = 0
 
-    init(command: Command, payloadByteCountMax: Int, suppressesRejectedTokens: Bool, outcomes: OutcomeBuffer) {
+    init(
+        command: Command,
+        payloadByteCountMax: Int,
+        suppressesRejectedTokens: Bool,
+        outcomes: OutcomeBuffer,
+        observer: DeliveryObserver
+    ) {
         let queue = NotificationQueue(QueueStateMachine(workerCount: 1), FrameBlocks(outcomes: outcomes))
         self.queue = queue
         self.command = command
         self.payloadByteCountMax = payloadByteCountMax
         self.suppressesRejectedTokens = suppressesRejectedTokens
         self.outcomes = outcomes
+        self.observer = observer
         outcomes.whenRoom { [weak queue] in queue?.callOut { $0.machine.takeRoomCallbacks() } }
     }
 

@@ -10,7 +10,7 @@ import NIOCore
 /// ``Event``s; requests go in, and bytes for the service come out. The library calls back only while it is given bytes
 /// or asked for some, and each callback does no more than to note an event, so that nothing re-enters.
 ///
-/// All unsafe code of the client is in this file.
+/// All that touches the library's memory is in this file.
 ///
 /// - SeeAlso: RFC 9113; the manual of libnghttp2, "Programmers' Guide".
 @safe final class HTTP2Session {
@@ -484,7 +484,6 @@ extension HTTP2Session {
         self.forgetBody(stream)
         // Of these the event before has told all.
         if stream == self.endedStream && code == 0 { return }
-        if let last = self.goAwayLast, stream > last { return }
         self.note(.closed(stream: stream, code: code))
     }
 

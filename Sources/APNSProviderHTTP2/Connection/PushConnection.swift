@@ -144,10 +144,10 @@ final class PushConnection: ChannelInboundHandler {
         let limit = TimeAmount(answerDurationMax)
         let overdue = self.machine.takeOverdue { now - $0.writtenAt >= limit }
         let isWaiting =
-            !self.machine.streams.waiting.isEmpty || !overdue.written.isEmpty || !overdue.unwritten.isEmpty
+            !self.machine.streams.waiting.isEmpty || !overdue.unknown.isEmpty || !overdue.unprocessed.isEmpty
         // One that has answered before is left to the deadlines of its requests while there is room on it.
-        let isSilent = !self.hasAnswered && !overdue.written.isEmpty
-        if self.stall.isOver(at: now, isStalled: isStalled) || isSilent || !overdue.unwritten.isEmpty {
+        let isSilent = !self.hasAnswered && !overdue.unknown.isEmpty
+        if self.stall.isOver(at: now, isStalled: isStalled) || isSilent || !overdue.unprocessed.isEmpty {
             self.giveUp(.stalled(self.stall.durationMax))
         } else {
             switch self.keepAlive.step(at: now, isWaiting: isWaiting) {
@@ -195,11 +195,11 @@ final class PushConnection: ChannelInboundHandler {
             self.greetingTimer?.cancel()
             self.worker?.opened(self)
         case .answered(let push, let answer): self.answered(push, answer)
-        case .unprocessed(let pushes): self.worker?.unprocessed(pushes)
+        case .unprocessed(let push): self.worker?.unprocessed([push])
         case .unknown(let push, let trouble): self.worker?.unknown([push], trouble)
-        case .goingAway(let unprocessed, let begun):
-            self.worker?.goingAway(self, unprocessed: unprocessed)
-            self.worker?.unknown(begun, .streamReset(code: Int(HTTP2Failure.refusedStream)))
+        case .goingAway(let unanswered):
+            self.worker?.goingAway(self, unprocessed: unanswered.unprocessed)
+            self.worker?.unknown(unanswered.unknown, .streamReset(code: Int(HTTP2Failure.refusedStream)))
             self.closeWhenIdle()
         case .failed(let failure):
             self.failure = self.failure ?? failure
@@ -285,7 +285,7 @@ final class PushConnection: ChannelInboundHandler {
         self.isOver = true
         self.greetingTimer?.cancel()
         let lost = self.machine.takeLost()
-        self.worker?.ended(self, waiting: lost.written, unwritten: lost.unwritten, failure: self.failure)
+        self.worker?.ended(self, unknown: lost.unknown, unprocessed: lost.unprocessed, failure: self.failure)
     }
 }
 

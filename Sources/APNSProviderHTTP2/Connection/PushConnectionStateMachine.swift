@@ -5,7 +5,8 @@ import NIOCore
 
 /// One connection to the service without its channel: what became of each request, by what the service said.
 ///
-/// It does no input or output, and knows no clock. ``StreamTable`` says which requests wait; each leaves it once.
+/// It does no input or output, and knows no clock. ``StreamTable`` says which requests wait, and what is proved about
+/// those that get no answer; each leaves it once.
 struct PushConnectionStateMachine<Element> {
     /// What the connection's owner is to do.
     enum Action {
@@ -13,23 +14,18 @@ struct PushConnectionStateMachine<Element> {
         case opened
         /// A request has its answer.
         case answered(Element, PushAnswer)
-        /// These were proved not to be processed.
-        case unprocessed([Element])
+        /// A request was proved not to be processed.
+        case unprocessed(Element)
         /// The fate of a request is unknown.
         case unknown(Element, DeliveryOutcome.Reason)
-        /// The service goes away. It did not process the first; to the others it began to answer, and says no more.
-        case goingAway(unprocessed: [Element], begun: [Element])
+        /// The service goes away, and says no more to these.
+        case goingAway(Unanswered)
         /// Send what there is, and close.
         case failed(HTTP2Failure)
     }
 
     /// Requests without an answer.
-    struct Unanswered {
-        /// These left whole, or their answers have begun.
-        var written: [Element] = []
-        /// Of these, some of the body has not left and no answer has begun, so that they cannot have been processed.
-        var unwritten: [Element] = []
-    }
+    typealias Unanswered = StreamTable<Element>.Unanswered
 
     private let session: HTTP2Session
     private var headers: HTTP2HeaderFields
@@ -74,7 +70,7 @@ struct PushConnectionStateMachine<Element> {
         let number = self.streams.open(element)
         self.headers.set(request, authorization: authorization)
         guard self.session.submit(self.headers, body: request.payload) == number else {
-            _ = self.streams.ended(number)
+            self.streams.withdraw(number)
             self.session.fail(HTTP2Failure(code: HTTP2Failure.internalError))
             return false
         }
@@ -107,30 +103,19 @@ struct PushConnectionStateMachine<Element> {
         var overdue = Unanswered()
         let numbers = self.streams.numbers(where: isOverdue)
         guard !numbers.isEmpty else { return overdue }
-        let unprocessed = Set(self.unprocessedStreams)
+        let unfinished = Set(self.session.unfinishedStreams)
         for number in numbers {
             self.session.reset(number, code: HTTP2Failure.cancel)
-            guard let element = self.ended(number) else { continue }
-            if unprocessed.contains(number) {
-                overdue.unwritten.append(element)
-            } else {
-                overdue.written.append(element)
-            }
+            self.answers[number] = nil
+            overdue.add(self.streams.giveUp(number, hasLeft: !unfinished.contains(number)))
         }
         return overdue
     }
 
-    /// The streams whose requests cannot have been processed: a service that begins to answer may have done it with
-    /// what it had of the body.
-    private var unprocessedStreams: [UInt32] {
-        self.session.unfinishedStreams.filter { self.answers[$0] == nil }
-    }
-
     /// Takes out all requests: the connection is lost.
     mutating func takeLost() -> Unanswered {
-        let unwritten = self.unprocessedStreams.compactMap { self.ended($0) }
         self.answers = [:]
-        return Unanswered(written: self.streams.lost(), unwritten: unwritten)
+        return self.streams.lost(unfinished: self.session.unfinishedStreams)
     }
 
     // MARK: Reading
@@ -199,6 +184,7 @@ struct PushConnectionStateMachine<Element> {
     private mutating func received(_ number: UInt32, _ answer: PushAnswer, isEnd: Bool) -> Action? {
         guard isEnd else {
             self.answers[number] = answer
+            self.streams.answerBegins(number)
             return nil
         }
         self.answers[number] = nil
@@ -215,25 +201,27 @@ struct PushConnectionStateMachine<Element> {
     /// Takes no answer that breaks the rules.
     private mutating func refuse(_ number: UInt32, code: UInt32 = HTTP2Failure.protocolError) -> Action? {
         self.session.reset(number, code: code)
-        return self.ended(number).map { .unknown($0, .streamReset(code: Int(code))) }
+        self.answers[number] = nil
+        return self.action(self.streams.giveUp(number, hasLeft: true), code)
     }
 
     private mutating func closed(_ number: UInt32, _ code: UInt32) -> Action? {
-        // Where an answer has begun, the service has processed the request, whatever it says then.
-        let isRefused = code == HTTP2Failure.refusedStream && self.answers[number] == nil
-        guard let element = self.ended(number) else { return nil }
+        self.answers[number] = nil
+        guard let fate = self.streams.closed(number, code: code) else { return nil }
         self.answerCount &+= 1
-        return isRefused ? .unprocessed([element]) : .unknown(element, .streamReset(code: Int(code)))
+        return self.action(fate, code)
+    }
+
+    private func action(_ fate: StreamTable<Element>.Fate?, _ code: UInt32) -> Action? {
+        switch fate {
+        case .unprocessed(let element): .unprocessed(element)
+        case .unknown(let element): .unknown(element, .streamReset(code: Int(code)))
+        case nil: nil
+        }
     }
 
     private mutating func goingAway(_ last: UInt32) -> Action {
-        let begun = self.answers.keys.filter { $0 > last }.sorted().compactMap { self.ended($0) }
-        return .goingAway(unprocessed: self.streams.goAway(last: last), begun: begun)
-    }
-
-    /// Forgets a stream that has no answer.
-    private mutating func ended(_ number: UInt32) -> Element? {
-        self.answers[number] = nil
-        return self.streams.ended(number)
+        for number in self.answers.keys where number > last { self.answers[number] = nil }
+        return .goingAway(self.streams.goAway(last: last))
     }
 }

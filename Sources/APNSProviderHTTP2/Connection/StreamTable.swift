@@ -1,16 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// The streams of one connection as its client sees them: which may be opened, which wait for an answer, and what is
-/// proved when the service says no.
+/// proved about a request that has none.
 ///
-/// It does no input or output, and knows no clock.
+/// All decisions about that are made here. A request was not processed where its answer has not begun, and
 ///
-/// - SeeAlso: RFC 9113, 5.1.2 and 6.8.
+/// - the service closed the stream with REFUSED_STREAM (7), which is also how the library ends a stream that it did not
+///   send any more, or
+/// - the service goes away and names a lower last stream, or
+/// - not all of it has left when the client gives it up, or when the connection ends.
+///
+/// In all other cases it may have been processed. It does no input or output, and knows no clock.
+///
+/// - SeeAlso: RFC 9113, 5.1.2, 6.8 and 8.7.
 struct StreamTable<Element> {
+    /// What a stream without an answer proves about its request.
+    enum Fate {
+        /// The service did not process it.
+        case unprocessed(Element)
+        /// The service may have processed it.
+        case unknown(Element)
+    }
+
+    /// Requests without an answer, in the order in which their streams were opened.
+    struct Unanswered {
+        /// The service may have processed these.
+        var unknown: [Element] = []
+        /// The service did not process these.
+        var unprocessed: [Element] = []
+
+        mutating func add(_ fate: Fate?) {
+            switch fate {
+            case .unprocessed(let element): self.unprocessed.append(element)
+            case .unknown(let element): self.unknown.append(element)
+            case nil: break
+            }
+        }
+    }
+
     /// The greatest number that a stream can have.
     static var lastNumber: UInt32 { 0x7FFF_FFFF }
 
     private(set) var waiting: [UInt32: Element] = [:]
+    /// The streams whose answers have begun and are not complete.
+    ///
+    /// The service has processed their requests, whatever it says then.
+    private var begun: Set<UInt32> = []
     private var nextNumber: UInt32 = 1
     /// What the service allows; `nil` before its first SETTINGS, when nothing may be opened.
     private var announcedMax: Int?
@@ -65,22 +100,48 @@ struct StreamTable<Element> {
     /// - Returns: whom it is for; `nil` where nobody waits on that stream.
     mutating func answered(_ number: UInt32, isSuccess: Bool) -> Element? {
         guard let element = self.waiting.removeValue(forKey: number) else { return nil }
+        if !self.begun.isEmpty { self.begun.remove(number) }
         if isSuccess { self.isProved = true }
         return element
     }
 
-    /// Takes the end of a stream that has no answer, by either end.
+    /// An answer begins, and is not complete.
+    mutating func answerBegins(_ number: UInt32) {
+        if self.waiting[number] != nil { self.begun.insert(number) }
+    }
+
+    /// Takes back a stream whose request was never given to the library.
+    mutating func withdraw(_ number: UInt32) { self.waiting[number] = nil }
+
+    /// Takes the end of a stream without a whole answer, by the service or the library.
     ///
-    /// - Returns: who waited on it.
-    mutating func ended(_ number: UInt32) -> Element? { self.waiting.removeValue(forKey: number) }
+    /// - Parameters:
+    ///   - number: the stream.
+    ///   - code: why it was closed.
+    /// - Returns: what that proves; `nil` where nobody waits on that stream.
+    mutating func closed(_ number: UInt32, code: UInt32) -> Fate? {
+        self.end(number, isUnprocessed: code == HTTP2Failure.refusedStream)
+    }
+
+    /// Gives up a stream.
+    ///
+    /// - Parameters:
+    ///   - number: the stream.
+    ///   - hasLeft: whether all of the request has left, or the service has answered something.
+    /// - Returns: what that proves; `nil` where nobody waits on that stream.
+    mutating func giveUp(_ number: UInt32, hasLeft: Bool) -> Fate? { self.end(number, isUnprocessed: !hasLeft) }
 
     /// Takes a GOAWAY frame: no more streams, and those above the last were not processed.
     ///
-    /// - Returns: what was not processed, in the order in which it was opened.
-    mutating func goAway(last: UInt32) -> [Element] {
+    /// - Parameter last: the last stream that the service may have processed.
+    /// - Returns: what has no answer, and gets none.
+    mutating func goAway(last: UInt32) -> Unanswered {
         self.isGoingAway = true
-        let numbers = self.waiting.keys.filter { $0 > last }.sorted()
-        return numbers.compactMap { self.waiting.removeValue(forKey: $0) }
+        var unanswered = Unanswered()
+        for number in self.waiting.keys.filter({ $0 > last }).sorted() {
+            unanswered.add(self.end(number, isUnprocessed: true))
+        }
+        return unanswered
     }
 
     /// Opens no more streams; those that are open go on.
@@ -88,12 +149,22 @@ struct StreamTable<Element> {
 
     /// Takes the end of the connection.
     ///
-    /// - Returns: what has no answer, in the order in which it was opened.
-    mutating func lost() -> [Element] {
+    /// - Parameter unfinished: the streams of which not all has left.
+    /// - Returns: what has no answer.
+    mutating func lost(unfinished: [UInt32]) -> Unanswered {
         self.isGoingAway = true
-        let elements = self.waiting.sorted { $0.key < $1.key }.map(\.value)
-        self.waiting.removeAll()
-        return elements
+        let unfinished = Set(unfinished)
+        var unanswered = Unanswered()
+        for number in self.waiting.keys.sorted() {
+            unanswered.add(self.end(number, isUnprocessed: unfinished.contains(number)))
+        }
+        return unanswered
+    }
+
+    private mutating func end(_ number: UInt32, isUnprocessed: Bool) -> Fate? {
+        let hasBegun = self.begun.remove(number) != nil
+        guard let element = self.waiting.removeValue(forKey: number) else { return nil }
+        return isUnprocessed && !hasBegun ? .unprocessed(element) : .unknown(element)
     }
 
     /// The streams whose elements are past their time.
@@ -101,3 +172,6 @@ struct StreamTable<Element> {
         self.waiting.filter { isOver($0.value) }.keys.sorted()
     }
 }
+
+extension StreamTable.Fate: Equatable where Element: Equatable {}
+extension StreamTable.Unanswered: Equatable where Element: Equatable {}

@@ -107,39 +107,69 @@ struct PushQueue: Sendable {
     /// Takes requests for a worker; where there are fewer than it has room for, it is hungry from then on.
     func take(_ countMax: Int, worker: Int, at now: NIODeadline) -> [PendingPush] {
         var taken: [PendingPush] = []
-        let hasAsked = self.askSource(at: now) { state in
+        let answer = self.askSource(at: now) { state in
             taken += state.storage.takeWaiting(countMax - taken.count)
             return countMax - taken.count
         }
         self.queue.callOut { state in
             state.machine.set(worker, taken.count < countMax ? .hungry : .busy)
-            return hasAsked ? state.machine.wakers(waitingCount: state.storage.waitingCount) : []
+            return Self.wakers(&state, after: answer)
         }
         return taken
     }
 
     /// Whether a worker without a connection is to open one; if not, it rests.
     func hasWork(_ worker: Int, at now: NIODeadline) -> Bool {
-        let hasAsked = self.askSource(at: now) { $0.storage.waitingCount == 0 ? 1 : 0 }
+        let answer = self.askSource(at: now) { $0.storage.waitingCount == 0 ? 1 : 0 }
         var hasWork = false
         self.queue.callOut { state in
             hasWork = state.machine.connects(worker, waitingCount: state.storage.waitingCount)
-            return hasAsked ? state.machine.wakers(waitingCount: state.storage.waitingCount) : []
+            return Self.wakers(&state, after: answer)
         }
         return hasWork
     }
 
-    /// Takes from the source until nothing more is wanted, or it has no more for now.
+    /// Asks the source for the sake of its end, on behalf of a worker that can take nothing now.
+    func lookForEnd(at now: NIODeadline) {
+        let answer = self.askSource(at: now) { $0.storage.waitingCount == 0 ? 1 : 0 }
+        self.queue.callOut { Self.wakers(&$0, after: answer) }
+    }
+
+    /// What came of asking the source.
+    private enum SourceAnswer {
+        /// It was not asked, since nothing was wanted or may be taken.
+        case notAsked
+        /// It has nothing for now.
+        case nothing
+        /// Something that can be sent.
+        case sendable
+        /// Invalid notifications alone, so that there may be more.
+        case onlyInvalid
+    }
+
+    /// Wakes workers for what came from the source, or one to go on asking, so that other events come in between.
+    private static func wakers(
+        _ state: inout NotificationQueue<PendingPushes>.State,
+        after answer: SourceAnswer
+    ) -> [QueueStateMachine.Callback] {
+        switch answer {
+        case .notAsked: []
+        case .nothing, .sendable: state.machine.wakers(waitingCount: state.storage.waitingCount)
+        case .onlyInvalid: state.machine.wakers(waitingCount: max(state.storage.waitingCount, 1))
+        }
+    }
+
+    /// Takes from the source until nothing more is wanted, or nothing came that can be sent.
     ///
     /// - Parameters:
     ///   - now: the time, at which what was put off may be due.
     ///   - wantedCount: says how many more are wanted.
-    /// - Returns: whether the source was asked.
+    /// - Returns: what came of it.
     private func askSource(
         at now: NIODeadline,
         _ wantedCount: (inout NotificationQueue<PendingPushes>.State) -> Int
-    ) -> Bool {
-        var hasAsked = false
+    ) -> SourceAnswer {
+        var answer = SourceAnswer.notAsked
         while true {
             let portion = self.queue.withState { state in
                 state.machine.putOffEnded(state.storage.returnDue(at: now))
@@ -147,27 +177,31 @@ struct PushQueue: Sendable {
                 guard count > 0, self.source != nil, state.storage.mayTakeMore else { return 0 }
                 return state.machine.reserve(min(max(count, Self.portionCountMin), Self.portionCountMax))
             }
-            guard portion > 0 else { return hasAsked }
-            hasAsked = true
-            guard self.takeFromSource(portion) else { return hasAsked }
+            guard portion > 0 else { return answer }
+            answer = self.takeFromSource(portion)
+            guard case .sendable = answer else { return answer }
         }
     }
 
     /// Puts notifications of the source in, for which room was made.
     ///
-    /// - Returns: whether there were any.
-    private func takeFromSource(_ countMax: Int) -> Bool {
-        guard let source = self.source else { return false }
+    /// - Returns: what the source gave.
+    private func takeFromSource(_ countMax: Int) -> SourceAnswer {
+        guard let source = self.source else { return .notAsked }
         // Without the lock, since the source is not ours.
-        let (pushes, supply) = source.take(countMax, self.observer)
+        let (count, pushes, supply) = source.take(countMax, self.observer)
         var reason: DeliveryOutcome.Reason?
         self.queue.callOut { state in
             reason = state.machine.reason
             if reason == nil { state.storage.append(pushes) }
             return state.machine.supplied(supply, unusedCount: countMax - pushes.count)
         }
-        if let reason { self.give(up: pushes, reason) }
-        return reason == nil && !pushes.isEmpty
+        if let reason {
+            self.give(up: pushes, reason)
+            return .nothing
+        }
+        guard pushes.isEmpty else { return .sendable }
+        return count == 0 ? .nothing : .onlyInvalid
     }
 
     /// Keeps a request that the service put off, until a worker asks at that time or later.

@@ -32,10 +32,13 @@ struct RequestSource: Sendable {
     /// - Parameters:
     ///   - countMax: how many at most.
     ///   - observer: counts those that are refused here.
-    /// - Returns: those that can be sent, and whether there may be more.
-    func take(_ countMax: Int, _ observer: DeliveryObserver) -> (pushes: [PendingPush], supply: ProviderSupply) {
+    /// - Returns: how many there were, those of them that can be sent, and whether there may be more.
+    func take(
+        _ countMax: Int,
+        _ observer: DeliveryObserver
+    ) -> (count: Int, pushes: [PendingPush], supply: ProviderSupply) {
         let (chunk, supply) = NotificationChunk.take(from: self.notifications, countMax: countMax)
-        guard let chunk else { return ([], supply) }
+        guard let chunk else { return (0, [], supply) }
         var pushes: [PendingPush] = []
         pushes.reserveCapacity(chunk.count)
         let now = UInt32(clamping: time(nil))
@@ -55,7 +58,7 @@ struct RequestSource: Sendable {
                 pushes.append(PendingPush(Submission(request, from: .source(chunk, position))))
             }
         }
-        return (pushes, supply)
+        return (chunk.count, pushes, supply)
     }
 
     /// Whether nobody is there to send the rest to, now that the source was stopped.

@@ -235,7 +235,7 @@ extension BinaryConnectionHandler {
         self.admission.refusals.log(
             message,
             [
-                LogKey.connection: "\(self.connection.number)", LogKey.reason: "\(reason)",
+                LogKey.connection: "\(self.connection.number)", LogKey.refusalReason: "\(reason)",
                 LogKey.remoteAddress: "\(ConnectionAdmission.address(of: context.channel))",
             ]
         )
@@ -253,7 +253,7 @@ extension BinaryConnectionHandler {
         delivery.discarded(messageCount: skipped.count)
         var metadata = self.discardMetadata
         metadata[LogKey.dropped] = "\(skipped.count)"
-        metadata[LogKey.status] = "\(skipped.status.rawValue)"
+        metadata[LogKey.errorStatus] = "\(skipped.status.rawValue)"
         self.admission.refusals.log("notifications refused, and their provider not told", metadata)
     }
 
@@ -278,7 +278,7 @@ extension BinaryConnectionHandler {
         guard count > 0 || byteCount > 0 else { return }
         var metadata = self.discardMetadata
         metadata[LogKey.dropped] = "\(count)"
-        metadata[LogKey.reason] = "\(self.discardReason)"
+        metadata[LogKey.refusalReason] = "\(self.discardReason)"
         if byteCount > 0 { metadata[LogKey.unparsed] = "\(byteCount)" }
         self.admission.refusals.log("notifications discarded", metadata)
     }
@@ -485,7 +485,7 @@ extension BinaryConnectionHandler {
             guard case .ending = handler.phase else { return }
             handler.logger.warning(
                 "connection closed without an error response",
-                metadata: [LogKey.reason: "its end took longer than a verdict may"]
+                metadata: [LogKey.refusalReason: "its end took longer than a verdict may"]
             )
             handler.phase = .draining(delivery)
             context.close(promise: nil)
@@ -516,7 +516,7 @@ extension BinaryConnectionHandler {
         self.logger.info(
             "error response sent",
             metadata: [
-                LogKey.status: "\(response.status.rawValue)", LogKey.identifier: "\(response.identifier)",
+                LogKey.errorStatus: "\(response.status.rawValue)", LogKey.identifier: "\(response.identifier)",
                 LogKey.message: "\(self.dispatcher.session.acceptedCount + 1)",
             ]
         )
@@ -545,7 +545,7 @@ extension BinaryConnectionHandler {
         guard action == .close else { return }
         self.logger.info(
             "connection reset",
-            metadata: [LogKey.reason: "behind its end \(reason)", LogKey.remoteAddress: "\(self.remoteAddress)"]
+            metadata: [LogKey.refusalReason: "behind its end \(reason)", LogKey.remoteAddress: "\(self.remoteAddress)"]
         )
         // A reset, so that the next write of a provider that reads nothing fails.
         context.triggerUserOutboundEvent(RawCloseHandler.Cut(isReset: true), promise: nil)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSPayload
 import APNSWire
-import FoundationEssentials
 import NIOConcurrencyHelpers
 import OpenSSLTLS
 
@@ -18,14 +18,11 @@ final class ProviderTokenValidator: Sendable {
         var issuedAt: Int64 = 0
     }
 
-    private struct Header: Decodable {
-        var alg: String
-        var kid: String
-    }
-
-    private struct Claims: Decodable {
-        var iss: String
-        var iat: Int64
+    /// What a token with a good signature says.
+    private struct Claims {
+        var keyIdentifier: String
+        var teamIdentifier: String
+        var issuedAt: Int64
     }
 
     /// How much later than now a token may have been made, in seconds, by a clock that is ahead.
@@ -52,20 +49,19 @@ final class ProviderTokenValidator: Sendable {
         if memory.passed == authorization { return self.ageProblem(memory.issuedAt, now) }
         let words = authorization.split(separator: " ", maxSplits: 1)
         guard words.count == 2, words[0].lowercased() == "bearer" else { return .missingProviderToken }
-        guard let (header, claims) = self.verified(words[1]), let key = self.keys[header.kid] else {
-            return .invalidProviderToken
-        }
-        guard claims.iss == key.teamIdentifier else { return .invalidProviderToken }
+        guard let claims = self.verified(words[1]) else { return .invalidProviderToken }
+        let (key, team) = (claims.keyIdentifier, claims.teamIdentifier)
+        guard self.keys[key]?.teamIdentifier == team else { return .invalidProviderToken }
         // One team for each connection, and of its keys the first one.
-        guard memory.teamIdentifier ?? claims.iss == claims.iss else { return .invalidProviderToken }
-        guard memory.keyIdentifier ?? header.kid == header.kid else { return .unrelatedKeyIdInToken }
-        if let problem = self.ageProblem(claims.iat, now) { return problem }
-        if self.isRenewedTooSoon(header.kid, issuedAt: claims.iat, now) { return .tooManyProviderTokenUpdates }
+        guard memory.teamIdentifier ?? team == team else { return .invalidProviderToken }
+        guard memory.keyIdentifier ?? key == key else { return .unrelatedKeyIdInToken }
+        if let problem = self.ageProblem(claims.issuedAt, now) { return problem }
+        if self.isRenewedTooSoon(key, issuedAt: claims.issuedAt, now) { return .tooManyProviderTokenUpdates }
         memory = Memory(
-            keyIdentifier: header.kid,
-            teamIdentifier: claims.iss,
+            keyIdentifier: key,
+            teamIdentifier: team,
             passed: authorization,
-            issuedAt: claims.iat
+            issuedAt: claims.issuedAt
         )
         return nil
     }
@@ -76,17 +72,20 @@ final class ProviderTokenValidator: Sendable {
         return issuedAt < now - Self.ageMax ? .expiredProviderToken : nil
     }
 
-    private func verified(_ token: Substring) -> (Header, Claims)? {
+    /// Reads a token whose signature verifies; `nil` for any other.
+    private func verified(_ token: Substring) -> Claims? {
         let parts = token.split(separator: ".", omittingEmptySubsequences: false)
-        guard parts.count == 3, let head = Base64.bytes(addressText: parts[0]),
-            let body = Base64.bytes(addressText: parts[1]),
-            let signature = Base64.bytes(addressText: parts[2]),
-            let header = try? JSONDecoder().decode(Header.self, from: Data(head)), header.alg == "ES256",
-            let claims = try? JSONDecoder().decode(Claims.self, from: Data(body)),
-            let key = self.keys[header.kid]
+        guard parts.count == 3, let head = Self.fields(parts[0]), head.string("alg") == "ES256",
+            let keyIdentifier = head.string("kid"), let key = self.keys[keyIdentifier]?.key,
+            let body = Self.fields(parts[1]), let teamIdentifier = body.string("iss"),
+            let issuedAt: Int64 = body.integer("iat"), let signature = Base64.bytes(addressText: parts[2]),
+            key.verifies(signature, of: Array("\(parts[0]).\(parts[1])".utf8))
         else { return nil }
-        let signed = Array("\(parts[0]).\(parts[1])".utf8)
-        return key.key.verifies(signature, of: signed) ? (header, claims) : nil
+        return Claims(keyIdentifier: keyIdentifier, teamIdentifier: teamIdentifier, issuedAt: issuedAt)
+    }
+
+    private static func fields(_ part: Substring) -> JSONFields? {
+        Base64.bytes(addressText: part).flatMap { JSONFields($0) }
     }
 
     /// Whether a key's token is newer than the last one by less than the interval; the last one stays good.

@@ -16,8 +16,8 @@ public import OpenSSLTLS
     /// The topics that a certificate is for, the one that goes without saying first; by default the subject's UID.
     public var topics: @Sendable (TLSCertificate) -> [String] = { [$0.subjectField("UID")].compactMap(\.self) }
 
-    /// Whether it plays the sandbox, which names each request once more (`apns-unique-id`); by default it does.
-    public var isSandbox = true
+    /// Whether an accepted request is named once more (`apns-unique-id`), as the sandbox does; by default it is.
+    public var addsUniqueIdentifier = true
 
     /// Whether clients that do not negotiate `h2` by ALPN are refused; by default they are let in.
     public var requiresApplicationProtocol = false
@@ -26,10 +26,10 @@ public import OpenSSLTLS
     public var streamCountMax = 1000
 
     /// Whether a connection with provider tokens has one stream until its first success; by default it has not.
-    public var startsWithOneStream = false
+    public var limitsStreamsUntilSuccess = false
 
     /// Whether a connection has one stream from a rejection to the next success; by default it has not.
-    public var hasOneStreamAfterRejection = false
+    public var limitsStreamsAfterRejection = false
 
     /// The longest payload, in bytes; 4096 by default, and 5120 for the push type voip, unless this is more.
     public var payloadByteCountMax = 4096
@@ -97,5 +97,5 @@ public import OpenSSLTLS
     }
 
     /// The limit of streams that a connection begins with.
-    var streamCountFirst: Int { self.startsWithOneStream ? 1 : self.streamCountMax }
+    var streamCountFirst: Int { self.limitsStreamsUntilSuccess ? 1 : self.streamCountMax }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSPayload
 import APNSWire
 import Logging
 import NIOCore
@@ -229,16 +230,16 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     private func reject(_ number: UInt32, _ rejection: PushRejection) {
         guard let stream = self.streams.removeValue(forKey: number) else { return }
         let timestamp = rejection.timestamp.map { ",\"timestamp\":\($0)" } ?? ""
-        let body = ByteBuffer(string: "{\"reason\":\"\(rejection.reason.text)\"\(timestamp)}")
+        let body = ByteBuffer(string: "{\"reason\":\(JSONWriter.quoted(rejection.reason.text))\(timestamp)}")
         self.respond(number, self.headers(status: rejection.status, stream), body)
         self.logger.debug(
             "push refused",
             metadata: [
                 LogKey.request: "\(stream.identifier ?? "")",
-                LogKey.reason: "\(rejection.reason.text)",
+                LogKey.refusalReason: "\(rejection.reason.text)",
             ]
         )
-        if self.configuration.hasOneStreamAfterRejection { self.setLimit(1) }
+        if self.configuration.limitsStreamsAfterRejection { self.setLimit(1) }
     }
 
     private func headers(status: Int, _ stream: Stream) -> HPACKHeaders {
@@ -246,7 +247,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         if let identifier = stream.identifier {
             headers.add(name: "apns-id", value: identifier, indexing: .nonIndexable)
         }
-        if self.configuration.isSandbox, status == 200 {
+        if self.configuration.addsUniqueIdentifier, status == 200 {
             var random = SystemRandomNumberGenerator()
             let identifier = PushIdentifier(using: &random)
             headers.add(name: "apns-unique-id", value: "\(identifier)", indexing: .nonIndexable)
@@ -268,7 +269,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         guard !self.isGoingAway else { return }
         self.isGoingAway = true
         self.newest = last
-        let data = ByteBuffer(string: "{\"reason\":\"\(reason.text)\"}")
+        let data = ByteBuffer(string: "{\"reason\":\(JSONWriter.quoted(reason.text))}")
         self.send(.goAway(lastStreamID: HTTP2StreamID(Int(last)), errorCode: .noError, opaqueData: data))
     }
 

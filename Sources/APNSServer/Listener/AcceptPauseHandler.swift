@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import APNSTransport
 import Glibc
 package import Logging
@@ -39,7 +40,7 @@ package final class AcceptPauseHandler: ChannelInboundHandler {
         guard let code = (error as? IOError)?.errnoCode, [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(code) else {
             // One connection that was not accepted is not the end of a listener, which it would be for what takes
             // connections as a sequence. Where the listener itself failed, its channel closes.
-            self.report("connection not accepted", [LogKey.reason: "\(error)"])
+            self.report("connection not accepted", [LogKey.refusalReason: "\(error)"])
             return
         }
         guard !self.isPaused else { return }
@@ -52,7 +53,7 @@ package final class AcceptPauseHandler: ChannelInboundHandler {
         }
         self.report(
             "no connection accepted for a while",
-            [LogKey.reason: "\(SystemLimit.sentence(code))", LogKey.duration: "\(Duration(Self.pause))"]
+            [LogKey.refusalReason: "\(SystemLimit.sentence(code))", LogKey.refusalDuration: "\(Duration(Self.pause))"]
         )
     }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import Logging
 import NIOCore
 import OpenSSLTLS
@@ -73,7 +74,7 @@ final class ConnectionAdmission: Sendable {
             "connection refused",
             level: isQuiet ? .info : .warning,
             [
-                LogKey.remoteAddress: "\(Self.address(of: channel))", LogKey.reason: "\(reason)",
+                LogKey.remoteAddress: "\(Self.address(of: channel))", LogKey.refusalReason: "\(reason)",
                 LogKey.isAdmitted: "false",
             ]
         )

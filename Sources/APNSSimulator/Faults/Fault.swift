@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
+
 /// One thing that goes wrong at the simulator.
 public struct Fault: Hashable, Sendable, Codable {
     /// When it happens.
@@ -61,5 +63,17 @@ public struct Fault: Hashable, Sendable, Codable {
         self.effect = effect
         self.report = report
         self.occurrenceCountMax = occurrenceCountMax
+    }
+}
+
+extension Fault: ScheduledFault {
+    func occasion() throws -> FaultOccasion {
+        switch self.trigger {
+        case .token(let text): .token(try DeviceToken(text))
+        case .message(let number): .message(number)
+        case .messageOverall(let number): .messageOverall(number)
+        case .connection(let number): .connection(number)
+        case .anyConnection: .anyConnection
+        }
     }
 }

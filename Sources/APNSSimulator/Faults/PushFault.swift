@@ -3,7 +3,6 @@
 public import APNSServer
 import APNSTransport
 public import APNSWire
-import NIOConcurrencyHelpers
 import NIOCore
 import NIOHTTP2
 
@@ -74,30 +73,13 @@ extension PushFault.Effect {
     }
 }
 
-/// Finds the faults that are due, and counts how often each happened.
-final class PushFaultSchedule: Sendable {
-    private let faults: [PushFault]
-    private let occurrences: NIOLockedValueBox<[Int]>
-
-    init(_ faults: [PushFault]) {
-        self.faults = faults
-        self.occurrences = NIOLockedValueBox(Array(repeating: 0, count: faults.count))
-    }
-
-    func effect(token: DeviceToken, request: UInt64, overall: UInt64) -> PushFault.Effect? {
-        guard !self.faults.isEmpty else { return nil }
-        return self.occurrences.withLockedValue { occurrences in
-            for (index, fault) in self.faults.enumerated() {
-                let isDue =
-                    switch fault.trigger {
-                    case .token(token), .request(request), .requestOverall(overall), .always: true
-                    case .token, .request, .requestOverall: false
-                    }
-                guard isDue, occurrences[index] < fault.occurrenceCountMax ?? .max else { continue }
-                occurrences[index] += 1
-                return fault.effect
-            }
-            return nil
+extension PushFault: ScheduledFault {
+    func occasion() -> FaultOccasion {
+        switch self.trigger {
+        case .token(let token): .token(token)
+        case .request(let number): .message(number)
+        case .requestOverall(let number): .messageOverall(number)
+        case .always: .anyMessage
         }
     }
 }

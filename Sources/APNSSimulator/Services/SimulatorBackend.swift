@@ -6,7 +6,9 @@ import APNSWire
 /// Lets every provider in whose certificate was verified, unless a fault says otherwise.
 struct SimulatorBackend: DeliveryBackend {
     let devices: DeviceRegistry
-    let schedule: FaultSchedule
+    let schedule: FaultSchedule<Fault>
+    /// How providers are told of ends that are their own fault.
+    let report: FaultReport
     let faults: ConnectionFaults
     let environment: Environment
     let onDelivery: (@Sendable (DeliveredNotification) -> Void)?

@@ -63,7 +63,7 @@ final class SimulatorConnection: DeliveryConnection {
     func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (ErrorResponse?) -> Void) {
         var response = ending.response
         if case .cut = self.fault?.effect { response = nil }
-        let report = self.fault?.report ?? self.backend.schedule.report
+        let report = self.fault?.report ?? self.backend.report
         let told = report.response(response)
         self.backend.devices.change { $0.endings[told?.status.rawValue ?? 0, default: 0] += 1 }
         guard let handler = self.reportHandler else { return carryOut(told) }

@@ -6,7 +6,7 @@ import APNSWire
 /// The simulator's devices behind the HTTP/2 listener.
 struct SimulatorPushService: PushService {
     let devices: DeviceRegistry
-    let schedule: PushFaultSchedule
+    let schedule: FaultSchedule<PushFault>
     let environment: Environment
     let onDelivery: (@Sendable (DeliveredNotification) -> Void)?
 
@@ -19,7 +19,8 @@ struct SimulatorPushService: PushService {
 
     private func fault(_ request: borrowing InboundPush) -> PushFault.Effect? {
         let overall = self.devices.countMessage()
-        let effect = self.schedule.effect(token: request.token, request: request.number, overall: overall)
+        let fault = self.schedule.fault(token: request.token, message: request.number, overall: overall)
+        let effect = fault?.effect
         if case .reply(.rejected) = effect { self.countRejection() }
         // What is processed on the way out was delivered.
         if case .reply(.lastAccepted) = effect { self.deliver(request) }

@@ -11,7 +11,7 @@ enum PurgeColumn: String, CaseIterable {
     case source
     /// The reason in the answer of the HTTP/2 service.
     case reason
-    /// The time in that answer, in milliseconds since 1970.
+    /// The time in that answer, in milliseconds since 1970, or in seconds from fakes of the service.
     case timestamp
     /// What became of a notification, in the results of `send`.
     case outcome

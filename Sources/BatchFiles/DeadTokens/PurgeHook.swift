@@ -113,9 +113,9 @@ package struct PurgeHook {
         var end = ContinuousClock.now + self.deadline
         var signalCount = 0
         while !Task.isCancelled {
-            var information = siginfo_t()
-            let looked = waitid(P_PID, id_t(process), &information, WEXITED | WNOHANG | WNOWAIT)
-            if looked == 0, information.si_signo == SIGCHLD {
+            var information = unsafe siginfo_t()
+            let looked = unsafe waitid(P_PID, id_t(process), &information, WEXITED | WNOHANG | WNOWAIT)
+            if looked == 0, unsafe information.si_signo == SIGCHLD {
                 // What it started was told to end as it was.
                 if signalCount > 0 { kill(-process, SIGKILL) }
                 return self.signals.count > 0 ? .stopped : .ended
@@ -144,16 +144,13 @@ package struct PurgeHook {
 
     /// The page in a file without a name: a command that does not read it all does no harm, and nothing stays behind.
     private static func inputFile(_ page: [DeadToken]) throws -> FileDescriptor {
-        let folder = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
-        var path = Array((folder + "/apns-legacy-XXXXXX").utf8CString)
-        let descriptor = mkstemp(&path)
-        guard descriptor >= 0 else {
-            let reason = String(cString: strerror(errno))
-            throw BatchFileError(.uncreatable, "Cannot make a file in \(folder) for a batch: \(reason).")
+        let folder = unsafe getenv("TMPDIR").map { unsafe String(cString: $0) } ?? "/tmp"
+        let file: FileDescriptor
+        do throws(Errno) {
+            file = try FileDescriptor.unnamed(in: folder)
+        } catch {
+            throw BatchFileError(.uncreatable, "Cannot make a file in \(folder) for a batch: \(error).")
         }
-        unlink(path)
-        _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
-        let file = FileDescriptor(rawValue: descriptor)
         do {
             try file.writeAll(page.lazy.flatMap { Array($0.json.utf8) + [UInt8(ascii: "\n")] })
             try file.seek(offset: 0, from: .start)

@@ -2,6 +2,7 @@
 
 import FileSystemSupport
 import Glibc
+import SystemPackage
 
 /// Keeps two runs from handing the tokens of one list to commands at a time.
 ///
@@ -17,9 +18,9 @@ package final class PurgeHookLock {
     /// - Throws: ``BatchFileError`` where another run has it, or the file cannot be made.
     package init(list path: String) throws {
         // One list may be known by several paths.
-        let resolved = realpath(path, nil)
-        defer { free(resolved) }
-        let lockPath = (resolved.map { String(cString: $0) } ?? path) + ".exec.lock"
+        let resolved = unsafe realpath(path, nil)
+        defer { unsafe free(resolved) }
+        let lockPath = unsafe (resolved.map { unsafe String(cString: $0) } ?? path) + ".exec.lock"
         do throws(FileLock.Failure) {
             self.lock = try FileLock(path: lockPath)
         } catch {
@@ -31,11 +32,14 @@ package final class PurgeHookLock {
                         + "command is still at work. Run again when it has ended."
                 )
             case .system(.open, let code):
-                throw BatchFileError(.uncreatable, "Cannot make \(lockPath): \(String(cString: strerror(code))).")
+                throw BatchFileError(
+                    .uncreatable,
+                    "Cannot make \(lockPath): \(Errno(rawValue: code))."
+                )
             case .system(let action, let code):
                 throw BatchFileError(
                     .unwritable,
-                    "Cannot \(action.rawValue) \(lockPath): \(String(cString: strerror(code)))."
+                    "Cannot \(action.rawValue) \(lockPath): \(Errno(rawValue: code))."
                 )
             }
         }

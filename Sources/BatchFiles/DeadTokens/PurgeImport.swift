@@ -44,9 +44,6 @@ package struct PurgeImport {
     private static let portionCount = 65_536
     /// So many reasons are counted one by one.
     private static let reasonCountMax = 32
-    /// The reasons for which the service says since when the token is dead.
-    private static let deadReasons = ["Unregistered", "ExpiredToken"]
-    private static let badDeviceToken = "BadDeviceToken"
 
     /// - Parameters:
     ///   - format: the format, or `nil` to find it by the first line.
@@ -175,18 +172,18 @@ package struct PurgeImport {
     }
 
     private static func fields(csv line: String) throws(BatchProblem.Kind) -> [String] {
-        let fields: [String]? = Array(line.utf8).withUnsafeBytes { row in
+        let fields: [String]? = unsafe Array(line.utf8).withUnsafeBytes { row in
             var fields: [String] = []
-            var reader = CSVFields(row)
+            var reader = unsafe CSVFields(row)
             while let next = reader.next() {
                 guard case .success(let field) = next else { return nil }
                 guard field.hasDoubledQuotes else {
-                    fields.append(String(decoding: field.bytes, as: UTF8.self))
+                    unsafe fields.append(String(decoding: field.bytes, as: UTF8.self))
                     continue
                 }
-                fields.append(
+                unsafe fields.append(
                     withUnsafeTemporaryAllocation(byteCount: field.bytes.count, alignment: 8) { target in
-                        String(decoding: field.unquoted(into: target), as: UTF8.self)
+                        unsafe String(decoding: field.unquoted(into: target), as: UTF8.self)
                     }
                 )
             }
@@ -197,9 +194,10 @@ package struct PurgeImport {
     }
 
     private static func fields(json line: String) throws(BatchProblem.Kind) -> [PurgeColumn: String] {
-        let result: Result<[PurgeColumn: String], BatchProblem.Kind> = Array(line.utf8).withUnsafeBytes { bytes in
+        let result: Result<[PurgeColumn: String], BatchProblem.Kind> = unsafe Array(line.utf8).withUnsafeBytes {
+            bytes in
             do throws(ScanFailure) {
-                return try self.scan(bytes)
+                return try unsafe self.scan(bytes)
             } catch {
                 return .failure(.json(error.kind))
             }
@@ -210,7 +208,7 @@ package struct PurgeImport {
     private static func scan(
         _ bytes: UnsafeRawBufferPointer
     ) throws(ScanFailure) -> Result<[PurgeColumn: String], BatchProblem.Kind> {
-        var scanner = JSONScanner(bytes)
+        var scanner = unsafe JSONScanner(bytes)
         try scanner.begin()
         let kind = try scanner.kind()
         guard kind == .object else { return .failure(.notAnObject(kind)) }
@@ -231,7 +229,7 @@ package struct PurgeImport {
                 fields[column] = self.text(try scanner.string(), scanner)
             case .number where [.failedAt, .firstSeen, .timestamp, .status].contains(column):
                 try scanner.skipNumber()
-                fields[column] = String(decoding: bytes[first..<scanner.byteOffset], as: UTF8.self)
+                fields[column] = unsafe String(decoding: bytes[first..<scanner.byteOffset], as: UTF8.self)
             case .null:
                 try scanner.skipLiteral()
             // Others may use these names for something else.
@@ -246,11 +244,11 @@ package struct PurgeImport {
     }
 
     private static func text(_ string: JSONString, _ scanner: JSONScanner) -> String {
-        let bytes = scanner.bytes(of: string)
-        guard string.hasEscapes else { return String(decoding: bytes, as: UTF8.self) }
-        return withUnsafeTemporaryAllocation(byteCount: bytes.count, alignment: 8) { target in
-            let count = scanner.decode(string, into: target) ?? 0
-            return String(decoding: UnsafeRawBufferPointer(rebasing: target[..<count]), as: UTF8.self)
+        let bytes = unsafe scanner.bytes(of: string)
+        guard string.hasEscapes else { return unsafe String(decoding: bytes, as: UTF8.self) }
+        return unsafe withUnsafeTemporaryAllocation(byteCount: bytes.count, alignment: 8) { target in
+            let count = unsafe scanner.decode(string, into: target) ?? 0
+            return unsafe String(decoding: UnsafeRawBufferPointer(rebasing: target[..<count]), as: UTF8.self)
         }
     }
 
@@ -279,30 +277,34 @@ package struct PurgeImport {
 
     /// What keeps a token off the list, although it is in the file; `nil` where nothing does.
     private func refusal(_ fields: [PurgeColumn: String]) -> String? {
-        let outcome = DeliveryOutcome.Kind.allCases.first { "\($0.name)" == fields[.outcome] }
+        let outcome = fields[.outcome].flatMap { DeliveryOutcome.Kind(name: $0) }
         if let outcome, outcome != .rejected { return "\(outcome.name)" }
-        if let reason = fields[.reason] { return self.takes(reason) ? nil : reason }
+        if let text = fields[.reason] { return self.takes(PushReason(text: text)) ? nil : text }
         guard outcome == .rejected else { return nil }
         // What the binary service says where the HTTP/2 service says BadDeviceToken.
         guard fields[.status].flatMap(UInt8.init) == ErrorResponse.Status.invalidToken.rawValue else {
             return "rejected for another reason"
         }
-        return self.takes(PurgeImport.badDeviceToken) ? nil : PurgeImport.badDeviceToken
+        return self.takes(.badDeviceToken) ? nil : PushReason.badDeviceToken.text
     }
 
     /// Nothing is guessed: taken to fail now, a token would be pruned also where it registered after it failed.
     private func failedAt(_ fields: [PurgeColumn: String]) throws(BatchProblem.Kind) -> Int64 {
         if let timestamp = fields[.timestamp] {
-            guard let milliseconds = Int64(timestamp), milliseconds >= 0 else { throw .invalidTime("timestamp") }
-            return milliseconds / 1000
+            guard let time = UInt64(timestamp) else { throw .invalidTime("timestamp") }
+            return Int64(clamping: PushRejection.secondsSince1970(time))
         }
         guard let failedAt = try self.time(.failedAt, fields) ?? self.failedAt else { throw .missingTime }
         return failedAt
     }
 
-    private func takes(_ reason: String) -> Bool {
-        PurgeImport.deadReasons.contains(reason)
-            || (reason == PurgeImport.badDeviceToken && self.includesBadDeviceTokens)
+    /// Whether a reason makes a token dead; of the first two, the service says since when it is.
+    private func takes(_ reason: PushReason) -> Bool {
+        switch reason {
+        case .unregistered, .expiredToken: true
+        case .badDeviceToken: self.includesBadDeviceTokens
+        default: false
+        }
     }
 
     private func time(_ column: PurgeColumn, _ fields: [PurgeColumn: String]) throws(BatchProblem.Kind) -> Int64? {
@@ -351,9 +353,9 @@ extension PurgeImport {
 extension DeviceTokenText {
     /// The bytes of a token in any of its spellings; `nil` for what is none.
     package static func bytes(_ text: String) -> [UInt8]? {
-        Array(text.utf8).withUnsafeBytes { text in
+        unsafe Array(text.utf8).withUnsafeBytes { text in
             var record = BatchRecord()
-            return Self.decode(text, into: &record.token) ? record.token.bytes : nil
+            return unsafe Self.decode(text, into: &record.token) ? record.token.bytes : nil
         }
     }
 }

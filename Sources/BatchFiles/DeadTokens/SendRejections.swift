@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
 package import APNSWire
-import Glibc
+import SystemPackage
 package import TokenStore
 
 /// The tokens that were rejected in a run, in a file without a name, since there may be more than memory is for.
 ///
 /// The source of the batch appends to it under its lock, and it is read when the source has ended.
 package final class SendRejections: @unchecked Sendable {
-    private let descriptor: CInt
+    private let file: FileDescriptor
     private let folder: String
     private var bytes: [UInt8] = []
     /// How many tokens were rejected without a word of when their apps were gone.
     package private(set) var doubtfulCount: UInt64 = 0
     /// How many tokens there are.
     package private(set) var count: UInt64 = 0
-    private var error: CInt?
+    private var error: Errno?
 
     /// So many bytes are written at a time.
     private static let blockByteCount = 65_536
@@ -34,30 +34,31 @@ package final class SendRejections: @unchecked Sendable {
             path.contains("/")
             ? path.split(separator: "/", omittingEmptySubsequences: false)
                 .dropLast().joined(separator: "/") + "/" : "./"
-        var name = Array((self.folder + ".apns-legacy-XXXXXX").utf8CString)
-        self.descriptor = mkstemp(&name)
-        guard self.descriptor >= 0 else {
-            throw BatchFileError(.uncreatable, "Cannot write in \(self.folder): \(String(cString: strerror(errno))).")
+        do throws(Errno) {
+            self.file = try FileDescriptor.unnamed(in: self.folder)
+        } catch {
+            throw BatchFileError(.uncreatable, "Cannot write in \(self.folder): \(error).")
         }
-        unlink(name)
-        _ = fcntl(self.descriptor, F_SETFD, FD_CLOEXEC)
     }
 
-    deinit { close(self.descriptor) }
+    deinit { try? self.file.close() }
 
     /// Takes a token, and when its app was gone, where that is known, in seconds since 1970 (UTC).
     ///
     /// That the disk is full is told at the end.
-    package var take: @Sendable (_ token: UnsafeRawBufferPointer, _ deadSince: Int64?) -> Void {
+    package var take: @Sendable (_ token: DeviceToken, _ deadSince: Int64?) -> Void {
         { token, deadSince in self.append(token, deadSince: deadSince) }
     }
 
-    private func append(_ token: UnsafeRawBufferPointer, deadSince: Int64?) {
+    private func append(_ token: DeviceToken, deadSince: Int64?) {
         self.count += 1
         if deadSince == nil { self.doubtfulCount += 1 }
-        withUnsafeBytes(of: (deadSince ?? Self.unknownTime).bigEndian) { self.bytes.append(contentsOf: $0) }
-        self.bytes.append(UInt8(truncatingIfNeeded: token.count))
-        self.bytes.append(contentsOf: token)
+        let time = deadSince ?? Self.unknownTime
+        for shift in stride(from: 56, through: 0, by: -8) {
+            self.bytes.append(UInt8(truncatingIfNeeded: time >> shift))
+        }
+        self.bytes.append(UInt8(truncatingIfNeeded: token.byteCount))
+        self.bytes.append(contentsOf: token.bytes)
         if self.bytes.count >= Self.blockByteCount { self.flush() }
     }
 
@@ -94,29 +95,24 @@ package final class SendRejections: @unchecked Sendable {
     }
 
     private func flush() {
-        self.bytes.withUnsafeBytes { bytes in
-            var rest = bytes
-            while !rest.isEmpty, self.error == nil {
-                let count = write(self.descriptor, rest.baseAddress, rest.count)
-                if count < 0, errno == EINTR { continue }
-                guard count > 0 else {
-                    self.error = errno
-                    return
-                }
-                rest = UnsafeRawBufferPointer(rebasing: rest[count...])
-            }
+        if self.error == nil {
+            do { try self.file.writeAll(self.bytes) } catch { self.error = error as? Errno ?? .ioError }
         }
         self.bytes.removeAll(keepingCapacity: true)
     }
 
     private func forEachToken(_ body: ([UInt8], _ deadSince: Int64?) throws -> Void) throws {
-        var offset: off_t = 0
+        var offset: Int64 = 0
         var block = [UInt8](repeating: 0, count: Self.blockByteCount)
         while true {
-            let count = self.error == nil ? pread(self.descriptor, &block, block.count, offset) : -1
-            guard count >= 0 else {
-                let reason = String(cString: strerror(self.error ?? errno))
-                throw BatchFileError(.unwritable, "Cannot keep the rejected tokens in \(self.folder): \(reason).")
+            let count: Int
+            do {
+                if let error = self.error { throw error }
+                count = try unsafe block.withUnsafeMutableBytes {
+                    try unsafe self.file.read(fromAbsoluteOffset: offset, into: $0)
+                }
+            } catch {
+                throw BatchFileError(.unwritable, "Cannot keep the rejected tokens in \(self.folder): \(error).")
             }
             var first = 0
             // A token that the block cuts off begins the next one.
@@ -129,7 +125,7 @@ package final class SendRejections: @unchecked Sendable {
                 first = next
             }
             guard first > 0 else { return }
-            offset += off_t(first)
+            offset += Int64(first)
         }
     }
 }

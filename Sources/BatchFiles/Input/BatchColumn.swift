@@ -37,7 +37,7 @@ package enum BatchColumn: UInt8, Hashable, Sendable, CaseIterable {
         default: return nil
         }
         let name = column.name
-        for index in 0..<bytes.count where bytes[index] != name.utf8Start[index] { return nil }
+        for index in 0..<bytes.count where unsafe bytes[index] != name.utf8Start[index] { return nil }
         self = column
     }
 }

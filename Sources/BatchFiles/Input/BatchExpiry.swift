@@ -17,9 +17,10 @@ enum BatchExpiry {
 
     /// Reads an expiry.
     static func parse(_ text: UnsafeRawBufferPointer, now: UInt32) -> Result<UInt32, BatchProblem.Kind> {
-        let isSpan = text.first == UInt8(ascii: "+")
-        let number = UnsafeRawBufferPointer(rebasing: text[(isSpan ? 1 : 0)...])
-        guard let number = DurationText(number), number.unit != .milliseconds, isSpan || number.unit == nil else {
+        let isSpan = unsafe text.first == UInt8(ascii: "+")
+        let number = unsafe UnsafeRawBufferPointer(rebasing: text[(isSpan ? 1 : 0)...])
+        guard let number = unsafe DurationText(number), number.unit != .milliseconds, isSpan || number.unit == nil
+        else {
             return .failure(.invalidExpiry)
         }
         var value = number.seconds

@@ -29,12 +29,12 @@ package enum BatchFormat: String, Hashable, Sendable, CaseIterable {
     ///
     /// - Parameter line: the line, with or without its end.
     package init(firstLine line: UnsafeRawBufferPointer) {
-        let text = line.trimmed
-        if text.first == UInt8(ascii: "{") || text.first == UInt8(ascii: "[") {
+        let text = unsafe line.trimmed
+        if unsafe text.first == UInt8(ascii: "{") || text.first == UInt8(ascii: "[") {
             self = .jsonLines
-        } else if text.first == UInt8(ascii: "#") {
+        } else if unsafe text.first == UInt8(ascii: "#") {
             self = .tokens
-        } else if text.contains(UInt8(ascii: ",")) || BatchColumn(text) != nil {
+        } else if unsafe text.contains(UInt8(ascii: ",")) || BatchColumn(text) != nil {
             self = .csv
         } else {
             self = .tokens
@@ -47,8 +47,8 @@ extension UnsafeRawBufferPointer {
     package var trimmed: UnsafeRawBufferPointer {
         var first = 0
         var last = self.count
-        while first < last, self[first] == 0x20 || 0x09...0x0D ~= self[first] { first += 1 }
-        while first < last, self[last - 1] == 0x20 || 0x09...0x0D ~= self[last - 1] { last -= 1 }
-        return UnsafeRawBufferPointer(rebasing: self[first..<last])
+        while first < last, unsafe self[first] == 0x20 || 0x09...0x0D ~= self[first] { first += 1 }
+        while first < last, unsafe self[last - 1] == 0x20 || 0x09...0x0D ~= self[last - 1] { last -= 1 }
+        return unsafe UnsafeRawBufferPointer(rebasing: self[first..<last])
     }
 }

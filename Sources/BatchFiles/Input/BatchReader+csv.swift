@@ -5,7 +5,7 @@ import APNSWire
 import Glibc
 
 /// What comes next in CSV.
-private enum RowCut {
+@safe private enum RowCut {
     case row(UnsafeRawBufferPointer)
     case bad(BatchProblem.Kind)
     case needMore
@@ -22,11 +22,11 @@ extension BatchReader {
             // Without a header no row means anything.
             case .bad(let problem): return self.csvColumns.isEmpty ? self.refuse(problem) : self.bad(problem)
             case .row(let row):
-                guard !row.trimmed.isEmpty else { continue }
+                guard unsafe !row.trimmed.isEmpty else { continue }
                 guard self.csvColumns.isEmpty else {
-                    return self.read(row: row, into: &record)
+                    return unsafe self.read(row: row, into: &record)
                 }
-                if let refusal = self.readHeader(row) { return refusal }
+                if let refusal = unsafe self.readHeader(row) { return refusal }
             }
         }
     }
@@ -46,7 +46,7 @@ extension BatchReader {
         while index < self.lines.filled {
             index += self.plainByteCount(at: index)
             guard index < self.lines.filled else { break }
-            let byte = self.lines.block[index]
+            let byte = unsafe self.lines.block[index]
             if byte == 0x0A, !self.isInQuotes { return self.takeRow(first..<index, next: index + 1) }
             guard index <= limit else {
                 return self.giveUpRow(.lineTooLong(byteCountMax: self.options.lineByteCountMax))
@@ -66,7 +66,7 @@ extension BatchReader {
     private func plainByteCount(at index: Int) -> Int {
         guard index + 8 <= self.lines.filled else { return 0 }
         let ones: UInt64 = 0x0101_0101_0101_0101
-        let word = UInt64(littleEndian: self.lines.block.loadUnaligned(fromByteOffset: index, as: UInt64.self))
+        let word = unsafe UInt64(littleEndian: self.lines.block.loadUnaligned(fromByteOffset: index, as: UInt64.self))
         let lineEnds = word ^ (ones &* 0x0A)
         let found = (lineEnds &- ones) & ~lineEnds & (ones &* 0x80)
         return min(CSVFields.plainByteCount(word), found.trailingZeroBitCount / 8)
@@ -78,7 +78,7 @@ extension BatchReader {
             return self.giveUpRow(.lineTooLong(byteCountMax: self.options.lineByteCountMax))
         }
         self.lines.take(through: next)
-        return .row(self.lines.bytes(row))
+        return unsafe .row(self.lines.bytes(row))
     }
 
     /// Passes over the first line of what is no row.
@@ -92,17 +92,19 @@ extension BatchReader {
 
     private mutating func readHeader(_ row: UnsafeRawBufferPointer) -> BatchReadResult? {
         var columns: [BatchColumn] = []
-        var fields = CSVFields(row)
+        var fields = unsafe CSVFields(row)
         while let field = fields.next() {
             guard case .success(let field) = field else { return self.refuse(.misplacedQuote) }
-            guard let column = BatchColumn(field.bytes.trimmed) else {
+            guard let column = unsafe BatchColumn(field.bytes.trimmed) else {
                 return self.refuse(.unknownColumn(columns.count + 1))
             }
             guard !columns.contains(column) else { return self.refuse(.duplicateColumn(column)) }
             columns.append(column)
         }
         guard columns.contains(.token) else { return self.refuse(.missingColumn(.token)) }
-        guard self.common != nil || columns.contains(.payload) else { return self.refuse(.missingColumn(.payload)) }
+        guard unsafe self.common != nil || columns.contains(.payload) else {
+            return self.refuse(.missingColumn(.payload))
+        }
         self.csvColumns = columns
         return nil
     }
@@ -110,14 +112,14 @@ extension BatchReader {
     /// Reads a row, and goes back to its second line when its quotes are at fault.
     private mutating func read(row: UnsafeRawBufferPointer, into record: inout BatchRecord) -> BatchReadResult {
         record.begin(lineNumber: self.lines.lineNumber)
-        record.payload = UnsafeRawBufferPointer(start: nil, count: 0)
-        var fields = CSVFields(row)
+        unsafe record.payload = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
+        var fields = unsafe CSVFields(row)
         var hasToken = false
         var count = 0
         var fault: BatchProblem.Kind?
         while let field = fields.next() {
-            guard case .success(let field) = field else { return self.goBack(row: row, .misplacedQuote) }
-            if count < self.csvColumns.count, !field.bytes.trimmed.isEmpty {
+            guard case .success(let field) = field else { return unsafe self.goBack(row: row, .misplacedQuote) }
+            if count < self.csvColumns.count, unsafe !field.bytes.trimmed.isEmpty {
                 let column = self.csvColumns[count]
                 if column == .token { hasToken = true }
                 fault = fault ?? self.take(column, field, into: &record)
@@ -125,32 +127,36 @@ extension BatchReader {
             count += 1
         }
         guard count == self.csvColumns.count else {
-            return self.goBack(row: row, .fieldCount(found: count, expected: self.csvColumns.count))
+            return unsafe self.goBack(row: row, .fieldCount(found: count, expected: self.csvColumns.count))
         }
-        self.lines.lineNumber = record.lineNumber + Self.lineEndCount(row)
+        self.lines.lineNumber = unsafe record.lineNumber + Self.lineEndCount(row)
         if let fault { return self.bad(fault, lineNumber: record.lineNumber) }
         guard hasToken else { return self.bad(.missingToken, lineNumber: record.lineNumber) }
-        if record.payload.isEmpty {
-            guard let common = self.common else { return self.bad(.missingPayload, lineNumber: record.lineNumber) }
-            record.payload = UnsafeRawBufferPointer(common)
+        if unsafe record.payload.isEmpty {
+            guard let common = unsafe self.common else {
+                return self.bad(.missingPayload, lineNumber: record.lineNumber)
+            }
+            unsafe record.payload = UnsafeRawBufferPointer(common)
         }
         return .record
     }
 
     private static func lineEndCount(_ row: UnsafeRawBufferPointer) -> Int {
         guard var start = row.baseAddress else { return 0 }
-        let end = start + row.count
+        let end = unsafe start + row.count
         var count = 0
-        while let found = memchr(start, 0x0A, end - start) {
-            start = UnsafeRawPointer(found) + 1
+        while let found = unsafe memchr(start, 0x0A, end - start) {
+            unsafe start = unsafe UnsafeRawPointer(found) + 1
             count += 1
         }
         return count
     }
 
     private mutating func goBack(row: UnsafeRawBufferPointer, _ kind: BatchProblem.Kind) -> BatchReadResult {
-        if let end = row.firstIndex(of: 0x0A), let base = self.lines.block.baseAddress, let start = row.baseAddress {
-            self.lines.position = start - UnsafeRawPointer(base) + end + 1
+        if let end = unsafe row.firstIndex(of: 0x0A), let base = unsafe self.lines.block.baseAddress,
+            let start = row.baseAddress
+        {
+            self.lines.position = unsafe start - UnsafeRawPointer(base) + end + 1
         }
         return self.bad(kind)
     }
@@ -161,20 +167,20 @@ extension BatchReader {
         _ field: CSVFields.Field,
         into record: inout BatchRecord
     ) -> BatchProblem.Kind? {
-        let text = field.bytes.trimmed
+        let text = unsafe field.bytes.trimmed
         switch column {
         case .token:
-            return DeviceTokenText.decode(text, into: &record.token) ? nil : .invalidToken
+            return unsafe DeviceTokenText.decode(text, into: &record.token) ? nil : .invalidToken
         case .payload:
             return self.takePayload(field, into: &record)
         case .expiry:
-            switch BatchExpiry.parse(text, now: self.options.now) {
+            switch unsafe BatchExpiry.parse(text, now: self.options.now) {
             case .success(let moment): record.expiry = moment
             case .failure(let problem): return problem
             }
             return nil
         case .priority:
-            record.priority = Self.priority(text)
+            record.priority = unsafe Self.priority(text)
             return record.priority == nil ? .invalidPriority : nil
         case .id:
             return self.takeID(field, into: &record)
@@ -183,11 +189,12 @@ extension BatchReader {
 
     private func takePayload(_ field: CSVFields.Field, into record: inout BatchRecord) -> BatchProblem.Kind? {
         let room = self.options.lineByteCountMax
-        let target = UnsafeMutableRawBufferPointer(rebasing: self.scratch[..<room])
-        let payload = field.hasDoubledQuotes ? field.unquoted(into: target) : field.bytes
+        let target = unsafe UnsafeMutableRawBufferPointer(rebasing: self.scratch[..<room])
+        let payload = unsafe field.hasDoubledQuotes ? field.unquoted(into: target) : field.bytes
         do throws(PayloadProblem) {
-            let measure = try Payload.check(payload, rules: self.rules)
-            record.payload = self.options.minifiesPayload ? self.minified(payload, measure) ?? payload : payload
+            let measure = try unsafe Payload.check(payload, rules: self.rules)
+            unsafe record.payload =
+                unsafe self.options.minifiesPayload ? self.minified(payload, measure) ?? payload : payload
             return nil
         } catch {
             return .payload(error)
@@ -197,11 +204,12 @@ extension BatchReader {
     /// Writes the text of an id as a JSON string, which no byte makes longer than six.
     private func takeID(_ field: CSVFields.Field, into record: inout BatchRecord) -> BatchProblem.Kind? {
         let room = self.options.lineByteCountMax
-        let target = UnsafeMutableRawBufferPointer(rebasing: self.scratch[(2 * room)...])
-        var text = JSONWriter(target)
+        let target = unsafe UnsafeMutableRawBufferPointer(rebasing: self.scratch[(2 * room)...])
+        var text = unsafe JSONWriter(target)
         text.append(UInt8(ascii: "\""))
         var isPreviousQuote = false
-        for byte in field.bytes {
+        for index in unsafe field.bytes.indices {
+            let byte = unsafe field.bytes[index]
             if field.hasDoubledQuotes, byte == UInt8(ascii: "\""), !isPreviousQuote {
                 isPreviousQuote = true
                 continue
@@ -210,9 +218,9 @@ extension BatchReader {
             text.appendEscaped(byte)
         }
         text.append(UInt8(ascii: "\""))
-        var scanner = JSONScanner(text.bytes)
+        var scanner = unsafe JSONScanner(text.bytes)
         do throws(ScanFailure) { _ = try scanner.string() } catch { return .invalidUTF8(.id) }
-        record.id = text.bytes
+        unsafe record.id = unsafe text.bytes
         return nil
     }
 }

@@ -12,27 +12,27 @@ extension BatchReader {
             case .end: return .end
             case .tooLong: return self.tooLong()
             case .line(let line):
-                var scanner = JSONScanner(line)
+                var scanner = unsafe JSONScanner(line)
                 scanner.skipWhiteSpace()
                 guard scanner.next != nil else { continue }
-                return self.read(line, into: &record)
+                return unsafe self.read(line, into: &record)
             }
         }
     }
 
     private mutating func read(_ line: UnsafeRawBufferPointer, into record: inout BatchRecord) -> BatchReadResult {
         record.begin(lineNumber: self.lines.lineNumber)
-        var fields = JSONLineFields(line: line, now: self.options.now, rules: self.rules)
+        var fields = unsafe JSONLineFields(line: line, now: self.options.now, rules: self.rules)
         do throws(ScanFailure) {
             if let fault = try fields.scan(into: &record) {
-                return self.bad(fault.kind, at: fault.byteOffset, in: line)
+                return unsafe self.bad(fault.kind, at: fault.byteOffset, in: line)
             }
         } catch {
-            return self.bad(.json(error.kind), at: error.byteOffset, in: line)
+            return unsafe self.bad(.json(error.kind), at: error.byteOffset, in: line)
         }
         guard fields.has(.token) else { return self.bad(.missingToken) }
-        guard let payload = self.payload(fields, in: line) else { return self.bad(.missingPayload) }
-        record.payload = payload
+        guard let payload = unsafe self.payload(fields, in: line) else { return self.bad(.missingPayload) }
+        unsafe record.payload = unsafe payload
         return .record
     }
 
@@ -42,7 +42,7 @@ extension BatchReader {
         in line: UnsafeRawBufferPointer
     ) -> BatchReadResult {
         let failure = ScanFailure(kind: .syntax(.empty), byteOffset: byteOffset)
-        let column = PayloadProblem(failure, in: line).column
+        let column = unsafe PayloadProblem(failure, in: line).column
         return self.bad(kind, column: column)
     }
 
@@ -52,18 +52,20 @@ extension BatchReader {
         _ fields: borrowing JSONLineFields,
         in line: UnsafeRawBufferPointer
     ) -> UnsafeRawBufferPointer? {
-        guard let measure = fields.payloadMeasure else { return self.common.map { UnsafeRawBufferPointer($0) } }
+        guard let measure = fields.payloadMeasure else { return unsafe self.common.map { UnsafeRawBufferPointer($0) } }
         let first = fields.payloadOffset
-        let payload = UnsafeRawBufferPointer(rebasing: line[first..<(first + measure.byteCount)])
-        return self.options.minifiesPayload ? self.minified(payload, measure) : payload
+        let payload = unsafe UnsafeRawBufferPointer(rebasing: line[first..<(first + measure.byteCount)])
+        return unsafe self.options.minifiesPayload ? self.minified(payload, measure) : payload
     }
 
     /// The payload itself when nothing goes, else what is left of it, in the scratch memory.
     @inline(__always)
     func minified(_ payload: UnsafeRawBufferPointer, _ measure: PayloadMeasure) -> UnsafeRawBufferPointer? {
-        guard measure.minifiedByteCount < measure.byteCount else { return payload }
+        guard measure.minifiedByteCount < measure.byteCount else { return unsafe payload }
         let room = self.options.lineByteCountMax
-        let target = UnsafeMutableRawBufferPointer(rebasing: self.scratch[room..<(2 * room)])
-        return Payload.minify(payload, into: target).map { UnsafeRawBufferPointer(rebasing: target[..<$0]) }
+        let target = unsafe UnsafeMutableRawBufferPointer(rebasing: self.scratch[room..<(2 * room)])
+        return unsafe Payload.minify(payload, into: target).map {
+            unsafe UnsafeRawBufferPointer(rebasing: target[..<$0])
+        }
     }
 }

@@ -10,7 +10,7 @@ import APNSWire
 ///
 /// Nothing is allocated for a record. Memory is that of ``BatchOptions/blockByteCount`` and ten times
 /// ``BatchOptions/lineByteCountMax``, of which the larger part is touched only by CSV and payloads with white space.
-package struct BatchReader: ~Copyable {
+@safe package struct BatchReader: ~Copyable {
     let options: BatchOptions
     let rules: PayloadRules
     let common: UnsafeMutableRawBufferPointer?
@@ -44,20 +44,20 @@ package struct BatchReader: ~Copyable {
             try Payload.check(payload, rules: rules)
             let bytes = options.minifiesPayload ? try Payload.minified(payload, rules: rules) : payload
             let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 8)
-            copy.copyBytes(from: bytes)
-            common = copy
+            unsafe copy.copyBytes(from: bytes)
+            unsafe common = unsafe copy
         }
         self.options = options
         self.rules = rules
         self.format = format
-        self.common = common
+        unsafe self.common = unsafe common
         self.lines = LineReader(lineByteCountMax: options.lineByteCountMax, blockByteCount: options.blockByteCount)
-        self.scratch = .allocate(byteCount: 8 * options.lineByteCountMax + 16, alignment: 64)
+        unsafe self.scratch = .allocate(byteCount: 8 * options.lineByteCountMax + 16, alignment: 64)
     }
 
     deinit {
-        self.scratch.deallocate()
-        self.common?.deallocate()
+        unsafe self.scratch.deallocate()
+        unsafe self.common?.deallocate()
     }
 
     /// Lends free memory to be read into.
@@ -70,7 +70,7 @@ package struct BatchReader: ~Copyable {
     package mutating func fill<Failure: Error>(
         _ read: (UnsafeMutableRawBufferPointer) throws(Failure) -> Int
     ) throws(Failure) -> Int {
-        try self.lines.fill(read)
+        try unsafe self.lines.fill(read)
     }
 
     /// Reads on.
@@ -94,14 +94,14 @@ package struct BatchReader: ~Copyable {
     private mutating func findFormat() -> Bool {
         var first = self.lines.position
         while first < self.lines.filled {
-            let rest = self.lines.bytes(first..<self.lines.filled)
-            let end = rest.firstIndex(of: 0x0A)
+            let rest = unsafe self.lines.bytes(first..<self.lines.filled)
+            let end = unsafe rest.firstIndex(of: 0x0A)
             let isLong = rest.count > self.options.lineByteCountMax
             guard end != nil || self.lines.isFinished || isLong else { return false }
-            let line = UnsafeRawBufferPointer(rebasing: rest[..<(end ?? rest.count)])
+            let line = unsafe UnsafeRawBufferPointer(rebasing: rest[..<(end ?? rest.count)])
             // A blank line without an end in sight is told about as too long, in whatever format.
-            if !line.trimmed.isEmpty || end == nil && !self.lines.isFinished {
-                self.format = BatchFormat(firstLine: line)
+            if unsafe !line.trimmed.isEmpty || end == nil && !self.lines.isFinished {
+                self.format = unsafe BatchFormat(firstLine: line)
                 return true
             }
             guard let end else { break }

@@ -8,19 +8,19 @@ package import APNSWire
 /// token.
 ///
 /// - Important: ``payload`` and ``id`` are valid until the reader is asked for the next record, or filled.
-package struct BatchRecord {
+@safe package struct BatchRecord {
     /// The line that it begins at, counted from 1.
     package internal(set) var lineNumber = 0
     /// The device; of no meaning before the first record is read.
     package var token = BatchRecord.noToken
     /// The payload, checked, and minified where the options say so.
-    package internal(set) var payload = UnsafeRawBufferPointer(start: nil, count: 0)
+    package internal(set) var payload = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
     /// Seconds since 1970, 0 for "do not store", `nil` where the input says nothing.
     package internal(set) var expiry: UInt32?
     /// 10 or 5, `nil` where the input says nothing.
     package internal(set) var priority: UInt8?
     /// The JSON value that the result is told apart by, as it is written; empty where the input has none.
-    package internal(set) var id = UnsafeRawBufferPointer(start: nil, count: 0)
+    package internal(set) var id = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
 
     /// Makes a record to be filled.
     package init() {}
@@ -38,7 +38,7 @@ package struct BatchRecord {
         self.lineNumber = lineNumber
         self.expiry = nil
         self.priority = nil
-        self.id = UnsafeRawBufferPointer(start: nil, count: 0)
+        unsafe self.id = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
     }
 }
 

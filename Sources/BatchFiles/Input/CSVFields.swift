@@ -3,9 +3,9 @@
 /// The fields of one row of CSV, one after the other.
 ///
 /// - SeeAlso: RFC 4180, section 2.
-package struct CSVFields {
+@safe package struct CSVFields {
     /// One field.
-    package struct Field {
+    @safe package struct Field {
         /// The bytes, without the quotes around them.
         package let bytes: UnsafeRawBufferPointer
         /// Whether a quote among the bytes stands there twice.
@@ -16,9 +16,9 @@ package struct CSVFields {
             var count = 0
             var index = 0
             // A word at a time: what is written behind a quote is written again, and never ahead of what was read.
-            while index + 8 <= self.bytes.count {
-                let word = self.bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self)
-                target.storeBytes(of: word, toByteOffset: count, as: UInt64.self)
+            while unsafe index + 8 <= self.bytes.count {
+                let word = unsafe self.bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self)
+                unsafe target.storeBytes(of: word, toByteOffset: count, as: UInt64.self)
                 let plainCount = CSVFields.plainByteCount(UInt64(littleEndian: word))
                 count += plainCount
                 index += plainCount
@@ -27,13 +27,13 @@ package struct CSVFields {
                     index += 2
                 }
             }
-            while index < self.bytes.count {
-                let byte = self.bytes[index]
-                target[count] = byte
+            while unsafe index < self.bytes.count {
+                let byte = unsafe self.bytes[index]
+                unsafe target[count] = byte
                 count += 1
                 index += byte == UInt8(ascii: "\"") ? 2 : 1
             }
-            return UnsafeRawBufferPointer(rebasing: target[..<count])
+            return unsafe UnsafeRawBufferPointer(rebasing: target[..<count])
         }
     }
 
@@ -45,19 +45,20 @@ package struct CSVFields {
     private var isAtEnd = false
 
     package init(_ row: UnsafeRawBufferPointer) {
-        self.row = row
+        unsafe self.row = unsafe row
     }
 
     /// The next field; `nil` behind the last.
     package mutating func next() -> Result<Field, MisplacedQuote>? {
         guard !self.isAtEnd else { return nil }
         let field =
-            self.index < self.row.count && self.row[self.index] == UInt8(ascii: "\"") ? self.quoted() : self.plain()
+            unsafe self.index < self.row.count && self.row[self.index] == UInt8(ascii: "\"")
+            ? self.quoted() : self.plain()
         guard let field else {
             self.isAtEnd = true
             return .failure(MisplacedQuote())
         }
-        if self.index < self.row.count {
+        if unsafe self.index < self.row.count {
             self.index += 1
         } else {
             self.isAtEnd = true
@@ -75,37 +76,40 @@ package struct CSVFields {
 
     private mutating func plain() -> Field? {
         let first = self.index
-        while self.index < self.row.count, self.row[self.index] != UInt8(ascii: ",") {
-            guard self.row[self.index] != UInt8(ascii: "\"") else { return nil }
+        while unsafe self.index < self.row.count, unsafe self.row[self.index] != UInt8(ascii: ",") {
+            guard unsafe self.row[self.index] != UInt8(ascii: "\"") else { return nil }
             self.index += 1
         }
-        return Field(bytes: UnsafeRawBufferPointer(rebasing: self.row[first..<self.index]), hasDoubledQuotes: false)
+        return unsafe Field(
+            bytes: UnsafeRawBufferPointer(rebasing: self.row[first..<self.index]),
+            hasDoubledQuotes: false
+        )
     }
 
     private mutating func quoted() -> Field? {
         self.index += 1
         let first = self.index
         var hasDoubledQuotes = false
-        while self.index < self.row.count {
-            if self.index + 8 <= self.row.count {
-                let word = self.row.loadUnaligned(fromByteOffset: self.index, as: UInt64.self)
+        while unsafe self.index < self.row.count {
+            if unsafe self.index + 8 <= self.row.count {
+                let word = unsafe self.row.loadUnaligned(fromByteOffset: self.index, as: UInt64.self)
                 self.index += Self.plainByteCount(UInt64(littleEndian: word))
             }
-            guard self.index < self.row.count else { break }
-            guard self.row[self.index] == UInt8(ascii: "\"") else {
+            guard unsafe self.index < self.row.count else { break }
+            guard unsafe self.row[self.index] == UInt8(ascii: "\"") else {
                 self.index += 1
                 continue
             }
             let next = self.index + 1
-            if next < self.row.count, self.row[next] == UInt8(ascii: "\"") {
+            if unsafe next < self.row.count, unsafe self.row[next] == UInt8(ascii: "\"") {
                 hasDoubledQuotes = true
                 self.index += 2
                 continue
             }
-            guard next == self.row.count || self.row[next] == UInt8(ascii: ",") else { return nil }
-            let bytes = UnsafeRawBufferPointer(rebasing: self.row[first..<self.index])
+            guard unsafe next == self.row.count || self.row[next] == UInt8(ascii: ",") else { return nil }
+            let bytes = unsafe UnsafeRawBufferPointer(rebasing: self.row[first..<self.index])
             self.index = next
-            return Field(bytes: bytes, hasDoubledQuotes: hasDoubledQuotes)
+            return unsafe Field(bytes: bytes, hasDoubledQuotes: hasDoubledQuotes)
         }
         return nil
     }

@@ -4,7 +4,7 @@ import APNSPayload
 import APNSWire
 
 /// What one JSON line says, taken in one pass over it.
-struct JSONLineFields: ~Copyable {
+@safe struct JSONLineFields: ~Copyable {
     private let line: UnsafeRawBufferPointer
     private let now: UInt32
     private let rules: PayloadRules
@@ -20,7 +20,7 @@ struct JSONLineFields: ~Copyable {
     }
 
     init(line: UnsafeRawBufferPointer, now: UInt32, rules: PayloadRules) {
-        self.line = line
+        unsafe self.line = unsafe line
         self.now = now
         self.rules = rules
     }
@@ -32,7 +32,7 @@ struct JSONLineFields: ~Copyable {
 
     /// Reads the line into a record, but for the payload, of which it learns the place; `nil` when all is well.
     mutating func scan(into record: inout BatchRecord) throws(ScanFailure) -> Fault? {
-        var scanner = JSONScanner(self.line)
+        var scanner = unsafe JSONScanner(self.line)
         try scanner.begin()
         let kind = try scanner.kind()
         guard kind == .object else { return Fault(kind: .notAnObject(kind), byteOffset: scanner.byteOffset) }
@@ -75,7 +75,7 @@ struct JSONLineFields: ~Copyable {
             return try self.scanPriority(&scanner, &record)
         case .id:
             try scanner.skipValue(enclosedBy: 1)
-            record.id = UnsafeRawBufferPointer(rebasing: self.line[first..<scanner.byteOffset])
+            unsafe record.id = unsafe UnsafeRawBufferPointer(rebasing: self.line[first..<scanner.byteOffset])
             return nil
         }
     }
@@ -89,7 +89,7 @@ struct JSONLineFields: ~Copyable {
         guard kind == .string else { return Fault(kind: .wrongKind("token", found: kind), byteOffset: first) }
         let string = try scanner.string()
         let isToken =
-            string.hasEscapes
+            unsafe string.hasEscapes
             ? self.parseEscaped(string, scanner, &record)
             : DeviceTokenText.decode(scanner.bytes(of: string), into: &record.token)
         return isToken ? nil : Fault(kind: .invalidToken, byteOffset: first)
@@ -98,9 +98,12 @@ struct JSONLineFields: ~Copyable {
     /// Some libraries write a slash, which base64 has, with a backslash before it.
     @inline(never)
     private func parseEscaped(_ string: JSONString, _ scanner: JSONScanner, _ record: inout BatchRecord) -> Bool {
-        withUnsafeTemporaryAllocation(byteCount: 512, alignment: 8) { target in
-            guard let byteCount = scanner.decode(string, into: target) else { return false }
-            return DeviceTokenText.decode(UnsafeRawBufferPointer(rebasing: target[..<byteCount]), into: &record.token)
+        unsafe withUnsafeTemporaryAllocation(byteCount: 512, alignment: 8) { target in
+            guard let byteCount = unsafe scanner.decode(string, into: target) else { return false }
+            return unsafe DeviceTokenText.decode(
+                UnsafeRawBufferPointer(rebasing: target[..<byteCount]),
+                into: &record.token
+            )
         }
     }
 
@@ -116,13 +119,13 @@ struct JSONLineFields: ~Copyable {
             return nil
         case .number:
             try scanner.skipNumber()
-            text = UnsafeRawBufferPointer(rebasing: self.line[first..<scanner.byteOffset])
+            unsafe text = unsafe UnsafeRawBufferPointer(rebasing: self.line[first..<scanner.byteOffset])
         case .string:
-            text = scanner.bytes(of: try scanner.string())
+            unsafe text = unsafe scanner.bytes(of: try scanner.string())
         case let kind:
             return Fault(kind: .wrongKind("expiry", found: kind), byteOffset: first)
         }
-        switch BatchExpiry.parse(text, now: self.now) {
+        switch unsafe BatchExpiry.parse(text, now: self.now) {
         case .success(let moment):
             record.expiry = moment
             return nil
@@ -142,8 +145,8 @@ struct JSONLineFields: ~Copyable {
             return nil
         case .number:
             try scanner.skipNumber()
-            let text = UnsafeRawBufferPointer(rebasing: self.line[first..<scanner.byteOffset])
-            record.priority = BatchReader.priority(text)
+            let text = unsafe UnsafeRawBufferPointer(rebasing: self.line[first..<scanner.byteOffset])
+            record.priority = unsafe BatchReader.priority(text)
             return record.priority == nil ? Fault(kind: .invalidPriority, byteOffset: first) : nil
         case let kind:
             return Fault(kind: .wrongKind("priority", found: kind), byteOffset: first)
@@ -153,22 +156,22 @@ struct JSONLineFields: ~Copyable {
     @inline(__always)
     private func column(_ name: JSONString, _ scanner: JSONScanner) -> BatchColumn? {
         guard !name.hasEscapes else { return self.escapedColumn(name, scanner) }
-        return BatchColumn(scanner.bytes(of: name))
+        return unsafe BatchColumn(scanner.bytes(of: name))
     }
 
     @inline(never)
     private func escapedColumn(_ name: JSONString, _ scanner: JSONScanner) -> BatchColumn? {
-        withUnsafeTemporaryAllocation(byteCount: 16, alignment: 8) { target in
-            guard let byteCount = scanner.decode(name, into: target) else { return nil }
-            return BatchColumn(UnsafeRawBufferPointer(rebasing: target[..<byteCount]))
+        unsafe withUnsafeTemporaryAllocation(byteCount: 16, alignment: 8) { target in
+            guard let byteCount = unsafe scanner.decode(name, into: target) else { return nil }
+            return unsafe BatchColumn(UnsafeRawBufferPointer(rebasing: target[..<byteCount]))
         }
     }
 
     /// The name of an unknown key, where it cannot be a token, nor break a terminal.
     private func plain(_ name: JSONString, _ scanner: JSONScanner) -> String? {
-        let bytes = scanner.bytes(of: name)
-        let isPlain = bytes.allSatisfy { 0x20...0x7E ~= $0 && $0 != UInt8(ascii: "\\") }
-        return isPlain && 1...32 ~= bytes.count ? String(decoding: bytes, as: UTF8.self) : nil
+        let bytes = unsafe scanner.bytes(of: name)
+        let isPlain = unsafe bytes.allSatisfy { 0x20...0x7E ~= $0 && $0 != UInt8(ascii: "\\") }
+        return unsafe isPlain && 1...32 ~= bytes.count ? String(decoding: bytes, as: UTF8.self) : nil
     }
 }
 
@@ -176,8 +179,8 @@ extension BatchReader {
     /// Reads a priority; `nil` for what is none.
     static func priority(_ text: UnsafeRawBufferPointer) -> UInt8? {
         switch text.count {
-        case 1 where text[0] == UInt8(ascii: "5"): 5
-        case 2 where text[0] == UInt8(ascii: "1") && text[1] == UInt8(ascii: "0"): 10
+        case 1 where unsafe text[0] == UInt8(ascii: "5"): 5
+        case 2 where unsafe text[0] == UInt8(ascii: "1") && text[1] == UInt8(ascii: "0"): 10
         default: nil
         }
     }

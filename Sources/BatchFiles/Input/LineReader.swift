@@ -6,7 +6,7 @@ import Glibc
 ///
 /// Call ``next()`` until it says ``Cut/needMore``, then ``fill(_:)``. A byte order mark at the beginning, CR LF and a
 /// last line without an end are all taken.
-struct LineReader: ~Copyable {
+@safe struct LineReader: ~Copyable {
     /// The longest line, in bytes without its end; what is longer is passed over unbuffered.
     let lineByteCountMax: Int
     /// The bytes that came; those that are not read yet are from `position` to `filled`.
@@ -23,7 +23,7 @@ struct LineReader: ~Copyable {
     private var isAtStart = true
 
     /// What comes next.
-    enum Cut {
+    @safe enum Cut {
         /// A line, without its end; valid until more bytes come.
         case line(UnsafeRawBufferPointer)
         /// A line that is too long; the next call goes on behind it.
@@ -37,10 +37,10 @@ struct LineReader: ~Copyable {
         precondition(blockByteCount > 0, "A block needs room.")
         self.lineByteCountMax = lineByteCountMax
         // Somewhat more, since the end of the longest line and the word it is found in may be there already.
-        self.block = .allocate(byteCount: blockByteCount + lineByteCountMax + 64, alignment: 64)
+        unsafe self.block = .allocate(byteCount: blockByteCount + lineByteCountMax + 64, alignment: 64)
     }
 
-    deinit { self.block.deallocate() }
+    deinit { unsafe self.block.deallocate() }
 
     // MARK: Bytes
 
@@ -53,9 +53,9 @@ struct LineReader: ~Copyable {
         _ read: (UnsafeMutableRawBufferPointer) throws(Failure) -> Int
     ) throws(Failure) -> Int {
         self.compact()
-        let free = UnsafeMutableRawBufferPointer(rebasing: self.block[self.filled...])
+        let free = unsafe UnsafeMutableRawBufferPointer(rebasing: self.block[self.filled...])
         precondition(free.count > 0, "Fill a reader only when it needs more.")
-        let byteCount = try read(free)
+        let byteCount = try unsafe read(free)
         precondition(0...free.count ~= byteCount, "A read cannot bring more than there is room for.")
         self.filled += byteCount
         if byteCount == 0 { self.isFinished = true }
@@ -65,7 +65,7 @@ struct LineReader: ~Copyable {
     private mutating func compact() {
         guard self.position > 0 else { return }
         let rest = self.filled - self.position
-        if rest > 0, let base = self.block.baseAddress { memmove(base, base + self.position, rest) }
+        if rest > 0, let base = unsafe self.block.baseAddress { unsafe memmove(base, base + self.position, rest) }
         self.position = 0
         self.filled = rest
     }
@@ -74,7 +74,7 @@ struct LineReader: ~Copyable {
     mutating func discard() { self.position = self.filled }
 
     func bytes(_ range: Range<Int>) -> UnsafeRawBufferPointer {
-        UnsafeRawBufferPointer(rebasing: self.block[range])
+        unsafe UnsafeRawBufferPointer(rebasing: self.block[range])
     }
 
     // MARK: Lines
@@ -85,10 +85,12 @@ struct LineReader: ~Copyable {
 
     private mutating func passMarkAtStart() -> Bool {
         let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
-        let bytes = self.block[self.position..<self.filled].prefix(mark.count)
-        if bytes.elementsEqual(mark) {
+        let bytes = unsafe self.block[self.position..<self.filled].prefix(mark.count)
+        if unsafe bytes.elementsEqual(mark) {
             self.position += mark.count
-        } else if bytes.count < mark.count, !self.isFinished, bytes.elementsEqual(mark.prefix(bytes.count)) {
+        } else if unsafe bytes.count < mark.count, !self.isFinished,
+            unsafe bytes.elementsEqual(mark.prefix(bytes.count))
+        {
             return false
         }
         self.isAtStart = false
@@ -138,19 +140,19 @@ struct LineReader: ~Copyable {
 
     private func line(_ range: Range<Int>) -> Cut {
         let line = self.withoutCarriageReturn(range)
-        return line.count <= self.lineByteCountMax ? .line(self.bytes(line)) : .tooLong
+        return unsafe line.count <= self.lineByteCountMax ? .line(self.bytes(line)) : .tooLong
     }
 
     /// What of a line comes before the CR of its end.
     func withoutCarriageReturn(_ range: Range<Int>) -> Range<Int> {
-        !range.isEmpty && self.block[range.upperBound - 1] == 0x0D ? range.dropLast() : range
+        unsafe !range.isEmpty && self.block[range.upperBound - 1] == 0x0D ? range.dropLast() : range
     }
 
     /// The index of the next LF that came.
     @inline(__always)
     func newline(from first: Int) -> Int? {
-        guard first < self.filled, let base = self.block.baseAddress else { return nil }
-        guard let found = memchr(base + first, 0x0A, self.filled - first) else { return nil }
-        return UnsafeRawPointer(found) - UnsafeRawPointer(base)
+        guard first < self.filled, let base = unsafe self.block.baseAddress else { return nil }
+        guard let found = unsafe memchr(base + first, 0x0A, self.filled - first) else { return nil }
+        return unsafe UnsafeRawPointer(found) - UnsafeRawPointer(base)
     }
 }

@@ -5,7 +5,7 @@ import APNSWire
 /// Lines of a batch that were read ahead, in memory that is used again.
 ///
 /// Whoever holds a block has it for itself: blocks are handed on, and never used by two threads at a time.
-final class SendBlock: @unchecked Sendable {
+@safe final class SendBlock: @unchecked Sendable {
     /// What is to become of a line.
     enum Kind {
         /// It is to be sent.
@@ -40,7 +40,7 @@ final class SendBlock: @unchecked Sendable {
     private var bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: SendBlock.byteCountUsual, alignment: 16)
     private var byteCount = 0
     /// The payload of lines without their own.
-    private var common = UnsafeRawBufferPointer(start: nil, count: 0)
+    private var common = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
 
     /// How many lines there are.
     private(set) var count = 0
@@ -49,8 +49,8 @@ final class SendBlock: @unchecked Sendable {
 
     // What an entry consists of needs no end of life of its own.
     deinit {
-        self.entries.deallocate()
-        self.bytes.deallocate()
+        unsafe self.entries.deallocate()
+        unsafe self.bytes.deallocate()
     }
 
     /// Empties the block.
@@ -60,22 +60,22 @@ final class SendBlock: @unchecked Sendable {
         self.count = 0
         self.byteCount = 0
         self.problems.removeAll(keepingCapacity: true)
-        self.common = common
+        unsafe self.common = unsafe common
     }
 
     /// Takes a line, with its payload and id.
     ///
     /// - Returns: whether there was room.
     func append(_ record: borrowing BatchRecord, _ kind: Kind) -> Bool {
-        let start = record.payload.baseAddress
-        let isCommon = self.common.baseAddress != nil && start == self.common.baseAddress
-        let payloadByteCount = isCommon ? 0 : record.payload.count
-        guard self.hasRoom(for: payloadByteCount + record.id.count) else { return false }
+        let start = unsafe record.payload.baseAddress
+        let isCommon = unsafe self.common.baseAddress != nil && start == self.common.baseAddress
+        let payloadByteCount = unsafe isCommon ? 0 : record.payload.count
+        guard unsafe self.hasRoom(for: payloadByteCount + record.id.count) else { return false }
         let offset = self.byteCount
-        if !isCommon { self.copy(record.payload) }
-        self.copy(record.id)
+        if !isCommon { unsafe self.copy(record.payload) }
+        unsafe self.copy(record.id)
         // In place, since to move an entry costs more than to read a token.
-        (self.entries + self.count).initialize(
+        unsafe (self.entries + self.count).initialize(
             to: Entry(
                 kind: kind,
                 line: UInt64(record.lineNumber),
@@ -98,7 +98,7 @@ final class SendBlock: @unchecked Sendable {
     func append(_ problem: BatchProblem, _ token: DeviceToken) -> Bool {
         guard self.count < SendBlock.countMax else { return false }
         let entry = Entry(kind: .bad, line: UInt64(problem.lineNumber), token: token)
-        (self.entries + self.count).initialize(to: entry)
+        unsafe (self.entries + self.count).initialize(to: entry)
         self.count += 1
         self.problems.append(problem)
         return true
@@ -111,28 +111,30 @@ final class SendBlock: @unchecked Sendable {
         _ body: (borrowing Entry, _ payload: UnsafeRawBufferPointer, _ id: UnsafeRawBufferPointer) throws -> Value
     ) rethrows -> Value {
         precondition(index < self.count, "There is no such line.")
-        let entry = self.entries + index
-        let payloadEnd = entry.pointee.offset + entry.pointee.payloadByteCount
+        let entry = unsafe self.entries + index
+        let payloadEnd = unsafe entry.pointee.offset + entry.pointee.payloadByteCount
         let payload =
-            entry.pointee.isCommon
+            unsafe entry.pointee.isCommon
             ? self.common : UnsafeRawBufferPointer(rebasing: self.bytes[entry.pointee.offset..<payloadEnd])
-        let id = UnsafeRawBufferPointer(rebasing: self.bytes[payloadEnd..<(payloadEnd + entry.pointee.idByteCount)])
-        return try body(entry.pointee, payload, id)
+        let id = unsafe UnsafeRawBufferPointer(
+            rebasing: self.bytes[payloadEnd..<(payloadEnd + entry.pointee.idByteCount)]
+        )
+        return try unsafe body(entry.pointee, payload, id)
     }
 
     /// Makes room where the block is empty.
     private func hasRoom(for byteCount: Int) -> Bool {
         guard self.count < SendBlock.countMax else { return false }
-        guard byteCount > self.bytes.count - self.byteCount else { return true }
+        guard unsafe byteCount > self.bytes.count - self.byteCount else { return true }
         guard self.count == 0 else { return false }
-        self.bytes.deallocate()
-        self.bytes = .allocate(byteCount: byteCount, alignment: 16)
+        unsafe self.bytes.deallocate()
+        unsafe self.bytes = .allocate(byteCount: byteCount, alignment: 16)
         return true
     }
 
     private func copy(_ source: UnsafeRawBufferPointer) {
-        guard !source.isEmpty else { return }
-        UnsafeMutableRawBufferPointer(rebasing: self.bytes[self.byteCount...]).copyMemory(from: source)
+        guard unsafe !source.isEmpty else { return }
+        unsafe UnsafeMutableRawBufferPointer(rebasing: self.bytes[self.byteCount...]).copyMemory(from: source)
         self.byteCount += source.count
     }
 }

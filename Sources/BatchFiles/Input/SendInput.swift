@@ -2,6 +2,7 @@
 
 import Glibc
 import NIOConcurrencyHelpers
+import SystemPackage
 
 /// The bytes of a batch, in a file or a stream.
 ///
@@ -26,12 +27,12 @@ package final class SendInput: Sendable {
     package init(path: String, standardInput: CInt = 0) throws {
         self.isOwned = path != "-"
         self.name = self.isOwned ? path : "standard input"
-        self.descriptor = self.isOwned ? Glibc.open(path, O_RDONLY | O_CLOEXEC) : standardInput
+        self.descriptor = unsafe self.isOwned ? Glibc.open(path, O_RDONLY | O_CLOEXEC) : standardInput
         guard self.descriptor >= 0 else {
-            throw BatchFileError(.unreadable, "Cannot read \(path): \(String(cString: strerror(errno))).")
+            throw BatchFileError(.unreadable, "Cannot read \(path): \(Errno(rawValue: errno)).")
         }
         var status = stat()
-        guard fstat(self.descriptor, &status) == 0, status.st_mode & S_IFMT != S_IFDIR else {
+        guard unsafe fstat(self.descriptor, &status) == 0, status.st_mode & S_IFMT != S_IFDIR else {
             throw BatchFileError(.unreadable, "Cannot read \(path): it is a directory.")
         }
         self.isStream = status.st_mode & S_IFMT != S_IFREG
@@ -45,15 +46,17 @@ package final class SendInput: Sendable {
     /// Whether a path leads to the file that is read.
     package func isSameFile(as path: String) -> Bool {
         var (mine, other) = (stat(), stat())
-        guard !self.isStream, fstat(self.descriptor, &mine) == 0, stat(path, &other) == 0 else { return false }
+        guard !self.isStream, unsafe fstat(self.descriptor, &mine) == 0, unsafe stat(path, &other) == 0 else {
+            return false
+        }
         return mine.st_dev == other.st_dev && mine.st_ino == other.st_ino
     }
 
     /// Reads bytes of a file without taking them.
     package func peek(_ byteCount: Int, at offset: Int = 0) -> [UInt8] {
         guard !self.isStream else { return [] }
-        return [UInt8](unsafeUninitializedCapacity: byteCount) { buffer, count in
-            count = max(0, pread(self.descriptor, buffer.baseAddress, byteCount, offset))
+        return unsafe [UInt8](unsafeUninitializedCapacity: byteCount) { buffer, count in
+            count = unsafe max(0, pread(self.descriptor, buffer.baseAddress, byteCount, offset))
         }
     }
 
@@ -62,7 +65,7 @@ package final class SendInput: Sendable {
         var portion = [UInt8](repeating: 0, count: SendInput.portionByteCountMax)
         var (count, offset, last): (UInt64, off_t, UInt8) = (0, 0, 0x0A)
         while true {
-            let portionCount = pread(self.descriptor, &portion, portion.count, offset)
+            let portionCount = unsafe pread(self.descriptor, &portion, portion.count, offset)
             if portionCount < 0, errno == EINTR { continue }
             guard portionCount >= 0 else { throw SendInput.failure(self.name, errno) }
             // The last line may have no end.
@@ -76,7 +79,7 @@ package final class SendInput: Sendable {
     /// Puts the next bytes into memory, and waits for them where they are not there yet.
     package func readNow(into memory: UnsafeMutableRawBufferPointer) throws -> Int {
         while true {
-            let count = Glibc.read(self.descriptor, memory.baseAddress, memory.count)
+            let count = unsafe Glibc.read(self.descriptor, memory.baseAddress, memory.count)
             if count >= 0 { return count }
             guard errno == EINTR else { throw SendInput.failure(self.name, errno) }
         }
@@ -97,15 +100,15 @@ package final class SendInput: Sendable {
         )
         while true {
             switch lines.next() {
-            case .needMore: _ = try lines.fill { try self.readNow(into: $0) }
+            case .needMore: _ = try unsafe lines.fill { try unsafe self.readNow(into: $0) }
             case .end: return
             case .tooLong:
                 let problem = BatchProblem.Kind.lineTooLong(byteCountMax: SendInput.lineByteCountMax)
                 onProblem(BatchProblem(problem, lineNumber: lines.lineNumber))
             case .line(let line):
-                let line = line.trimmed
-                guard let first = line.first, first != UInt8(ascii: "#") else { continue }
-                if let text = String(validating: line, as: UTF8.self) {
+                let line = unsafe line.trimmed
+                guard let first = unsafe line.first, first != UInt8(ascii: "#") else { continue }
+                if let text = unsafe String(validating: line, as: UTF8.self) {
                     try body(text, lines.lineNumber)
                 } else {
                     onProblem(BatchProblem(.notUTF8, lineNumber: lines.lineNumber))
@@ -121,7 +124,7 @@ package final class SendInput: Sendable {
         var bytes: [UInt8] = []
         var portion = [UInt8](repeating: 0, count: SendInput.portionByteCountMax)
         while bytes.count <= byteCountMax {
-            let count = try portion.withUnsafeMutableBytes { try self.readNow(into: $0) }
+            let count = try unsafe portion.withUnsafeMutableBytes { try unsafe self.readNow(into: $0) }
             if count == 0 { return bytes }
             bytes.append(contentsOf: portion[..<count])
         }
@@ -135,6 +138,6 @@ package final class SendInput: Sendable {
     package func abandon() { self.abandoned.withLockedValue { $0 = true } }
 
     private static func failure(_ name: String, _ error: CInt) -> BatchFileError {
-        BatchFileError(.unreadable, "Cannot read \(name): \(String(cString: strerror(error))).")
+        BatchFileError(.unreadable, "Cannot read \(name): \(Errno(rawValue: error)).")
     }
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSWire
+package import APNSWire
 import Dispatch
 import NIOConcurrencyHelpers
 
-/// Says something about the bytes of a token; called on the thread that reads.
-package typealias TokenPredicate = @Sendable (UnsafeRawBufferPointer) throws -> Bool
+/// Says something about a token; called on the thread that reads.
+package typealias TokenPredicate = @Sendable (borrowing DeviceToken) throws -> Bool
 
 /// Reads a batch ahead on a thread of its own, so that no event loop waits for a disk, a pipe or the purge list.
 final class SendReader: @unchecked Sendable {
@@ -111,7 +111,7 @@ final class SendReader: @unchecked Sendable {
     /// Reads until enough is read ahead; runs on the queue.
     private func readAhead() {
         while let block = self.nextSpare() {
-            block.removeAll(common: self.parser.common)
+            unsafe block.removeAll(common: self.parser.common)
             let stop = self.parser.parse(into: block)
             self.endParsing(with: block, stop)
             guard case .needMore = stop else { continue }
@@ -197,12 +197,14 @@ private struct SendParser: ~Copyable {
     }
 
     /// The payload of lines without their own; lives as long as the reader.
-    var common: UnsafeRawBufferPointer { UnsafeRawBufferPointer(self.reader.common ?? .init(start: nil, count: 0)) }
+    var common: UnsafeRawBufferPointer {
+        unsafe UnsafeRawBufferPointer(self.reader.common ?? .init(start: nil, count: 0))
+    }
 
     /// Reads more bytes, and waits for them.
     mutating func read() throws -> Int {
         let input = self.input
-        return try self.reader.fill { memory in try input.readNow(into: memory) }
+        return try unsafe self.reader.fill { memory in try unsafe input.readNow(into: memory) }
     }
 
     mutating func parse(into block: SendBlock) -> Stop {
@@ -245,7 +247,7 @@ private struct SendParser: ~Copyable {
         {
             return .doubted
         }
-        if let isDead = self.isDead, try self.record.token.withUnsafeBytes({ try isDead($0) }) { return .dead }
+        if let isDead = self.isDead, try isDead(self.record.token) { return .dead }
         return .due
     }
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
+
 /// The FNV-1a hash of 64 bits: the same in every run, to tell one input from another and to find damage; no protection
 /// against intent.
 package struct FNV1aHash: Equatable, Sendable {
@@ -16,9 +18,6 @@ package struct FNV1aHash: Equatable, Sendable {
 
     /// The value in 16 lower-case hexadecimal digits.
     package var hexadecimal: [UInt8] {
-        (0..<16).map { index in
-            let digit = UInt8(truncatingIfNeeded: self.value >> UInt64(60 - 4 * index)) & 15
-            return digit < 10 ? 0x30 + digit : 0x57 + digit
-        }
+        unsafe withUnsafeBytes(of: self.value.bigEndian) { unsafe Array(Hexadecimal.text($0).utf8) }
     }
 }

@@ -135,8 +135,9 @@ package final class SendJournal {
     /// be sent again unflagged.
     private static func checkEmptied(_ journal: String, results: String?) throws {
         var (status, resultsStatus) = (stat(), stat())
-        guard let results, stat(journal, &status) == 0, status.st_size == 0,
-            stat(results, &resultsStatus) == 0, resultsStatus.st_mode & S_IFMT == S_IFREG, resultsStatus.st_size > 0
+        guard let results, unsafe stat(journal, &status) == 0, status.st_size == 0,
+            unsafe stat(results, &resultsStatus) == 0, resultsStatus.st_mode & S_IFMT == S_IFREG,
+            resultsStatus.st_size > 0
         else { return }
         throw BatchFileError(
             .badData,
@@ -148,7 +149,7 @@ package final class SendJournal {
     /// Only a file keeps what it is given.
     private static func checkKind(_ path: String) throws {
         var status = stat()
-        guard path == "-" || (stat(path, &status) == 0 && status.st_mode & S_IFMT != S_IFREG) else { return }
+        guard unsafe path == "-" || (stat(path, &status) == 0 && status.st_mode & S_IFMT != S_IFREG) else { return }
         throw BatchFileError(.unsuitable, "\(path) is not a regular file; give --journal a file of its own.")
     }
 
@@ -165,7 +166,7 @@ package final class SendJournal {
             bytes.append(contentsOf: checksum.hexadecimal)
             bytes.append(0x0A)
         }
-        try bytes.withUnsafeBytes { try self.file.append($0) }
+        try self.file.append(bytes.span)
         self.checksum = checksum
     }
 

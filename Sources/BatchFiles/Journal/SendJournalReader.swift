@@ -65,7 +65,7 @@ struct SendJournalReader {
     }
 
     /// Takes the next bytes of the file.
-    mutating func take(_ bytes: UnsafeRawBufferPointer) throws {
+    mutating func take(_ bytes: ArraySlice<UInt8>) throws {
         for byte in bytes {
             if self.tail != nil {
                 guard self.tail?.take(byte) == true else { throw self.refusal(.checksum, self.lineCount + 1) }
@@ -225,7 +225,7 @@ struct SendJournalReader {
 
     private mutating func takeOutcome(_ words: [Substring]) throws(Fault) {
         let lines = try Self.lines(words[0], words[1])
-        guard let outcome = DeliveryOutcome.Kind.allCases.first(where: { words[2] == "\($0.name)" }),
+        guard let outcome = DeliveryOutcome.Kind(name: words[2]),
             words[3] == "-" || UInt16(words[3]) != nil, words[4] == "-" || words[4] == "dup",
             let resultByteCount = UInt64(words[5]), resultByteCount <= Int64.max
         else { throw .noRecord }

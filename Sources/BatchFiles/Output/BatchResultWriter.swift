@@ -15,7 +15,7 @@ package import APNSWire
 /// | `attempts`          | how often the notification was written                                      |
 /// | `possibleDuplicate` | `true`, or absent                                                           |
 /// | `reason`            | a text for people; absent without one                                       |
-package struct BatchResultWriter: ~Copyable {
+@safe package struct BatchResultWriter: ~Copyable {
     private let memory: UnsafeMutableRawBufferPointer
     private var byteCountStored = 0
 
@@ -26,16 +26,16 @@ package struct BatchResultWriter: ~Copyable {
     ///
     /// - Parameter capacity: the bytes that it holds; the default is 262,144, and the least is 1,024.
     package init(capacity: Int = 262_144) {
-        self.memory = .allocate(byteCount: max(capacity, 1024), alignment: 64)
+        unsafe self.memory = .allocate(byteCount: max(capacity, 1024), alignment: 64)
     }
 
     deinit {
-        self.memory.deallocate()
+        unsafe self.memory.deallocate()
     }
 
     /// The lines written since the last ``removeAll()``; valid until the next change.
     package var bytes: UnsafeRawBufferPointer {
-        UnsafeRawBufferPointer(rebasing: self.memory[..<self.byteCountStored])
+        unsafe UnsafeRawBufferPointer(rebasing: self.memory[..<self.byteCountStored])
     }
 
     /// The count of bytes written.
@@ -71,14 +71,14 @@ package struct BatchResultWriter: ~Copyable {
         isPossibleDuplicate: Bool = false,
         reason: String? = nil
     ) -> Bool {
-        guard let (hasID, hasReason) = self.room(id: id, reason: reason) else { return false }
+        guard let (hasID, hasReason) = unsafe self.room(id: id, reason: reason) else { return false }
         var text = self.begin(lineNumber: lineNumber)
         if hasID {
             text.append(",\"id\":")
-            text.append(id)
+            unsafe text.append(id)
         }
         text.append(",\"token\":\"")
-        token.withUnsafeBytes { text.appendHexadecimal($0) }
+        unsafe token.withUnsafeBytes { unsafe text.appendHexadecimal($0) }
         text.append("\",\"outcome\":\"")
         text.append(outcome.name)
         if let status {
@@ -100,8 +100,8 @@ package struct BatchResultWriter: ~Copyable {
     /// - Returns: `false` when the line has no room and nothing was written.
     package mutating func append(_ problem: BatchProblem) -> Bool {
         let reason = problem.column.map { "column \($0): \(problem.kind)" } ?? problem.kind.description
-        let none = UnsafeRawBufferPointer(start: nil, count: 0)
-        guard let (_, hasReason) = self.room(id: none, reason: reason) else { return false }
+        let none = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
+        guard let (_, hasReason) = unsafe self.room(id: none, reason: reason) else { return false }
         var text = self.begin(lineNumber: problem.lineNumber)
         text.append(",\"outcome\":\"")
         text.append(DeliveryOutcome.Kind.invalid.name)
@@ -112,15 +112,15 @@ package struct BatchResultWriter: ~Copyable {
 
     /// What a line has room for; `nil` to wait for more.
     private func room(id: UnsafeRawBufferPointer, reason: String?) -> (hasID: Bool, hasReason: Bool)? {
-        let free = self.memory.count - self.byteCountStored - Self.fixedByteCountMax
+        let free = unsafe self.memory.count - self.byteCountStored - Self.fixedByteCountMax
         let reasonCount = (reason?.utf8.count ?? 0) * JSONWriter.escapeByteCountMax
-        if id.count + reasonCount <= free { return (!id.isEmpty, reason != nil) }
+        if id.count + reasonCount <= free { return unsafe (!id.isEmpty, reason != nil) }
         guard self.byteCountStored == 0 else { return nil }
-        return id.count <= free ? (!id.isEmpty, false) : (false, false)
+        return unsafe id.count <= free ? (!id.isEmpty, false) : (false, false)
     }
 
     private func begin(lineNumber: Int) -> JSONWriter {
-        var text = JSONWriter(UnsafeMutableRawBufferPointer(rebasing: self.memory[self.byteCountStored...]))
+        var text = unsafe JSONWriter(UnsafeMutableRawBufferPointer(rebasing: self.memory[self.byteCountStored...]))
         text.append("{\"line\":")
         text.append(max(lineNumber, 0))
         return text
@@ -130,7 +130,7 @@ package struct BatchResultWriter: ~Copyable {
         if let reason {
             text.append(",\"reason\":\"")
             var reason = reason
-            reason.withUTF8 { text.appendEscaped(UnsafeRawBufferPointer($0)) }
+            reason.withUTF8 { unsafe text.appendEscaped(UnsafeRawBufferPointer($0)) }
             text.append(UInt8(ascii: "\""))
         }
         text.append("}\n")

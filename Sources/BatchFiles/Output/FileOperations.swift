@@ -5,7 +5,7 @@ package import Glibc
 /// What is asked of the system for output files, so that tests can record it, delay it or let it fail.
 package struct FileOperations: Sendable {
     /// Writes bytes at the end of a file; the result is that of `write`.
-    package var write: @Sendable (_ file: OpenFile, _ bytes: UnsafeRawBufferPointer) -> Int
+    package var write: @Sendable (_ file: OpenFile, _ bytes: Span<UInt8>) -> Int
     /// Waits until the content of a file is on the disk; the result is that of `fdatasync`.
     package var synchronize: @Sendable (_ file: OpenFile) -> CInt
     /// Removes all behind so many bytes; the result is that of `ftruncate`.
@@ -21,7 +21,9 @@ package struct FileOperations: Sendable {
 
     /// What the system does.
     package static let system = FileOperations(
-        write: { file, bytes in Glibc.write(file.descriptor, bytes.baseAddress, bytes.count) },
+        write: { file, bytes in
+            unsafe bytes.withUnsafeBytes { unsafe Glibc.write(file.descriptor, $0.baseAddress, $0.count) }
+        },
         synchronize: { file in fdatasync(file.descriptor) },
         truncate: { file, byteCount in ftruncate(file.descriptor, byteCount) },
         synchronizeFolder: { file in FileOperations.synchronizeFolder(of: file.path) }
@@ -30,7 +32,7 @@ package struct FileOperations: Sendable {
     private static func synchronizeFolder(of path: String) -> CInt {
         let slash = path.utf8.lastIndex(of: UInt8(ascii: "/"))
         let folder = slash.map { $0 == path.utf8.startIndex ? "/" : String(path[..<$0]) } ?? "."
-        let descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        let descriptor = unsafe open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard descriptor >= 0 else { return errno }
         defer { close(descriptor) }
         // Some file systems have nothing to wait for.

@@ -2,6 +2,7 @@
 
 import FileSystemSupport
 import Glibc
+import SystemPackage
 
 /// A file, or standard output, that is written to from its beginning or its end on.
 package final class OutputFile {
@@ -40,12 +41,12 @@ package final class OutputFile {
             self.isCut = false
             return
         }
-        let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        let descriptor = unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         self.descriptor = descriptor
         var status = stat()
-        self.isCut = descriptor >= 0 && fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
+        self.isCut = unsafe descriptor >= 0 && fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
         guard descriptor >= 0 else {
-            throw BatchFileError(.uncreatable, "Cannot write \(path): \(String(cString: strerror(errno))).")
+            throw BatchFileError(.uncreatable, "Cannot write \(path): \(Errno(rawValue: errno)).")
         }
         guard !self.isCut || !self.isDatabase else {
             throw BatchFileError(
@@ -62,7 +63,7 @@ package final class OutputFile {
     private var isDatabase: Bool {
         let title = Array("SQLite format 3\0".utf8)
         var bytes = [UInt8](repeating: 0, count: title.count)
-        return pread(self.descriptor, &bytes, bytes.count, 0) == title.count && bytes == title
+        return unsafe pread(self.descriptor, &bytes, bytes.count, 0) == title.count && bytes == title
     }
 
     deinit {
@@ -70,7 +71,7 @@ package final class OutputFile {
     }
 
     /// Appends bytes: all of them, or none where a file takes only a part, so that they may be appended again.
-    package func append(_ bytes: UnsafeRawBufferPointer) throws {
+    package func append(_ bytes: Span<UInt8>) throws {
         let start = self.byteCount
         var rest = bytes
         self.isSynchronizationDue = true
@@ -83,9 +84,12 @@ package final class OutputFile {
                 throw failure
             }
             self.byteCount += UInt64(count)
-            rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+            rest = rest.extracting(droppingFirst: count)
         }
     }
+
+    /// Appends a text.
+    package func append(_ text: String) throws { try self.append(text.utf8.span) }
 
     /// Forgets all behind so many bytes.
     package func truncate(to byteCount: UInt64) throws {
@@ -111,7 +115,7 @@ package final class OutputFile {
         guard number != 0 else { return }
         throw BatchFileError(
             .unwritable,
-            "Cannot synchronize the folder of \(self.name): \(String(cString: strerror(number)))."
+            "Cannot synchronize the folder of \(self.name): \(Errno(rawValue: number))."
         )
     }
 
@@ -125,20 +129,20 @@ package final class OutputFile {
     package func lock() -> Bool { (try? FileLock.take(self.descriptor)) == true }
 
     /// Reads all that is in the file, in portions.
-    package func read(_ take: (UnsafeRawBufferPointer) throws -> Void) throws {
+    package func read(_ take: (ArraySlice<UInt8>) throws -> Void) throws {
         var offset: off_t = 0
         var portion = [UInt8](repeating: 0, count: 65_536)
         while true {
-            let count = pread(self.descriptor, &portion, portion.count, offset)
+            let count = unsafe pread(self.descriptor, &portion, portion.count, offset)
             if count < 0, errno == EINTR { continue }
             guard count >= 0 else { throw self.failure("read") }
             if count == 0 { return }
-            try portion.withUnsafeBytes { try take(UnsafeRawBufferPointer(rebasing: $0[..<count])) }
+            try take(portion[..<count])
             offset += off_t(count)
         }
     }
 
     private func failure(_ verb: String) -> BatchFileError {
-        BatchFileError(.unwritable, "Cannot \(verb) \(self.name): \(String(cString: strerror(errno))).")
+        BatchFileError(.unwritable, "Cannot \(verb) \(self.name): \(Errno(rawValue: errno)).")
     }
 }

@@ -40,7 +40,7 @@ final class SendFiles: @unchecked Sendable {
         self.rest.records += portion.records
         self.rest.intent = portion.intent ?? self.rest.intent
         while let block = self.rest.results.first {
-            try self.results?.append(block.writer.bytes)
+            try unsafe self.results?.append(Span(_unsafeBytes: block.writer.bytes))
             block.writer.removeAll()
             self.rest.results.removeFirst()
         }
@@ -61,7 +61,7 @@ final class SendFiles: @unchecked Sendable {
     /// - Throws: ``BatchFileError`` where a file cannot be written.
     func finish(provisional: [UInt8], isComplete: Bool) throws {
         guard let journal = self.journal else { return }
-        try provisional.withUnsafeBytes { try self.results?.append($0) }
+        try self.results?.append(provisional.span)
         try self.results?.synchronize()
         if isComplete { try journal.append("complete\n") }
         try journal.synchronize()

@@ -104,7 +104,7 @@ package struct SendResults: ~Copyable {
     package static func check(_ path: String, _ past: SendJournal.Past) throws {
         guard past.resultByteCount > 0, path != "-" else { return }
         var status = stat()
-        let isThere = stat(path, &status) == 0
+        let isThere = unsafe stat(path, &status) == 0
         guard !isThere || status.st_mode & S_IFMT == S_IFREG else { return }
         let byteCount = isThere ? UInt64(max(0, status.st_size)) : 0
         guard byteCount < past.resultByteCount else { return }
@@ -216,7 +216,7 @@ package struct SendResults: ~Copyable {
         if self.isProvisional(outcome) {
             // What is known not to have been written is in no doubt in the next run.
             if outcome == .unsent, !isDuplicate { self.entries.spare(line..<(line + 1)) }
-            return self.writeProvisionally(
+            return unsafe self.writeProvisionally(
                 line: line,
                 id: id,
                 token: token,
@@ -228,7 +228,7 @@ package struct SendResults: ~Copyable {
         }
         if self.isWritten(outcome, isDuplicate: isDuplicate) {
             for _ in 0..<2 {
-                let fits = self.writer.append(
+                let fits = unsafe self.writer.append(
                     lineNumber: Int(line),
                     id: id,
                     token: token,
@@ -291,7 +291,7 @@ package struct SendResults: ~Copyable {
     ) {
         guard self.hasFile else { return }
         var writer = BatchResultWriter(capacity: 1024 + id.count)
-        _ = writer.append(
+        _ = unsafe writer.append(
             lineNumber: Int(line),
             id: id,
             token: token,
@@ -300,7 +300,7 @@ package struct SendResults: ~Copyable {
             isPossibleDuplicate: isDuplicate,
             reason: reason
         )
-        self.provisional.append(contentsOf: writer.bytes)
+        unsafe self.provisional.append(contentsOf: writer.bytes)
     }
 
     private mutating func record(

@@ -97,3 +97,316 @@ package struct GatewayFile: Hashable, Sendable {
     /// How many connections there are to the service.
     package var upstreamConnectionCount: Int { self.providers.reduce(0) { $0 + $1.service.connections } }
 }
+
+// MARK: Reading
+
+extension GatewayFile {
+    /// The variables of the environment that stand above the file, each with the key that it is for.
+    static let variables = [
+        "APNS_LEGACY_LISTEN_HOST": "listen.host", "APNS_LEGACY_LISTEN_PORT": "listen.port",
+        "APNS_LEGACY_LISTEN_FEEDBACK_PORT": "listen.feedbackPort", "APNS_LEGACY_ADMIN_HOST": "admin.host",
+        "APNS_LEGACY_ADMIN_PORT": "admin.port", "APNS_LEGACY_FEEDBACK": "feedback", "APNS_LEGACY_LOG": "log",
+    ]
+
+    private static let ports = 0...65_535
+
+    /// Reads a configuration.
+    ///
+    /// - Parameters:
+    ///   - yaml: the text of the file.
+    ///   - folder: the folder of the file with a slash at its end, where the files are that it names; by default none.
+    ///   - environment: the variables of the process.
+    /// - Throws: the first fault.
+    init(yaml: String, folder: String = "", environment: [String: String] = [:]) throws(ConfigurationFault) {
+        let root = try ConfigurationNode(yaml: yaml, folder: folder)
+        let fields = try root.fields(["listen", "limits", "admin", "log", "server", "feedback", "providers"])
+        guard let server = fields["server"] else { throw root.fault("the key server is missing") }
+        guard let feedback = fields["feedback"] else { throw root.fault("the key feedback is missing") }
+        guard let providers = fields["providers"] else { throw root.fault("the key providers is missing") }
+        self.init(server: try Identity(server), feedback: try feedback.path, providers: [])
+        if let listen = fields["listen"] { self.listen = try Listen(listen) }
+        if let limits = fields["limits"] { self.limits = try Limits(limits) }
+        if let admin = fields["admin"] { self.admin = try Admin.read(admin) }
+        if let log = fields["log"] { self.logLevel = try log.word(LogLevel.self) }
+        for provider in try providers.elements { self.providers.append(try Provider(provider)) }
+        guard !self.providers.isEmpty else { throw providers.fault("there is no provider, so nobody would be let in") }
+        let names = self.providers.map(\.name)
+        if let twice = names.first(where: { name in names.count { $0 == name } > 1 }) {
+            throw providers.fault("two providers are called \(twice)")
+        }
+        for provider in self.providers where provider.retries.budget >= self.limits.verdict {
+            let (budget, verdict) = (provider.retries.budget, self.limits.verdict)
+            throw (fields["limits"] ?? providers).fault(
+                "verdict, \(verdict), is not above retry.budget of \(provider.name), \(budget), so that a notification "
+                    + "would be told as not taken while it is still tried"
+            )
+        }
+        try self.take(environment)
+    }
+
+    private init(server: Identity, feedback: String, providers: [Provider]) {
+        self.server = server
+        self.feedback = feedback
+        self.providers = providers
+    }
+
+    private mutating func take(_ environment: [String: String]) throws(ConfigurationFault) {
+        for (name, value) in environment.sorted(by: { $0.key < $1.key }) where name.hasPrefix("APNS_LEGACY_") {
+            func port() throws(ConfigurationFault) -> Int {
+                guard let port = Int(value), Self.ports.contains(port) else {
+                    throw ConfigurationFault(line: nil, key: name, sentence: "a number from 0 to 65535 is needed here")
+                }
+                return port
+            }
+            let key = Self.variables[name]
+            if key?.hasPrefix("admin.") == true, self.admin == nil {
+                let sentence = "admin is off in the file, so that this does nothing; take one of the two away"
+                throw ConfigurationFault(line: nil, key: name, sentence: sentence)
+            }
+            switch key {
+            case "listen.host": self.listen.host = value
+            case "listen.port": self.listen.port = try port()
+            case "listen.feedbackPort": self.listen.feedbackPort = try port()
+            case "admin.host": self.admin?.host = value
+            case "admin.port": self.admin?.port = try port()
+            case "feedback": self.feedback = value
+            case "log":
+                guard let level = LogLevel(rawValue: value) else {
+                    throw ConfigurationFault(line: nil, key: name, sentence: "there is no such level of logging")
+                }
+                self.logLevel = level
+            default: throw ConfigurationFault(line: nil, key: name, sentence: "there is no such variable")
+            }
+        }
+    }
+}
+
+extension GatewayFile.Identity {
+    fileprivate static let keys = ["certificate", "key", "passphraseFile"]
+
+    fileprivate init(_ node: ConfigurationNode) throws(ConfigurationFault) {
+        try self.init(node, try node.fields(Self.keys))
+    }
+
+    fileprivate init(_ node: ConfigurationNode, _ fields: [String: ConfigurationNode]) throws(ConfigurationFault) {
+        guard let certificate = fields["certificate"] else { throw node.fault("the key certificate is missing") }
+        self.init(certificate: try certificate.path)
+        self.key = try fields["key"]?.path
+        self.passphraseFile = try fields["passphraseFile"]?.path
+    }
+}
+
+extension GatewayFile.Listen {
+    fileprivate init(_ node: ConfigurationNode) throws(ConfigurationFault) {
+        self.init()
+        let fields = try node.fields(["host", "port", "feedbackPort", "tlsMinimum", "tlsMaximum", "ciphers"])
+        if let host = fields["host"] { self.host = try host.text }
+        if let port = fields["port"] { self.port = try port.number(0...65_535) }
+        if let port = fields["feedbackPort"] { self.feedbackPort = try port.number(0...65_535) }
+        if let version = fields["tlsMinimum"] { self.tlsMinimum = try Self.version(version) }
+        if let version = fields["tlsMaximum"] { self.tlsMaximum = try Self.version(version) }
+        self.ciphers = try fields["ciphers"]?.text
+        guard self.tlsMinimum <= self.tlsMaximum else { throw node.fault("tlsMinimum is above tlsMaximum") }
+        guard self.port == 0 || self.port != self.feedbackPort else {
+            throw node.fault("feedbackPort is the same as port, \(self.port); they need different ones")
+        }
+    }
+
+    private static func version(_ node: ConfigurationNode) throws(ConfigurationFault) -> TLSVersion {
+        switch try node.text {
+        case "1.0": return .tls1_0
+        case "1.1": return .tls1_1
+        case "1.2": return .tls1_2
+        case "1.3": return .tls1_3
+        default: throw node.fault("one of these is needed here: 1.0, 1.1, 1.2, 1.3")
+        }
+    }
+}
+
+extension GatewayFile.Limits {
+    fileprivate init(_ node: ConfigurationNode) throws(ConfigurationFault) {
+        self.init()
+        let fields = try node.fields([
+            "connections", "unprovedPerAddress", "handshake", "idle", "inFlightPerConnection", "verdict", "drain",
+            "drainIdle", "shutdown",
+        ])
+        let times = Duration.milliseconds(1)...Duration.seconds(7 * 86_400)
+        if let count = fields["connections"] { self.connections = try count.number(1...1_000_000) }
+        if let count = fields["unprovedPerAddress"] {
+            let number = try count.number(1...1_000_000)
+            guard number < self.connections else {
+                throw count.fault("fewer than connections, \(self.connections), are needed, or one address takes all")
+            }
+            self.unprovedPerAddress = number
+        }
+        if let time = fields["handshake"] { self.handshake = try time.duration(times) }
+        if let time = fields["idle"] { self.idle = try time.duration(times) }
+        if let count = fields["inFlightPerConnection"] { self.inFlightPerConnection = try count.number(1...100_000) }
+        if let time = fields["verdict"] { self.verdict = try time.duration(times) }
+        if let time = fields["drain"] { self.drain = try time.duration(times) }
+        if let time = fields["drainIdle"] { self.drainIdle = try time.duration(times) }
+        if let time = fields["shutdown"] { self.shutdown = try time.duration(times) }
+    }
+}
+
+extension GatewayFile.Admin {
+    /// - Returns: `nil` for "off".
+    fileprivate static func read(_ node: ConfigurationNode) throws(ConfigurationFault) -> Self? {
+        if node.isOff { return nil }
+        var admin = Self()
+        let fields = try node.fields(["host", "port"])
+        if let host = fields["host"] { admin.host = try host.text }
+        if let port = fields["port"] { admin.port = try port.number(0...65_535) }
+        return admin
+    }
+}
+
+extension GatewayFile.Service {
+    fileprivate init(_ node: ConfigurationNode) throws(ConfigurationFault) {
+        let own = ["host", "port", "trust", "connections", "p8", "keyID", "teamID"]
+        let fields = try node.fields(own + GatewayFile.Identity.keys)
+        switch (fields["certificate"], fields["p8"]) {
+        case (.some, .some): throw node.fault("certificate or p8 is needed here, not both")
+        case (nil, nil): throw node.fault("certificate or p8 is missing")
+        case (.some, nil): self.init(credentials: .certificate(try GatewayFile.Identity(node, fields)))
+        case (nil, let key?):
+            guard let keyIdentifier = fields["keyID"] else { throw node.fault("the key keyID is missing") }
+            guard let teamIdentifier = fields["teamID"] else { throw node.fault("the key teamID is missing") }
+            self.init(
+                credentials: .providerToken(
+                    key: try key.path,
+                    keyIdentifier: try keyIdentifier.text,
+                    teamIdentifier: try teamIdentifier.text
+                )
+            )
+        }
+        self.host = try fields["host"]?.text
+        if let port = fields["port"] { self.port = try port.number(1...65_535) }
+        self.trust = try fields["trust"]?.path
+        if let count = fields["connections"] { self.connections = try count.number(1...64) }
+    }
+}
+
+extension GatewayFile.Provider {
+    private static let keys = [
+        "name", "clients", "topic", "environment", "upstream", "payloadLimit", "rejections", "rejectedToFeedback",
+        "limits", "retry", "overrides",
+    ]
+
+    fileprivate init(_ node: ConfigurationNode) throws(ConfigurationFault) {
+        let fields = try node.fields(Self.keys)
+        guard let name = fields["name"] else { throw node.fault("the key name is missing") }
+        guard let clients = fields["clients"] else {
+            throw node.fault("the key clients is missing, so that nobody would be let in")
+        }
+        guard let environment = fields["environment"] else { throw node.fault("the key environment is missing") }
+        guard let upstream = fields["upstream"] else { throw node.fault("the key upstream is missing") }
+        self.init(
+            name: try name.text,
+            environment: try environment.word(Environment.self),
+            service: try GatewayFile.Service(upstream)
+        )
+        try self.readClients(clients)
+        self.topic = try fields["topic"]?.text
+        if let limit = fields["payloadLimit"] { self.payloadLimit = try limit.number(Self.payloadLimits) }
+        if let rejections = fields["rejections"] { self.rejections = try rejections.word(RejectionPolicy.self) }
+        if let word = fields["rejectedToFeedback"] {
+            self.rejectedToFeedback = try word.isTrue
+            guard !self.rejectedToFeedback || self.rejections == .ignore else {
+                throw word.fault("this needs rejections: ignore, since otherwise the provider is told by itself")
+            }
+        }
+        if let limits = fields["limits"] { try self.readLimits(limits) }
+        if let retry = fields["retry"] { try self.readRetry(retry) }
+        if let overrides = fields["overrides"] { try self.readOverrides(overrides) }
+    }
+
+    private mutating func readClients(_ node: ConfigurationNode) throws(ConfigurationFault) {
+        let fields = try node.fields(["authority", "revocations", "pins"])
+        self.authority = try fields["authority"]?.path
+        self.revocations = try fields["revocations"]?.path
+        for pin in try fields["pins"]?.elements ?? [] { self.pins.append(try Self.pin(pin)) }
+        guard self.authority != nil || !self.pins.isEmpty else {
+            throw node.fault("authority or pins is missing, so that nobody would be let in")
+        }
+        guard self.revocations == nil || self.authority != nil else {
+            throw node.fault("revocations is of no use without authority")
+        }
+    }
+
+    private static func pin(_ node: ConfigurationNode) throws(ConfigurationFault) -> AdmissionRule.Pin {
+        let fields = try node.fields(["fingerprint", "allowExpired"])
+        guard let fingerprint = fields["fingerprint"] else { throw node.fault("the key fingerprint is missing") }
+        let digits = try fingerprint.text.lowercased().filter { $0 != ":" }
+        guard digits.utf8.count == 64, digits.allSatisfy({ $0.isASCII && $0.isHexDigit }) else {
+            throw fingerprint.fault("64 hexadecimal digits are needed here: the SHA-256 digest of the certificate")
+        }
+        return AdmissionRule.Pin(fingerprint: digits, allowsExpired: try fields["allowExpired"]?.isTrue ?? false)
+    }
+
+    private mutating func readLimits(_ node: ConfigurationNode) throws(ConfigurationFault) {
+        let fields = try node.fields(["inFlight", "remembered", "rememberedFor"])
+        if let count = fields["inFlight"] { self.inFlight = try count.number(1...1_000_000) }
+        if let count = fields["remembered"] { self.rememberedCount = try count.number(0...10_000_000) }
+        if let time = fields["rememberedFor"] {
+            self.rememberedDuration = try time.duration(.zero ... .seconds(86_400))
+        }
+    }
+
+    private mutating func readRetry(_ node: ConfigurationNode) throws(ConfigurationFault) {
+        let fields = try node.fields(["budget", "first", "longest", "atMostOnce"])
+        let times = Duration.milliseconds(1)...Duration.seconds(86_400)
+        if let time = fields["budget"] { self.retries.budget = try time.duration(times) }
+        if let time = fields["first"] { self.retries.backoff.first = try time.duration(times) }
+        if let time = fields["longest"] { self.retries.backoff.max = try time.duration(times) }
+        if let word = fields["atMostOnce"] { self.retries.givesUpUnknownUnkept = try word.isTrue }
+    }
+
+    private mutating func readOverrides(_ node: ConfigurationNode) throws(ConfigurationFault) {
+        let fields = try node.fields(["pushType", "passPushType", "priority", "lifetime", "relativeExpiry"])
+        if let type = fields["pushType"] {
+            self.requests.pushType = try type.text == "none" ? .omitted : .fixed(PushType(rawValue: try type.text))
+        }
+        if let type = fields["passPushType"] { self.requests.passPushType = PushType(rawValue: try type.text) }
+        if let priority = fields["priority"] {
+            let number = try priority.number(1...10)
+            guard [1, 5, 10].contains(number) else { throw priority.fault("1, 5 or 10 is needed here") }
+            self.requests.priority = UInt8(number)
+        }
+        let times = Duration.seconds(1)...Duration.seconds(30 * 86_400)
+        if let time = fields["lifetime"] {
+            self.requests.lifetimeSeconds = UInt32(try time.duration(times).components.seconds)
+        }
+        if let time = fields["relativeExpiry"] {
+            self.requests.relativeExpiryMax = UInt32(try time.duration(times).components.seconds)
+        }
+    }
+}
+
+// MARK: Reloading
+
+extension GatewayFile {
+    /// The keys that differ from a configuration that a gateway was started with, and that hold only from the start.
+    ///
+    /// - Parameter first: what it was started with.
+    /// - Returns: the keys in alphabetical order, such as "listen.port".
+    func keysForRestart(since first: GatewayFile) -> [String] {
+        var keys = Self.differences(first.listen, self.listen, "listen")
+        keys += Self.differences(first.limits, self.limits, "limits")
+        switch (first.admin, self.admin) {
+        case (nil, nil): break
+        case (let old?, let new?): keys += Self.differences(old, new, "admin")
+        case (.some, nil), (nil, .some): keys.append("admin")
+        }
+        if first.logLevel != self.logLevel { keys.append("log") }
+        if first.feedback != self.feedback { keys.append("feedback") }
+        return keys.sorted()
+    }
+
+    /// The properties that differ, which are called as their keys are, so that none can be forgotten here.
+    private static func differences<Section>(_ old: Section, _ new: Section, _ name: String) -> [String] {
+        zip(Mirror(reflecting: old).children, Mirror(reflecting: new).children).compactMap { old, new in
+            "\(old.value)" == "\(new.value)" ? nil : "\(name).\(old.label ?? "")"
+        }
+    }
+}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSPayload
+import APNSServer
 import APNSWire
 import Glibc
 package import Logging
@@ -39,8 +40,8 @@ package struct GatewayLog: LogHandler {
         let all = self.metadata.merging(event.metadata ?? [:]) { _, new in new }
         let fields = all.sorted { $0.key < $1.key }.map { ($0, "\($1)") }
         let line = Self.line(event.level, "\(event.message)", fields)
-        let kind: LogRateLimiter.Kind =
-            if all["push.provider.admitted"] == "false" {
+        let kind: Kind =
+            if all[LogKey.isAdmitted] == "false" {
                 .refusals
             } else {
                 event.level >= .notice ? .reports : .details
@@ -80,10 +81,45 @@ package struct GatewayLog: LogHandler {
 }
 
 extension GatewayLog {
+    /// What a line is about.
+    ///
+    /// Each kind has bytes of its own: what an unauthenticated provider brings about takes nothing from the errors of
+    /// those that are let in.
+    enum Kind: String, CaseIterable {
+        /// Refusals of connections whose provider is not let in.
+        case refusals
+        /// Everything else at info, debug and trace, such as a line for each notification.
+        case details
+        /// Everything else from notice on.
+        case reports
+
+        /// How many bytes are written at once, at most.
+        var byteCountMax: Int {
+            switch self {
+            case .refusals: 131_072
+            case .details: 16_777_216
+            case .reports: 1_048_576
+            }
+        }
+
+        /// How many more in each second.
+        var byteCountPerSecond: Int {
+            switch self {
+            case .refusals: 16_384
+            case .details: 4_194_304
+            case .reports: 131_072
+            }
+        }
+    }
+
     /// Where the lines of all loggers go.
     package final class Output: Sendable {
         private struct State {
-            var limiter = LogRateLimiter()
+            var limiters = Dictionary(
+                uniqueKeysWithValues: Kind.allCases.map {
+                    ($0, LogRateLimiter(burst: $0.byteCountMax, perSecond: $0.byteCountPerSecond))
+                }
+            )
             var isOmissionDue = false
         }
 
@@ -96,9 +132,9 @@ extension GatewayLog {
         /// - Parameter write: writes a line; by default to standard error.
         package init(write: @escaping @Sendable (String) -> Void = Output.writeToStandardError) { self.write = write }
 
-        fileprivate func put(_ line: String, _ kind: LogRateLimiter.Kind) {
+        fileprivate func put(_ line: String, _ kind: Kind) {
             let (isTaken, isFirstOmission) = self.state.withLockedValue { state in
-                if state.limiter.takes(kind, byteCount: line.utf8.count, now: .now()) { return (true, false) }
+                if state.limiters[kind]?.takes(line.utf8.count, now: .now()) == true { return (true, false) }
                 defer { state.isOmissionDue = true }
                 return (false, !state.isOmissionDue)
             }
@@ -111,12 +147,10 @@ extension GatewayLog {
         package func logOmissions() {
             let omissions = self.state.withLockedValue { state in
                 state.isOmissionDue = false
-                return state.limiter.takeOmissions()
+                return Kind.allCases.map { ($0, state.limiters[$0]?.takeLeftOutCount() ?? 0) }
             }
-            for omission in omissions {
-                let fields = [
-                    ("push.log.kind", omission.kind.rawValue), ("push.log.leftout", "\(omission.lineCount)"),
-                ]
+            for (kind, lineCount) in omissions where lineCount > 0 {
+                let fields = [(LogKey.logKind, kind.rawValue), (LogKey.logLinesLeftOut, "\(lineCount)")]
                 self.write(GatewayLog.line(.warning, "log lines left out", fields))
             }
         }

@@ -18,7 +18,7 @@ struct FileNode: Hashable, Sendable {
     /// - Returns: `nil` where there is no file.
     init?(path: String) {
         var facts = stat()
-        guard stat(path, &facts) == 0 else { return nil }
+        guard unsafe stat(path, &facts) == 0 else { return nil }
         self.device = UInt64(facts.st_dev)
         self.number = UInt64(facts.st_ino)
     }
@@ -30,7 +30,7 @@ extension FileNode {
     /// A file that is there stays as it is, and is not opened: closing it would take away locks of other connections in
     /// this process. Where none can be made, SQLite will say so.
     static func makePrivate(_ path: String) {
-        let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        let descriptor = unsafe open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         if descriptor >= 0 { close(descriptor) }
     }
 }

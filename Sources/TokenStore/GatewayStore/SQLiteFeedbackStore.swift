@@ -304,7 +304,7 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
         let pause = GatewayDatabase.backoff.delay(failures: failureCount, jitter: 1)
         self.logger.error(
             "feedback not written, which is tried again",
-            metadata: [LogKey.failure: "\(error)", LogKey.pause: "\(pause)"]
+            metadata: [LogKey.failure: "\(error)", LogKey.storePause: "\(pause)"]
         )
         self.thread.asyncAfter(deadline: .now() + pause / .seconds(1)) { self.write() }
     }
@@ -333,7 +333,7 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
         }
     }
 
-    private static func data(_ token: DeviceToken) -> Data { token.withUnsafeBytes { Data($0) } }
+    private static func data(_ token: DeviceToken) -> Data { unsafe token.withUnsafeBytes { unsafe Data($0) } }
 
     /// Waits until all that was recorded is on the disk, or could not be written once more.
     public func flush() async {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 public import APNSSession
 import Dispatch
 import FoundationEssentials
@@ -289,7 +290,7 @@ public final class SQLiteResendStore: ResendStore, Sendable {
         let pause = GatewayDatabase.backoff.delay(failures: failureCount, jitter: 1)
         self.logger.error(
             "expected resends not written, retrying",
-            metadata: [LogKey.failure: "\(error)", LogKey.pause: "\(pause)"]
+            metadata: [LogKey.failure: "\(error)", LogKey.storePause: "\(pause)"]
         )
         self.thread.asyncAfter(deadline: .now() + pause / .seconds(1)) { self.write() }
     }

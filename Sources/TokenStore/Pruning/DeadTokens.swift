@@ -73,7 +73,7 @@ struct DeadTokens {
         var (first, end) = (0, self.topics.count)
         while first < end {
             let middle = (first + end) / 2
-            let order = self.topics[middle].bytes.withUnsafeBytes { Self.order($0, topic) }
+            let order = unsafe self.topics[middle].bytes.withUnsafeBytes { unsafe Self.order($0, topic) }
             if order == 0 { return self.topics[middle].scope }
             if order < 0 { first = middle + 1 } else { end = middle }
         }
@@ -83,7 +83,7 @@ struct DeadTokens {
     /// Below zero, zero or above, as bytes come before others, are the same or come behind.
     private static func order(_ one: UnsafeRawBufferPointer, _ other: UnsafeRawBufferPointer) -> Int {
         guard let start = one.baseAddress, let otherStart = other.baseAddress else { return one.count - other.count }
-        let order = memcmp(start, otherStart, min(one.count, other.count))
+        let order = unsafe memcmp(start, otherStart, min(one.count, other.count))
         return order == 0 ? one.count - other.count : Int(order)
     }
 
@@ -91,17 +91,17 @@ struct DeadTokens {
     ///
     /// The scope is that of the row's topic, where the rules go by a column.
     func failure(of token: UnsafeRawBufferPointer, in scope: Int64?) throws -> Int64? {
-        guard self.filter.mayContain(token) else { return nil }
-        guard case .column = self.rules.topic else { return try self.earliestFailure(of: token) }
+        guard unsafe self.filter.mayContain(token) else { return nil }
+        guard case .column = self.rules.topic else { return try unsafe self.earliestFailure(of: token) }
         guard let scope else { return nil }
-        return try self.find(token, scope)
+        return try unsafe self.find(token, scope)
     }
 
     /// Where a token is dead in every topic, when it was in the first; what registered after that is alive in one.
     private func earliestFailure(of token: UnsafeRawBufferPointer) throws -> Int64? {
         var earliest: Int64?
         for scope in self.scopes {
-            guard let failedAt = try self.find(token, scope.identifier) else { return nil }
+            guard let failedAt = try unsafe self.find(token, scope.identifier) else { return nil }
             earliest = min(earliest ?? failedAt, failedAt)
         }
         return earliest
@@ -111,7 +111,7 @@ struct DeadTokens {
         try PurgeListError.translated(path: self.path) {
             var failedAt: Int64?
             self.lookUp.bind(scope, at: 1)
-            self.lookUp.bind(token, at: 2)
+            unsafe self.lookUp.bind(token, at: 2)
             try self.lookUp.forEachRow { row in
                 failedAt = try PurgeLimits.checked(time: row.integer(0))
                 return false
@@ -136,15 +136,16 @@ struct DeadTokens {
         var page: [DeadToken] = []
         while position.scopeIndex < scopes.count {
             let (identifier, scope) = scopes[position.scopeIndex]
-            try position.token.withUnsafeBytes { token in
+            try unsafe position.token.withUnsafeBytes { token in
                 self.details.bind(identifier, at: 1)
-                self.details.bind(token, at: 2)
+                unsafe self.details.bind(token, at: 2)
                 try self.details.forEachRow { row in
-                    let bytes = row.bytes(0)
+                    let bytes = unsafe row.bytes(0)
                     let time = row.integer(1)
-                    let failedAt = try isEveryTopic ? self.earliestFailure(of: bytes) : PurgeLimits.checked(time: time)
+                    let failedAt =
+                        try unsafe isEveryTopic ? self.earliestFailure(of: bytes) : PurgeLimits.checked(time: time)
                     guard let failedAt else { return true }
-                    page.append(DeadToken(scope: scope, bytes: Array(bytes), failedAt: failedAt))
+                    unsafe page.append(DeadToken(scope: scope, bytes: Array(bytes), failedAt: failedAt))
                     return page.count < countMax
                 }
             }

@@ -34,17 +34,20 @@ struct PruneDecision {
         let time = self.registrationIndex.map { row.time($0) }
         if case .some(.some(let time)) = time { self.timeKindCounts[time.kind.rawValue] += 1 }
         let isActive = self.activeIndex.map { !row.isZero($0) } ?? true
-        let scope = self.topicIndex.flatMap { row.text($0) }.flatMap { self.dead.scope(ofTopic: $0) }
-        let failedAt = try withUnsafeTemporaryAllocation(byteCount: PurgeLimits.tokenByteCountMax, alignment: 8) {
-            guard let token = row.token(self.table.tokenIndex, into: $0) else {
+        let scope = unsafe self.topicIndex.flatMap { unsafe row.text($0) }.flatMap {
+            unsafe self.dead.scope(ofTopic: $0)
+        }
+        let failedAt = try unsafe withUnsafeTemporaryAllocation(byteCount: PurgeLimits.tokenByteCountMax, alignment: 8)
+        {
+            guard let token = unsafe row.token(self.table.tokenIndex, into: $0) else {
                 self.countUnreadable(row)
                 return nil as Int64?
             }
             self.spellingCounts[token.spelling.rawValue] += 1
             let isTimed = time.map { $0 != nil } ?? true
             if isActive, isTimed, scope != nil || self.topicIndex == nil { self.report.candidateCount += 1 }
-            let bytes = UnsafeRawBufferPointer(rebasing: $0[..<token.byteCount])
-            return try self.dead.failure(of: bytes, in: scope)
+            let bytes = unsafe UnsafeRawBufferPointer(rebasing: $0[..<token.byteCount])
+            return try unsafe self.dead.failure(of: bytes, in: scope)
         }
         guard let failedAt else { return false }
         return try self.isDue(row, failedAt: failedAt, registered: time, isActive: isActive)

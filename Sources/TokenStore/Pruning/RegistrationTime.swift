@@ -83,8 +83,8 @@ struct RegistrationTime: Equatable {
 
     /// Reads a text: ISO 8601 or a number; `nil` for anything else.
     init?(text: UnsafeRawBufferPointer) {
-        guard let time = ISO8601Time(text) else {
-            self.init(numberText: text)
+        guard let time = unsafe ISO8601Time(text) else {
+            unsafe self.init(numberText: text)
             return
         }
         guard Self.plausible.contains(time.latest) else { return nil }
@@ -94,7 +94,7 @@ struct RegistrationTime: Equatable {
 
     private init?(numberText text: UnsafeRawBufferPointer) {
         guard (1...20).contains(text.count) else { return nil }
-        let text = String(decoding: text, as: UTF8.self)
+        let text = unsafe String(decoding: text, as: UTF8.self)
         if let number = Int64(text) {
             self.init(number)
         } else if text.utf8.allSatisfy({ (0x30...0x39).contains($0) || $0 == UInt8(ascii: ".") }),

@@ -52,7 +52,7 @@ public struct TokenTableApplication: Hashable, Sendable {
     /// - Throws: ``TokenTableError`` where nothing was changed, and ``PurgeListError``.
     public func run(_ list: PurgeList, counted: (TokenTableReport) -> Void = { _ in }) throws -> TokenTableReport {
         var status = stat()
-        if stat(self.path, &status) != 0 {
+        if unsafe stat(self.path, &status) != 0 {
             if errno == ENOENT { throw TokenTableError.missingFile(path: self.path) }
         } else if status.st_mode & S_IFMT != S_IFREG {
             throw TokenTableError.notAFile(path: self.path)
@@ -91,7 +91,7 @@ public struct TokenTableApplication: Hashable, Sendable {
         _ dead: DeadTokens,
         _ counted: (TokenTableReport) -> Void
     ) throws -> TokenTableReport {
-        if !self.isDryRun, sqlite3_db_readonly(database.sqliteConnection, "main") == 1 {
+        if !self.isDryRun, unsafe sqlite3_db_readonly(database.sqliteConnection, "main") == 1 {
             throw TokenTableError.readOnly(path: self.path)
         }
         let table = try TokenTable(database, table: self.table, tokenColumn: self.tokenColumn, self.rules)

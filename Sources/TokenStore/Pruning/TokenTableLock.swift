@@ -62,6 +62,6 @@ struct TokenTableLock {
     }
 
     private func waitForLocks(_ duration: Duration) {
-        sqlite3_busy_timeout(self.database.sqliteConnection, Int32(duration / .milliseconds(1)))
+        unsafe sqlite3_busy_timeout(self.database.sqliteConnection, Int32(duration / .milliseconds(1)))
     }
 }

@@ -44,30 +44,30 @@ struct TokenTableReader {
 }
 
 /// Copies of values, to be bound again just as they were.
-final class SQLiteValues {
-    private var values: [OpaquePointer?] = []
+@safe final class SQLiteValues {
+    private var values: [OpaquePointer?] = unsafe []
 
     deinit { self.removeAll() }
 
-    var count: Int { self.values.count }
+    var count: Int { unsafe self.values.count }
 
     /// Takes the first values of a row.
     func append(_ row: SQLiteRow, _ count: Int) {
         for column in 0..<Int32(count) {
-            self.values.append(sqlite3_value_dup(sqlite3_column_value(row.statement, column)))
+            unsafe self.values.append(sqlite3_value_dup(sqlite3_column_value(row.statement, column)))
         }
     }
 
     func removeAll() {
-        for value in self.values { sqlite3_value_free(value) }
-        self.values.removeAll(keepingCapacity: true)
+        unsafe self.values.forEach { unsafe sqlite3_value_free($0) }
+        unsafe self.values.removeAll(keepingCapacity: true)
     }
 
     /// Binds some of the values to the arguments of a statement, in order.
     func bind(_ range: Range<Int>, to statement: PurgeStatement) {
-        for (index, value) in self.values[range].enumerated() { statement.bind(value: value, at: Int32(index + 1)) }
+        for index in range { unsafe statement.bind(value: self.values[index], at: Int32(index - range.lowerBound + 1)) }
     }
 
     /// The number that is one of the values.
-    func number(_ index: Int) -> Int64 { sqlite3_value_int64(self.values[index]) }
+    func number(_ index: Int) -> Int64 { unsafe sqlite3_value_int64(self.values[index]) }
 }

@@ -29,13 +29,13 @@ struct PurgeDeletion {
         if let time = registration.registeredAt, !PurgeLimits.times.contains(time) {
             throw PurgeListError.time(field: "registeredAt", time)
         }
-        try registration.token.withUnsafeBytes { token in
+        try unsafe registration.token.withUnsafeBytes { token in
             var isKnown = false
             for scope in scopes {
-                let count = try self.run(self.delete, scope, token, registration.registeredAt ?? .max)
-                if let time = registration.registeredAt { _ = try self.run(self.remember, scope, token, time) }
+                let count = try unsafe self.run(self.delete, scope, token, registration.registeredAt ?? .max)
+                if let time = registration.registeredAt { _ = try unsafe self.run(self.remember, scope, token, time) }
                 self.find.bind(scope, at: 1)
-                self.find.bind(token, at: 2)
+                unsafe self.find.bind(token, at: 2)
                 let isKept = try count == 0 && self.find.hasRow()
                 result.forgottenCount += count
                 if isKept { result.keptCount += 1 }
@@ -53,7 +53,7 @@ struct PurgeDeletion {
         _ time: Int64
     ) throws -> Int {
         statement.bind(scope, at: 1)
-        statement.bind(token, at: 2)
+        unsafe statement.bind(token, at: 2)
         statement.bind(time, at: 3)
         return try statement.run()
     }

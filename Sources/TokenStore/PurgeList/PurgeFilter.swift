@@ -36,7 +36,7 @@ struct PurgeFilter {
         for scope in scopes {
             tokens.bind(scope, at: 1)
             try tokens.forEachRow { row in
-                self.insert(row.bytes(0))
+                unsafe self.insert(row.bytes(0))
                 return true
             }
         }
@@ -44,7 +44,7 @@ struct PurgeFilter {
 
     private mutating func insert(_ token: UnsafeRawBufferPointer) {
         self.tokenCount += 1
-        var (bit, step) = Self.hash(token)
+        var (bit, step) = unsafe Self.hash(token)
         for _ in 0..<Self.probeCount {
             let index = bit & self.mask
             self.words[Int(index / 64)] |= 1 << (index % 64)
@@ -54,7 +54,7 @@ struct PurgeFilter {
 
     /// Whether a token may have been inserted; `false` is certain.
     func mayContain(_ token: UnsafeRawBufferPointer) -> Bool {
-        var (bit, step) = Self.hash(token)
+        var (bit, step) = unsafe Self.hash(token)
         for _ in 0..<Self.probeCount {
             let index = bit & self.mask
             guard self.words[Int(index / 64)] & 1 << (index % 64) != 0 else { return false }
@@ -67,12 +67,12 @@ struct PurgeFilter {
         var state = UInt64(token.count)
         var index = 0
         while index + 8 <= token.count {
-            state = self.mix(state ^ token.loadUnaligned(fromByteOffset: index, as: UInt64.self))
+            state = unsafe self.mix(state ^ token.loadUnaligned(fromByteOffset: index, as: UInt64.self))
             index += 8
         }
         var rest: UInt64 = 0
         while index < token.count {
-            rest = rest << 8 | UInt64(token[index])
+            rest = unsafe rest << 8 | UInt64(token[index])
             index += 1
         }
         state = self.mix(state ^ rest)

@@ -42,10 +42,14 @@ public final class PurgeList: Sendable {
     private static let openPauseMicroseconds: UInt32 = 5000
 
     private static func open(_ path: String, isMade: Bool) throws -> DatabasePool {
-        guard isMade || access(path, F_OK) == 0 || errno != ENOENT else { throw PurgeListError.missing(path: path) }
+        guard unsafe isMade || access(path, F_OK) == 0 || errno != ENOENT else {
+            throw PurgeListError.missing(path: path)
+        }
         if isMade { FileNode.makePrivate(path) }
         var status = stat()
-        if stat(path, &status) == 0, status.st_mode & S_IFMT != S_IFREG { throw PurgeListError.notAFile(path: path) }
+        if unsafe stat(path, &status) == 0, status.st_mode & S_IFMT != S_IFREG {
+            throw PurgeListError.notAFile(path: path)
+        }
         // Not yet the pool: it would switch to a write-ahead file what may be the database of another program.
         do {
             let queue = try DatabaseQueue(path: path, configuration: PurgeList.configuration)

@@ -30,16 +30,20 @@ public struct PurgeLookup: Sendable {
 
     /// Whether a token is on the list.
     ///
-    /// - Parameter token: the bytes of the token.
+    /// - Parameter token: the token.
     /// - Returns: whether it is, for any of the topics.
     /// - Throws: ``PurgeListError``.
-    public func contains(_ token: UnsafeRawBufferPointer) throws -> Bool {
-        guard self.tokenCount > 0, self.filter.mayContain(token) else { return false }
+    public func contains(_ token: borrowing DeviceToken) throws -> Bool {
+        try unsafe token.withUnsafeBytes { try unsafe self.contains($0) }
+    }
+
+    private func contains(_ token: UnsafeRawBufferPointer) throws -> Bool {
+        guard self.tokenCount > 0, unsafe self.filter.mayContain(token) else { return false }
         return try self.list.readStatement { database in
             let statement = try PurgeStatement(database, sql: "SELECT 1 FROM dead WHERE scope = ?1 AND token = ?2")
             return try self.scopes.contains { scope in
                 statement.bind(scope, at: 1)
-                statement.bind(token, at: 2)
+                unsafe statement.bind(token, at: 2)
                 return try statement.hasRow()
             }
         }

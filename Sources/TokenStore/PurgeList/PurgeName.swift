@@ -12,9 +12,9 @@ struct PurgeName: Hashable {
 
     static func == (left: PurgeName, right: PurgeName) -> Bool {
         // Compared for each entry that is recorded, so not one byte after the other.
-        let isSame = left.text.utf8.withContiguousStorageIfAvailable { one in
-            right.text.utf8.withContiguousStorageIfAvailable { other in
-                UnsafeRawBufferPointer(one).hasSameBytes(as: UnsafeRawBufferPointer(other))
+        let isSame = unsafe left.text.utf8.withContiguousStorageIfAvailable { one in
+            unsafe right.text.utf8.withContiguousStorageIfAvailable { other in
+                unsafe UnsafeRawBufferPointer(one).hasSameBytes(as: UnsafeRawBufferPointer(other))
             }
         }
         return (isSame ?? nil) ?? left.text.utf8.elementsEqual(right.text.utf8)
@@ -30,6 +30,6 @@ extension UnsafeRawBufferPointer {
     fileprivate func hasSameBytes(as other: UnsafeRawBufferPointer) -> Bool {
         guard self.count == other.count else { return false }
         guard let start = self.baseAddress, let otherStart = other.baseAddress else { return true }
-        return memcmp(start, otherStart, self.count) == 0
+        return unsafe memcmp(start, otherStart, self.count) == 0
     }
 }

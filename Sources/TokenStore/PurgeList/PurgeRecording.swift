@@ -116,9 +116,9 @@ struct PurgeRecording {
 
     private func isSuperseded(_ record: PurgeBatch.Record, in bytes: [UInt8]) throws -> Bool {
         guard let statement = self.findRegistration else { return false }
-        return try bytes[record.tokenRange].withUnsafeBytes { token in
+        return try unsafe bytes[record.tokenRange].withUnsafeBytes { token in
             statement.bind(record.scope, at: 1)
-            statement.bind(token, at: 2)
+            unsafe statement.bind(token, at: 2)
             statement.bind(record.failedAt, at: 3)
             return try statement.hasRow()
         }
@@ -128,11 +128,11 @@ struct PurgeRecording {
     /// one for each, or the last few one by one.
     private mutating func writeRows() throws {
         let rows = self.rows.records
-        try self.rows.tokens.withUnsafeBytes { tokens in
+        try unsafe self.rows.tokens.withUnsafeBytes { tokens in
             if rows.count == PurgeLimits.statementRowCount {
-                try self.write(rows[...], tokens, self.insertMany)
+                try unsafe self.write(rows[...], tokens, self.insertMany)
             } else {
-                for index in rows.indices { try self.write(rows[index...index], tokens, self.insert) }
+                for index in rows.indices { try unsafe self.write(rows[index...index], tokens, self.insert) }
             }
         }
         self.rows.removeAll()
@@ -145,14 +145,14 @@ struct PurgeRecording {
         _ insert: PurgeStatement
     ) throws {
         var index: Int32 = 1
-        for row in rows { Self.bind(row, tokens, to: insert, at: &index) }
+        for row in rows { unsafe Self.bind(row, tokens, to: insert, at: &index) }
         let addedCount = try insert.run()
         self.change.addedCount += addedCount
         guard addedCount < rows.count else { return }
         var updatedCount = 0
         for row in rows {
             index = 1
-            Self.bind(row, tokens, to: self.update, at: &index)
+            unsafe Self.bind(row, tokens, to: self.update, at: &index)
             updatedCount += try self.update.run()
         }
         self.change.updatedCount += updatedCount
@@ -166,7 +166,7 @@ struct PurgeRecording {
         at index: inout Int32
     ) {
         statement.bind(row.scope, at: index)
-        statement.bind(UnsafeRawBufferPointer(rebasing: tokens[row.tokenRange]), at: index + 1)
+        unsafe statement.bind(UnsafeRawBufferPointer(rebasing: tokens[row.tokenRange]), at: index + 1)
         statement.bind(row.failedAt, at: index + 2)
         statement.bind(row.firstSeen, at: index + 3)
         statement.bind(row.source, at: index + 4)

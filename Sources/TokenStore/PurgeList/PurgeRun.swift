@@ -27,7 +27,7 @@ struct PurgeRun {
         let numbers = (
             record.scope, record.prefix, record.tokenByteCount, record.failedAt, record.firstSeen, record.source
         )
-        withUnsafeBytes(of: numbers) { bytes.append(contentsOf: $0) }
+        unsafe withUnsafeBytes(of: numbers) { unsafe bytes.append(contentsOf: $0) }
         bytes.append(contentsOf: tokens[record.tokenRange])
     }
 
@@ -42,9 +42,9 @@ struct PurgeRun {
             self.record = nil
             return
         }
-        let record = self.bytes.withUnsafeBytes { bytes in
+        let record = unsafe self.bytes.withUnsafeBytes { bytes in
             func number<Number: FixedWidthInteger>(_ position: Int, as type: Number.Type = Number.self) -> Number {
-                bytes.loadUnaligned(fromByteOffset: self.index + 8 * position, as: type)
+                unsafe bytes.loadUnaligned(fromByteOffset: self.index + 8 * position, as: type)
             }
             return PurgeBatch.Record(
                 scope: number(0),
@@ -68,8 +68,8 @@ struct PurgeRun {
         bytes.append(contentsOf: repeatElement(0, count: wanted))
         var count = 0
         while count < wanted {
-            let got = try bytes.withUnsafeMutableBytes { bytes in
-                try self.file.read(
+            let got = try unsafe bytes.withUnsafeMutableBytes { bytes in
+                try unsafe self.file.read(
                     fromAbsoluteOffset: self.offset + Int64(count),
                     into: UnsafeMutableRawBufferPointer(rebasing: bytes[(kept + count)...])
                 )

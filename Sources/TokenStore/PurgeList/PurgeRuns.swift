@@ -20,9 +20,9 @@ final class PurgeRuns {
     /// Makes the file in the folder of the list; `nil` where there can be none.
     init?(beside path: String) {
         let name = "\(path)-sort-\(UInt64.random(in: .min ... .max))"
-        let descriptor = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        let descriptor = unsafe open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { return nil }
-        unlink(name)
+        unsafe unlink(name)
         self.file = FileDescriptor(rawValue: descriptor)
     }
 
@@ -61,7 +61,7 @@ final class PurgeRuns {
 
     private func hasRoom(for byteCount: UInt64) -> Bool {
         var status = statvfs()
-        guard fstatvfs(self.file.rawValue, &status) == 0 else { return false }
+        guard unsafe fstatvfs(self.file.rawValue, &status) == 0 else { return false }
         let (room, isHuge) = UInt64(status.f_bavail).multipliedReportingOverflow(by: UInt64(status.f_frsize))
         return isHuge || room / Self.roomFactor >= byteCount
     }

@@ -5,26 +5,26 @@ import GRDB
 import GRDBSQLite
 
 /// The row that a statement stands at; its bytes are gone with the next step.
-struct SQLiteRow {
+@safe struct SQLiteRow {
     let statement: SQLiteStatement
 
-    func integer(_ column: Int32) -> Int64 { sqlite3_column_int64(self.statement, column) }
+    func integer(_ column: Int32) -> Int64 { unsafe sqlite3_column_int64(self.statement, column) }
 
-    func type(_ column: Int32) -> Int32 { sqlite3_column_type(self.statement, column) }
+    func type(_ column: Int32) -> Int32 { unsafe sqlite3_column_type(self.statement, column) }
 
     /// The bytes of a text or BLOB.
     func bytes(_ column: Int32) -> UnsafeRawBufferPointer {
         // In this order: asking for text in UTF-8 may change the number of bytes, where the database keeps UTF-16.
         let start =
-            self.type(column) == SQLITE_TEXT
+            unsafe self.type(column) == SQLITE_TEXT
             ? UnsafeRawPointer(sqlite3_column_text(self.statement, column))
             : sqlite3_column_blob(self.statement, column)
-        return UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(self.statement, column)))
+        return unsafe UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(self.statement, column)))
     }
 
     /// The bytes of a text in UTF-8; `nil` for any other value.
     func text(_ column: Int32) -> UnsafeRawBufferPointer? {
-        self.type(column) == SQLITE_TEXT ? self.bytes(column) : nil
+        unsafe self.type(column) == SQLITE_TEXT ? self.bytes(column) : nil
     }
 
     /// Reads a token into a buffer; `nil` for what is none.
@@ -33,8 +33,8 @@ struct SQLiteRow {
         into target: UnsafeMutableRawBufferPointer
     ) -> (byteCount: Int, spelling: DeviceTokenSpelling)? {
         switch self.type(column) {
-        case SQLITE_TEXT: DeviceTokenText.decode(self.bytes(column), .any, into: target)
-        case SQLITE_BLOB: DeviceTokenText.decode(blob: self.bytes(column), into: target)
+        case SQLITE_TEXT: unsafe DeviceTokenText.decode(self.bytes(column), .any, into: target)
+        case SQLITE_BLOB: unsafe DeviceTokenText.decode(blob: self.bytes(column), into: target)
         default: nil
         }
     }
@@ -43,7 +43,7 @@ struct SQLiteRow {
     func isEmpty(_ column: Int32) -> Bool {
         switch self.type(column) {
         case SQLITE_NULL: true
-        case SQLITE_TEXT, SQLITE_BLOB: sqlite3_column_bytes(self.statement, column) == 0
+        case SQLITE_TEXT, SQLITE_BLOB: unsafe sqlite3_column_bytes(self.statement, column) == 0
         default: false
         }
     }
@@ -52,8 +52,8 @@ struct SQLiteRow {
     func time(_ column: Int32) -> RegistrationTime? {
         switch self.type(column) {
         case SQLITE_INTEGER: RegistrationTime(self.integer(column))
-        case SQLITE_FLOAT: RegistrationTime(sqlite3_column_double(self.statement, column))
-        case SQLITE_TEXT: RegistrationTime(text: self.bytes(column))
+        case SQLITE_FLOAT: unsafe RegistrationTime(sqlite3_column_double(self.statement, column))
+        case SQLITE_TEXT: unsafe RegistrationTime(text: self.bytes(column))
         default: nil
         }
     }
@@ -62,7 +62,8 @@ struct SQLiteRow {
     func isText(_ column: Int32) -> Bool {
         switch self.type(column) {
         case SQLITE_BLOB: true
-        case SQLITE_TEXT: !self.bytes(column).elementsEqual("0".utf8) && !self.bytes(column).elementsEqual("1".utf8)
+        case SQLITE_TEXT:
+            unsafe !self.bytes(column).elementsEqual("0".utf8) && !self.bytes(column).elementsEqual("1".utf8)
         default: false
         }
     }
@@ -71,8 +72,8 @@ struct SQLiteRow {
     func isZero(_ column: Int32) -> Bool {
         switch self.type(column) {
         case SQLITE_NULL, SQLITE_BLOB: false
-        case SQLITE_TEXT: self.bytes(column).elementsEqual("0".utf8)
-        default: sqlite3_column_double(self.statement, column) == 0
+        case SQLITE_TEXT: unsafe self.bytes(column).elementsEqual("0".utf8)
+        default: unsafe sqlite3_column_double(self.statement, column) == 0
         }
     }
 }

@@ -12,14 +12,14 @@ import Testing
 @Suite struct RetryStateTests {
     private static let date: UInt32 = 1_800_000_000
 
-    /// A flight with its request and a clock that goes on by what the flight waits.
+    /// A delivery with its request, and a clock that goes on by what it waits.
     private struct Scene {
-        var flight: RetryState
+        var retries: RetryState
         var request: PushRequest
         var now = Duration.seconds(1000)
 
         init(topic: String = "com.example.app", expiration: UInt32? = nil, _ rules: RetryRules = RetryRules()) throws {
-            self.flight = RetryState(rules: rules, now: self.now)
+            self.retries = RetryState(rules: rules, now: self.now)
             let token = try DeviceToken(bytes: [1, 2])
             self.request = PushRequest(token: token, payload: ByteBuffer(string: "{}"), topic: topic)
             self.request.priority = 10
@@ -31,12 +31,12 @@ import Testing
         }
 
         mutating func receive(_ answer: DeliveryOutcome) -> RetryState.OnAnswer {
-            let action = self.flight.receive(answer, to: &self.request, now: self.now, date: date, jitter: 1)
+            let action = self.retries.receive(answer, to: &self.request, now: self.now, date: date, jitter: 1)
             if case .sendAgain(let wait) = action { self.now += wait }
             return action
         }
 
-        /// Gives the same answer until the flight ends.
+        /// Gives the same answer until the delivery ends.
         mutating func end(_ answer: DeliveryOutcome) -> (tries: Int, ending: Ending)? {
             for tries in 1...1000 {
                 if case .end(let outcome, let cause) = self.receive(answer) { return (tries, Ending(outcome, cause)) }
@@ -201,7 +201,7 @@ import Testing
         #expect(end.ending == expected)
         #expect(scene.now <= start + .seconds(60))
         #expect(scene.now > start + .seconds(45))
-        #expect(scene.flight.isUnknown == (answer == .indeterminate(nil)))
+        #expect(scene.retries.isUnknown == (answer == .indeterminate(nil)))
     }
 
     @Test func `trouble that passes is nothing`() throws {

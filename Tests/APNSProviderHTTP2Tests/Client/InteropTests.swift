@@ -6,7 +6,6 @@ import APNSTestKit
 import APNSWire
 import Foundation
 import NIOCore
-import NIOPosix
 import OpenSSLTLS
 import Testing
 
@@ -72,7 +71,7 @@ struct InteropTests {
     }
 
     @Test func `the production service gives no second name`() async throws {
-        let answer = try await self.curl(["--http2", "--cert", "IDENTITY"]) { $0.isSandbox = false }
+        let answer = try await self.curl(["--http2", "--cert", "IDENTITY"]) { $0.addsUniqueIdentifier = false }
         #expect(answer.contains("HTTP/2 200"), "\(answer)")
         #expect(answer.contains("apns-id: "))
         #expect(!answer.contains("apns-unique-id: "))
@@ -127,14 +126,6 @@ struct InteropTests {
 
     // MARK: Our client at nghttpd
 
-    private func freePort() async throws -> Int {
-        let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .bind(host: "127.0.0.1", port: 0).get()
-        let port = listener.localAddress?.port ?? 0
-        try await listener.close()
-        return port
-    }
-
     @Test func `nghttpd answers our client`() async throws {
         let folder = try Folder()
         let known = try PushFixture.request(1)
@@ -142,7 +133,7 @@ struct InteropTests {
         let server = try PushFixture.server.get()
         let certificate = try folder.write("server.pem", server.certificatePEM)
         let key = try folder.write("server.key", server.keyPEM)
-        let port = try await self.freePort()
+        let port = try await PushFixture.unusedPort()
         let process = Process()
         process.executableURL = URL(filePath: try PeerProgram.path("nghttpd"))
         process.arguments = ["-a", "127.0.0.1", "-m", "7", "-d", folder.path, "\(port)", key, certificate]

@@ -14,17 +14,8 @@ import Testing
 
 @Suite("A client's beginning and end", .timeLimit(.minutes(1)))
 struct PushClientLifeTests {
-    /// A port on which nobody listens.
-    private func deadPort() async throws -> Int {
-        let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .bind(host: "127.0.0.1", port: 0).get()
-        let port = listener.localAddress?.port ?? 0
-        try await listener.close()
-        return port
-    }
-
     @Test func `a service that is not there ends the client after as many tries as are allowed`() async throws {
-        var configuration = try PushFixture.clientConfiguration(port: try await self.deadPort())
+        var configuration = try PushFixture.clientConfiguration(port: try await PushFixture.unusedPort())
         configuration.connectFailureCountMax = 3
         let request = try PushFixture.request()
         let outcome = NIOLockedValueBox<DeliveryOutcome?>(nil)
@@ -41,7 +32,7 @@ struct PushClientLifeTests {
     }
 
     @Test func `a client that is abandoned ends without its service, which it told of`() async throws {
-        var configuration = try PushFixture.clientConfiguration(port: try await self.deadPort())
+        var configuration = try PushFixture.clientConfiguration(port: try await PushFixture.unusedPort())
         let failures = AsyncStream<String>.makeStream()
         configuration.onConnectFailure = { failures.continuation.yield($0) }
         let request = try PushFixture.request()
@@ -64,7 +55,7 @@ struct PushClientLifeTests {
     }
 
     @Test func `what waits too long for its turn is unsent`() async throws {
-        var configuration = try PushFixture.clientConfiguration(port: try await self.deadPort())
+        var configuration = try PushFixture.clientConfiguration(port: try await PushFixture.unusedPort())
         configuration.queueDurationMax = .milliseconds(50)
         let request = try PushFixture.request()
         let outcome = try await PushClient.withClient(configuration, logger: PushFixture.quiet) {
@@ -130,7 +121,7 @@ struct PushClientLifeTests {
     @Test func `a client that is told to go on serves again when the service is the right one`() async throws {
         let wrong = try TestCertificateAuthority(name: "Unknown Authority").issueServer().identity
         let request = try PushFixture.request()
-        let port = try await self.deadPort()
+        let port = try await PushFixture.unusedPort()
         var configuration = try PushFixture.clientConfiguration(port: port)
         configuration.endsWhenRefused = false
         try await PushClient.withClient(configuration, logger: PushFixture.quiet) { client in

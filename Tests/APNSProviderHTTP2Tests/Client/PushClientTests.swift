@@ -178,9 +178,27 @@ struct PushClientTests {
     @Test func `after a rejection the limit may fall to one`() async throws {
         let rejection = PushRejection(status: 400, reason: .badTopic)
         let service = ScriptedService { _, count in count.isMultiple(of: 5) ? .reply(.rejected(rejection)) : nil }
-        let reports = try await self.reports(of: 50, service) { $0.hasOneStreamAfterRejection = true }
+        let reports = try await self.reports(of: 50, service) { $0.limitsStreamsAfterRejection = true }
         #expect(reports.count { $0.outcome == .accepted } == 40)
         #expect(service.requests.count == 50)
+    }
+
+    @Test func `a reason with quotes and control characters is read as it was meant`() async throws {
+        let reason = PushReason.other("a \"quote\", a \\ and \u{1}\n")
+        // What is not visible is not kept, see `PushReason.init(text:)`.
+        let read = PushReason.other("a \"quote\", a \\ and ??")
+        let service = ScriptedService { _, count in
+            .reply(count == 1 ? .goingAway(reason) : .rejected(PushRejection(status: 400, reason: reason)))
+        }
+        let texts = NIOLockedValueBox<[String]>([])
+        let request = try PushFixture.request()
+        let outcome = try await PushFixture.withPair(
+            service,
+            client: { $0.onConnectFailure = { text in texts.withLockedValue { $0.append(text) } } },
+            { await $0.send(request) }
+        )
+        #expect(outcome == .rejected(.http2(PushRejection(status: 400, reason: read))))
+        #expect(texts.withLockedValue(\.self) == [read.text])
     }
 
     @Test func `a payload over the limit is refused here`() async throws {

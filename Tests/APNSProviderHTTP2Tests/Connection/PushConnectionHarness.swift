@@ -95,8 +95,8 @@ struct PushConnectionHarness {
     /// The connection is lost.
     mutating func lose() {
         let lost = self.machine.takeLost()
-        for number in lost.written { self.reports[number].append(.lost) }
-        for number in lost.unwritten { self.reports[number].append(.unwritten) }
+        for number in lost.unknown { self.reports[number].append(.lost) }
+        for number in lost.unprocessed { self.reports[number].append(.unwritten) }
     }
 
     private mutating func perform() {
@@ -106,12 +106,12 @@ struct PushConnectionHarness {
             case .answered(let number, let answer):
                 self.reports[number].append(answer.outcome == .accepted ? .accepted : .rejected(answer.status))
                 #expect(answer.body.readableBytes <= PushAnswer.bodyByteCountMax)
-            case .unprocessed(let numbers): for number in numbers { self.reports[number].append(.unprocessed) }
+            case .unprocessed(let number): self.reports[number].append(.unprocessed)
             case .unknown(let number, let trouble): self.reports[number].append(.unknown(trouble))
-            case .goingAway(let unprocessed, let begun):
+            case .goingAway(let unanswered):
                 self.isGoingAway = true
-                for number in unprocessed { self.reports[number].append(.unprocessed) }
-                for number in begun { self.reports[number].append(.unknown(.streamReset(code: 7))) }
+                for number in unanswered.unprocessed { self.reports[number].append(.unprocessed) }
+                for number in unanswered.unknown { self.reports[number].append(.unknown(.streamReset(code: 7))) }
             case .failed(let failure):
                 #expect(self.failure == nil)
                 self.failure = failure

@@ -46,8 +46,8 @@ struct PushConnectionStateMachineTests {
         harness.send()
         harness.receive(Wire.headers(1, Wire.status200, isEnd: false))
         let overdue = harness.machine.takeOverdue { _ in true }
-        #expect(overdue.written == [0])
-        #expect(overdue.unwritten.isEmpty)
+        #expect(overdue.unknown == [0])
+        #expect(overdue.unprocessed.isEmpty)
     }
 
     @Test func `a request that the service's limit keeps back was not processed`() throws {
@@ -76,8 +76,8 @@ struct PushConnectionStateMachineTests {
         try harness.write(payload: String(repeating: "x", count: 150))
         harness.send()
         let overdue = harness.machine.takeOverdue { _ in true }
-        #expect(overdue.written == [0])
-        #expect(overdue.unwritten == [1])
+        #expect(overdue.unknown == [0])
+        #expect(overdue.unprocessed == [1])
         harness.send()
         #expect(harness.frames(.reset).map(\.stream) == [1, 3])
         harness.receive(Wire.headers(1, Wire.status200) + Wire.windowUpdate(0, by: 1000))
@@ -89,7 +89,7 @@ struct PushConnectionStateMachineTests {
     @Test func `a request that was taken out before it left does not leave`() throws {
         var harness = try PushConnectionHarness(requests: 0)
         try harness.write()
-        #expect(harness.machine.takeOverdue { _ in true }.unwritten == [0])
+        #expect(harness.machine.takeOverdue { _ in true }.unprocessed == [0])
         harness.send()
         #expect(harness.frames(.headers).isEmpty)
         #expect(harness.frames(.data).isEmpty)

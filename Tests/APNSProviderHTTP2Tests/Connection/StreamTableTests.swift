@@ -76,23 +76,55 @@ struct StreamTableTests {
         var table = self.table()
         table.settings(countMax: 10)
         for name in ["a", "b", "c", "d"] { _ = table.open(name) }
-        #expect(table.goAway(last: 3) == ["c", "d"])
+        #expect(table.goAway(last: 3) == .init(unprocessed: ["c", "d"]))
         #expect(table.room == 0)
         #expect(table.answered(5, isSuccess: true) == nil)
         #expect(table.answered(3, isSuccess: true) == "b")
         // A second one may only name a lower stream.
-        #expect(table.goAway(last: 0) == ["a"])
-        #expect(table.lost() == [])
+        #expect(table.goAway(last: 0) == .init(unprocessed: ["a"]))
+        #expect(table.lost(unfinished: []) == .init())
     }
 
     @Test func `a lost connection gives back the rest, in order`() {
         var table = self.table()
         table.settings(countMax: 10)
-        for name in ["a", "b", "c"] { _ = table.open(name) }
-        #expect(table.ended(3) == "b")
-        #expect(table.ended(3) == nil)
-        #expect(table.lost() == ["a", "c"])
+        for name in ["a", "b", "c", "d"] { _ = table.open(name) }
+        #expect(table.closed(3, code: HTTP2Failure.cancel) == .unknown("b"))
+        #expect(table.closed(3, code: HTTP2Failure.refusedStream) == nil)
+        #expect(table.lost(unfinished: [7]) == .init(unknown: ["a", "c"], unprocessed: ["d"]))
         #expect(table.room == 0)
+    }
+
+    @Test func `a refused stream was not processed, unless its answer has begun`() {
+        var table = self.table()
+        table.settings(countMax: 10)
+        for name in ["a", "b", "c"] { _ = table.open(name) }
+        table.answerBegins(3)
+        #expect(table.closed(1, code: HTTP2Failure.refusedStream) == .unprocessed("a"))
+        #expect(table.closed(3, code: HTTP2Failure.refusedStream) == .unknown("b"))
+        #expect(table.closed(5, code: HTTP2Failure.protocolError) == .unknown("c"))
+    }
+
+    @Test func `an answer that has begun is a proof of processing, whatever follows`() {
+        var table = self.table()
+        table.settings(countMax: 10)
+        for name in ["a", "b", "c", "d", "e"] { _ = table.open(name) }
+        for number: UInt32 in [1, 5, 9] { table.answerBegins(number) }
+        #expect(table.giveUp(1, hasLeft: false) == .unknown("a"))
+        #expect(table.giveUp(3, hasLeft: false) == .unprocessed("b"))
+        #expect(table.goAway(last: 4) == .init(unknown: ["c", "e"], unprocessed: ["d"]))
+    }
+
+    @Test func `an answer ends what began`() {
+        var table = self.table()
+        table.settings(countMax: 1)
+        let number = table.open("a")
+        table.answerBegins(number)
+        #expect(table.answered(number, isSuccess: true) == "a")
+        #expect(table.lost(unfinished: [number]) == .init())
+        // One that nobody waits for begins nothing.
+        table.answerBegins(9)
+        #expect(table.lost(unfinished: []) == .init())
     }
 
     /// Goal: whatever the service does, every request comes out exactly once, and no limit is passed.
@@ -106,14 +138,17 @@ struct StreamTableTests {
         var back: [Int] = []
         var open: [UInt32] = []
         for _ in 0..<200 {
+            let code = UInt32.random(in: 0...13, using: &random)
             switch Int.random(in: 0..<10, using: &random) {
             case 0: table.settings(countMax: Bool.random(using: &random) ? nil : Int.random(in: 0...6, using: &random))
-            case 1 where !open.isEmpty: back += [table.ended(open.removeFirst())].compactMap(\.self)
-            case 2, 3, 4:
+            case 1 where !open.isEmpty: back += self.element(table.closed(open.removeFirst(), code: code))
+            case 2 where !open.isEmpty: back += self.element(table.giveUp(open.removeLast(), hasLeft: code > 7))
+            case 3 where !open.isEmpty: open.randomElement(using: &random).map { table.answerBegins($0) }
+            case 4:
                 guard let number = open.randomElement(using: &random) else { continue }
                 back += [table.answered(number, isSuccess: Bool.random(using: &random))].compactMap(\.self)
             case 5 where Int.random(in: 0..<20, using: &random) == 0:
-                back += table.goAway(last: UInt32.random(in: 0...40, using: &random))
+                back += self.elements(table.goAway(last: UInt32.random(in: 0...40, using: &random)))
             default:
                 guard table.room > 0 else { continue }
                 open.append(table.open(given))
@@ -121,7 +156,18 @@ struct StreamTableTests {
                 #expect(table.waiting.count <= table.limit, "seed \(seed)")
             }
         }
-        back += table.lost()
+        back += self.elements(table.lost(unfinished: open))
         #expect(back.sorted() == Array(0..<given), "seed \(seed)")
+    }
+
+    private func element(_ fate: StreamTable<Int>.Fate?) -> [Int] {
+        switch fate {
+        case .unprocessed(let element), .unknown(let element): [element]
+        case nil: []
+        }
+    }
+
+    private func elements(_ unanswered: StreamTable<Int>.Unanswered) -> [Int] {
+        unanswered.unknown + unanswered.unprocessed
     }
 }

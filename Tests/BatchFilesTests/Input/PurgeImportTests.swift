@@ -68,8 +68,13 @@ struct PurgeImportTests {
                 full
             ),
             (
-                [#"{"token":"ab","reason":"Unregistered","timestamp":1999}"#],
-                self.entry(failedAt: 1, source: "http2:Unregistered")
+                [#"{"token":"ab","reason":"Unregistered","timestamp":1700000000999}"#],
+                self.entry(failedAt: 1_700_000_000, source: "http2:Unregistered")
+            ),
+            // Fakes of the service give seconds.
+            (
+                [#"{"token":"ab","reason":"ExpiredToken","timestamp":1700000000}"#],
+                self.entry(failedAt: 1_700_000_000, source: "http2:ExpiredToken")
             ),
         ] {
             guard case .entry(let entry) = try self.read(lines, self.importing()) else {

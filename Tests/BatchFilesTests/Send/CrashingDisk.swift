@@ -43,8 +43,8 @@ final class CrashingDisk: Sendable {
     var operations: FileOperations {
         FileOperations(
             write: { file, bytes in
-                self.record(.write(file.path, Array(bytes)))
-                return Glibc.write(file.descriptor, bytes.baseAddress, bytes.count)
+                self.record(.write(file.path, bytes.withUnsafeBytes { Array($0) }))
+                return FileOperations.system.write(file, bytes)
             },
             synchronize: { file in
                 self.record(.synchronize(file.path))

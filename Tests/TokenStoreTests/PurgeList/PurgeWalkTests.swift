@@ -217,7 +217,7 @@ struct PurgeWalkTests {
         let lookup = try PurgeLookup(list, in: scopes)
         for token in Set(model.dead.keys.map(\.token)) {
             let isDead = model.dead[Key(scope: scopes[0], token: token)] != nil
-            #expect(try token.withUnsafeBytes { try lookup.contains($0) } == isDead, "seed \(seed)")
+            #expect(try lookup.contains(DeviceToken(bytes: token)) == isDead, "seed \(seed)")
             #expect(
                 try list.contains(token: token, topic: scopes[0].topic, environment: .production) == isDead,
                 "seed \(seed)"

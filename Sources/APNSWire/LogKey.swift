@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// The keys under which data stands in log messages, of all modules.
+package enum LogKey {
+    // MARK: Connections
+
+    package static let connection = "push.connection.id"
+    /// At the backend, which may have several listeners that each count for themselves.
+    package static let bridgeConnection = "push.bridge.connection.id"
+    package static let count = "push.connection.count"
+    package static let connectionPause = "push.connection.pause"
+    package static let endpoint = "push.endpoint"
+    package static let failure = "push.connection.failure"
+    package static let isSessionReused = "push.connection.session.reused"
+    package static let remoteAddress = "push.connection.remote"
+    package static let unparsed = "push.bytes.unparsed"
+
+    // MARK: Providers
+
+    package static let fingerprint = "push.certificate.fingerprint"
+    /// "false" in each line that anybody can bring about who is not let in, so that a log can bound those apart.
+    package static let isAdmitted = "push.provider.admitted"
+    package static let provider = "push.provider"
+    package static let subject = "push.certificate.subject"
+    package static let topic = "push.topic"
+
+    // MARK: Notifications
+
+    package static let accepted = "push.notifications.accepted"
+    package static let cause = "push.settled.cause"
+    package static let dropped = "push.notifications.dropped"
+    package static let identifier = "push.notification.identifier"
+    package static let message = "push.notification.number"
+    package static let outcome = "push.outcome"
+    package static let request = "push.request.identifier"
+    package static let unsettled = "push.notifications.unsettled"
+
+    // MARK: Answers and refusals
+
+    package static let answer = "push.upstream.answer"
+    package static let answerReason = "push.answer.reason"
+    package static let answerStatus = "push.answer.status"
+    package static let errorStatus = "push.error.status"
+    package static let refusalDuration = "push.refusal.duration"
+    package static let refusalReason = "push.refusal.reason"
+    package static let refusalsLeftOut = "push.refusal.leftout"
+
+    // MARK: Feedback
+
+    package static let nextDrain = "push.feedback.next"
+    package static let replayedTuples = "push.feedback.replayed"
+    package static let storePause = "push.feedback.pause"
+    package static let tokens = "push.feedback.tokens"
+    package static let tuples = "push.feedback.tuples"
+
+    // MARK: The gateway
+
+    package static let adminAddress = "push.admin.address"
+    package static let allowedConnections = "push.connections.allowed"
+    package static let allowedFiles = "push.files.allowed"
+    package static let configurationFailure = "push.failure"
+    package static let configurationProblem = "push.configuration.problem"
+    package static let feedbackAddress = "push.feedback.address"
+    package static let gatewayAddress = "push.gateway.address"
+    package static let logKind = "push.log.kind"
+    package static let logLinesLeftOut = "push.log.leftout"
+    package static let neededFiles = "push.files.needed"
+    package static let unappliedKeys = "push.configuration.unapplied"
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSServer
+import ListenerFixtures
+import Logging
+import NIOCore
+import Testing
+
+/// Goal: no more is written than the limits say, and what they allow is.
+@Suite struct LogRateLimiterTests {
+    private static let start = NIODeadline.uptimeNanoseconds(1_000_000_000)
+
+    @Test(arguments: [(131_072, 16_384), (16_777_216, 4_194_304), (1_048_576, 131_072), (100, 10)])
+    func `room comes back with time, and never more than at first`(_ burst: Int, _ perSecond: Int) {
+        var limiter = LogRateLimiter(burst: burst, perSecond: perSecond)
+        func takes(_ amount: Int, _ now: NIODeadline) -> Bool { limiter.takes(amount, now: now) }
+        #expect(!takes(burst + 1, Self.start))
+        #expect(takes(burst, Self.start))
+        #expect(!takes(1, Self.start))
+        #expect(takes(perSecond, Self.start + .seconds(1)))
+        #expect(!takes(1, Self.start + .seconds(1)))
+        let (leftOutCount, more) = (limiter.takeLeftOutCount(), limiter.takeLeftOutCount())
+        #expect(leftOutCount == 3 && more == 0)
+        let late = NIODeadline.uptimeNanoseconds(UInt64(Int64.max))
+        #expect(!takes(burst + 1, late))
+        #expect(takes(burst, late))
+        // Time that goes back changes nothing.
+        #expect(!takes(1, Self.start))
+    }
+
+    @Test func `short steps of time add up`() {
+        var limiter = LogRateLimiter(burst: 131_072, perSecond: 16_384)
+        _ = limiter.takes(131_072, now: Self.start)
+        for step in 1...1000 { _ = limiter.takes(1 << 20, now: Self.start + .microseconds(Int64(step))) }
+        let isTaken = limiter.takes(15, now: Self.start + .milliseconds(1))
+        #expect(isTaken)
+    }
+
+    @Test func `no ten seconds have more refusals than there may be`() {
+        let countMax = RefusalLog.burst + 10 * RefusalLog.lineCountPerSecond
+        let lines = LogLines()
+        let log = RefusalLog(lines.logger(.info))
+        var times: [Int] = []
+        func note(_ millisecond: Int) -> Logger.Metadata {
+            times.append(millisecond)
+            return [:]
+        }
+        // Half a minute with a refusal in each millisecond.
+        for millisecond in 0..<30_000 {
+            log.log("refused", now: Self.start + .milliseconds(Int64(millisecond)), note(millisecond))
+        }
+        #expect(times.count > countMax)
+        for time in times {
+            #expect(times.count { (time..<time + 10_000).contains($0) } <= countMax)
+        }
+        let leftOutCount = lines.of("refused").compactMap { $0.metadata["push.refusal.leftout"] }
+            .compactMap { Int("\($0)") }.reduce(0, +)
+        #expect(leftOutCount + times.count > 29_000)
+    }
+}
