@@ -21,12 +21,15 @@ package final class OutputFile {
 
     /// Opens a file, which is made where it is not there; `-` is standard output.
     ///
+    /// A regular file is held against other processes until it is closed, where its disk has locks. A named pipe is not
+    /// waited for: somebody must read from it.
+    ///
     /// - Parameters:
     ///   - path: the file.
     ///   - isKept: whether what is in it stays, and the file is to survive a power cut.
     ///   - operations: what is asked of the system.
     ///   - standardOutput: the descriptor that `-` stands for.
-    /// - Throws: ``BatchFileError`` where the file cannot be opened.
+    /// - Throws: ``BatchFileError`` where the file cannot be opened, or another process holds it.
     package init(
         path: String,
         isKept: Bool = false,
@@ -41,12 +44,14 @@ package final class OutputFile {
             self.isCut = false
             return
         }
-        let descriptor = unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        let descriptor = Self.open(path)
         self.descriptor = descriptor
         var status = stat()
         self.isCut = unsafe descriptor >= 0 && fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
         guard descriptor >= 0 else {
-            throw BatchFileError(.uncreatable, "Cannot write \(path): \(Errno(rawValue: errno)).")
+            let reason =
+                errno == ENXIO ? "nobody reads from this pipe; start its reader first" : "\(Errno(rawValue: errno))"
+            throw BatchFileError(.uncreatable, "Cannot write \(path): \(reason).")
         }
         guard !self.isCut || !self.isDatabase else {
             throw BatchFileError(
@@ -54,9 +59,23 @@ package final class OutputFile {
                 "\(path) is an SQLite database, which would be overwritten; name a file of its own."
             )
         }
+        // What another process is writing is not to be shortened.
+        if self.isCut, (try? operations.lock(self.file)) == false { throw self.inUse }
         if !isKept { try self.truncate(to: 0) }
         self.byteCount = UInt64(max(0, lseek(self.descriptor, 0, SEEK_END)))
         if isKept, self.isCut { try self.synchronizeFolder() }
+    }
+
+    /// Opens a file, or a named pipe for writing alone: who could also read from it would be its reader, and nothing
+    /// would tell that nobody else is.
+    private static func open(_ path: String) -> CInt {
+        var status = stat()
+        guard unsafe stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFIFO else {
+            return unsafe Glibc.open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        }
+        let descriptor = unsafe Glibc.open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC)
+        if descriptor >= 0 { _ = fcntl(descriptor, F_SETFL, 0) }
+        return descriptor
     }
 
     /// Whether the file begins as databases of SQLite do.
@@ -136,7 +155,11 @@ package final class OutputFile {
                     + "give --journal a file on a disk that has locks."
             )
         }
-        throw BatchFileError(.inUse, "\(self.name) is in use by another process; wait for it to end.")
+        throw self.inUse
+    }
+
+    private var inUse: BatchFileError {
+        BatchFileError(.inUse, "\(self.name) is in use by another process; wait for it to end.")
     }
 
     /// Reads all that is in the file, in portions.

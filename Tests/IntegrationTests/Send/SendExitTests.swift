@@ -113,13 +113,15 @@ import Testing
     }
 
     @Test func `66 says that there is no standard input, whatever file has its number then`() async throws {
-        let words = ["send", "-"] + self.scene.endpoint(1)
-        let streams = Child.Streams(error: self.scene.path("err"))
-        let shell = ["-c", #"exec "$0" "$@" <&-"#, try Child.program] + words
-        let ending = try await Child(shell, streams, program: "/bin/sh").end()
-        #expect(ending.code == 66, "\(ending) \(self.scene.read("err"))")
-        #expect(self.scene.read("err").contains("Cannot read"), "\(self.scene.read("err"))")
-        #expect(self.scene.read("err").contains("Bad file descriptor"), "\(self.scene.read("err"))")
+        let scene = self.scene
+        let ending = try await SendScene.withGateway { simulator in
+            let words = ["send", "-"] + scene.endpoint(simulator.gatewayPort)
+            let shell = ["-c", #"exec "$0" "$@" <&-"#, try Child.program] + words
+            let streams = Child.Streams(error: scene.path("err"))
+            return try await Child(shell, streams, program: "/bin/sh").end()
+        }
+        let text = scene.read("err")
+        #expect(ending.code == 66 && text.contains("Cannot read standard input: Bad file descriptor"), "\(ending) \(text)")
     }
 
     @Test func `69 says in less than half a minute that nobody listens`() async throws {
