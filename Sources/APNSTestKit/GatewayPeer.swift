@@ -71,12 +71,12 @@ final class GatewayPeer: ChannelInboundHandler {
             return
         }
         guard frame.token != nil else { return self.answerProbe(frame, context) }
-        let verdict = self.script.verdict(frame, self.index)
+        let action = self.script.action(frame, self.index)
         self.index += 1
         self.recorder.change(self.number) {
-            if verdict == .take { $0.taken.append(frame) } else { $0.refused = frame }
+            if action == .take { $0.taken.append(frame) } else { $0.refused = frame }
         }
-        switch verdict {
+        switch action {
         case .take: break
         case .refuse(let status):
             self.speak(frame.identifier.map { ErrorResponse(status: status, identifier: $0).bytes }, context)

@@ -22,7 +22,7 @@ public struct GatewayScript: Sendable {
     }
 
     /// What the gateway does about a notification.
-    public enum Verdict: Hashable, Sendable {
+    public enum Action: Hashable, Sendable {
         /// Takes it.
         case take
         /// Refuses it by its identifier; without an answer where it has none (command 0).
@@ -63,7 +63,7 @@ public struct GatewayScript: Sendable {
     /// What to do about the notification with an index from 0 on this connection; by default it is taken.
     ///
     /// After the first that is not taken everything is thrown away. Called on the connection's event loop.
-    public var verdict: @Sendable (_ frame: NotificationFrame, _ index: Int) -> Verdict = { _, _ in .take }
+    public var action: @Sendable (_ frame: NotificationFrame, _ index: Int) -> Action = { _, _ in .take }
 
     /// How probes are answered; ``ProbeReply/identifier`` by default.
     public var probeReply = ProbeReply.identifier

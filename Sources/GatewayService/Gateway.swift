@@ -113,7 +113,7 @@ package final class Gateway: Sendable {
         let shareMax = listener.connectionCountMax - 1
         Self.configure(&listener.listener, configuration.file, port: configuration.file.listen.port, shareMax: shareMax)
         listener.inFlightCountMax = limits.inFlightPerConnection
-        listener.verdictTimeout = limits.verdict
+        listener.outcomeTimeout = limits.verdict
         listener.idleTimeout = limits.idle
         listener.drainDuration = limits.drain
         listener.drainIdleDuration = limits.drainIdle

@@ -32,7 +32,7 @@ struct AccountingTests {
     /// Refuses the bad ones.
     static func script(delay: Int, cut: GatewayScript.Cut) -> GatewayScript {
         GatewayScript {
-            $0.verdict = { frame, _ in
+            $0.action = { frame, _ in
                 AccountingTests.bad.contains(Sending.number(frame)) ? .refuse(.invalidToken) : .take
             }
             $0.answerDelay = .milliseconds(delay)
@@ -79,7 +79,7 @@ struct AccountingTests {
     @Test func `command 0 finds by halving what the gateway closes at without a word`() async throws {
         try await Sending.withGateway(script: { _ in
             GatewayScript {
-                $0.verdict = { frame, _ in Sending.number(frame) == 300 ? .refuse(.invalidToken) : .take }
+                $0.action = { frame, _ in Sending.number(frame) == 300 ? .refuse(.invalidToken) : .take }
                 $0.cut = .fin
             }
         }) { gateway in
@@ -108,7 +108,7 @@ struct AccountingTests {
     ) async throws {
         try await Sending.withGateway(script: { connection in
             GatewayScript {
-                $0.verdict = { _, index in connection == 1 && index == 2000 ? .leave : .take }
+                $0.action = { _, index in connection == 1 && index == 2000 ? .leave : .take }
                 $0.cut = cut
             }
         }) { gateway in
@@ -134,7 +134,7 @@ struct AccountingTests {
     @Test func `a split answer is an answer`() async throws {
         try await Sending.withGateway(script: { _ in
             GatewayScript {
-                $0.verdict = { frame, _ in Sending.number(frame) == 5 ? .refuse(.invalidTokenSize) : .take }
+                $0.action = { frame, _ in Sending.number(frame) == 5 ? .refuse(.invalidTokenSize) : .take }
                 $0.splitsAnswer = true
             }
         }) { gateway in
@@ -147,7 +147,7 @@ struct AccountingTests {
     @Test func `status 10 proves what it names, and the rest goes over the next connection`() async throws {
         try await Sending.withGateway(script: { connection in
             GatewayScript {
-                $0.verdict = { _, index in
+                $0.action = { _, index in
                     connection == 1 && index == 600
                         ? .answer(ErrorResponse(status: .shutdown, identifier: 600)) : .take
                 }
@@ -164,7 +164,7 @@ struct AccountingTests {
     @Test func `an answer with identifier 0 is traced to its notification`() async throws {
         try await Sending.withGateway(script: { _ in
             GatewayScript {
-                $0.verdict = { frame, _ in
+                $0.action = { frame, _ in
                     Sending.number(frame) == 77 ? .answer(ErrorResponse(status: .invalidToken, identifier: 0)) : .take
                 }
                 $0.probeReply = .zero
@@ -211,7 +211,7 @@ struct AccountingTests {
 
     @Test func `garbage stops the run, and claims nothing of what was written`() async throws {
         try await Sending.withGateway(script: { _ in
-            GatewayScript { $0.verdict = { _, index in index == 100 ? .say(Array("HTTP/1.1 400".utf8)) : .take } }
+            GatewayScript { $0.action = { _, index in index == 100 ? .say(Array("HTTP/1.1 400".utf8)) : .take } }
         }) { gateway in
             let outcomes = NIOLockedValueBox(Sending.Outcomes())
             let error = await #expect(throws: ProviderError.self) {

@@ -307,7 +307,7 @@ struct ProviderLifeTests {
 
     @Test func `what cannot be sent is invalid, and what was rejected is suppressed`() async throws {
         try await Sending.withGateway(script: { _ in
-            GatewayScript { $0.verdict = { frame, _ in Sending.number(frame) == 1 ? .refuse(.invalidToken) : .take } }
+            GatewayScript { $0.action = { frame, _ in Sending.number(frame) == 1 ? .refuse(.invalidToken) : .take } }
         }) { gateway in
             let configuration = try Sending.configuration(port: gateway.port) { $0.payloadByteCountMax = 256 }
             let provider = try Provider(configuration)

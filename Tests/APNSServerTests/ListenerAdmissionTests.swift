@@ -145,7 +145,7 @@ struct ListenerAdmissionTests {
     @Test(arguments: [false, true])
     func `an outcome that never comes ends the connection in time, behind what was taken`(isEnding: Bool) async throws {
         let backend = ScriptedBackend { $0 == 3 ? nil : .accepted }
-        let configuration = try Fixture.configuration { $0.verdictTimeout = .milliseconds(400) }
+        let configuration = try Fixture.configuration { $0.outcomeTimeout = .milliseconds(400) }
         try await Fixture.withListener(backend, configuration) { _, port in
             try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { provider in
                 try await provider.send(try Fixture.frames(1...5))
@@ -162,7 +162,7 @@ struct ListenerAdmissionTests {
 
     @Test func `outcomes that are slow, each within its time, end nothing`() async throws {
         let backend = ScriptedBackend { _ in nil }
-        let configuration = try Fixture.configuration { $0.verdictTimeout = .milliseconds(800) }
+        let configuration = try Fixture.configuration { $0.outcomeTimeout = .milliseconds(800) }
         try await Fixture.withListener(backend, configuration) { _, port in
             try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { provider in
                 try await provider.send(try Fixture.frames(1...4))

@@ -53,7 +53,7 @@ enum GatewayFixture {
 @Suite struct GatewaySessionTests {
     typealias Fixture = GatewayFixture
 
-    /// Hands on messages with the identifiers from 101 on and leaves them without a verdict.
+    /// Hands on messages with the identifiers from 101 on and leaves them without an outcome.
     static func session(inFlight count: Int, inFlightCountMax: Int = 1000) throws -> GatewaySession {
         var session = GatewaySession(inFlightCountMax: inFlightCountMax, drainByteCountMax: 100)
         for number in 1...UInt64(max(count, 1)) where count > 0 {
@@ -165,7 +165,7 @@ enum GatewayFixture {
         #expect(session.receive(try Fixture.message(105)) == .discard)
     }
 
-    @Test func `the lowest failing message is reported, whichever verdict comes first`() throws {
+    @Test func `the lowest failing message is reported, whichever outcome comes first`() throws {
         var session = try Self.session(inFlight: 4)
         #expect(session.settle(4, .rejected(.binary(.invalidPayloadSize))) == .awaitEarlier)
         #expect(session.settle(2, .rejected(.binary(.invalidToken))) == .awaitEarlier)
@@ -175,7 +175,7 @@ enum GatewayFixture {
         #expect(session.acceptedCount == 1)
     }
 
-    @Test func `a second verdict on a message is passed over`() throws {
+    @Test func `a second outcome on a message is passed over`() throws {
         var session = try Self.session(inFlight: 2)
         #expect(session.settle(2, .accepted) == .none)
         #expect(session.settle(2, .rejected(.binary(.invalidToken))) == .none)
@@ -345,7 +345,7 @@ enum GatewayFixture {
         #expect(provider.inputClosed() == .close)
     }
 
-    @Test func `verdicts on a lost connection are passed over`() throws {
+    @Test func `outcomes on a lost connection are passed over`() throws {
         var session = try Self.session(inFlight: 2)
         session.connectionLost()
         #expect(session.settle(1, .accepted) == .none)

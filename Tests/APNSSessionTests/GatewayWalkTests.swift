@@ -6,9 +6,9 @@ import NIOCore
 import TestSupport
 import Testing
 
-/// Goal: no order of messages, verdicts and ends breaks what the stream promises to a provider.
+/// Goal: no order of messages, outcomes and ends breaks what the stream promises to a provider.
 ///
-/// Method: a walk from a seed over messages whose verdicts are decided beforehand; the contract is worked out from
+/// Method: a walk from a seed over messages whose outcomes are decided beforehand; the contract is worked out from
 /// the list alone, without the machine: the end is at the first message that fails, or where the connection was
 /// ended.
 @Suite struct GatewayWalkTests {

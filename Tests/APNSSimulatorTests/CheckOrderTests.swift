@@ -151,7 +151,7 @@ struct CheckOrderTests {
         #expect(limited == [self.rejected(.topicDisallowed), self.rejected(.topicDisallowed), foreign, dead])
     }
 
-    // MARK: The same verdict on both listeners
+    // MARK: The same outcome on both listeners
 
     /// What is sent, the status of the binary listener, and the reason over HTTP/2.
     struct Case: Sendable, CustomTestStringConvertible {

@@ -161,13 +161,13 @@ import Testing
             key: "limits.unprovedPerAddress"
         ),
         Fault(
-            testDescription: "verdicts given up before tries are",
+            testDescription: "outcomes given up before tries are",
             change: ("feedback: f", "limits: {verdict: 1m}\nfeedback: f"),
             line: 3,
             key: "limits"
         ),
         Fault(
-            testDescription: "tries that go on behind verdicts",
+            testDescription: "tries that go on behind outcomes",
             change: ("    environment:", "    retry: {budget: 6m}\n    environment:"),
             line: 5,
             key: "providers"

@@ -5,14 +5,14 @@ import Testing
 
 /// Goal: the first command of the README goes all the way, from the batch to a pruned table.
 ///
-/// Method: run it, and look for what it must say; it ends with an error itself where its books differ.
+/// Method: run it, and look for what it must say; it ends with an error itself where its records differ.
 @Suite(.serialized, .timeLimit(.minutes(1))) struct QuickstartTests {
     @Test func `the quick start goes the whole way`() async throws {
         let scene = try SendScene()
         let run = try await scene.start(["quickstart"])
         #expect(run.ending.code == 0, "\(run.error)")
         for text in [
-            "22 accepted (proved)", "rejected, status 8", "Both books agree.", "2 dead tokens, 2 new on the list.",
+            "22 accepted (proved)", "rejected, status 8", "Both records agree.", "2 dead tokens, 2 new on the list.",
             "gone: nothing was heard of it", "kept: it registered after the failure",
             "22 rows, 2 of them dead, 1 deleted; 21 are left.",
         ] {

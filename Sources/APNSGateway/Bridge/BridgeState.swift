@@ -42,7 +42,7 @@ struct BridgeState {
     private var rememberedDuration: Duration
     /// How many notifications are under way.
     private(set) var inFlightCount = 0
-    private var verdictQueues: [UInt64: OutcomeQueue] = [:]
+    private var outcomeQueues: [UInt64: OutcomeQueue] = [:]
     /// Connections whose end waits for notifications.
     private var endCompletions: [UInt64: EndCompletion] = [:]
     private var idleWaiters: [@Sendable () -> Void] = []
@@ -73,7 +73,7 @@ struct BridgeState {
         _ outcomes: OutcomeQueue,
         now: Duration
     ) -> OnTake {
-        if origin.number == 1 { self.verdictQueues[origin.connection] = outcomes }
+        if origin.number == 1 { self.outcomeQueues[origin.connection] = outcomes }
         let delivery = self.tracker.take(content, identifier: identifier, from: origin)
         self.inFlightCount += 1
         // The digest is made only while there is something to compare it with.
@@ -103,7 +103,7 @@ struct BridgeState {
         case .rejected, .throttled, .unknown, .gatewayFault, .ignored, .resent, .leftToResend: break
         }
         switch self.tracker.end(delivery, from: origin, self.rules.tracked(outcome, cause)) {
-        case .settle: return self.verdictQueues[origin.connection].map { .settle($0, origin.number) } ?? .drop
+        case .settle: return self.outcomeQueues[origin.connection].map { .settle($0, origin.number) } ?? .drop
         case .drop: return .drop
         case .finish(let end): return .finish(end)
         }
@@ -139,7 +139,7 @@ struct BridgeState {
         told identifier: UInt32,
         then body: @escaping EndCompletion
     ) -> InFlightTracker.ConnectionEnd? {
-        self.verdictQueues[connection] = nil
+        self.outcomeQueues[connection] = nil
         self.endCompletions[connection] = body
         return self.tracker.end(connection, at: number, told: identifier)
     }
@@ -174,13 +174,13 @@ struct BridgeState {
 
     mutating func close(_ connection: UInt64) {
         self.tracker.close(connection)
-        self.verdictQueues[connection] = nil
+        self.outcomeQueues[connection] = nil
         self.endCompletions[connection] = nil
     }
 
     /// Whether anything is under way, may come of a connection that has sent something, or is expected again.
     var isBusy: Bool {
-        self.inFlightCount > 0 || !self.verdictQueues.isEmpty || !self.endCompletions.isEmpty
+        self.inFlightCount > 0 || !self.outcomeQueues.isEmpty || !self.endCompletions.isEmpty
             || !self.deduplicator.isEmpty
     }
 

@@ -179,7 +179,7 @@ struct QuickstartRun {
         self.print(
             """
 
-            The gateway's own books: \(truth.processedCount) taken, \(truth.rejectedCount) refused, over \
+            The gateway's own record: \(truth.processedCount) taken, \(truth.rejectedCount) refused, over \
             \(truth.connectionCount) connections.
             Success is silent in this protocol: "accepted" is proved by a probe, a notification without a token,
             which the gateway can only refuse once it has taken everything before it.
@@ -188,8 +188,8 @@ struct QuickstartRun {
         guard UInt64(truth.processedCount) == outcomeCounts[.accepted],
             UInt64(truth.rejectedCount) == outcomeCounts[.rejected]
         else {
-            throw CommandFailure(.software, "The outcomes and the gateway's books differ.")
+            throw CommandFailure(.software, "The outcomes and the gateway's record differ.")
         }
-        self.print("Both books agree.")
+        self.print("Both records agree.")
     }
 }

@@ -52,7 +52,7 @@ final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
     private var delayTimer: Scheduled<Void>?
     private var drainTimer: Scheduled<Void>?
     private var endTimer: Scheduled<Void>?
-    private var verdictTimer: Scheduled<Void>?
+    private var outcomeTimer: Scheduled<Void>?
     /// The message that has waited for its outcome longest, as far as was looked, and since when.
     private var oldest: (number: UInt64, since: NIODeadline)?
     /// Whether the end of the connection says which message was at fault, or the log does for command 0.
@@ -91,7 +91,7 @@ final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
     }
 
     func channelInactive(context: ChannelHandlerContext) {
-        let timers = [self.idleTimer, self.endTimer, self.delayTimer, self.drainTimer, self.verdictTimer]
+        let timers = [self.idleTimer, self.endTimer, self.delayTimer, self.drainTimer, self.outcomeTimer]
         for timer in timers { timer?.cancel() }
         self.outcomes.deliver(to: nil)
         self.dispatcher.session.connectionLost()
@@ -343,9 +343,9 @@ extension BinaryConnectionHandler {
 
     /// Looks now and then whether the oldest message has waited too long for its outcome.
     private func watchForOutcomes() {
-        guard let timeout = self.configuration.verdictTimeout.map(TimeAmount.init) else { return }
+        guard let timeout = self.configuration.outcomeTimeout.map(TimeAmount.init) else { return }
         let interval = TimeAmount.nanoseconds(max(1_000_000, timeout.nanoseconds / 4))
-        self.verdictTimer = self.after(interval) { handler, _ in
+        self.outcomeTimer = self.after(interval) { handler, _ in
             handler.lookAtOldest(timeout)
             handler.watchForOutcomes()
         }
@@ -371,7 +371,7 @@ extension BinaryConnectionHandler {
         guard self.context != nil else { return }
         let count = self.dispatcher.session.inFlightCount
         guard count > 0 else { return }
-        self.logger.warning("verdicts overdue", metadata: [LogKey.count: "\(count)"])
+        self.logger.warning("outcomes overdue", metadata: [LogKey.count: "\(count)"])
         let number = self.dispatcher.session.acceptedCount + 1
         self.settle([OutcomeQueue.Entry(number: number, outcome: .unsent(.deadline))])
     }
@@ -439,9 +439,9 @@ extension BinaryConnectionHandler {
 
     /// Leaves time before the cut to tell the provider.
     private func giveUpInTime() {
-        self.verdictTimer?.cancel()
+        self.outcomeTimer?.cancel()
         let delay = TimeAmount(self.configuration.shutdownDuration * 4 / 5)
-        self.verdictTimer = self.after(delay) { handler, _ in handler.giveUp() }
+        self.outcomeTimer = self.after(delay) { handler, _ in handler.giveUp() }
     }
 
     /// Takes nothing more; nothing is read either, so that what the provider goes on writing waits on its own side,
@@ -480,12 +480,12 @@ extension BinaryConnectionHandler {
 
     /// Closes the connection without a word where the backend takes as long for its end as an outcome may take.
     private func watchEnd(for delivery: any DeliveryConnection) {
-        guard let timeout = self.configuration.verdictTimeout.map(TimeAmount.init) else { return }
+        guard let timeout = self.configuration.outcomeTimeout.map(TimeAmount.init) else { return }
         self.endTimer = self.after(timeout) { handler, context in
             guard case .ending = handler.phase else { return }
             handler.logger.warning(
                 "connection closed without an error response",
-                metadata: [LogKey.refusalReason: "its end took longer than a verdict may"]
+                metadata: [LogKey.refusalReason: "its end took longer than an outcome may"]
             )
             handler.phase = .draining(delivery)
             context.close(promise: nil)

@@ -42,7 +42,7 @@ public struct BinaryListenerConfiguration: Sendable {
     ///
     /// Then its provider is told that the service shuts down, with the last one accepted, as if the backend had said
     /// so. Looked after four times in that time, so that it may take a quarter longer. `nil` for any time.
-    public var verdictTimeout: Duration? = .seconds(300)
+    public var outcomeTimeout: Duration? = .seconds(300)
 
     /// How many bytes are read and thrown away behind an error response; by default 64 MiB.
     public var drainByteCountMax = GatewaySession.drainByteCountMaxDefault

@@ -79,10 +79,10 @@ final class BridgeWalk {
         faults.budget = self.random.chance(30) ? 0 : self.random.below(20)
         self.upstream = UpstreamModel(faults: faults, random: SplitMix64(seed: ~seed))
         let inFlightCountMax = [1, 2, 5, 20, 1000][self.random.below(5)]
-        let verdictTimeout: Duration = self.random.chance(20) ? .seconds(3) : .seconds(300)
+        let outcomeTimeout: Duration = self.random.chance(20) ? .seconds(3) : .seconds(300)
         self.listener = try ListenerFixture.configuration { listener in
             listener.inFlightCountMax = inFlightCountMax
-            listener.verdictTimeout = verdictTimeout
+            listener.outcomeTimeout = outcomeTimeout
             listener.shutdownDuration = .seconds(5)
         }
         self.startProcess()

@@ -62,7 +62,7 @@ struct ChainRun: Sendable {
     var isAtMostOnce = false
     /// Further options of `apns-legacy send`.
     var options: [String] = []
-    /// The limits of the gateway; a verdict is waited for as long as four fifths of `shutdown`.
+    /// The limits of the gateway; an outcome is waited for as long as four fifths of `shutdown`.
     var limits = "{shutdown: 30s}"
     /// How the gateway tries again.
     var retry = "{first: 20ms, longest: 100ms}"

@@ -121,7 +121,8 @@ import Testing
             return try await Child(shell, streams, program: "/bin/sh").end()
         }
         let text = scene.read("err")
-        #expect(ending.code == 66 && text.contains("Cannot read standard input: Bad file descriptor"), "\(ending) \(text)")
+        let isSaid = text.contains("Cannot read standard input: Bad file descriptor")
+        #expect(ending.code == 66 && isSaid, "\(ending) \(text)")
     }
 
     @Test func `69 says in less than half a minute that nobody listens`() async throws {

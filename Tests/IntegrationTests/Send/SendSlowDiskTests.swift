@@ -17,6 +17,9 @@ import Testing
         let lines = (1...count).map { SendScene.token(bad.contains($0) ? 1_000_000 + $0 : $0) + "\n" }
         let path = try scene.write("tokens", lines.joined())
         try #require(mkfifo(scene.path("fifo"), 0o600) == 0)
+        // Who is to read is there, and does not read yet.
+        let reading = open(scene.path("fifo"), O_RDONLY | O_NONBLOCK)
+        _ = fcntl(reading, F_SETFL, 0)
         try await SendScene.withGateway(deviceCount: count) { simulator in
             let arguments = [
                 "--tokens", path, "--alert", "hello", "--results", scene.path("fifo"), "--connections", connectionCount,
@@ -30,7 +33,6 @@ import Testing
             }
             #expect(simulator.statistics.processedCount == count - bad.count)
             #expect(!child.hasEnded)
-            let reading = open(scene.path("fifo"), O_RDONLY)
             let text = await TerminalReader(reading).text()
             close(reading)
             let ending = try await child.end()

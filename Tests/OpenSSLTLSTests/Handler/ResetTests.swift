@@ -17,7 +17,7 @@ struct ResetTests {
         case closeNotifyThenReset
     }
 
-    static let verdict: [UInt8] = [8, 8, 0, 0, 0, 42]
+    static let errorResponse: [UInt8] = [8, 8, 0, 0, 0, 42]
 
     @Test(arguments: [TLSVersion.tls1_2, .tls1_3], Ending.allCases)
     func `six bytes sent before a reset arrive before any error, 40 of 40`(
@@ -46,7 +46,7 @@ struct ResetTests {
             ) { client, server in
                 try await server.wait("handshake") { $0.isHandshakeDone }
                 try await flood.waitUntilStuck(on: client.channel.eventLoop)
-                try await server.channel.writeAndFlush(ByteBuffer(bytes: Self.verdict)).get()
+                try await server.channel.writeAndFlush(ByteBuffer(bytes: Self.errorResponse)).get()
                 if ending == .closeNotifyThenReset {
                     server.channel.close(mode: .output, promise: nil)
                 }
@@ -57,7 +57,7 @@ struct ResetTests {
                 #expect(notes.errors.count == (ending == .reset ? 1 : 0), "\(notes.errors)")
                 #expect(flood.firstSuccessAfterFailure == false)
                 let isInOrder = notes.order.starts(with: ["handshake", "data"])
-                if notes.received == Self.verdict, isInOrder { intact += 1 }
+                if notes.received == Self.errorResponse, isInOrder { intact += 1 }
             }
         }
         #expect(intact == 40)
