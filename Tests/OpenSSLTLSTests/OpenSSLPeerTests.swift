@@ -107,7 +107,8 @@ struct OpenSSLPeerTests {
             try await client.channel.close().get(within: .seconds(10))
             try await client.wait("end") { $0.isInactive }
             #expect(client.observer.notes.errors.isEmpty)
-            #expect(tool.output.contains("UID = com.example.app"))
+            // It prints while bytes are on their way.
+            try await tool.wait(for: "UID = com.example.app")
         }
     }
 
@@ -312,8 +313,7 @@ struct OpenSSLPeerTests {
         try await self.withClient(["-tls1_2", "-cipher", offer]) { _ in
         } _: { tool, server in
             try await server.wait("handshake") { $0.isHandshakeDone }
-            try await tool.wait(for: "Cipher    : ")
-            #expect(tool.output.contains("Cipher    : ECDHE-RSA-AES128-GCM-SHA256"), "\(tool.output)")
+            try await tool.wait(for: "Cipher    : ECDHE-RSA-AES128-GCM-SHA256")
         }
     }
 
