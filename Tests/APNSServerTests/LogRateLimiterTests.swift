@@ -36,6 +36,17 @@ import Testing
         #expect(isTaken)
     }
 
+    /// Goal: what comes a little quicker than it may is not halved.
+    @Test(arguments: [20, 21, 25, 30, 39, 1000]) func `the rate is reached whatever comes how quickly`(perSecond: Int) {
+        var limiter = LogRateLimiter(burst: 200, perSecond: 20)
+        for _ in 0..<200 { _ = limiter.takes(1, now: Self.start) }
+        var count = 0
+        for index in 1...(60 * perSecond) {
+            if limiter.takes(1, now: Self.start + .microseconds(Int64(index * 1_000_000 / perSecond))) { count += 1 }
+        }
+        #expect((1190...1200).contains(count))
+    }
+
     @Test func `no ten seconds have more refusals than there may be`() {
         let countMax = RefusalLog.burst + 10 * RefusalLog.lineCountPerSecond
         let lines = LogLines()

@@ -33,7 +33,7 @@ final class FeedbackPrinter: Sendable {
         self.console = console
     }
 
-    func print(_ entries: [PurgeEntry]) throws {
+    func print(_ entries: some Sequence<PurgeEntry>) throws {
         try self.export.withLockedValue { export in
             for entry in entries {
                 export.append(entry)

@@ -51,7 +51,7 @@ struct FeedbackRun {
         defer { list.close() }
         let spool = try FeedbackSpool(folder: self.command.spool ?? self.command.purgeList + ".spool")
         let printer = self.command.output.map { FeedbackPrinter($0, self.console) }
-        var onPage: (@Sendable ([PurgeEntry]) throws -> Void)?
+        var onPage: (@Sendable (PurgeListSink.Entries) throws -> Void)?
         if let printer { onPage = { try printer.print($0) } }
         let sink = PurgeListSink(list, onPage: onPage)
         let drains = configurations.map { FeedbackDrain($0, spool: spool, sink: sink, logger: self.logger) }

@@ -66,9 +66,8 @@ struct SendRun {
         if !past.doubted.ranges.isEmpty || past.settled.count > 0 {
             self.say("Going on from \(past.settled.count.counted("line")) that have their outcome.")
         }
-        let ending = self.command.delivery.dryRun ? nil : try await self.send(source, input, tls)
         if self.command.delivery.dryRun { source.readThrough() }
-        let failure = source.finish().map { CommandFailure($0) }
+        let (ending, failure) = try await self.send(source, input, self.command.delivery.dryRun ? nil : tls)
         let progress = source.progress
         let rejectedCount =
             progress.outcomeCounts[.rejected] - min(past.outcomeCounts[.rejected], progress.outcomeCounts[.rejected])
@@ -168,29 +167,28 @@ struct SendRun {
 
     /// What came to its end.
     private enum Part: Sendable {
-        case sending(CommandFailure?)
+        case sending(CommandFailure?, files: CommandFailure?)
         case other
     }
 
-    /// - Returns: why not everything was tried, if so.
+    /// Sends, and ends the files, which may wait for who reads them: signals are heard until then.
+    ///
+    /// - Returns: why not everything was tried, and why a file could not be written, if so.
     private func send(
         _ source: SendSource,
         _ input: SendInput,
         _ tls: TLSConfiguration?
-    ) async throws -> CommandFailure? {
-        guard let tls else { return nil }
+    ) async throws -> (CommandFailure?, files: CommandFailure?) {
+        guard let tls else { return (nil, source.finish().map { CommandFailure($0) }) }
         let sender = try self.sender(tls)
         let interrupts = NIOLockedValueBox(0)
         // Before anything is sent: a signal that comes earlier would end the process without a summary.
         let signals = await self.environment.signals([.sigint, .sigterm])
         return await withThrowingTaskGroup(of: SendRun.Part.self) { group in
             group.addTask {
-                do {
-                    try await sender.run(source)
-                    return .sending(nil)
-                } catch {
-                    return .sending(CommandFailure(error))
-                }
+                var failure: CommandFailure?
+                do { try await sender.run(source) } catch { failure = CommandFailure(error) }
+                return .sending(failure, files: source.finish().map { CommandFailure($0) })
             }
             group.addTask {
                 for await _ in signals {
@@ -216,18 +214,19 @@ struct SendRun {
             defer { group.cancelAll() }
             while let next = await group.nextResult() {
                 switch next {
-                case .success(.sending(let failure)): return failure
+                case .success(.sending(let failure, let files)): return (failure, files)
                 case .success(.other): continue
                 case .failure: group.cancelAll()
                 }
             }
-            return nil
+            return (nil, nil)
         }
     }
 
     /// Ends the process where nobody takes what it writes, so that it cannot come to its end by itself.
     private func endSoon() {
-        DispatchQueue.global().asyncAfter(deadline: .now() + Self.endDuration) { [environment] in
+        // A queue of its own has a thread of its own, also where all others are held up.
+        DispatchQueue(label: "apns-legacy.send.end").asyncAfter(deadline: .now() + Self.endDuration) { [environment] in
             environment.console.say("apns-legacy send: what is written is not taken; stopped without a summary.")
             environment.exit(ExitStatus.tryAgain.rawValue)
         }

@@ -34,10 +34,11 @@ package struct LogRateLimiter: Sendable {
         let microseconds = Int(clamping: max(0, (now - self.time).nanoseconds) / 1000)
         let added = microseconds.multipliedReportingOverflow(by: self.perSecond)
         let addedAmount = added.overflow ? self.burst : added.partialValue / 1_000_000
-        // What is below one is not lost where lines follow each other quickly.
         if addedAmount > 0 {
             self.rest = min(self.burst, self.rest + min(addedAmount, self.burst))
-            self.time = now
+            // The time of what is below one is not lost; where all is back, no more comes.
+            let isFull = self.rest == self.burst
+            self.time = isFull ? now : self.time + .microseconds(Int64(addedAmount * 1_000_000 / self.perSecond))
         }
         guard amount <= self.rest else {
             self.leftOutCount += 1

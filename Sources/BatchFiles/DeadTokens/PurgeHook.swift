@@ -117,14 +117,14 @@ package struct PurgeHook {
     /// Until this returns, the command is left a zombie when it ends, so that its number cannot be that of others.
     private func watch(_ process: pid_t) async -> Watching {
         let (events, continuation) = AsyncStream.makeStream(of: Event.self)
-        let queue = DispatchQueue(label: "apns-legacy.purge.hook", attributes: .concurrent)
-        queue.async {
+        // Serial queues get threads of their own, which the tasks of this program do not have to wait for.
+        DispatchQueue(label: "apns-legacy.purge.hook.end").async {
             var information = unsafe siginfo_t()
             while unsafe waitid(P_PID, id_t(process), &information, WEXITED | WNOWAIT) != 0, errno == EINTR {}
             continuation.yield(.end)
         }
         var deadline = DispatchTime.now() + .seconds(Int(self.deadline.components.seconds))
-        let timer = DispatchSource.makeTimerSource(queue: queue)
+        let timer = DispatchSource.makeTimerSource(queue: DispatchQueue(label: "apns-legacy.purge.hook.deadline"))
         timer.setEventHandler { continuation.yield(.deadline) }
         timer.schedule(deadline: deadline)
         timer.activate()
@@ -149,11 +149,19 @@ package struct PurgeHook {
                 deadline = min(deadline, .now() + Self.stopDuration)
                 timer.schedule(deadline: deadline)
             case .deadline:
+                // One that has just ended was not too late.
+                guard !Self.hasEnded(process) else { continue }
                 isLate = true
                 kill(-process, SIGKILL)
             }
         }
         return .stopped
+    }
+
+    private static func hasEnded(_ process: pid_t) -> Bool {
+        var information = unsafe siginfo_t()
+        return unsafe waitid(P_PID, id_t(process), &information, WEXITED | WNOHANG | WNOWAIT) == 0
+            && information.si_signo == SIGCHLD
     }
 
     private func failure(_ what: String, _ count: Int) -> Failure {

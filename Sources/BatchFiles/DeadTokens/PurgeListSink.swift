@@ -12,14 +12,17 @@ package final class PurgeListSink: DeadTokenSink {
     /// Who said that a token is dead.
     private static let source = "feedback"
 
+    /// The tokens of a page, made while they are iterated over: a page has no bound.
+    package typealias Entries = LazyMapSequence<DeadTokenPage, PurgeEntry>
+
     private let list: PurgeList
-    private let onPage: (@Sendable ([PurgeEntry]) throws -> Void)?
+    private let onPage: (@Sendable (Entries) throws -> Void)?
     private let change = NIOLockedValueBox(PurgeChange())
 
     /// - Parameters:
     ///   - list: where the tokens go.
-    ///   - onPage: is told of them when the list has them.
-    package init(_ list: PurgeList, onPage: (@Sendable ([PurgeEntry]) throws -> Void)? = nil) {
+    ///   - onPage: is lent them when the list has them.
+    package init(_ list: PurgeList, onPage: (@Sendable (Entries) throws -> Void)? = nil) {
         self.list = list
         self.onPage = onPage
     }
@@ -29,9 +32,10 @@ package final class PurgeListSink: DeadTokenSink {
 
     package func take(_ page: DeadTokenPage) async throws {
         try await self.blocking { [list, onPage, change] in
-            let part = try list.record(page.lazy.map { PurgeListSink.entry($0, of: page) })
+            let entries = page.lazy.map { PurgeListSink.entry($0, of: page) }
+            let part = try list.record(entries)
             change.withLockedValue { $0 += part }
-            try onPage?(page.map { PurgeListSink.entry($0, of: page) })
+            try onPage?(entries)
         }
     }
 

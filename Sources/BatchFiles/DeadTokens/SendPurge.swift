@@ -75,7 +75,8 @@ package struct SendPurge {
         let (count, doubtfulCount) = (rejections.count, rejections.doubtfulCount)
         let isDoubted = doubtfulCount > 0 && (isBroken || outcomeCounts[.accepted] == 0)
         // A device that registered while the batch ran did so after this failure, as far as anyone knows.
-        let change = try rejections.record(in: self.list, target, failedAt: isDoubted ? nil : self.startedAt)
+        let failedAt = isDoubted ? nil : self.startedAt
+        let change = try rejections.record(in: self.list, target, failedAt: failedAt, firstSeen: self.startedAt)
         var report = Report(changedCount: change.addedCount + change.updatedCount)
         guard isDoubted else { return report }
         report.doubt = isBroken ? "too many in a row were" : "nothing was accepted"

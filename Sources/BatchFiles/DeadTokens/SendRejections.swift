@@ -68,9 +68,12 @@ package final class SendRejections: @unchecked Sendable {
     ///   - list: where they go.
     ///   - scope: their topic and environment.
     ///   - failedAt: the time of those that came without one; `nil` leaves them out.
+    ///   - firstSeen: when the run heard of them.
     /// - Returns: what changed.
     /// - Throws: where the list cannot be written, or the tokens could not be kept.
-    package func record(in list: PurgeList, _ scope: TokenScope, failedAt: Int64?) throws -> PurgeChange {
+    package func record(in list: PurgeList, _ scope: TokenScope, failedAt: Int64?, firstSeen: Int64) throws
+        -> PurgeChange
+    {
         self.flush()
         var change = PurgeChange()
         var portion: [PurgeEntry] = []
@@ -82,7 +85,7 @@ package final class SendRejections: @unchecked Sendable {
                     environment: scope.environment,
                     token: token,
                     failedAt: failedAt,
-                    firstSeen: failedAt,
+                    firstSeen: firstSeen,
                     source: "send"
                 )
             )

@@ -21,8 +21,8 @@ package final class OutputFile {
 
     /// Opens a file, which is made where it is not there; `-` is standard output.
     ///
-    /// A regular file is held against other processes until it is closed, where its disk has locks. A named pipe is not
-    /// waited for: somebody must read from it.
+    /// A regular file is held against other processes until it is closed, where its disk has locks. The reader of a
+    /// named pipe is waited for, but not for long.
     ///
     /// - Parameters:
     ///   - path: the file.
@@ -44,13 +44,14 @@ package final class OutputFile {
             self.isCut = false
             return
         }
-        let descriptor = Self.open(path)
+        let isPipe = Self.isPipe(path)
+        let descriptor = isPipe ? Self.openPipe(path) : unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         self.descriptor = descriptor
         var status = stat()
         self.isCut = unsafe descriptor >= 0 && fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
         guard descriptor >= 0 else {
-            let reason =
-                errno == ENXIO ? "nobody reads from this pipe; start its reader first" : "\(Errno(rawValue: errno))"
+            let isUnread = isPipe && errno == ENXIO
+            let reason = isUnread ? "nobody reads from this pipe; start its reader" : "\(Errno(rawValue: errno))"
             throw BatchFileError(.uncreatable, "Cannot write \(path): \(reason).")
         }
         guard !self.isCut || !self.isDatabase else {
@@ -66,17 +67,27 @@ package final class OutputFile {
         if isKept, self.isCut { try self.synchronizeFolder() }
     }
 
-    /// Opens a file, or a named pipe for writing alone: who could also read from it would be its reader, and nothing
-    /// would tell that nobody else is.
-    private static func open(_ path: String) -> CInt {
+    private static func isPipe(_ path: String) -> Bool {
         var status = stat()
-        guard unsafe stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFIFO else {
-            return unsafe Glibc.open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-        }
-        let descriptor = unsafe Glibc.open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC)
-        if descriptor >= 0 { _ = fcntl(descriptor, F_SETFL, 0) }
-        return descriptor
+        return unsafe stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFIFO
     }
+
+    /// Opens a named pipe for writing alone: who could also read from it would be its reader, and nothing would tell
+    /// that nobody else is.
+    private static func openPipe(_ path: String) -> CInt {
+        let deadline = ContinuousClock.now + Self.readerDelayMax
+        while true {
+            let descriptor = unsafe open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC)
+            if descriptor >= 0 { _ = fcntl(descriptor, F_SETFL, 0) }
+            guard descriptor < 0, errno == ENXIO, ContinuousClock.now < deadline else { return descriptor }
+            // Nothing tells of a reader but another try.
+            usleep(Self.readerCheckMicroseconds)
+        }
+    }
+
+    /// How long the reader of a named pipe is waited for: one that is started beside this program may be late.
+    private static let readerDelayMax = Duration.seconds(2)
+    private static let readerCheckMicroseconds: UInt32 = 10_000
 
     /// Whether the file begins as databases of SQLite do.
     private var isDatabase: Bool {

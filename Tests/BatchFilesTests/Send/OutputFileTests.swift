@@ -39,8 +39,20 @@ import Testing
         let failure = SendFolder.failure { _ = try OutputFile(path: path) }
         #expect(failure?.kind == .uncreatable)
         #expect(
-            failure?.description == "Cannot write \(path): nobody reads from this pipe; start its reader first."
+            failure?.description == "Cannot write \(path): nobody reads from this pipe; start its reader."
         )
+    }
+
+    @Test func `a reader that comes a little later is waited for`() throws {
+        let path = self.folder.file("pipe")
+        #expect(mkfifo(path, 0o600) == 0)
+        let reader = Process()
+        reader.executableURL = URL(filePath: "/bin/sh")
+        reader.arguments = ["-c", "cat '\(path)' > '\(self.folder.file("copy"))'"]
+        try reader.run()
+        do { try OutputFile(path: path).append("read\n") }
+        reader.waitUntilExit()
+        #expect(self.folder.read("copy") == "read\n")
     }
 
     @Test func `a pipe whose reader went away is an error, and no silence`() throws {

@@ -42,4 +42,25 @@ import Testing
             #expect(Set(results.filter { $0.outcome == "rejected" }.map(\.line)) == bad)
         }
     }
+
+    @Test func `a second signal ends a run whose results nobody takes`() async throws {
+        let scene = try SendScene()
+        let count = 2000
+        let path = try scene.write("tokens", (1...count).map { SendScene.token($0) + "\n" }.joined())
+        try #require(mkfifo(scene.path("fifo"), 0o600) == 0)
+        let reading = open(scene.path("fifo"), O_RDONLY | O_NONBLOCK)
+        defer { close(reading) }
+        try await SendScene.withGateway(deviceCount: count) { simulator in
+            let arguments = ["--tokens", path, "--alert", "hello", "--results", scene.path("fifo")]
+            let streams = Child.Streams(output: scene.path("out"), error: scene.path("err"))
+            let child = try Child(["send"] + scene.endpoint(simulator.gatewayPort) + arguments, streams)
+            try await eventually("all is sent") { simulator.statistics.processedCount == count }
+            child.send(SIGTERM)
+            try await eventually("the first signal is heard") { scene.read("err").contains("The next signal stops") }
+            child.send(SIGTERM)
+            let ending = try await child.end()
+            #expect(ending.code == 75 && !ending.isOverdue, "\(ending) \(scene.read("err"))")
+            #expect(scene.read("err").contains("what is written is not taken"), "\(scene.read("err"))")
+        }
+    }
 }
