@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// A JSON value with its members in order, so that a key that is there twice is seen.
-indirect enum JSONValue: Equatable {
+indirect enum GeneratedJSON: Equatable {
     case object([Member])
-    case array([JSONValue])
+    case array([GeneratedJSON])
     case string([Unicode.Scalar])
     case number(String)
     case boolean(Bool)
@@ -11,7 +11,7 @@ indirect enum JSONValue: Equatable {
 
     struct Member: Equatable {
         let key: [Unicode.Scalar]
-        let value: JSONValue
+        let value: GeneratedJSON
     }
 }
 
@@ -22,7 +22,7 @@ struct JSONOracle {
     struct Refusal: Error {}
 
     /// Parses a whole text, or returns `nil`.
-    static func parse(_ bytes: [UInt8]) -> JSONValue? {
+    static func parse(_ bytes: [UInt8]) -> GeneratedJSON? {
         guard let text = String(validating: bytes, as: UTF8.self) else { return nil }
         var oracle = Self(scalars: Array(text.unicodeScalars)[...])
         guard let value = try? oracle.value(depth: 0) else { return nil }
@@ -39,7 +39,7 @@ struct JSONOracle {
         self.scalars.removeFirst(text.unicodeScalars.count)
     }
 
-    private mutating func value(depth: Int) throws -> JSONValue {
+    private mutating func value(depth: Int) throws -> GeneratedJSON {
         self.space()
         switch self.scalars.first {
         case "{":
@@ -153,7 +153,7 @@ extension JSONOracle {
         return self.accepts(members, at: "")
     }
 
-    private static func accepts(_ members: [JSONValue.Member], at path: String) -> Bool {
+    private static func accepts(_ members: [GeneratedJSON.Member], at path: String) -> Bool {
         var seen: Set<String> = []
         for member in members {
             let name = path + String(String.UnicodeScalarView(member.key))
@@ -172,7 +172,7 @@ extension JSONOracle {
     }
 }
 
-extension JSONValue {
+extension GeneratedJSON {
     /// The name of the kind, as ``PayloadKeyTable`` spells it.
     var kindName: String {
         switch self {

@@ -542,6 +542,24 @@ extension JSONScanner {
 // MARK: - What a string means
 
 extension JSONScanner {
+    /// What a scanned string means.
+    ///
+    /// - Parameter string: a string that this scanner has passed.
+    /// - Returns: the text, without quotes and escapes.
+    package func text(of string: JSONString) -> String {
+        guard string.hasEscapes else { return unsafe String(decoding: self.bytes(of: string), as: UTF8.self) }
+        return unsafe withUnsafeTemporaryAllocation(byteCount: string.byteCount, alignment: 1) { target in
+            let count = unsafe self.decode(string, into: target) ?? 0
+            return unsafe String(decoding: target.prefix(count), as: UTF8.self)
+        }
+    }
+
+    /// What was passed from an offset on, as it is written.
+    package func text(from byteOffset: Int) -> String {
+        let bytes = unsafe UnsafeRawBufferPointer(start: self.start + byteOffset, count: self.byteOffset - byteOffset)
+        return unsafe String(decoding: bytes, as: UTF8.self)
+    }
+
     /// Writes what a scanned string means, as UTF-8, into the caller's memory.
     ///
     /// - Parameters:

@@ -33,24 +33,15 @@ package struct JSONFields {
         while let name = try scanner.nextKey(isFirst: &isFirst) {
             let kind = try scanner.kind()
             let offset = scanner.byteOffset
-            let key = Self.text(name, scanner)
+            let key = scanner.text(of: name)
             if kind == .string {
-                self.strings[key] = Self.text(try scanner.string(), scanner)
+                self.strings[key] = scanner.text(of: try scanner.string())
             } else {
                 try scanner.skipValue(enclosedBy: 1)
                 guard kind == .number else { continue }
-                let number = unsafe bytes[offset..<scanner.byteOffset]
-                self.numbers[key] = unsafe String(decoding: number, as: UTF8.self)
+                self.numbers[key] = scanner.text(from: offset)
             }
         }
         try scanner.finish()
-    }
-
-    private static func text(_ string: JSONString, _ scanner: JSONScanner) -> String {
-        guard string.hasEscapes else { return unsafe String(decoding: scanner.bytes(of: string), as: UTF8.self) }
-        return unsafe withUnsafeTemporaryAllocation(byteCount: string.byteCount, alignment: 1) { target in
-            let count = unsafe scanner.decode(string, into: target) ?? 0
-            return unsafe String(decoding: target.prefix(count), as: UTF8.self)
-        }
     }
 }

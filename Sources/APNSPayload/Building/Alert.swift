@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+extension APS {
+    /// What is shown: `alert` of the `aps` object.
+    ///
+    /// One that has a plain body and nothing else is written as a string, the oldest and shortest form.
+    public struct Alert: Hashable, Sendable {
+        /// `title`, or `title-loc-key` with `title-loc-args`.
+        ///
+        /// Since iOS 8.2; for Safari since OS X 10.9.
+        public var title: AlertText?
+
+        /// `subtitle`, or `subtitle-loc-key` with `subtitle-loc-args`.
+        ///
+        /// Since iOS 10.
+        public var subtitle: AlertText?
+
+        /// `body`, or `loc-key` with `loc-args`.
+        ///
+        /// Since 2009.
+        public var body: AlertText?
+
+        /// `launch-image`: what is shown while the app starts.
+        ///
+        /// Since iOS 4.
+        public var launchImage: String?
+
+        /// `action-loc-key`: the button that opens the app.
+        ///
+        /// Since 2009; no longer in Apple's documentation.
+        public var actionButton: ActionButton?
+
+        /// `action`: the button of a website's notification.
+        ///
+        /// Since OS X 10.9, for Safari.
+        public var action: String?
+
+        /// `summary-arg`: what the summary of a group says of this one.
+        ///
+        /// Since iOS 12, ignored since iOS 15.
+        public var summaryArgument: String?
+
+        /// `summary-arg-count`: for how many it counts in the summary of a group.
+        ///
+        /// Since iOS 12, ignored since iOS 15.
+        public var summaryArgumentCount: Int?
+
+        /// Makes an alert of the keys that are used most; the others are properties.
+        ///
+        /// - Parameters:
+        ///   - title: a short line above the body; none by default.
+        ///   - subtitle: a line between title and body; none by default.
+        ///   - body: the text; none by default.
+        public init(title: AlertText? = nil, subtitle: AlertText? = nil, body: AlertText? = nil) {
+            self.title = title
+            self.subtitle = subtitle
+            self.body = body
+        }
+
+        /// Makes an alert with a body alone.
+        ///
+        /// - Parameter body: the text.
+        public init(_ body: String) { self.init(body: .plain(body)) }
+    }
+
+    /// A text of an alert.
+    public enum AlertText: Hashable, Sendable {
+        /// This text.
+        case plain(String)
+        /// What the app has under this key in its `Localizable.strings`, filled with the arguments in order.
+        case localized(key: String, arguments: [String] = [])
+    }
+
+    /// The button of an alert that opens the app, on systems that show one.
+    public enum ActionButton: Hashable, Sendable {
+        /// What the app has under this key in its `Localizable.strings`.
+        case localized(key: String)
+        /// None, but one that closes the alert; written as `null`.
+        case none
+    }
+}
+
+extension APS.Alert: ExpressibleByStringLiteral {
+    /// Makes an alert with a body alone.
+    ///
+    /// - Parameter value: the text.
+    public init(stringLiteral value: String) { self.init(value) }
+}
+
+extension APS.AlertText: ExpressibleByStringLiteral {
+    /// Takes a plain text.
+    ///
+    /// - Parameter value: the text.
+    public init(stringLiteral value: String) { self = .plain(value) }
+}
+
+extension APS.Alert: Encodable {
+    enum CodingKeys: String, CodingKey {
+        case title, subtitle, body, action
+        case titleKey = "title-loc-key"
+        case titleArguments = "title-loc-args"
+        case subtitleKey = "subtitle-loc-key"
+        case subtitleArguments = "subtitle-loc-args"
+        case bodyKey = "loc-key"
+        case bodyArguments = "loc-args"
+        case actionKey = "action-loc-key"
+        case launchImage = "launch-image"
+        case summaryArgument = "summary-arg"
+        case summaryArgumentCount = "summary-arg-count"
+    }
+
+    /// Writes a string or an object.
+    ///
+    /// - Parameter encoder: writes it.
+    /// - Throws: what the encoder throws.
+    public func encode(to encoder: any Encoder) throws {
+        if case .plain(let text) = self.body, self == APS.Alert(text) {
+            var container = encoder.singleValueContainer()
+            return try container.encode(text)
+        }
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try self.title?.encode(into: &container, .title, .titleKey, .titleArguments)
+        try self.subtitle?.encode(into: &container, .subtitle, .subtitleKey, .subtitleArguments)
+        try self.body?.encode(into: &container, .body, .bodyKey, .bodyArguments)
+        switch self.actionButton {
+        case .localized(let key): try container.encode(key, forKey: .actionKey)
+        case .some(.none): try container.encodeNil(forKey: .actionKey)
+        case nil: break
+        }
+        try container.encodeIfPresent(self.action, forKey: .action)
+        try container.encodeIfPresent(self.launchImage, forKey: .launchImage)
+        try container.encodeIfPresent(self.summaryArgument, forKey: .summaryArgument)
+        try container.encodeIfPresent(self.summaryArgumentCount, forKey: .summaryArgumentCount)
+    }
+}
+
+extension APS.AlertText {
+    fileprivate func encode<Key: CodingKey>(
+        into container: inout KeyedEncodingContainer<Key>,
+        _ plain: Key,
+        _ key: Key,
+        _ arguments: Key
+    ) throws {
+        switch self {
+        case .plain(let text): try container.encode(text, forKey: plain)
+        case .localized(let name, let values):
+            try container.encode(name, forKey: key)
+            if !values.isEmpty { try container.encode(values, forKey: arguments) }
+        }
+    }
+}

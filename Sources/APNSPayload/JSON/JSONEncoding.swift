@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Lets values write themselves as JSON.
+///
+/// Foundation has an encoder, too; a module that a provider of one file may import does without Foundation.
+struct JSONEncoding: Encoder {
+    let node: JSONNode
+    /// Whether a number that JSON does not have is an error; otherwise it becomes `null`.
+    var refusesNonFinite = true
+    var codingPath: [any CodingKey] = []
+    var userInfo: [CodingUserInfoKey: Any] { [:] }
+
+    static func encode(_ value: some Encodable) throws -> JSONNode {
+        let node = JSONNode()
+        try JSONEncoding(node: node).write(value)
+        return node
+    }
+
+    /// Writes an `aps` object, in which a number that JSON does not have becomes `null`.
+    static func encode(_ aps: APS) -> JSONNode {
+        let node = JSONNode()
+        do {
+            try JSONEncoding(node: node, refusesNonFinite: false).write(aps)
+        } catch {
+            preconditionFailure("Only numbers that are not finite can fail to be written.")
+        }
+        return node
+    }
+
+    func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
+        KeyedEncodingContainer(Members<Key>(encoding: self))
+    }
+
+    func unkeyedContainer() -> any UnkeyedEncodingContainer { Elements(encoding: self) }
+
+    func singleValueContainer() -> any SingleValueEncodingContainer { Single(encoding: self) }
+
+    /// Writes what JSON has a form for; lets all else write itself.
+    fileprivate func write<Value: Encodable>(_ value: Value) throws {
+        switch value {
+        case let value as String: self.node.content = .string(value)
+        case let value as Bool: self.node.content = .scalar(value ? "true" : "false")
+        case let value as any BinaryInteger: self.node.content = .scalar("\(value)")
+        case let value as Double: try self.write(JSONNumber(value), of: value)
+        case let value as Float: try self.write(JSONNumber(value), of: value)
+        default: try value.encode(to: self)
+        }
+    }
+
+    private func write(_ number: JSONNumber?, of value: Any) throws {
+        guard let number else {
+            guard self.refusesNonFinite else { return self.node.content = .scalar("null") }
+            let text = "JSON has no infinities, and no value that is not a number."
+            throw EncodingError.invalidValue(value, .init(codingPath: self.codingPath, debugDescription: text))
+        }
+        self.node.content = .scalar(number.text)
+    }
+
+    fileprivate func member(_ key: some CodingKey) -> JSONEncoding {
+        JSONEncoding(
+            node: self.node.add(key.stringValue),
+            refusesNonFinite: self.refusesNonFinite,
+            codingPath: self.codingPath + [key]
+        )
+    }
+
+    fileprivate func element() -> JSONEncoding {
+        let key = ElementKey(intValue: self.node.elementCount)
+        return JSONEncoding(
+            node: self.node.add(),
+            refusesNonFinite: self.refusesNonFinite,
+            codingPath: self.codingPath + [key]
+        )
+    }
+}
+
+/// The place of an element in an array, or `super`.
+private struct ElementKey: CodingKey {
+    var stringValue: String
+    var intValue: Int?
+
+    init(intValue: Int) {
+        self.intValue = intValue
+        self.stringValue = "\(intValue)"
+    }
+
+    init(stringValue: String) { self.stringValue = stringValue }
+}
+
+private struct Members<Key: CodingKey>: KeyedEncodingContainerProtocol {
+    let encoding: JSONEncoding
+    var codingPath: [any CodingKey] { self.encoding.codingPath }
+
+    init(encoding: JSONEncoding) {
+        self.encoding = encoding
+        // An object without members is an object all the same.
+        if case .object = encoding.node.content { return }
+        encoding.node.content = .object([])
+    }
+
+    mutating func encodeNil(forKey key: Key) throws { self.encoding.member(key).node.content = .scalar("null") }
+
+    mutating func encode<Value: Encodable>(_ value: Value, forKey key: Key) throws {
+        try self.encoding.member(key).write(value)
+    }
+
+    mutating func nestedContainer<Nested: CodingKey>(
+        keyedBy keyType: Nested.Type,
+        forKey key: Key
+    ) -> KeyedEncodingContainer<Nested> { self.encoding.member(key).container(keyedBy: keyType) }
+
+    mutating func nestedUnkeyedContainer(forKey key: Key) -> any UnkeyedEncodingContainer {
+        self.encoding.member(key).unkeyedContainer()
+    }
+
+    mutating func superEncoder() -> any Encoder { self.encoding.member(ElementKey(stringValue: "super")) }
+
+    mutating func superEncoder(forKey key: Key) -> any Encoder { self.encoding.member(key) }
+}
+
+private struct Elements: UnkeyedEncodingContainer {
+    let encoding: JSONEncoding
+    var codingPath: [any CodingKey] { self.encoding.codingPath }
+    var count: Int { self.encoding.node.elementCount }
+
+    init(encoding: JSONEncoding) {
+        self.encoding = encoding
+        if case .array = encoding.node.content { return }
+        encoding.node.content = .array([])
+    }
+
+    mutating func encodeNil() throws { self.encoding.element().node.content = .scalar("null") }
+
+    mutating func encode<Value: Encodable>(_ value: Value) throws { try self.encoding.element().write(value) }
+
+    mutating func nestedContainer<Nested: CodingKey>(
+        keyedBy keyType: Nested.Type
+    ) -> KeyedEncodingContainer<Nested> { self.encoding.element().container(keyedBy: keyType) }
+
+    mutating func nestedUnkeyedContainer() -> any UnkeyedEncodingContainer {
+        self.encoding.element().unkeyedContainer()
+    }
+
+    mutating func superEncoder() -> any Encoder { self.encoding.element() }
+}
+
+private struct Single: SingleValueEncodingContainer {
+    let encoding: JSONEncoding
+    var codingPath: [any CodingKey] { self.encoding.codingPath }
+
+    mutating func encodeNil() throws { self.encoding.node.content = .scalar("null") }
+
+    mutating func encode<Value: Encodable>(_ value: Value) throws { try self.encoding.write(value) }
+}

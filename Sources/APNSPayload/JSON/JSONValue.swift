@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// A JSON value, for what a payload has beside the keys that are known.
+///
+/// Written as a literal where that is known:
+///
+/// ```swift
+/// let custom: [String: JSONValue] = ["order": 1234, "items": ["tea", "milk"], "paid": true]
+/// ```
+public enum JSONValue: Hashable, Sendable {
+    /// `null`
+    case null
+    /// `true` or `false`
+    case boolean(Bool)
+    /// A number.
+    case number(JSONNumber)
+    /// A string.
+    case string(String)
+    /// An array.
+    case array([JSONValue])
+    /// An object; its members are written in the order of their names.
+    case object([String: JSONValue])
+}
+
+/// A JSON number, kept as it is written, so that nothing is rounded.
+public struct JSONNumber: Hashable, Sendable {
+    /// The number as it is written.
+    public let text: String
+
+    /// Takes an integer.
+    ///
+    /// - Parameter value: the integer.
+    public init(_ value: some BinaryInteger) { self.text = String(value) }
+
+    /// Takes a number; `nil` for infinities and for what is not a number, which JSON does not have.
+    ///
+    /// - Parameter value: the number.
+    public init?(_ value: some BinaryFloatingPoint & LosslessStringConvertible) {
+        guard value.isFinite else { return nil }
+        self.text = value.description
+    }
+
+    /// Takes what a scanner has found to be a number.
+    init(scanned text: String) { self.text = text }
+
+    /// The number as an integer; `nil` where it is none.
+    public var integer: Int? { Int(self.text) ?? Double(self.text).flatMap { Int(exactly: $0) } }
+}
+
+extension JSONValue: ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral, ExpressibleByFloatLiteral,
+    ExpressibleByStringLiteral, ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral, ExpressibleByNilLiteral
+{
+    /// Makes `null`.
+    public init(nilLiteral: ()) { self = .null }
+
+    /// Takes `true` or `false`.
+    ///
+    /// - Parameter value: which of them.
+    public init(booleanLiteral value: Bool) { self = .boolean(value) }
+
+    /// A number.
+    ///
+    /// - Parameter value: the number.
+    public init(integerLiteral value: Int) { self = .number(JSONNumber(value)) }
+
+    /// A number.
+    ///
+    /// - Parameter value: the number; one that is too great for a `Double` becomes `null`.
+    public init(floatLiteral value: Double) { self = JSONNumber(value).map { .number($0) } ?? .null }
+
+    /// A string.
+    ///
+    /// - Parameter value: the string.
+    public init(stringLiteral value: String) { self = .string(value) }
+
+    /// An array.
+    ///
+    /// - Parameter elements: its elements.
+    public init(arrayLiteral elements: JSONValue...) { self = .array(elements) }
+
+    /// An object.
+    ///
+    /// - Parameter elements: its members; of those with the same name, the last one counts.
+    public init(dictionaryLiteral elements: (String, JSONValue)...) {
+        self = .object(Dictionary(elements) { _, last in last })
+    }
+}
+
+extension JSONValue: Encodable {
+    /// Takes what a type of the app's writes.
+    ///
+    /// - Parameter value: is asked to write itself. A `Date`, a `URL` and `Data` write what their own type says, which
+    ///   is not what most apps read: write text or seconds in their place.
+    /// - Throws: what `value` throws; `EncodingError` for a number that is not finite.
+    public init(encoding value: some Encodable) throws {
+        self = try JSONEncoding.encode(value).value
+    }
+
+    /// Writes the value.
+    ///
+    /// - Parameter encoder: writes it.
+    /// - Throws: what the encoder throws.
+    public func encode(to encoder: any Encoder) throws {
+        guard let encoding = encoder as? JSONEncoding else { return try self.encodeGenerally(to: encoder) }
+        encoding.node.content = self.node.content
+    }
+
+    /// For encoders of others, which have no way to be given a number as text.
+    private func encodeGenerally(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        switch self {
+        case .null: try container.encodeNil()
+        case .boolean(let value): try container.encode(value)
+        case .number(let number):
+            if let integer = number.integer {
+                try container.encode(integer)
+            } else {
+                try container.encode(Double(number.text) ?? 0)
+            }
+        case .string(let text): try container.encode(text)
+        case .array(let elements): try container.encode(elements)
+        case .object(let members): try container.encode(members)
+        }
+    }
+}
+
+extension JSONValue {
+    /// Reads a JSON text.
+    ///
+    /// - Parameter bytes: the whole text, in UTF-8.
+    /// - Throws: ``PayloadProblem`` for the first byte at fault, also where objects and arrays are nested deeper than
+    ///   ``PayloadRules/depthMax``.
+    public init(parsing bytes: [UInt8]) throws(PayloadProblem) {
+        self = try unsafe bytes.span.withUnsafeBytes { bytes throws(PayloadProblem) -> JSONValue in
+            do throws(ScanFailure) {
+                var scanner = unsafe JSONScanner(bytes)
+                try scanner.begin()
+                let value = try JSONValue(scanning: &scanner, depth: 0)
+                try scanner.finish()
+                return value
+            } catch {
+                throw unsafe PayloadProblem(error, in: bytes)
+            }
+        }
+    }
+
+    /// The value as JSON text in UTF-8, without white space.
+    public var bytes: [UInt8] {
+        var bytes: [UInt8] = []
+        self.node.write(to: &bytes)
+        return bytes
+    }
+
+    /// The member of an object; `nil` where this is no object, or has no such member.
+    ///
+    /// - Parameter name: the name of the member.
+    public subscript(name: String) -> JSONValue? {
+        guard case .object(let members) = self else { return nil }
+        return members[name]
+    }
+
+    /// The string; `nil` where this is none.
+    public var string: String? {
+        guard case .string(let text) = self else { return nil }
+        return text
+    }
+
+    /// The elements of an array; `nil` where this is none.
+    public var elements: [JSONValue]? {
+        guard case .array(let elements) = self else { return nil }
+        return elements
+    }
+
+    private init(scanning scanner: inout JSONScanner, depth: Int) throws(ScanFailure) {
+        let kind = try scanner.kind()
+        guard depth < PayloadRules.depthMax || kind != .object && kind != .array else {
+            throw scanner.failure(.tooDeep)
+        }
+        let start = scanner.byteOffset
+        switch kind {
+        case .object:
+            var members: [String: JSONValue] = [:]
+            scanner.enter()
+            var isFirst = true
+            while let name = try scanner.nextKey(isFirst: &isFirst) {
+                let text = scanner.text(of: name)
+                members[text] = try JSONValue(scanning: &scanner, depth: depth + 1)
+            }
+            self = .object(members)
+        case .array:
+            var elements: [JSONValue] = []
+            scanner.enter()
+            var isFirst = true
+            while try scanner.nextElement(isFirst: &isFirst) {
+                elements.append(try JSONValue(scanning: &scanner, depth: depth + 1))
+            }
+            self = .array(elements)
+        case .string: self = .string(scanner.text(of: try scanner.string()))
+        case .number:
+            try scanner.skipNumber()
+            self = .number(JSONNumber(scanned: scanner.text(from: start)))
+        case .boolean:
+            try scanner.skipLiteral()
+            self = .boolean(scanner.text(from: start) == "true")
+        case .null:
+            try scanner.skipLiteral()
+            self = .null
+        }
+    }
+
+    /// The value as a node that can be written.
+    var node: JSONNode {
+        switch self {
+        case .null: JSONNode(.scalar("null"))
+        case .boolean(let value): JSONNode(.scalar(value ? "true" : "false"))
+        case .number(let number): JSONNode(.scalar(number.text))
+        case .string(let text): JSONNode(.string(text))
+        case .array(let elements): JSONNode(.array(elements.map(\.node)))
+        case .object(let members):
+            JSONNode(.object(members.sorted { $0.key < $1.key }.map { (name: $0.key, node: $0.value.node) }))
+        }
+    }
+}

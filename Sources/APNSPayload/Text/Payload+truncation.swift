@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+extension Payload {
+    /// What stands at the end of a text that was shortened, by default: an ellipsis, 3 bytes in UTF-8.
+    public static let truncationMark = "…"
+
+    /// The payload in at most so many bytes.
+    ///
+    /// One that is short enough stays as it is. Otherwise the white space between its tokens goes; then escapes of the
+    /// alert's text that JSON does not need, such as `\u00e9`; then the end of that text, which is the string
+    /// `aps.alert` or else `aps.alert.body`. It is cut between characters as people see them, and between words where
+    /// that costs no more than half of what would be left. The rest of the payload is not touched.
+    ///
+    /// - Parameters:
+    ///   - byteCountMax: the longest payload, in bytes.
+    ///   - mark: stands at the end of a text that was shortened; ``truncationMark`` by default.
+    /// - Returns: the payload, not longer than that.
+    /// - Throws: ``PayloadProblem`` for what is no JSON object, and ``PayloadProblem/Kind/tooLong(byteCount:byteCountMax:)``
+    ///   where the payload is too long without the text, too.
+    public func truncated(
+        to byteCountMax: Int,
+        mark: String = Payload.truncationMark
+    ) throws(PayloadProblem) -> Payload {
+        let rules = PayloadRules(byteCountMax: .max, checksKnownKeys: false)
+        if try self.check(rules: rules).byteCount <= byteCountMax { return self }
+        let bytes = try self.minified(rules: rules).bytes
+        if bytes.count <= byteCountMax { return Payload(bytes: bytes) }
+        let tooLong = PayloadProblem.Kind.tooLong(byteCount: bytes.count, byteCountMax: byteCountMax)
+        guard let (text, range) = Self.alertText(of: bytes) else { throw Self.problem(tooLong, bytes) }
+        let room = byteCountMax - (bytes.count - range.count)
+        let shortened = JSONWriter.escapedByteCount(text) <= room ? text : Self.shortened(text, to: room, mark: mark)
+        guard let shortened else { throw Self.problem(tooLong, bytes) }
+        var truncated = bytes
+        truncated.replaceSubrange(range, with: JSONWriter.quoted(shortened).utf8.dropFirst().dropLast())
+        return Payload(bytes: truncated)
+    }
+
+    private static func problem(_ kind: PayloadProblem.Kind, _ bytes: [UInt8]) -> PayloadProblem {
+        unsafe bytes.withUnsafeBytes { bytes in
+            unsafe PayloadProblem(ScanFailure(kind: kind, byteOffset: bytes.count), in: bytes)
+        }
+    }
+
+    /// The beginning of a text that takes no more than so many bytes as JSON, the mark included.
+    ///
+    /// - Returns: `nil` where nothing would be left.
+    private static func shortened(_ text: String, to byteCountMax: Int, mark: String) -> String? {
+        let room = byteCountMax - JSONWriter.escapedByteCount(mark)
+        var byteCount = 0
+        var end = text.startIndex
+        var endOfWords: (index: String.Index, byteCount: Int)?
+        while end < text.endIndex {
+            let character = text[end]
+            if character.isWhitespace, end > text.startIndex { endOfWords = (end, byteCount) }
+            let next = byteCount + JSONWriter.escapedByteCount(character)
+            guard next <= room else { break }
+            byteCount = next
+            text.formIndex(after: &end)
+        }
+        if let words = endOfWords, words.byteCount >= byteCount / 2 { end = words.index }
+        guard let last = text[..<end].lastIndex(where: { !$0.isWhitespace }) else { return nil }
+        return text[...last] + mark
+    }
+
+    /// The text of the alert, and where it stands without its quotes; `nil` where there is none.
+    private static func alertText(of bytes: [UInt8]) -> (text: String, range: Range<Int>)? {
+        unsafe bytes.withUnsafeBytes { bytes in
+            var scanner = unsafe JSONScanner(bytes)
+            do throws(ScanFailure) {
+                guard try scanner.descend(to: "aps"), try scanner.descend(to: "alert") else { return nil }
+                if try scanner.kind() == .object {
+                    guard try scanner.descend(to: "body") else { return nil }
+                }
+                guard try scanner.kind() == .string else { return nil }
+                let string = try scanner.string()
+                let range = string.byteOffset..<(string.byteOffset + string.byteCount)
+                return (scanner.text(of: string), range)
+            } catch {
+                // The payload was checked before.
+                return nil
+            }
+        }
+    }
+}
+
+extension JSONScanner {
+    /// Goes to the value of a member, where an object comes next that has it.
+    ///
+    /// - Parameter name: the name of the member; of several, the first one counts.
+    /// - Returns: whether the value comes next.
+    /// - Throws: ``ScanFailure`` for the first byte at fault.
+    fileprivate mutating func descend(to name: String) throws(ScanFailure) -> Bool {
+        guard try self.kind() == .object else { return false }
+        self.enter()
+        var isFirst = true
+        while let key = try self.nextKey(isFirst: &isFirst) {
+            if self.text(of: key) == name { return true }
+            try self.skipValue(enclosedBy: 1)
+        }
+        return false
+    }
+}
+
+extension JSONWriter {
+    /// How many bytes a text takes within the quotes of a JSON string.
+    fileprivate static func escapedByteCount(_ text: some StringProtocol) -> Int {
+        text.utf8.reduce(0) { $0 + self.escapedByteCount($1) }
+    }
+
+    /// How many bytes a character takes within the quotes of a JSON string.
+    fileprivate static func escapedByteCount(_ character: Character) -> Int {
+        character.utf8.reduce(0) { $0 + self.escapedByteCount($1) }
+    }
+
+    /// How many bytes ``appendEscaped(_:)-(UInt8)`` writes.
+    private static func escapedByteCount(_ byte: UInt8) -> Int {
+        switch byte {
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"): 2
+        case 0x00...0x1F, 0x7F: Self.escapeByteCountMax
+        default: 1
+        }
+    }
+}

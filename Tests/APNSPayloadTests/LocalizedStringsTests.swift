@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSPayload
+import Testing
+
+/// Localized alerts as their readers see them.
+@Suite("Localized strings")
+struct LocalizedStringsTests {
+    private static let file = #"""
+        /* Invitations;
+           they "may" have comments = of several lines; */
+        "INVITE" = "%@ and %@ want you to join";
+        "INVITE_TURNED" = "%2$@ and %1$@ want you to join"; // the other way around
+        PLAIN.key-1 = "100%% sure";
+        "quote\"d" = "a \"b\"\n\U00e9\uD83D\uDE00\\";
+        "ALONE";
+        """#
+
+    private func strings() throws -> LocalizedStrings { try LocalizedStrings(parsing: Array(Self.file.utf8)) }
+
+    @Test("A file is read: comments, words without quotes, escapes")
+    func file() throws {
+        #expect(
+            try self.strings().texts == [
+                "INVITE": "%@ and %@ want you to join",
+                "INVITE_TURNED": "%2$@ and %1$@ want you to join",
+                "PLAIN.key-1": "100%% sure",
+                "quote\"d": "a \"b\"\né😀\\",
+                "ALONE": "ALONE",
+            ]
+        )
+    }
+
+    @Test("UTF-8 with a mark, and UTF-16 of either order")
+    func encodings() throws {
+        let text = #""k" = "é😀";"#
+        let units = Array(text.utf16)
+        let files: [[UInt8]] = [
+            [0xEF, 0xBB, 0xBF] + Array(text.utf8),
+            [0xFF, 0xFE] + units.flatMap { [UInt8($0 & 0xFF), UInt8($0 >> 8)] },
+            [0xFE, 0xFF] + units.flatMap { [UInt8($0 >> 8), UInt8($0 & 0xFF)] },
+        ]
+        for file in files { #expect(try LocalizedStrings(parsing: file).texts == ["k": "é😀"]) }
+    }
+
+    @Test(
+        "Arguments are filled in",
+        arguments: [
+            ("%@ and %@", ["Ann", "Ben"], "Ann and Ben"), ("%2$@ and %1$@", ["Ann", "Ben"], "Ben and Ann"),
+            ("%% %@ %%", ["x"], "% x %"), ("%@ %@", ["x"], "x %@"), ("%3$@", ["x"], "%3$@"), ("none", ["x"], "none"),
+            ("%d 5% %", ["x"], "%d 5% %"), ("%@", ["%@"], "%@"), ("%0$@", ["x"], "%0$@"),
+            ("%99999999999999999999$@", ["x"], "%99999999999999999999$@"), ("%%@", ["x"], "%@"), ("", [], ""),
+        ]
+    )
+    func filling(format: String, arguments: [String], text: String) {
+        #expect(LocalizedStrings.filled(format, with: arguments) == text)
+    }
+
+    @Test(
+        "What is wrong is told with its line",
+        arguments: [
+            ("\"a\" = \"b\";\n\"c\" = ;", 2, "a key or a text is expected"),
+            ("\"a\" = \"b\"\n\"c\" = \"d\";", 2, "\";\" is expected"),
+            ("\"a\" = \"b", 1, "a string or a comment does not end"),
+            ("\n/* never", 2, "a string or a comment does not end"), ("\"a\" =", 1, "a key or a text is expected"),
+            ("{}", 1, "a key or a text is expected"), ("\"a\" \"b\";", 1, "\";\" is expected"),
+            ("\"a\\", 1, "a string or a comment does not end"),
+        ]
+    )
+    func problems(text: String, line: Int, reason: String) {
+        #expect { try LocalizedStrings(parsing: Array(text.utf8)) } throws: {
+            "\($0)" == "line \(line): \(reason)"
+        }
+    }
+
+    @Test("Bytes that are no text are refused")
+    func notUnicode() {
+        for bytes: [UInt8] in [[0xFF, 0xFE, 0x00], [0x22, 0xC3, 0x22], [0xFF, 0xFE, 0x00, 0xD8]] {
+            #expect(throws: LocalizedStringsProblem.self) { try LocalizedStrings(parsing: bytes) }
+        }
+    }
+
+    @Test("An alert is shown as its reader sees it")
+    func preview() throws {
+        let alert = APS.Alert(
+            title: .localized(key: "MISSING"),
+            subtitle: "Plain",
+            body: .localized(key: "INVITE_TURNED", arguments: ["Ann", "Ben"])
+        )
+        let preview = try #require(try Payload(APS(alert: alert)).alertPreview(self.strings()))
+        #expect(preview.title == "MISSING")
+        #expect(preview.subtitle == "Plain")
+        #expect(preview.body == "Ben and Ann want you to join")
+        #expect(preview.missingKeys == ["MISSING"])
+        #expect(try Payload(APS(badge: 1)).alertPreview() == nil)
+        #expect(try Payload(APS(alert: "Hi")).alertPreview()?.body == "Hi")
+        #expect(throws: PayloadProblem.self) { try Payload("{").alertPreview() }
+    }
+}
