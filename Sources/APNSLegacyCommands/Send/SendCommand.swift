@@ -63,10 +63,10 @@ public struct SendCommand: ConsoleCommand, Sendable {
         payload. An expiry goes over the wire with --command 1 and 2, a priority with 2 only.
 
         Results go to the file of --results, and without it those that were not accepted to standard output: one JSON \
-        object a line with line, id, token, outcome, status, attempts, possibleDuplicate, reason. Outcomes are \
-        accepted (proved), rejected (with the gateway's status), indeterminate (written, but the connection died \
-        without a word), unsent (safe to send again), invalid (refused before sending) and suppressed (the token is \
-        on the purge list, or was rejected earlier in this run).
+        object a line with line, id, token, outcome, status, timestamp (of status 410), attempts, possibleDuplicate, \
+        reason. Outcomes are accepted (proved), rejected (with the gateway's status), indeterminate (written, but the \
+        connection died without a word), unsent (safe to send again), invalid (refused before sending) and suppressed \
+        (the token is on the purge list, or was rejected earlier in this run).
 
         With --transport http2 the batch goes to Apple's HTTP/2 provider API, or to a service that speaks it; input, \
         results and exit codes are the same. Accepted means that the service answered 200. Of what is rejected, the \
