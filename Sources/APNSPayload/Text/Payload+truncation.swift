@@ -15,7 +15,7 @@ extension Payload {
     ///   - byteCountMax: the longest payload, in bytes.
     ///   - mark: stands at the end of a text that was shortened; ``truncationMark`` by default.
     /// - Returns: the payload, not longer than that.
-    /// - Throws: ``PayloadProblem`` for what is no JSON object, and where the payload is too long without the text, too.
+    /// - Throws: ``PayloadProblem`` for what is no JSON object, and where the payload is too long without the text.
     public func truncated(
         to byteCountMax: Int,
         mark: String = Payload.truncationMark
