@@ -131,6 +131,9 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         self.fill()
     }
 
+    /// Each notification has its own answer already.
+    func checkpoint() {}
+
     func abandon() {
         self.shared.queue.stop(.stopped, isAtOnce: true)
         self.look()
@@ -339,6 +342,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
 
     private func hasLostConnection(_ failure: ConnectionFailure) {
         self.shared.configuration.onConnectFailure?(failure)
+        self.shared.queue.outage = failure
         guard let source = self.shared.queue.source else { return }
         source.classifier.loseConnection()
         if source.isForsaken { self.shared.queue.stop(.stopped) }
@@ -347,7 +351,10 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
     // MARK: Outcomes
 
     /// A connection answers for the first time.
-    func answersBegin() { self.shared.configuration.onFirstAnswer?() }
+    func answersBegin() {
+        self.shared.queue.outage = nil
+        self.shared.configuration.onFirstAnswer?()
+    }
 
     func answered(_ push: PendingPush, _ outcome: DeliveryOutcome, on connection: PushConnection) {
         switch outcome {
@@ -474,7 +481,8 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
 
     private func check() {
         self.now = .now()
-        for push in self.shared.queue.takeOverdue(at: self.now) { self.settle(push, .unsent(.deadline)) }
+        let reason = self.shared.queue.outage.map { DeliveryOutcome.Reason.unavailable($0) } ?? .deadline
+        for push in self.shared.queue.takeOverdue(at: self.now) { self.settle(push, .unsent(reason)) }
         let limit = self.shared.configuration.answerDurationMax
         let isWanted = self.shared.queue.isWaiting
         for connection in self.leaving + [self.current].compactMap(\.self) {
