@@ -66,7 +66,7 @@ struct BenchSend: AsyncParsableCommand {
                 var fits = true
                 while fits, frameCount < count {
                     let identifier = UInt32(truncatingIfNeeded: frameCount)
-                    fits = encoder.append(identifier: identifier, expiry: 0, token: token, payload: payload)
+                    fits = encoder.append(token: token, payload: payload, expiry: 0, identifier: identifier)
                     if fits { frameCount += 1 }
                 }
             }
