@@ -48,6 +48,23 @@ public struct PushNotification: Hashable, Sendable {
     public init(token: DeviceToken, payload: String, expiry: UInt32? = nil, priority: UInt8? = nil) {
         self.init(token: token, payload: ByteBuffer(string: payload), expiry: expiry, priority: priority)
     }
+
+    /// Makes a notification from the bytes of its payload.
+    ///
+    /// - Parameters:
+    ///   - token: whom it is for.
+    ///   - payload: JSON text in UTF-8.
+    ///   - expiry: seconds since 1970 (UTC), 0 for not kept, `nil` (default) for as long as the service keeps any.
+    ///   - priority: 10 or 5; `nil` by default.
+    public init(token: DeviceToken, payload: [UInt8], expiry: UInt32? = nil, priority: UInt8? = nil) {
+        self.init(token: token, payload: ByteBuffer(bytes: payload), expiry: expiry, priority: priority)
+    }
+
+    /// The payload in an array.
+    public var payloadBytes: [UInt8] { Array(self.payload.readableBytesView) }
+
+    /// The payload as text; bytes that are not UTF-8 become U+FFFD.
+    public var payloadText: String { String(buffer: self.payload) }
 }
 
 extension PushNotification: CustomStringConvertible {

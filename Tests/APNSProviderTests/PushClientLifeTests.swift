@@ -155,6 +155,7 @@ struct PushClientLifeTests {
                     #expect(record.outcome == .accepted)
                     break
                 }
+                try await gateway.wait { $0.map(\.taken.count).reduce(0, +) == rows.count }
             }
             #expect(gateway.takenCounts.count == rows.count)
         }

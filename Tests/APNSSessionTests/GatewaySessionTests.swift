@@ -16,12 +16,12 @@ enum GatewayFixture {
     ) throws -> FrameLayout {
         let token = tokenByteCount == 0 ? nil : try DeviceToken(bytes: [UInt8](repeating: 7, count: tokenByteCount))
         let frame = NotificationFrame(
-            command: command,
-            identifier: identifier,
+            token: token,
+            payload: ByteBuffer(string: payload),
             expiry: command == .simple ? nil : 0,
             priority: priority,
-            token: token,
-            payload: ByteBuffer(string: payload)
+            identifier: identifier,
+            command: command
         )
         return try Self.layout(frame)
     }

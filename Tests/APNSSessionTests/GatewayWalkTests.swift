@@ -43,10 +43,10 @@ import Testing
         var frame: NotificationFrame {
             get throws {
                 NotificationFrame(
-                    command: self.command,
-                    identifier: self.identifier,
                     token: self.kind == .probe ? nil : try DeviceToken(bytes: [1, 2, 3]),
-                    payload: self.kind == .good ? ByteBuffer(string: "{}") : ByteBuffer()
+                    payload: self.kind == .good ? ByteBuffer(string: "{}") : ByteBuffer(),
+                    identifier: self.identifier,
+                    command: self.command
                 )
             }
         }

@@ -237,7 +237,7 @@ final class Bridge: Sendable {
             self.settle(delivery, outcome, cause)
         case .dead:
             self.logger.debug("token dead", metadata: self.metadata(delivery, answer))
-            let tuple = FeedbackTuple(failedAt: self.deathDate(outcome), token: delivery.request.token)
+            let tuple = FeedbackTuple(token: delivery.request.token, failedAt: self.deathDate(outcome))
             self.recorder.record(tuple, in: delivery.sender.list) { self.settle(delivery, outcome, cause) }
         case .misconfigured, .credentialFault, .gatewayFault, .budgetSpent, .throttled, .unknown:
             self.logger.error("not delivered", metadata: self.metadata(delivery, answer, cause))
@@ -263,7 +263,7 @@ final class Bridge: Sendable {
             self.settle(delivery, outcome, .ignored)
             return
         }
-        let tuple = FeedbackTuple(failedAt: self.clock.date(), token: delivery.request.token)
+        let tuple = FeedbackTuple(token: delivery.request.token, failedAt: self.clock.date())
         self.recorder.record(tuple, in: delivery.sender.list) { self.settle(delivery, outcome, .ignored) }
     }
 

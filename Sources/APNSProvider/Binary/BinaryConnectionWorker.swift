@@ -198,7 +198,7 @@ final class BinaryConnectionWorker: ConnectionWorker {
 
     private func probe(_ identifier: UInt32) -> ByteBuffer {
         var frame = ByteBuffer()
-        let probe = NotificationFrame.probe(command: self.configuration.command, identifier: identifier)
+        let probe = NotificationFrame.probe(identifier: identifier, command: self.configuration.command)
         // A probe has no payload whose length could be refused.
         try? probe.write(into: &frame)
         return frame

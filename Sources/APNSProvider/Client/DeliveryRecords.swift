@@ -38,7 +38,7 @@ public enum DeliveryFilter: Hashable, Sendable {
 ///
 /// Reading it drives the sending: from the first record that is asked for, notifications are taken from the sequence as
 /// long as no more than ``openCountMax`` of them are without an outcome or unread. Where the loop is left early, no more
-/// are taken, and what was taken is still sent.
+/// are taken, and what was taken is still sent as long as the client runs.
 public struct DeliveryRecords<Rows: AsyncSequence & Sendable, ID: Sendable>: AsyncSequence, Sendable
 where Rows.Element == (id: ID, notification: PushNotification) {
     /// What became of one notification.
@@ -128,8 +128,9 @@ private final class OpenBatch<ID: Sendable>: SubmissionReceiver {
     where Rows.Element == (id: ID, notification: PushNotification) {
         do {
             for try await row in rows {
-                guard let key = await self.append(row.id) else { break }
-                await self.submit(row.notification, key, transport)
+                // What was taken is sent, also where nobody reads any more.
+                await self.submit(row.notification, await self.append(row.id), transport)
+                if Task.isCancelled { break }
             }
             self.end(.success(()))
         } catch {
@@ -143,22 +144,21 @@ private final class OpenBatch<ID: Sendable>: SubmissionReceiver {
             switch transport.submit(notification, self, key: key) {
             case .taken: return
             case .ended(let reason): return self.settle(key..<(key + 1), DeliveryReport(.unsent(reason)))
-            case .full:
-                guard !Task.isCancelled else {
-                    return self.settle(key..<(key + 1), DeliveryReport(.unsent(.stopped)))
-                }
-                await transport.waitForRoom()
+            case .full where Task.isCancelled:
+                // Where the client ends, there is room to be told so.
+                await Task { await transport.waitForRoom() }.value
+            case .full: await transport.waitForRoom()
             }
         }
     }
 
-    /// Waits for room, and remembers an identifier.
+    /// Waits for room, where someone reads, and remembers an identifier.
     ///
-    /// - Returns: its key; `nil` where nobody reads any more.
-    private func append(_ id: ID) async -> UInt64? {
-        while !Task.isCancelled {
+    /// - Returns: its key.
+    private func append(_ id: ID) async -> UInt64 {
+        while true {
             let key = self.state.withLockedValue { state -> UInt64? in
-                guard self.hasRoom(state) else { return nil }
+                guard self.hasRoom(state) || Task.isCancelled else { return nil }
                 state.identifiers.append(id)
                 return state.firstKey + UInt64(state.identifiers.count) - 1
             }
@@ -176,7 +176,6 @@ private final class OpenBatch<ID: Sendable>: SubmissionReceiver {
                 self.state.withLockedValue { $0.feeder.take() }?.resume()
             }
         }
-        return nil
     }
 
     private func hasRoom(_ state: State) -> Bool {

@@ -30,12 +30,12 @@ struct FrameBlock: ~Copyable, @unchecked Sendable {
         let priority = notification.priority
         let isAppended = unsafe notification.payload.withUnsafeReadableBytes { payload in
             unsafe encoder.append(
-                command: command,
-                identifier: 0,
+                token: notification.token,
+                payload: payload,
                 expiry: expiry,
                 priority: priority,
-                token: notification.token,
-                payload: payload
+                identifier: 0,
+                command: command
             )
         }
         guard isAppended else { return false }

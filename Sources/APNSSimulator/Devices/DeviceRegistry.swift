@@ -116,7 +116,7 @@ final class DeviceRegistry: Sendable {
     func feedback(topic: String, environment: Environment) -> [FeedbackTuple] {
         let devices = self.state.withLockedValue { Array($0.feedback.values) }
         return devices.filter { $0.topic == topic && $0.environment == environment }
-            .compactMap { device in device.deadSince.map { FeedbackTuple(failedAt: $0, token: device.token) } }
+            .compactMap { device in device.deadSince.map { FeedbackTuple(token: device.token, failedAt: $0) } }
             .sorted { ($0.failedAt, $0.token.hexadecimal) < ($1.failedAt, $1.token.hexadecimal) }
     }
 

@@ -177,10 +177,10 @@ import Testing
                 try await $0.send(frames)
                 try await $0.send(ByteBuffer(repeating: 0x20, count: 3000))
                 let long = NotificationFrame(
-                    command: .enhanced,
-                    identifier: 10,
                     token: try Fixture.token(10),
-                    payload: ByteBuffer(string: "{\"aps\":\"\(String(repeating: "a", count: 100))\"}")
+                    payload: ByteBuffer(string: "{\"aps\":\"\(String(repeating: "a", count: 100))\"}"),
+                    identifier: 10,
+                    command: .enhanced
                 )
                 var others = ByteBuffer()
                 try long.write(into: &others)
@@ -228,7 +228,7 @@ import Testing
                 #expect(try await $0.end().bytes == Fixture.response(.missingDeviceToken, 4))
             }
         }
-        let tuple = FeedbackTuple(failedAt: 1_700_000_000, token: try Fixture.token(2))
+        let tuple = FeedbackTuple(token: try Fixture.token(2), failedAt: 1_700_000_000)
         #expect(recorder.recorded.map(\.tuple) == [tuple])
         #expect(recorder.recorded.map(\.list) == [Self.list])
     }
