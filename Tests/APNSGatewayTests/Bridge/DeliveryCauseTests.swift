@@ -81,7 +81,7 @@ import Testing
     }
 
     private static let credentials = Ending(
-        .unsent(.notPermitted("the service does not accept the credentials")),
+        .unsent(.notPermitted(ConnectionFailure(.identity, "the service does not accept the credentials"))),
         .credentialFault
     )
 
@@ -144,7 +144,8 @@ import Testing
 
     @Test func `a client that is not let in is a fault of the credentials`() throws {
         var scene = try Scene()
-        #expect(scene.receive(.unsent(.notPermitted("certificate expired"))) == Self.credentials)
+        let expired = ConnectionFailure(.identity, "certificate expired")
+        #expect(scene.receive(.unsent(.notPermitted(expired))) == Self.credentials)
     }
 
     static let spent: [(DeliveryOutcome, Ending)] = [
