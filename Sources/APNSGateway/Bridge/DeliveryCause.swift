@@ -37,7 +37,10 @@ extension ResponseMeaning {
         // The provider's notification is as good as any other; it cannot be told that.
         case .requestFault: (.rejected(.binary(.processingError)), .gatewayFault)
         case .credentialFault:
-            (.unsent(.notPermitted(.credentialsRefused)), .credentialFault)
+            (
+                .unsent(.notPermitted(ConnectionFailure(.identity, "the service does not accept the credentials"))),
+                .credentialFault
+            )
         // The protocol has no word for what nobody knows: "taken" could hide a loss, and "not taken" a second delivery.
         case .passing where isUnknown: (.indeterminate(nil), .unknown)
         // The service did not take it, so the provider must not believe that it did. Its expiry changes nothing: told
@@ -46,8 +49,4 @@ extension ResponseMeaning {
         case .passing: (.unsent(.deadline), .budgetSpent)
         }
     }
-}
-
-extension ConnectionFailure {
-    fileprivate static let credentialsRefused = Self(.identity, "the service does not accept the credentials")
 }
