@@ -16,7 +16,7 @@ func send(to tokens: [String], _ configuration: ProviderConfiguration) async thr
     } _: { provider in
         for token in tokens {
             let payload = #"{"aps":{"alert":"Hello"}}"#
-            try await provider.send(Notification(token: DeviceToken(token), payload: payload))
+            try await provider.send(PushNotification(token: DeviceToken(token), payload: payload))
         }
     }
 }

@@ -31,7 +31,7 @@ try await Simulator.withRunning(simulated) { simulator in
         print("notifications \(settlement.numbers): \(settlement.outcome)")
     } _: { provider in
         for token in [known, unknown, known] {
-            try await provider.send(Notification(token: token, payload: #"{"aps":{"badge":1}}"#))
+            try await provider.send(PushNotification(token: token, payload: #"{"aps":{"badge":1}}"#))
         }
     }
     print("taken: \(simulator.statistics.processedCount), refused: \(simulator.statistics.rejectedCount)")

@@ -97,7 +97,7 @@ public struct Provider: Service, Sendable {
     /// - Parameter notification: what to send.
     /// - Returns: its number, from 0 in the order of taking; `nil` where there is no room now.
     /// - Throws: ``ProviderError/notRunning`` after ``finish()``, and after ``run()`` has ended.
-    public func trySend(_ notification: borrowing Notification) throws(ProviderError) -> UInt64? {
+    public func trySend(_ notification: borrowing PushNotification) throws(ProviderError) -> UInt64? {
         switch self.submissionQueue.put(notification) {
         case .taken(let number): number
         case .full: nil
@@ -112,7 +112,7 @@ public struct Provider: Service, Sendable {
     /// - Throws: ``ProviderError/notRunning`` after ``finish()``, and after ``run()`` has ended;
     ///   ``ProviderError/cancelled`` where the task is cancelled while there is no room.
     @discardableResult
-    public func send(_ notification: Notification) async throws(ProviderError) -> UInt64 {
+    public func send(_ notification: PushNotification) async throws(ProviderError) -> UInt64 {
         while true {
             if let number = try self.trySend(notification) { return number }
             guard !Task.isCancelled else { throw .cancelled }
@@ -128,7 +128,7 @@ public struct Provider: Service, Sendable {
     @discardableResult
     public func send<Notifications: AsyncSequence>(
         contentsOf notifications: Notifications
-    ) async throws -> Range<UInt64>? where Notifications.Element == Notification {
+    ) async throws -> Range<UInt64>? where Notifications.Element == PushNotification {
         var numbers: Range<UInt64>?
         for try await notification in notifications {
             let number = try await self.send(notification)

@@ -237,16 +237,18 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
             metadata: [LogKey.answerReason: "\(connection.goAwayReason?.text ?? "")"]
         )
         self.unprocessed(unprocessed)
-        if let reason = connection.goAwayReason, Self.isAboutIdentity(reason) { self.refused(reason.text) }
+        if let reason = connection.goAwayReason, Self.isAboutIdentity(reason) {
+            self.refused(ConnectionFailure(.closed(reason), reason.text))
+        }
         self.release(connection)
     }
 
     /// The service does not let this client in, or is not the one that it should be.
-    private func refused(_ text: String) {
+    private func refused(_ failure: ConnectionFailure) {
         if self.shared.configuration.endsWhenRefused {
-            self.shared.queue.fail(.notPermitted(text))
+            self.shared.queue.fail(.notPermitted(failure))
         } else {
-            self.shared.queue.reject(.notPermitted(text))
+            self.shared.queue.reject(.notPermitted(failure))
         }
     }
 
@@ -266,8 +268,9 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         if connection.hasAccepted {
             self.fill()
         } else {
-            let text = connection.goAwayReason?.text ?? "it went away and had accepted nothing"
-            self.pause(text, hasAnswered: connection.hasAnswered)
+            let reason = connection.goAwayReason
+            let text = reason?.text ?? "it went away and had accepted nothing"
+            self.pause(ConnectionFailure(.closed(reason), text), hasAnswered: connection.hasAnswered)
         }
     }
 
@@ -277,57 +280,56 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
     ///   - connection: the connection.
     ///   - unknown: what may have been processed, and has no answer.
     ///   - unprocessed: what was not processed.
-    ///   - failure: why it has ended, where that is known.
+    ///   - error: why it has ended, where that is known.
     func ended(
         _ connection: PushConnection,
         unknown: [PendingPush],
         unprocessed: [PendingPush],
-        failure: (any Error)?
+        failure error: (any Error)?
     ) {
-        let text = failure.map { "\($0)" } ?? "closed by the other end"
+        let failure = error.map { ConnectionFailure($0) } ?? ConnectionFailure(.closed(nil), "closed by the other end")
         let wasCurrent = connection === self.current
         if wasCurrent { self.current = nil }
         self.leaving.removeAll { $0 === connection }
         self.unprocessed(unprocessed)
-        if let failure, ConnectionFailure.provesNothingProcessed(failure, connection.tls) {
+        if let error, ConnectionFailure.provesNothingProcessed(error, connection.tls) {
             self.unprocessed(unknown)
         } else {
-            self.unknown(unknown, self.isOver ? .stopped : .connectionLost(text))
+            self.unknown(unknown, self.isOver ? .stopped : .connectionLost(failure))
         }
         self.tellQueue()
         guard !self.isOver else { return self.finish() }
-        self.shared.logger.debug("connection to push service ended", metadata: [LogKey.failure: "\(text)"])
-        if let failure, ConnectionFailure.isPermanent(failure) {
-            self.refused(text)
+        self.shared.logger.debug("connection to push service ended", metadata: [LogKey.failure: "\(failure)"])
+        if failure.isPermanent {
+            self.refused(failure)
             if self.shared.configuration.endsWhenRefused { return }
         }
         if wasCurrent {
             // One that was given up failed, though all that waited on it may have its outcome by now.
-            var wasIdle = unknown.isEmpty && unprocessed.isEmpty && self.shared.queue.isEmpty
-            if case .stalled = failure as? PushConnectionError { wasIdle = false }
-            self.replace(connection, wasIdle: wasIdle, failure, text)
+            let wasIdle = unknown.isEmpty && unprocessed.isEmpty && self.shared.queue.isEmpty
+            self.replace(connection, wasIdle: wasIdle && failure.kind != .stalled, failure)
         }
     }
 
-    private func replace(_ connection: PushConnection, wasIdle: Bool, _ failure: (any Error)?, _ text: String) {
+    private func replace(_ connection: PushConnection, wasIdle: Bool, _ failure: ConnectionFailure) {
         if connection.hasAccepted || connection.isGreeted && wasIdle {
             self.fill()
         } else {
             if !connection.hasAnswered { self.shared.observer.failed(failure) }
-            self.pause(text, hasAnswered: connection.hasAnswered)
+            self.pause(failure, hasAnswered: connection.hasAnswered)
         }
     }
 
-    private func pause(_ text: String, hasAnswered: Bool) {
-        if !hasAnswered { self.hasLostConnection(text) }
+    private func pause(_ failure: ConnectionFailure, hasAnswered: Bool) {
+        if !hasAnswered { self.hasLostConnection(failure) }
         guard let pause = self.failures.failed(hasAnswered: hasAnswered, jitter: .random(in: 0...1)) else {
-            return self.shared.queue.fail(.unavailable(text))
+            return self.shared.queue.fail(.unavailable(failure))
         }
         self.isPausing = true
         self.shared.queue.pause(self.index)
         self.shared.logger.debug(
             "connecting again after a pause",
-            metadata: [LogKey.failure: "\(text)", LogKey.connectionPause: "\(pause)"]
+            metadata: [LogKey.failure: "\(failure)", LogKey.connectionPause: "\(pause)"]
         )
         self.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(pause)) { [weak self] in
             self?.isPausing = false
@@ -335,8 +337,8 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         }
     }
 
-    private func hasLostConnection(_ text: String) {
-        self.shared.configuration.onConnectFailure?(text)
+    private func hasLostConnection(_ failure: ConnectionFailure) {
+        self.shared.configuration.onConnectFailure?(failure)
         guard let source = self.shared.queue.source else { return }
         source.classifier.loseConnection()
         if source.isForsaken { self.shared.queue.stop(.stopped) }

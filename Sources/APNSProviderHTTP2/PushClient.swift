@@ -174,9 +174,9 @@ extension PushError {
     /// What it means for requests.
     var reason: DeliveryOutcome.Reason {
         switch self {
-        case .tls(let error): .notPermitted("\(error)")
-        case .notPermitted(let text): .notPermitted(text)
-        case .unavailable(let text): .unavailable(text)
+        case .tls(let error): .notPermitted(ConnectionFailure(error))
+        case .notPermitted(let failure): .notPermitted(failure)
+        case .unavailable(let failure): .unavailable(failure)
         case .senderRefused(let answer), .serviceTrouble(let answer): .serviceAnswer(answer)
         case .configuration, .alreadyRan, .tooManyInvalidTokens: .stopped
         }

@@ -91,7 +91,7 @@ public struct PushConfiguration: Sendable {
 
     /// Is told, on an event loop, why a connection could not be opened or ended before it answered anything; by default
     /// nobody.
-    public var onConnectFailure: (@Sendable (String) -> Void)?
+    public var onConnectFailure: (@Sendable (ConnectionFailure) -> Void)?
 
     /// Is told, on an event loop, that a connection answered for the first time; by default nobody.
     public var onFirstAnswer: (@Sendable () -> Void)?

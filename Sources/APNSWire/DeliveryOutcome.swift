@@ -56,16 +56,16 @@ extension DeliveryOutcome {
     public enum Reason: Hashable, Sendable {
         /// It waited for its turn, or for the answer, for too long.
         case deadline
-        /// The connection was lost; the text says how.
-        case connectionLost(String)
+        /// The connection was lost.
+        case connectionLost(ConnectionFailure)
         /// The service ended the request's stream with this code of HTTP/2.
         case streamReset(code: Int)
         /// The service refused the stream, went away before it, or did not take the whole of it, too often.
         case refusedTooOften
         /// The sender, its certificate or its key is not permitted, and trying again would not help.
-        case notPermitted(String)
-        /// The service cannot be reached; the text is the last failure.
-        case unavailable(String)
+        case notPermitted(ConnectionFailure)
+        /// The service cannot be reached; this was the last failure.
+        case unavailable(ConnectionFailure)
         /// Sending ended, or the task was cancelled.
         case stopped
         /// The service did not take it, with an answer that says nothing against the notification: it has trouble, or
@@ -135,11 +135,11 @@ extension DeliveryOutcome.Reason: CustomStringConvertible {
     public var description: String {
         switch self {
         case .deadline: "no answer in time"
-        case .connectionLost(let text): "the connection was lost: \(text)"
+        case .connectionLost(let failure): "the connection was lost: \(failure)"
         case .streamReset(let code): "the service ended the stream with code \(code)"
         case .refusedTooOften: "the service refused it too often without a reason"
-        case .notPermitted(let text): "not permitted: \(text)"
-        case .unavailable(let text): "the service cannot be reached: \(text)"
+        case .notPermitted(let failure): "not permitted: \(failure)"
+        case .unavailable(let failure): "the service cannot be reached: \(failure)"
         case .stopped: "the client ended"
         case .serviceAnswer(let rejection): "\(Rejection.http2(rejection))"
         }

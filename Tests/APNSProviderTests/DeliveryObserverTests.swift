@@ -35,7 +35,7 @@ import Testing
             suppressesRejectedTokens: true
         )
         let token = try DeviceToken(String(repeating: "ab", count: 32))
-        #expect(try provider.trySend(Notification(token: token, payload: "")) == 0)
+        #expect(try provider.trySend(PushNotification(token: token, payload: "")) == 0)
         #expect(try metrics.expectCounter(label, [("outcome", "invalid")]).totalValue == 1)
     }
 }

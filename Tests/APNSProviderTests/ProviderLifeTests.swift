@@ -340,7 +340,7 @@ struct ProviderLifeTests {
                 let payload = String(repeating: "x", count: NotificationBatch.payloadByteCountMax)
                 let token = try DeviceToken(bytes: Array(repeating: 7, count: 100))
                 let number = try provider.trySend(
-                    Notification(token: token, payload: payload, expiry: 1, priority: 10)
+                    PushNotification(token: token, payload: payload, expiry: 1, priority: 10)
                 )
                 #expect(number == 0)
                 running: do {

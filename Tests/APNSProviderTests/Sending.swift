@@ -71,8 +71,11 @@ enum Sending {
     }
 
     /// A notification whose token says its number.
-    static func notification(_ number: Int, payload: String = #"{"aps":{"alert":"hello"}}"#) throws -> Notification {
-        try Notification(token: DeviceToken(bytes: Sending.token(number)), payload: payload)
+    static func notification(
+        _ number: Int,
+        payload: String = #"{"aps":{"alert":"hello"}}"#
+    ) throws -> PushNotification {
+        try PushNotification(token: DeviceToken(bytes: Sending.token(number)), payload: payload)
     }
 
     static func token(_ number: Int) -> [UInt8] {

@@ -241,12 +241,12 @@ enum GatewayFixture {
 
     @Test func `a service that lets nobody in is a shutdown behind what was taken, else a silent close`() throws {
         var session = try Self.session(inFlight: 3)
-        #expect(session.settle(2, .unsent(.notPermitted(""))) == .awaitEarlier)
+        #expect(session.settle(2, .unsent(.notPermitted(ConnectionFailure(.identity, "")))) == .awaitEarlier)
         #expect(session.settle(1, .accepted) == .finish(Fixture.ending(.shutdown, 101, at: 2)))
         var first = try Self.session(inFlight: 2)
-        #expect(first.settle(2, .unsent(.notPermitted(""))) == .awaitEarlier)
+        #expect(first.settle(2, .unsent(.notPermitted(ConnectionFailure(.identity, "")))) == .awaitEarlier)
         #expect(
-            first.settle(1, .unsent(.notPermitted("")))
+            first.settle(1, .unsent(.notPermitted(ConnectionFailure(.identity, ""))))
                 == .finish(GatewayEnding(response: nil, number: 1, drains: true))
         )
     }

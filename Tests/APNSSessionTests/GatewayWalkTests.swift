@@ -34,7 +34,7 @@ import Testing
             self.kind = kinds.randomElement(using: &random) ?? .good
             let outcomes: [DeliveryOutcome] = [
                 .rejected(.binary(.invalidToken)), .rejected(.binary(.processingError)), .unsent(nil),
-                .unsent(.notPermitted("")), .accepted, .indeterminate(nil),
+                .unsent(.notPermitted(ConnectionFailure(.identity, ""))), .accepted, .indeterminate(nil),
             ]
             self.outcome = outcomes.randomElement(using: &random) ?? .unsent(nil)
             self.isLast = self.outcome == .accepted

@@ -90,7 +90,7 @@ struct BenchSend: AsyncParsableCommand {
             guard settlement.outcome == .accepted else { return }
             accepted.withLockedValue { $0 += UInt64(settlement.numbers.count) }
         } _: { provider in
-            let notification = try Notification(
+            let notification = try PushNotification(
                 token: CountingSource.token(),
                 payload: CountingSource.payload,
                 expiry: 0

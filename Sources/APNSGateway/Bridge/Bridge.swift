@@ -430,7 +430,7 @@ final class Bridge: Sendable {
         case .accepted, .suppressed: "200 "
         case .rejected(let rejection): "\(rejection.statusCode) \(rejection.reason?.text ?? "")"
         case .invalid(let reason): "\(reason.rejection.status) \(reason.rejection.reason.text)"
-        case .unsent(.notPermitted(let detail)): "not permitted: \(detail)"
+        case .unsent(.notPermitted(let failure)): "not permitted: \(failure)"
         case .unsent: "not processed"
         case .indeterminate: "none"
         }

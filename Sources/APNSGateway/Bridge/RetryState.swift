@@ -62,7 +62,7 @@ struct RetryState: Hashable, Sendable {
     private static let requestFault = OnAnswer.end(.rejected(.binary(.processingError)), .gatewayFault)
 
     private static let credentialFault = OnAnswer.end(
-        .unsent(.notPermitted("the service does not accept the credentials")),
+        .unsent(.notPermitted(ConnectionFailure(.identity, "the service does not accept the credentials"))),
         .credentialFault
     )
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import APNSWire
 public import Logging
 public import NIOCore
 public import NIOPosix
@@ -25,7 +26,7 @@ public struct BatchSender: Sendable {
         _ configuration: ProviderConfiguration,
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
         logger: Logger = .current,
-        onFailure: @escaping @Sendable (any Error) -> Void = { _ in }
+        onFailure: @escaping @Sendable (ConnectionFailure) -> Void = { _ in }
     ) throws {
         let observer = DeliveryObserver(.notifications, onFailure: onFailure)
         let transport = try BinaryTransport(configuration, observer: observer, logger: logger)

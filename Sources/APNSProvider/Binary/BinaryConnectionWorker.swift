@@ -311,7 +311,7 @@ extension BinaryConnectionWorker {
             self.transport.observer.failed(failure)
         }
         self.transport.logger.debug("connection ended", metadata: metadata)
-        let isPermanent = failure.map(ConnectionFailure.isPermanent) ?? false
+        let isPermanent = failure.map { ConnectionFailure($0).isPermanent } ?? false
         let isUnprocessed = failure.map { ConnectionFailure.provesNothingProcessed($0, connection.tls) } ?? false
         if wasConnected { self.noteLeft(connection) }
         self.session.closed(

@@ -23,7 +23,7 @@ struct FrameBlock: ~Copyable, @unchecked Sendable {
     var isEmpty: Bool { self.drainedCount == self.count }
 
     /// - Returns: whether there was room.
-    mutating func append(_ notification: borrowing Notification, command: Command, number: UInt64) -> Bool {
+    mutating func append(_ notification: borrowing PushNotification, command: Command, number: UInt64) -> Bool {
         let free = unsafe UnsafeMutableRawBufferPointer(rebasing: self.memory[self.byteCount...])
         guard var encoder = unsafe FrameEncoder(writingInto: free) else { return false }
         let expiry = notification.expiry

@@ -28,7 +28,7 @@ struct FrameBlocks: ~Copyable, QueueStorage {
     var isEmpty: Bool { self.sealed.isEmpty && self.open.isEmpty }
 
     /// - Returns: whether there was room.
-    mutating func append(_ notification: borrowing Notification, command: Command, number: UInt64) -> Bool {
+    mutating func append(_ notification: borrowing PushNotification, command: Command, number: UInt64) -> Bool {
         if self.open.append(notification, command: command, number: number) { return true }
         guard self.sealed.count < FrameBlocks.sealedCountMax else { return false }
         self.sealed.append(self.replaceOpen())

@@ -37,7 +37,7 @@ struct SubmissionQueue: NotificationSource {
     }
 
     /// Puts one in, if there is room.
-    func put(_ notification: borrowing Notification) -> SubmissionReceipt {
+    func put(_ notification: borrowing PushNotification) -> SubmissionReceipt {
         guard !self.outcomes.isFull else { return self.queue.withState { $0.machine.refusal } }
         let count = notification.payload.readableBytes
         if count == 0 { return self.settleHere(.invalid(.payloadEmpty)) }

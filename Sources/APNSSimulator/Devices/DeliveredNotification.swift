@@ -5,7 +5,7 @@ public import APNSWire
 /// A notification that the simulator took, as its device would have it.
 public struct DeliveredNotification: Sendable {
     /// The notification.
-    public var notification: Notification
+    public var notification: PushNotification
     /// The topic of the certificate that sent it, or of the request.
     public var topic: String?
     /// The identifier that the provider gave it; `nil` for none.

@@ -47,7 +47,7 @@ struct SimulatorPushService: PushService {
 
     private func deliver(_ request: borrowing InboundPush) {
         let delivered = DeliveredNotification(
-            notification: Notification(
+            notification: PushNotification(
                 token: request.token,
                 payload: request.payload,
                 expiry: request.expiration,

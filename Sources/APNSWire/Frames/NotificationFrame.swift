@@ -174,7 +174,7 @@ extension NotificationFrame {
         }
         buffer.writeInteger(self.command.rawValue)
         if self.command == .enhanced {
-            buffer.writeMultipleIntegers(self.identifier ?? 0, self.expiry ?? Notification.keptAsLongAsPossible)
+            buffer.writeMultipleIntegers(self.identifier ?? 0, self.expiry ?? PushNotification.keptAsLongAsPossible)
         }
         buffer.writeInteger(UInt16(tokenCount))
         self.token?.write(into: &buffer)

@@ -101,7 +101,7 @@ package struct ResolvedConfiguration: Sendable {
             var push = provider.push
             push.providerToken = push.providerToken.map { health.shared($0) }
             let name = provider.file.name
-            push.onConnectFailure = { health.failed(name, $0) }
+            push.onConnectFailure = { health.failed(name, "\($0)") }
             push.onFirstAnswer = { health.answered(name) }
             return try PushClient(push, logger: logger)
         }

@@ -78,7 +78,7 @@ import Testing
     }
 
     private static let credentials = Ending(
-        .unsent(.notPermitted("the service does not accept the credentials")),
+        .unsent(.notPermitted(ConnectionFailure(.identity, "the service does not accept the credentials"))),
         .credentialFault
     )
 
@@ -156,7 +156,8 @@ import Testing
 
     @Test func `a client that is not let in is a fault of the credentials`() throws {
         var scene = try Scene()
-        #expect(scene.receive(.unsent(.notPermitted("certificate expired"))) == Self.credentials.action)
+        let expired = ConnectionFailure(.identity, "certificate expired")
+        #expect(scene.receive(.unsent(.notPermitted(expired))) == Self.credentials.action)
     }
 
     static let atOnce: [DeliveryOutcome] = [

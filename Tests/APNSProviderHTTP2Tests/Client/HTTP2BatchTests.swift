@@ -170,7 +170,7 @@ struct HTTP2BatchTests {
             )
             async let running: Void = provider.run()
             for number in 0..<100 {
-                try await provider.send(Notification(token: try PushFixture.token(number), payload: #"{"aps":{}}"#))
+                try await provider.send(PushNotification(token: try PushFixture.token(number), payload: #"{"aps":{}}"#))
             }
             provider.finish()
             var outcomes: [UInt64: DeliveryOutcome] = [:]

@@ -33,14 +33,14 @@ struct PushClientLifeTests {
 
     @Test func `a client that is abandoned ends without its service, which it told of`() async throws {
         var configuration = try PushFixture.clientConfiguration(port: try await PushFixture.unusedPort())
-        let failures = AsyncStream<String>.makeStream()
+        let failures = AsyncStream<ConnectionFailure>.makeStream()
         configuration.onConnectFailure = { failures.continuation.yield($0) }
         let request = try PushFixture.request()
         let outcome = try await PushClient.withClient(configuration, logger: PushFixture.quiet) { client in
             async let outcome = client.send(request)
-            var texts = failures.stream.makeAsyncIterator()
-            let text = await texts.next()
-            #expect(text?.isEmpty == false)
+            var told = failures.stream.makeAsyncIterator()
+            let failure = await told.next()
+            #expect(failure?.kind == .refused)
             client.abandon()
             #expect(!client.hasRoom)
             return await outcome
@@ -85,24 +85,38 @@ struct PushClientLifeTests {
     @Test func `a service of a foreign authority ends the client at once`() async throws {
         let trust = TLSTrust.pem(try TestCertificateAuthority(name: "Unknown Authority").certificatePEM)
         let request = try PushFixture.request()
-        await #expect(throws: PushError.self) {
+        let error = await #expect(throws: PushError.self) {
             try await PushFixture.withPair(ScriptedService(), client: { $0.tls.trust = trust }) { client in
-                _ = await client.send(request)
+                guard case .unsent(.notPermitted(let failure)) = await client.send(request) else {
+                    Issue.record("It was not said that the service is not trusted.")
+                    return
+                }
+                #expect(failure.kind == .unknownAuthority)
             }
         }
+        guard case .notPermitted(let failure) = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        #expect(failure.kind == .unknownAuthority && failure.isPermanent)
     }
+
+    private static let badEnvironment = ConnectionFailure(
+        .closed(.badCertificateEnvironment),
+        "BadCertificateEnvironment"
+    )
 
     @Test func `a service that says the certificate is bad ends the client`() async throws {
         let service = ScriptedService { _, _ in .reply(.goingAway(.badCertificateEnvironment)) }
         let request = try PushFixture.request()
         let outcome = NIOLockedValueBox<DeliveryOutcome?>(nil)
-        await #expect(throws: PushError.notPermitted("BadCertificateEnvironment")) {
+        await #expect(throws: PushError.notPermitted(Self.badEnvironment)) {
             try await PushFixture.withPair(service) { client in
                 let sent = await client.send(request)
                 outcome.withLockedValue { $0 = sent }
             }
         }
-        #expect(outcome.withLockedValue(\.self) == .unsent(.notPermitted("BadCertificateEnvironment")))
+        #expect(outcome.withLockedValue(\.self) == .unsent(.notPermitted(Self.badEnvironment)))
     }
 
     @Test func `a client that is told to go on serves again when the service lets it in`() async throws {
@@ -115,7 +129,8 @@ struct PushClientLifeTests {
                 [await client.send(request), await client.send(request)]
             }
         )
-        #expect(outcomes == [.unsent(.notPermitted("BadCertificate")), .accepted])
+        let failure = ConnectionFailure(.closed(.badCertificate), "BadCertificate")
+        #expect(outcomes == [.unsent(.notPermitted(failure)), .accepted])
     }
 
     @Test func `a client that is told to go on serves again when the service is the right one`() async throws {

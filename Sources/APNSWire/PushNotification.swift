@@ -5,7 +5,7 @@ public import NIOCore
 /// What a provider wants delivered: a payload for one token.
 ///
 /// It has no identifier: that belongs to the frame, and a connection gives it.
-public struct Notification: Hashable, Sendable {
+public struct PushNotification: Hashable, Sendable {
     /// Whom it is for.
     public var token: DeviceToken
 
@@ -50,14 +50,14 @@ public struct Notification: Hashable, Sendable {
     }
 }
 
-extension Notification: CustomStringConvertible {
+extension PushNotification: CustomStringConvertible {
     /// Lengths only; token and payload are private data.
     public var description: String {
         "notification for a \(self.token) with a payload of \(self.payload.readableBytes) bytes"
     }
 }
 
-extension Notification: CustomReflectable {
+extension PushNotification: CustomReflectable {
     /// Lengths only; token and payload are private data.
     public var customMirror: Mirror { Mirror(self, children: ["payloadByteCount": self.payload.readableBytes]) }
 }
