@@ -54,14 +54,27 @@ struct PushClientLifeTests {
         #expect(throws: PushError.self) { try RequestClient(configuration, logger: PushFixture.quiet) }
     }
 
-    @Test func `what waits too long for its turn is unsent`() async throws {
+    @Test func `what waits too long for its turn is unsent, and it is said why there was none`() async throws {
         var configuration = try PushFixture.clientConfiguration(port: try await PushFixture.unusedPort())
         configuration.queueDurationMax = .milliseconds(50)
         let request = try PushFixture.request()
         let outcome = try await RequestClient.withClient(configuration, logger: PushFixture.quiet) {
             await $0.send(request)
         }
-        #expect(outcome == .unsent(.deadline))
+        guard case .unsent(.unavailable(let failure)) = outcome else {
+            Issue.record("\(outcome)")
+            return
+        }
+        #expect(failure.kind == .refused)
+    }
+
+    @Test func `nothing waits for longer than its time where nothing runs`() async throws {
+        var configuration = try PushFixture.clientConfiguration(port: 1)
+        configuration.queueDurationMax = .milliseconds(50)
+        let client = try RequestClient(configuration, logger: PushFixture.quiet)
+        #expect(await client.send(try PushFixture.request()) == .unsent(.deadline))
+        client.finish()
+        try await client.run()
     }
 
     @Test func `a certificate of a foreign authority ends the client at once`() async throws {
