@@ -23,6 +23,8 @@ extension ConnectionFailure {
         }
     }
 
+    static let closedByGateway = Self(.closed(nil), "the gateway closed the connection without an answer")
+
     private static func kind(of error: TLSError) -> Kind {
         switch error {
         case .handshakeTimedOut: .timedOut

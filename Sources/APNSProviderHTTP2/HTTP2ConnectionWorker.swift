@@ -19,6 +19,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         let queue: PushQueue
         let observer: DeliveryObserver
         let logger: Logger
+        let retries: RetryRules
 
         /// - Parameters:
         ///   - configuration: where and how.
@@ -37,6 +38,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
             self.opener = opener
             self.observer = observer
             self.logger = logger
+            self.retries = RetryRules(configuration)
             self.queue = PushQueue(
                 countMax: configuration.requestCountMax,
                 workerCount: configuration.connectionCount,
@@ -130,6 +132,9 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         self.now = .now()
         self.fill()
     }
+
+    /// Each notification has its own answer already.
+    func checkpoint() {}
 
     func abandon() {
         self.shared.queue.stop(.stopped, isAtOnce: true)
@@ -339,6 +344,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
 
     private func hasLostConnection(_ failure: ConnectionFailure) {
         self.shared.configuration.onConnectFailure?(failure)
+        self.shared.queue.outage = failure
         guard let source = self.shared.queue.source else { return }
         source.classifier.loseConnection()
         if source.isForsaken { self.shared.queue.stop(.stopped) }
@@ -347,7 +353,10 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
     // MARK: Outcomes
 
     /// A connection answers for the first time.
-    func answersBegin() { self.shared.configuration.onFirstAnswer?() }
+    func answersBegin() {
+        self.shared.queue.outage = nil
+        self.shared.configuration.onFirstAnswer?()
+    }
 
     func answered(_ push: PendingPush, _ outcome: DeliveryOutcome, on connection: PushConnection) {
         switch outcome {
@@ -357,11 +366,10 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
             let meaning = ResponseMeaning(rejection, now: .max)
             // The service is about to close the connection.
             if meaning == .passing(.unprocessed) { self.release(connection) }
-            if self.isMended(push, meaning, connection) {
-                var push = push
-                push.hasNewToken = true
+            var renewed = push
+            if self.isMended(&renewed, meaning, connection) {
                 self.shared.observer.repeated(1)
-                return self.shared.queue.putBack([push])
+                return self.shared.queue.putBack([renewed])
             }
         default: break
         }
@@ -369,9 +377,9 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
     }
 
     /// Whether another try with another provider token, or on another connection, may do.
-    private func isMended(_ push: PendingPush, _ meaning: ResponseMeaning, _ connection: PushConnection) -> Bool {
-        guard !push.hasNewToken, let issuedAt = push.tokenIssuedAt,
-            let tokens = self.shared.configuration.providerToken
+    private func isMended(_ push: inout PendingPush, _ meaning: ResponseMeaning, _ connection: PushConnection) -> Bool {
+        guard let issuedAt = push.tokenIssuedAt, let tokens = self.shared.configuration.providerToken,
+            push.retries.renewToken()
         else { return false }
         switch meaning {
         case .passing(.providerToken): return tokens.expired(issuedAt: issuedAt)
@@ -385,30 +393,29 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
 
     /// Takes requests that were proved not to be processed.
     func unprocessed(_ pushes: [PendingPush]) {
-        let limit = self.shared.configuration.attemptCountMax
-        self.shared.observer.repeated(pushes.count)
-        self.shared.queue.putBack(pushes.filter { $0.attempts < limit })
-        for push in pushes where push.attempts >= limit { self.settle(push, .unsent(.refusedTooOften)) }
+        self.resend(pushes, isUnknown: false, else: .unsent(.refusedTooOften))
         if self.settledCount > 0 { self.tellQueue() }
     }
 
     /// Takes requests whose fate is unknown.
     func unknown(_ pushes: [PendingPush], _ trouble: DeliveryOutcome.Reason) {
-        let configuration = self.shared.configuration
-        guard configuration.resendsUnknown, !self.isOver else {
-            for push in pushes { self.settle(push, .indeterminate(trouble)) }
-            return
-        }
-        let again = pushes.filter { $0.attempts < configuration.attemptCountMax }.map { push in
-            var push = push
-            push.possibleDuplicate = true
-            return push
+        guard self.isOver else { return self.resend(pushes, isUnknown: true, else: .indeterminate(trouble)) }
+        for push in pushes { self.settle(push, .indeterminate(trouble)) }
+    }
+
+    /// Sends again what may be, and settles the rest.
+    private func resend(_ pushes: [PendingPush], isUnknown: Bool, else outcome: DeliveryOutcome) {
+        var (again, spent): ([PendingPush], [PendingPush]) = ([], [])
+        for var push in pushes {
+            if push.retries.resend(isUnknown: isUnknown, self.shared.retries) {
+                again.append(push)
+            } else {
+                spent.append(push)
+            }
         }
         self.shared.observer.repeated(again.count)
         self.shared.queue.putBack(again)
-        for push in pushes where push.attempts >= configuration.attemptCountMax {
-            self.settle(push, .indeterminate(trouble))
-        }
+        for push in spent { self.settle(push, outcome) }
     }
 
     private func settle(_ push: PendingPush, _ outcome: DeliveryOutcome, isAnswer: Bool = false) {
@@ -474,7 +481,8 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
 
     private func check() {
         self.now = .now()
-        for push in self.shared.queue.takeOverdue(at: self.now) { self.settle(push, .unsent(.deadline)) }
+        let reason = self.shared.queue.outage.map { DeliveryOutcome.Reason.unavailable($0) } ?? .deadline
+        for push in self.shared.queue.takeOverdue(at: self.now) { self.settle(push, .unsent(reason)) }
         let limit = self.shared.configuration.answerDurationMax
         let isWanted = self.shared.queue.isWaiting
         for connection in self.leaving + [self.current].compactMap(\.self) {

@@ -48,6 +48,10 @@ public struct PushConfiguration: Sendable {
     /// Then it is unsent.
     public var queueDurationMax: Duration? = .seconds(60)
 
+    /// For how long a `PushClient` sends nothing to a token that was rejected, and reports it as suppressed; 1 h by
+    /// default, `nil` for not at all.
+    public var suppressionDuration: Duration? = .seconds(3600)
+
     /// How long an answer may take; 30 s by default.
     ///
     /// Then the request is indeterminate, or, where the service did not take the whole of it, is sent again on another

@@ -126,6 +126,18 @@ extension DeliveryOutcome {
         if case .rejected(let rejection) = self { rejection.statusCode } else { nil }
     }
 
+    /// Whether the service says that the token is none any more, so that a caller may delete it: status 8, status 410, or
+    /// `BadDeviceToken`.
+    ///
+    /// The service says the same of tokens of the other environment: where many in a row are dead, suspect that first.
+    public var isDeadToken: Bool {
+        guard case .rejected(let rejection) = self else { return false }
+        return switch rejection.tokenFault(now: .max) {
+        case .dead, .invalid: true
+        case .foreign, nil: false
+        }
+    }
+
     /// The outcome in one word, as the results file has it.
     public var name: String { "\(self.kind.name)" }
 }

@@ -39,7 +39,8 @@ final class Bridge: Sendable {
     private struct Delivery: Sendable {
         var number: DeliveryNumber
         var origin: DeliveryOrigin
-        var retries: RetryState
+        var retries = RetryState()
+        var startedAt: Duration
         var request: PushRequest
         var sender: Sender
     }
@@ -102,9 +103,9 @@ final class Bridge: Sendable {
             priority: message.priority,
             now: self.clock.date()
         )
-        let retries = RetryState(rules: self.configuration.retries, now: self.clock.now())
+        let now = self.clock.now()
         self.observer.inFlight(inFlightCount)
-        self.send(Delivery(number: number, origin: origin, retries: retries, request: request, sender: sender))
+        self.send(Delivery(number: number, origin: origin, startedAt: now, request: request, sender: sender))
         let isFull = inFlightCount >= self.configuration.inFlightCountMax || !self.configuration.upstream.hasRoom
         return (nil, isFull)
     }
@@ -168,23 +169,30 @@ final class Bridge: Sendable {
             return
         }
         var delivery = before
+        let meaning = ResponseMeaning(answer, topic: delivery.request.topic, now: self.clock.date())
         let action = delivery.retries.receive(
-            answer,
-            to: &delivery.request,
-            now: self.clock.now(),
-            date: self.clock.date(),
-            jitter: self.clock.jitter(),
-            rules: self.rules
+            self.rules.meaning(meaning),
+            self.configuration.retries,
+            isKept: delivery.request.expiration != 0,
+            elapsed: self.clock.now() - delivery.startedAt,
+            jitter: self.clock.jitter()
         )
         switch action {
-        case .end(let found, let foundCause):
+        case .end(let meaning):
+            let (found, foundCause) = meaning.ending(isUnknown: delivery.retries.isUnknown)
             let (outcome, cause) = self.told(found, foundCause)
             if cause == .ignored {
                 self.ignore(delivery, outcome, foundCause, answer)
             } else {
                 self.end(delivery, outcome, cause, answer)
             }
-        case .sendAgain(let pause): self.wait(pause, delivery, answer)
+        case .sendAgain(let pause, let header):
+            switch header {
+            case .priority: delivery.request.priority = nil
+            case .pushType: delivery.request.pushType = nil
+            case nil: break
+            }
+            self.wait(pause, delivery, answer)
         }
     }
 

@@ -7,7 +7,7 @@ public import NIOPosix
 
 /// Sends all that a source gives, and proves what became of each.
 ///
-/// This is the fast way to send: the source is asked on the event loops of the connections. See ``Provider`` for the
+/// This is the fast way to send: the source is asked on the event loops of the connections. See ``PushClient`` for the
 /// convenient way.
 public struct BatchSender: Sendable {
     private let transport: any ProviderTransport

@@ -78,7 +78,7 @@ final class PushConnection: ChannelInboundHandler {
     func write(_ push: PendingPush, authorization: String?) -> Bool {
         guard !self.isOver, !self.isClosing else { return false }
         var push = push
-        push.attempts += 1
+        push.retries.begin()
         return self.machine.write(push, push.submission.request, authorization: authorization)
     }
 

@@ -277,6 +277,24 @@ import Testing
         #expect(Set(upstream.asked.map(\.request.identifier)).count == 1)
     }
 
+    @Test func `a header that the service does not like is left out of the attempts that follow`() async throws {
+        let upstream = ScriptedUpstream {
+            if $0.priority != nil { return .answered(status: 400, reason: "BadPriority", timestamp: nil) }
+            guard $0.pushType != nil else { return ScriptedUpstream.accepted }
+            return .answered(status: 400, reason: "InvalidPushType", timestamp: nil)
+        }
+        try await Self.withGateway(upstream) { port in
+            try await Self.connect(port) {
+                try await $0.send(try Fixture.frames(1...1))
+                try await $0.send(try Fixture.probe(2))
+                #expect(try await $0.end().bytes == Fixture.response(.missingDeviceToken, 2))
+            }
+        }
+        let requests = upstream.asked.map(\.request)
+        #expect(requests.map(\.priority) == [10, nil, nil] && requests.map(\.pushType) == [.alert, .alert, nil])
+        #expect(Set(requests.map(\.identifier)).count == 1)
+    }
+
     @Test func `a spent budget is a shutdown that names the last one accepted, and what comes then has to wait`()
         async throws
     {

@@ -20,7 +20,7 @@ struct PushClientLifeTests {
         let request = try PushFixture.request()
         let outcome = NIOLockedValueBox<DeliveryOutcome?>(nil)
         await #expect(throws: PushError.self) {
-            try await PushClient.withClient(configuration, logger: PushFixture.quiet) { client in
+            try await RequestClient.withClient(configuration, logger: PushFixture.quiet) { client in
                 let sent = await client.send(request)
                 outcome.withLockedValue { $0 = sent }
             }
@@ -36,7 +36,7 @@ struct PushClientLifeTests {
         let failures = AsyncStream<ConnectionFailure>.makeStream()
         configuration.onConnectFailure = { failures.continuation.yield($0) }
         let request = try PushFixture.request()
-        let outcome = try await PushClient.withClient(configuration, logger: PushFixture.quiet) { client in
+        let outcome = try await RequestClient.withClient(configuration, logger: PushFixture.quiet) { client in
             async let outcome = client.send(request)
             var told = failures.stream.makeAsyncIterator()
             let failure = await told.next()
@@ -51,14 +51,14 @@ struct PushClientLifeTests {
     @Test func `a client whose authorities cannot be used is an error, and nothing else`() throws {
         var configuration = try PushFixture.clientConfiguration(port: 1)
         configuration.tls.trust = .pem(Array("none".utf8))
-        #expect(throws: PushError.self) { try PushClient(configuration, logger: PushFixture.quiet) }
+        #expect(throws: PushError.self) { try RequestClient(configuration, logger: PushFixture.quiet) }
     }
 
     @Test func `what waits too long for its turn is unsent`() async throws {
         var configuration = try PushFixture.clientConfiguration(port: try await PushFixture.unusedPort())
         configuration.queueDurationMax = .milliseconds(50)
         let request = try PushFixture.request()
-        let outcome = try await PushClient.withClient(configuration, logger: PushFixture.quiet) {
+        let outcome = try await RequestClient.withClient(configuration, logger: PushFixture.quiet) {
             await $0.send(request)
         }
         #expect(outcome == .unsent(.deadline))
@@ -139,7 +139,7 @@ struct PushClientLifeTests {
         let port = try await PushFixture.unusedPort()
         var configuration = try PushFixture.clientConfiguration(port: port)
         configuration.endsWhenRefused = false
-        try await PushClient.withClient(configuration, logger: PushFixture.quiet) { client in
+        try await RequestClient.withClient(configuration, logger: PushFixture.quiet) { client in
             for (identity, isRight) in [(wrong, false), (try PushFixture.server.get().identity, true)] {
                 var server = try PushFixture.serverConfiguration()
                 server.identity = identity
@@ -214,7 +214,7 @@ struct PushClientLifeTests {
         let request = try PushFixture.request()
         try await Listener(configuration, service: service, logger: PushFixture.quiet).withRunning { server in
             let port = try await server.boundAddress.port ?? 0
-            let client = try PushClient(try PushFixture.clientConfiguration(port: port), logger: PushFixture.quiet)
+            let client = try RequestClient(try PushFixture.clientConfiguration(port: port), logger: PushFixture.quiet)
             let running = Task { try await client.run() }
             let outcomes = try await withThrowingTaskGroup(of: DeliveryOutcome.self) { group in
                 for _ in 0..<5 { group.addTask { await client.send(request) } }
@@ -230,7 +230,7 @@ struct PushClientLifeTests {
     }
 
     @Test func `a client runs once`() async throws {
-        let client = try PushClient(try PushFixture.clientConfiguration(port: 1), logger: PushFixture.quiet)
+        let client = try RequestClient(try PushFixture.clientConfiguration(port: 1), logger: PushFixture.quiet)
         client.finish()
         try await client.run()
         await #expect(throws: PushError.alreadyRan) { try await client.run() }
@@ -252,7 +252,7 @@ struct PushClientLifeTests {
         configuration.connectFailureCountMax = 2
         let (request, impatient) = (try PushFixture.request(), configuration)
         await #expect(throws: PushError.self) {
-            try await PushClient.withClient(impatient, logger: PushFixture.quiet) { client in
+            try await RequestClient.withClient(impatient, logger: PushFixture.quiet) { client in
                 _ = await client.send(request)
             }
         }
