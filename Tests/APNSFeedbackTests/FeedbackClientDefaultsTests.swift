@@ -142,6 +142,44 @@ import Testing
         #expect(Set(errors + errors).count == errors.count)
     }
 
+    @Test func `while a page is not taken, the service is not asked again`() async throws {
+        let folder = self.folder
+        let store = MemoryStore(try Fixture.tuples(5))
+        try await self.withPort(store) { port in
+            let client = try folder.client(port: port)
+            for _ in 0..<3 {
+                await #expect(throws: FeedbackError.notTaken(underlying: Full())) {
+                    try await client.drain { _ in throw Full() }
+                }
+            }
+            #expect(store.openedCount == 1 && folder.files.count == 1)
+            let outcome = try await client.drain { _ in }
+            #expect(outcome.replayedTupleCount == 5 && store.openedCount == 2 && folder.files.isEmpty)
+        }
+    }
+
+    @Test func `a task that is cancelled hands over what was read, and reads no more`() async throws {
+        let (folder, taken) = (self.folder, Taken())
+        let tuples = try Fixture.tuples(30)
+        let last = Data(tuples[29].bytes)
+        let store = MemoryStore(tuples)
+        let configuration = try Fixture.listener { $0.closesBehindList = false }
+        try await Listener(configuration, store: store).withRunning { listener in
+            let client = try folder.client(port: try await listener.boundAddress.port ?? 0)
+            let drain = Task { try await client.drain { page in taken.take(page) } }
+            try await eventually("the list is on the disk") {
+                let segment = folder.files.first { $0.hasSuffix(".spool") }
+                let bytes = segment.flatMap { FileManager.default.contents(atPath: folder.spool.path($0)) }
+                return bytes?.range(of: last) != nil
+            }
+            #expect(taken.counts.isEmpty)
+            drain.cancel()
+            let outcome = try await drain.value
+            #expect(outcome.ending?.cause == .stopped && outcome.tupleCount == 30)
+        }
+        #expect(taken.tuples == tuples && folder.files.isEmpty)
+    }
+
     // MARK: What nobody may miss
 
     @Test func `what was set aside is logged by a drain whose outcome nobody reads`() async throws {
