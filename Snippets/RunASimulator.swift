@@ -15,7 +15,7 @@ var configuration = SimulatorConfiguration(
 )
 configuration.listener.port = port ?? 2195
 configuration.acceptsUnknownTokens = true
-configuration.faults = FaultPlan([Fault(at: .token(String(repeating: "f", count: 64)), .reject(status: 8))])
+configuration.faults = [Fault(at: .token(prefix: String(repeating: "f", count: 64)), .reject(status: 8))]
 configuration.onDelivery = { delivered in
     print("\(delivered.notification.token.hexadecimal.prefix(8))... \(String(buffer: delivered.notification.payload))")
 }

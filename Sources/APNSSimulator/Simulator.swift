@@ -35,19 +35,17 @@ public struct Simulator: Sendable {
     ///   - logger: is told of connections, at debug level.
     ///   - body: is called when the simulator listens.
     /// - Returns: what `body` returns.
-    /// - Throws: what `body` throws, `ServerError` where a listener cannot listen, or `WireError` for a
-    ///   fault at a token that is none.
+    /// - Throws: what `body` throws, `ServerError` where a listener cannot listen, or
+    ///   ``SimulatorError/fault(index:reason:)`` for a fault that can happen nowhere.
     public static func withRunning<Value: Sendable>(
         _ configuration: SimulatorConfiguration,
         logger: Logger = .current,
         _ body: @escaping @Sendable (Simulator) async throws -> Value
     ) async throws -> Value {
         let devices = DeviceRegistry(configuration)
-        let faults = ConnectionFaults()
+        let faults = try ConnectionFaults(configuration.faults)
         let backend = SimulatorBackend(
             devices: devices,
-            schedule: try FaultSchedule(configuration.faults.faults),
-            report: configuration.faults.report,
             faults: faults,
             environment: configuration.environment,
             onDelivery: configuration.onDelivery
@@ -55,22 +53,21 @@ public struct Simulator: Sendable {
         let store = SimulatorFeedbackStore(
             devices: devices,
             environment: configuration.environment,
-            fault: configuration.feedbackFault
+            // The listener expects progress from one portion to the next.
+            portionCountMax: faults.schedule.hasFaults(.writing, at: .feedback) ? 1 : nil
         )
         let service = SimulatorPushService(
             devices: devices,
-            schedule: try FaultSchedule(configuration.pushFaults),
+            schedule: faults.schedule,
             environment: configuration.environment,
             onDelivery: configuration.onDelivery
         )
-        var pushConfiguration = configuration.push
-        pushConfiguration.addsUniqueIdentifier = configuration.environment == .sandbox
-        let push = pushConfiguration
-        var listener = configuration.listener
-        listener.configurePipeline = { try faults.add(to: $0, number: $1) }
-        var feedback = configuration.feedback
-        configuration.feedbackFault.apply(to: &feedback)
-        return try await Listener(listener, backend: backend, logger: logger).withRunning { [feedback] listener in
+        var (listener, feedback, push) = (configuration.listener, configuration.feedback, configuration.push)
+        push.addsUniqueIdentifier = configuration.environment == .sandbox
+        faults.configure(&listener.listener, as: .binary)
+        faults.configure(&feedback.listener, as: .feedback)
+        faults.configure(&push.listener, as: .http2)
+        return try await Listener(listener, backend: backend, logger: logger).withRunning { [feedback, push] listener in
             try await Listener(feedback, store: store, logger: logger).withRunning { feedback in
                 try await Listener(push, service: service, logger: logger).withRunning { server in
                     let simulator = Simulator(

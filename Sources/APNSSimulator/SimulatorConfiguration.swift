@@ -25,14 +25,8 @@ public struct SimulatorConfiguration: Sendable {
     /// Whether it closes behind the list is said here, and a wrong certificate is one that is set here.
     public var feedback: FeedbackListenerConfiguration
 
-    /// How feedback is delivered; by default as the service did.
-    public var feedbackFault = FeedbackFault()
-
     /// The HTTP/2 listener; its port is 0 by default, for any that is free.
     public var push: PushServerConfiguration
-
-    /// What goes wrong at the HTTP/2 listener; by default nothing.
-    public var pushFaults: [PushFault] = []
 
     /// Which service it plays; by default the sandbox.
     public var environment = Environment.sandbox
@@ -46,8 +40,8 @@ public struct SimulatorConfiguration: Sendable {
     /// Those of less than 32 bytes, which no real token has, are refused in either case.
     public var acceptsUnknownTokens = false
 
-    /// What goes wrong; by default nothing.
-    public var faults = FaultPlan()
+    /// What goes wrong at any of its listeners; by default nothing.
+    public var faults: [Fault] = []
 
     /// How many of the last notifications are kept; by default 1000.
     public var lastDeliveryCountMax = SimulatorConfiguration.lastDeliveryCountMaxDefault

@@ -21,7 +21,7 @@ enum SimulatorFixture {
 
     /// Devices 1 to 100 are there, 101 is dead, 102 is of another app, 103 is of the other environment.
     static func configuration(
-        _ faults: FaultPlan = FaultPlan(),
+        _ faults: [Fault] = [],
         _ change: (inout SimulatorConfiguration) -> Void = { _ in }
     ) throws -> SimulatorConfiguration {
         var devices = try (1...100).map { SimulatedDevice(token: try Self.token($0), topic: Self.topic) }

@@ -2,29 +2,47 @@
 
 import APNSServer
 import APNSWire
+import NIOCore
 
 /// The simulator's devices behind the HTTP/2 listener.
 struct SimulatorPushService: PushService {
     let devices: DeviceRegistry
-    let schedule: FaultSchedule<PushFault>
+    let schedule: FaultSchedule
     let environment: Environment
     let onDelivery: (@Sendable (DeliveredNotification) -> Void)?
 
     func take(_ request: borrowing InboundPush) -> PushReply? {
-        if let effect = self.fault(request) { return effect.carryOut(request.ticket) }
+        let fault = self.schedule.fault(
+            at: .http2,
+            token: request.token,
+            connection: request.connectionNumber,
+            number: request.number,
+            overall: self.devices.countMessage()
+        )
+        guard let fault else { return self.answer(request) }
+        switch fault.effect {
+        case .reject: self.countRejection()
+        case .delay(let duration):
+            let request = copy request
+            request.ticket.channel.eventLoop.scheduleTask(in: TimeAmount(duration)) {
+                request.ticket.reply(self.answer(request))
+            }
+            return nil
+        case .limitStreams:
+            _ = fault.carryOut(request.ticket)
+            return self.answer(request)
+        case .shutDown, .closeAfter:
+            if case .rejected(let rejection) = self.answer(request) { return .rejected(rejection) }
+        default: break
+        }
+        return fault.carryOut(request.ticket)
+    }
+
+    /// Takes a request, or refuses it.
+    private func answer(_ request: borrowing InboundPush) -> PushReply {
         if let rejection = self.rejection(request) { return .rejected(rejection) }
         self.deliver(request)
         return .accepted
-    }
-
-    private func fault(_ request: borrowing InboundPush) -> PushFault.Effect? {
-        let overall = self.devices.countMessage()
-        let fault = self.schedule.fault(token: request.token, message: request.number, overall: overall)
-        let effect = fault?.effect
-        if case .reply(.rejected) = effect { self.countRejection() }
-        // What is processed on the way out was delivered.
-        if case .reply(.lastAccepted) = effect { self.deliver(request) }
-        return effect
     }
 
     private func rejection(_ request: borrowing InboundPush) -> PushRejection? {

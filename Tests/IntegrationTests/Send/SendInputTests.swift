@@ -198,7 +198,7 @@ import Testing
         let lines = [SendScene.line(1, text: "sesame"), SendScene.line(1_000_000, text: "sesame"), "{\"sesame\":1}\n"]
         let path = try self.scene.write("a.jsonl", lines.joined())
         let scene = self.scene
-        let faults = FaultPlan([Fault(at: .messageOverall(1), .cut, report: FaultReport(isLost: true, ending: .reset))])
+        let faults = [Fault(at: .notificationOverall(1), .closeAfter, report: FaultReport(ending: .reset))]
         try await SendScene.withGateway(faults: faults) { simulator in
             let arguments = ["send", path, "--verbose"] + scene.endpoint(simulator.gatewayPort)
             let run = try await scene.start(arguments)

@@ -69,7 +69,7 @@ final class SendScene: Sendable {
     /// Runs a gateway that knows devices 1 to `deviceCount`.
     static func withGateway<Value: Sendable>(
         deviceCount: Int = 100,
-        faults: FaultPlan = FaultPlan(),
+        faults: [Fault] = [],
         change: (inout SimulatorConfiguration) -> Void = { _ in },
         _ body: @escaping @Sendable (Simulator) async throws -> Value
     ) async throws -> Value {
