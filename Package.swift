@@ -295,6 +295,7 @@ let package = Package(
             name: "APNSSimulator",
             dependencies: [
                 "APNSPayload", "APNSServer", "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS",
+                .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),

@@ -38,7 +38,7 @@ struct FaultListenerTests {
     }
 
     private func count(_ simulator: Simulator, _ device: Int) throws -> Int {
-        simulator.deliveryCount(of: try Fixture.token(device))
+        simulator.receivedCount(of: try Fixture.token(device))
     }
 
     // MARK: HTTP/2
@@ -145,7 +145,7 @@ struct FaultListenerTests {
     /// Lets devices 1 to 3 be on the list, and reads it on so many connections, which end without its being taken off.
     private func lists(_ faults: [Fault], connectionCount: Int) async throws -> [ScriptedProvider.Ending] {
         try await Simulator.withRunning(try Fixture.configuration(faults)) { simulator in
-            for device in 1...3 { simulator.uninstall(try Fixture.token(device), at: 1_700_000_000) }
+            for device in 1...3 { simulator.remove(try Fixture.token(device), at: 1_700_000_000_000) }
             var bytes = try Fixture.messages(3)
             bytes.writeImmutableBuffer(try Fixture.probe(4))
             #expect(try await Fixture.send(bytes, to: simulator).bytes == Fixture.response(2, 4))
@@ -191,7 +191,7 @@ struct FaultListenerTests {
             var bytes = try Fixture.messages(5)
             bytes.writeImmutableBuffer(try Fixture.probe(6))
             #expect(try await Fixture.send(bytes, to: simulator).bytes == Fixture.response(2, 6))
-            #expect(simulator.lastDeliveries.map(\.identifier) == [1, 2, 3, 4, 5])
+            #expect(simulator.receivedNotifications.map(\.identifier) == [1, 2, 3, 4, 5])
         }
         #expect(ContinuousClock.now - start >= .milliseconds(300))
     }

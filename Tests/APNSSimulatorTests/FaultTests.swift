@@ -151,7 +151,7 @@ struct FaultTests {
             #expect(ending.hasCloseNotify == fault.hasCloseNotify)
             #expect(simulator.statistics.processedCount == fault.processedCount)
             for number in 1...20 {
-                let count = simulator.deliveryCount(of: try Fixture.token(number))
+                let count = simulator.receivedCount(of: try Fixture.token(number))
                 #expect(count == (number <= fault.processedCount ? 1 : 0))
             }
         }
@@ -197,7 +197,7 @@ struct FaultTests {
                 }
             }
             #expect(simulator.statistics.processedCount == 50)
-            #expect(simulator.deliveryCount(of: try Fixture.token(60)) == 0)
+            #expect(simulator.receivedCount(of: try Fixture.token(60)) == 0)
         }
         #expect(ContinuousClock.now - began >= .milliseconds(delayMilliseconds))
     }

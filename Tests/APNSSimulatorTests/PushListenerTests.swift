@@ -51,9 +51,9 @@ struct PushListenerTests {
         let outcomes = try await self.outcomes([1, 2, 101, 102, 103, 104]) { simulator in
             #expect(simulator.statistics.processedCount == 2)
             #expect(simulator.statistics.rejectedCount == 4)
-            let count = simulator.deliveryCount(of: try Fixture.token(1))
+            let count = simulator.receivedCount(of: try Fixture.token(1))
             #expect(count == 1)
-            let last = try #require(simulator.lastDeliveries.last)
+            let last = try #require(simulator.receivedNotifications.last)
             #expect(last.topic == Fixture.topic && last.requestIdentifier != nil && last.pushType == .alert)
         }
         #expect(
@@ -82,7 +82,7 @@ struct PushListenerTests {
             Fault(at: .notificationOverall(5), .shutDown),
         ]
         let outcomes = try await self.outcomes([1, 2, 3, 4, 5], faults: faults) { simulator in
-            let counts = try [1, 3, 4, 5].map { simulator.deliveryCount(of: try Fixture.token($0)) }
+            let counts = try [1, 3, 4, 5].map { simulator.receivedCount(of: try Fixture.token($0)) }
             #expect(counts == [1, 1, 1, 1])
         }
         #expect(

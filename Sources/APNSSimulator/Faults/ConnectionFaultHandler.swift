@@ -6,6 +6,7 @@ import NIOTLS
 /// Lies above TLS, and looks behind the handshake which faults happen to its connection.
 final class ConnectionFaultHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
+    typealias InboundOut = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
     private let listener: SimulatorListener
@@ -14,6 +15,7 @@ final class ConnectionFaultHandler: ChannelInboundHandler {
     private let throttle: ReadThrottleHandler
     /// Delivers a list; `nil` where there is none.
     private let list: FeedbackFaultHandler?
+    private var isRefused = false
 
     init(
         _ listener: SimulatorListener,
@@ -43,12 +45,18 @@ final class ConnectionFaultHandler: ChannelInboundHandler {
         context.fireUserInboundEventTriggered(event)
     }
 
+    /// What comes on a connection that is refused is thrown away, however long its end takes.
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        if !self.isRefused { context.fireChannelRead(data) }
+    }
+
     private func fault(_ stage: FaultStage) -> Fault? {
         self.schedule.fault(stage, at: self.listener, connection: self.number)
     }
 
     /// Ends the connection; nobody above learns of its handshake.
     private func refuse(_ report: FaultReport, _ context: ChannelHandlerContext) {
+        self.isRefused = true
         let channel = context.channel
         // An empty write succeeds when all before it has left, so that the provider has its handshake first.
         context.writeAndFlush(self.wrapOutboundOut(ByteBuffer())).whenSuccess {

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSServer
-import APNSWire
 
 /// Lets every provider in whose certificate was verified, unless a fault says otherwise.
 struct SimulatorBackend: DeliveryBackend {
     let devices: DeviceRegistry
     let faults: ConnectionFaults
-    let environment: Environment
-    let onDelivery: (@Sendable (DeliveredNotification) -> Void)?
 
     /// All outcomes come at once, and what is behind the first failing message must never count as delivered.
     var requiresOrder: Bool { true }

@@ -4,6 +4,7 @@ import APNSServer
 import APNSSession
 import APNSTransport
 import APNSWire
+import NIOCore
 
 /// One provider's connection to the simulator.
 final class SimulatorConnection: DeliveryConnection {
@@ -65,23 +66,26 @@ final class SimulatorConnection: DeliveryConnection {
 
     private func take(_ message: borrowing InboundNotification) -> DeliveryOutcome {
         let topic = self.provider.identity.topic
-        let environment = self.backend.environment
         let isDead: Bool
-        switch self.backend.devices.standing(of: message.token, topic: topic, environment: environment) {
+        switch self.backend.devices.standing(of: message.token, topic: topic) {
         case .alive: isDead = false
         case .dead: isDead = true
         case .foreign, .unknown: return self.reject(.binary(.invalidToken))
         }
-        let delivered = DeliveredNotification(
-            notification: message.notification,
-            topic: topic,
-            identifier: message.identifier,
-            connectionNumber: self.provider.number,
-            messageNumber: message.number,
-            isDead: isDead
+        self.backend.devices.take(
+            ReceivedNotification(
+                listener: .binary,
+                token: message.token,
+                payload: Array(message.payload.readableBytesView),
+                topic: topic,
+                expiry: message.expiry,
+                priority: message.priority,
+                identifier: message.identifier,
+                connectionNumber: self.provider.number,
+                notificationNumber: message.number,
+                isDead: isDead
+            )
         )
-        self.backend.devices.deliver(delivered, environment: environment)
-        self.backend.onDelivery?(delivered)
         return isDead ? .rejected(.unregistered(at: nil)) : .accepted
     }
 

@@ -7,7 +7,6 @@ import APNSWire
 /// Lists the dead devices that were sent something, by topic and environment.
 struct SimulatorFeedbackStore: FeedbackStore {
     let devices: DeviceRegistry
-    let environment: Environment
     /// How many tuples are handed on at a time; `nil` for as many as are asked for.
     let portionCountMax: Int?
 
@@ -25,7 +24,7 @@ final class SimulatorFeedbackList: FeedbackList {
 
     init(_ store: SimulatorFeedbackStore, topic: String) {
         self.store = store
-        self.tuples = store.devices.feedback(topic: topic, environment: store.environment)
+        self.tuples = store.devices.feedback(topic: topic, environment: store.devices.environment)
     }
 
     func next(_ countMax: Int) -> [FeedbackTuple] {
@@ -35,6 +34,6 @@ final class SimulatorFeedbackList: FeedbackList {
     }
 
     func acknowledge() {
-        self.store.devices.removeFeedback(self.tuples[..<self.index], environment: self.store.environment)
+        self.store.devices.removeFeedback(self.tuples[..<self.index])
     }
 }

@@ -8,8 +8,6 @@ import NIOCore
 struct SimulatorPushService: PushService {
     let devices: DeviceRegistry
     let schedule: FaultSchedule
-    let environment: Environment
-    let onDelivery: (@Sendable (DeliveredNotification) -> Void)?
 
     func take(_ request: borrowing InboundPush) -> PushReply? {
         let fault = self.schedule.fault(
@@ -46,12 +44,12 @@ struct SimulatorPushService: PushService {
     }
 
     private func rejection(_ request: borrowing InboundPush) -> PushRejection? {
-        switch self.devices.standing(of: request.token, topic: request.topic, environment: self.environment) {
+        switch self.devices.standing(of: request.token, topic: request.topic) {
         case .alive: return nil
         case .dead(let since):
             self.countRejection()
             self.devices.change { $0.deadCount += 1 }
-            return PushRejection(status: 410, reason: .unregistered, timestamp: UInt64(since) * 1000)
+            return PushRejection(status: 410, reason: .unregistered, timestamp: since)
         case .foreign:
             self.countRejection()
             return PushRejection(status: 400, reason: .deviceTokenNotForTopic)
@@ -64,21 +62,21 @@ struct SimulatorPushService: PushService {
     private func countRejection() { self.devices.change { $0.rejectedCount += 1 } }
 
     private func deliver(_ request: borrowing InboundPush) {
-        let delivered = DeliveredNotification(
-            notification: Notification(
+        self.devices.take(
+            ReceivedNotification(
+                listener: .http2,
                 token: request.token,
-                payload: request.payload,
+                payload: Array(request.payload.readableBytesView),
+                topic: request.topic,
+                pushType: request.pushType,
                 expiry: request.expiration,
-                priority: request.priority
-            ),
-            topic: request.topic,
-            requestIdentifier: request.identifier,
-            pushType: request.pushType,
-            connectionNumber: request.connectionNumber,
-            messageNumber: request.number,
-            isDead: false
+                priority: request.priority,
+                collapseIdentifier: request.collapseIdentifier,
+                requestIdentifier: request.identifier,
+                connectionNumber: request.connectionNumber,
+                notificationNumber: request.number,
+                isDead: false
+            )
         )
-        self.devices.deliver(delivered, environment: self.environment)
-        self.onDelivery?(delivered)
     }
 }

@@ -85,7 +85,7 @@ import Testing
         let scene = self.scene
         try scene.write("batch.jsonl", (1...5).map { SendScene.line($0) }.joined())
         try await SendScene.withGateway { simulator in
-            #expect(simulator.uninstall(try DeviceToken(SendScene.token(4)), at: 1_700_000_000))
+            #expect(simulator.remove(try DeviceToken(SendScene.token(4)), at: 1_700_000_000_000))
             let before = try await scene.run(scene.feedback(simulator.feedbackPort))
             #expect(before.ending.code == 0 && before.error.contains(" 0 dead tokens"))
             let sent = try await scene.send([scene.path("batch.jsonl")], port: simulator.gatewayPort)

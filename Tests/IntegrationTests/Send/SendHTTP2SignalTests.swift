@@ -26,7 +26,7 @@ import Testing
     func `the first signal ends waiting for input, and what was read has its outcome`(_ signal: CInt) async throws {
         let ends = try SendExitTests.pipe()
         let arrivals = AsyncStream<Void>.makeStream()
-        try await SendScene.withGateway(change: { $0.onDelivery = { _ in arrivals.continuation.yield() } }) {
+        try await SendScene.withGateway(change: { $0.onReceive = { _ in arrivals.continuation.yield() } }) {
             simulator in
             var streams = self.streams
             streams.input = ends.reading
@@ -52,7 +52,7 @@ import Testing
         try await SendScene.withGateway(
             change: { configuration in
                 configuration.faults = [silent]
-                configuration.onDelivery = { _ in arrivals.continuation.yield() }
+                configuration.onReceive = { _ in arrivals.continuation.yield() }
             },
             { simulator in
                 let more = ["--results", self.scene.path("results.jsonl"), "--summary", "json"]

@@ -43,7 +43,7 @@ import Testing
                 configuration.faults = faults
                 configuration.devices.removeAll { $0.token == token }
                 configuration.devices.append(
-                    SimulatedDevice(token: token, topic: SendScene.topic, deadSince: 1_700_000_000)
+                    SimulatedDevice(token: token, topic: SendScene.topic, removalTimestamp: 1_700_000_000_000)
                 )
             },
             body

@@ -16,7 +16,7 @@ import Testing
 
     /// The payloads that a gateway took, in order.
     static func payloads(_ simulator: Simulator) -> [String] {
-        simulator.lastDeliveries.map { String(decoding: $0.notification.payload.readableBytesView, as: UTF8.self) }
+        simulator.receivedNotifications.map(\.payloadText)
     }
 
     @Test(arguments: [0, 1, 2], TestEffort.isLong ? [1, 3] : [3])
@@ -96,7 +96,7 @@ import Testing
         let arrivals = AsyncStream<Int>.makeStream()
         let taken = NIOLockedValueBox(0)
         try await SendScene.withGateway(change: { configuration in
-            configuration.onDelivery = { _ in
+            configuration.onReceive = { _ in
                 arrivals.continuation.yield(
                     taken.withLockedValue { count in
                         count += 1

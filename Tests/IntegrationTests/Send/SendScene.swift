@@ -128,5 +128,5 @@ final class SendScene: Sendable {
 
 extension Simulator {
     /// How many notifications the simulator took for a device.
-    func count(_ device: Int) throws -> Int { self.deliveryCount(of: try DeviceToken(SendScene.token(device))) }
+    func count(_ device: Int) throws -> Int { self.receivedCount(of: try DeviceToken(SendScene.token(device))) }
 }

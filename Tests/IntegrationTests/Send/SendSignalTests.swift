@@ -30,7 +30,7 @@ import Testing
         let faults = pace.map { [Fault(at: .always, .slowReading($0))] } ?? []
         return try await SendScene.withGateway(
             faults: faults,
-            change: { $0.onDelivery = { _ in arrivals.continuation.yield() } }
+            change: { $0.onReceive = { _ in arrivals.continuation.yield() } }
         ) { simulator in
             let streams = Child.Streams(output: scene.path("out"), error: scene.path("err"))
             let child = try Child(["send"] + scene.endpoint(simulator.gatewayPort) + arguments, streams)
@@ -110,7 +110,7 @@ import Testing
         let ends = try SendExitTests.pipe()
         let scene = self.scene
         let arrivals = AsyncStream<Void>.makeStream()
-        try await SendScene.withGateway(change: { $0.onDelivery = { _ in arrivals.continuation.yield() } }) {
+        try await SendScene.withGateway(change: { $0.onReceive = { _ in arrivals.continuation.yield() } }) {
             simulator in
             let streams = Child.Streams(input: ends.reading, output: scene.path("out"), error: scene.path("err"))
             let child = try Child(["send", "-"] + scene.endpoint(simulator.gatewayPort), streams, deadline: 30)
