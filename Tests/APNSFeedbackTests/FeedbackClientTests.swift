@@ -61,10 +61,8 @@ import TokenStore
 
     @Test func `the deadline ends a drain that drips, and what came is kept`() async throws {
         let tuples = try Fixture.tuples(1000)
-        let store = MemoryStore(tuples) {
-            $0.dripByteCount = 7
-            $0.dripMilliseconds = 1
-        }
+        let slow = Fault(at: .always, .slowWriting(TransferPace(byteCount: 7, interval: .milliseconds(1))))
+        let store = MemoryStore(tuples, faults: [slow])
         // A fifth of what it takes for all, and enough to connect where much else is going on.
         let outcome = try await self.folder.drain(store) { $0.deadline = .seconds(1) }
         #expect(outcome.failure == nil && outcome.ending?.cause == .deadline)
@@ -74,10 +72,8 @@ import TokenStore
 
     @Test(arguments: [1, 7]) func `drips of a few bytes make the same list`(_ byteCount: Int) async throws {
         let tuples = try Fixture.tuples(60)
-        let store = MemoryStore(tuples) {
-            $0.dripByteCount = byteCount
-            $0.dripMilliseconds = 0
-        }
+        let slow = Fault(at: .always, .slowWriting(TransferPace(byteCount: byteCount, interval: .zero)))
+        let store = MemoryStore(tuples, faults: [slow])
         let outcome = try await self.folder.drain(store)
         #expect(outcome.failure == nil && outcome.tupleCount == 60)
         try self.expectList(tuples)
@@ -87,7 +83,7 @@ import TokenStore
         let tuples = try Fixture.tuples(50)
         var bytes = 0
         for tuple in tuples { bytes += 6 + tuple.token.byteCount }
-        let store = MemoryStore(tuples) { $0.cutByteCount = bytes - 3 }
+        let store = MemoryStore(tuples, faults: [Fault(at: .always, .cutList(byteCount: bytes - 3))])
         let outcome = try await self.folder.drain(store)
         #expect(outcome.failure == nil && outcome.tupleCount == 49)
         #expect((outcome.ending?.partialByteCount ?? 0) > 0)
@@ -100,13 +96,11 @@ import TokenStore
         #expect("\(leftover)".contains(leftover.path))
     }
 
-    @Test(arguments: [FeedbackFault.Cut.abrupt, .reset])
-    func `a connection that breaks is a failure that keeps what came`(_ cut: FeedbackFault.Cut) async throws {
+    @Test(arguments: [FaultReport.Ending.fin, .reset])
+    func `a connection that breaks is a failure that keeps what came`(_ ending: FaultReport.Ending) async throws {
         let tuples = try Fixture.tuples(50)
-        let store = MemoryStore(tuples) {
-            $0.cutByteCount = 1000
-            $0.cut = cut
-        }
+        let cut = Fault(at: .always, .cutList(byteCount: 1000), report: FaultReport(ending: ending))
+        let store = MemoryStore(tuples, faults: [cut])
         let outcome = try await self.folder.drain(store)
         guard case .unavailable = outcome.failure else {
             Issue.record("\(String(describing: outcome.failure))")
@@ -116,26 +110,22 @@ import TokenStore
         try self.expectList(tuples.prefix(Int(outcome.tupleCount)))
     }
 
-    @Test(arguments: [FeedbackFault.Cut.abrupt, .reset])
+    @Test(arguments: [FaultReport.Ending.fin, .reset])
     func `where close_notify is not required, an end inside a tuple and a reset are failures all the same`(
-        _ cut: FeedbackFault.Cut
+        _ ending: FaultReport.Ending
     ) async throws {
-        let store = MemoryStore(try Fixture.tuples(50)) {
-            $0.cutByteCount = 1000
-            $0.cut = cut
-        }
+        let cut = Fault(at: .always, .cutList(byteCount: 1000), report: FaultReport(ending: ending))
+        let store = MemoryStore(try Fixture.tuples(50), faults: [cut])
         let outcome = try await self.folder.drain(store) { $0.requiresCloseNotify = false }
-        #expect((outcome.failure == nil) == (cut == .abrupt), "\(outcome)")
-        if cut == .abrupt { #expect(outcome.leftovers.map(\.kind) == [.partial] && outcome.ending?.cause == .closed) }
+        #expect((outcome.failure == nil) == (ending == .fin), "\(outcome)")
+        if ending == .fin { #expect(outcome.leftovers.map(\.kind) == [.partial] && outcome.ending?.cause == .closed) }
     }
 
     @Test(arguments: [true, false]) func `an end without close_notify before any byte is never an empty list`(
         _ isRequired: Bool
     ) async throws {
-        let store = MemoryStore(try Fixture.tuples(5)) {
-            $0.cutByteCount = 0
-            $0.cut = .abrupt
-        }
+        let cut = Fault(at: .always, .cutList(byteCount: 0), report: FaultReport(ending: .fin))
+        let store = MemoryStore(try Fixture.tuples(5), faults: [cut])
         let outcome = try await self.folder.drain(store) { $0.requiresCloseNotify = isRequired }
         #expect(outcome.ending?.cause == .refused && store.openedCount == 1)
         guard case .refused = outcome.failure else {

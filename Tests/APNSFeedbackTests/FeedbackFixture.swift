@@ -67,20 +67,18 @@ final class MemoryStore: FeedbackStore {
     }
 
     private let state: NIOLockedValueBox<State>
-    let fault: FeedbackFault
+    let faults: [Fault]
     /// Whether it forgets its list when it begins to write it, as Apple's may have done.
     private let isForgetful: Bool
 
     init(
         _ tuples: [FeedbackTuple],
         isForgetful: Bool = false,
-        _ change: (inout FeedbackFault) -> Void = { _ in }
+        faults: [Fault] = []
     ) {
         self.state = NIOLockedValueBox(State(tuples: tuples))
         self.isForgetful = isForgetful
-        var fault = FeedbackFault()
-        change(&fault)
-        self.fault = fault
+        self.faults = faults
     }
 
     var count: Int { self.state.withLockedValue(\.tuples.count) }
@@ -258,7 +256,8 @@ final class FeedbackFolder: Sendable {
         _ change: @escaping @Sendable (inout FeedbackConfiguration) -> Void = { _ in }
     ) async throws -> FeedbackOutcome {
         var configuration = try listener ?? FeedbackFixture.listener()
-        (store as? MemoryStore)?.fault.apply(to: &configuration)
+        let faults = (store as? MemoryStore)?.faults ?? []
+        try ConnectionFaults(faults).configure(&configuration.listener, as: .feedback)
         return try await Listener(configuration, store: store).withRunning { listener in
             try await self.drain(port: try await listener.boundAddress.port ?? 0, change)
         }

@@ -120,7 +120,7 @@ struct PushClientLifeTests {
     )
 
     @Test func `a service that says the certificate is bad ends the client`() async throws {
-        let service = ScriptedService { _, _ in .reply(.goingAway(.badCertificateEnvironment)) }
+        let service = ScriptedService { _, _ in .goAway(.badCertificateEnvironment) }
         let request = try PushFixture.request()
         let outcome = NIOLockedValueBox<DeliveryOutcome?>(nil)
         await #expect(throws: PushError.notPermitted(Self.badEnvironment)) {
@@ -133,7 +133,7 @@ struct PushClientLifeTests {
     }
 
     @Test func `a client that is told to go on serves again when the service lets it in`() async throws {
-        let service = ScriptedService { _, count in count == 1 ? .reply(.goingAway(.badCertificate)) : nil }
+        let service = ScriptedService { _, count in count == 1 ? .goAway(.badCertificate) : nil }
         let request = try PushFixture.request()
         let outcomes = try await PushFixture.withPair(
             service,
@@ -180,7 +180,7 @@ struct PushClientLifeTests {
     @Test(arguments: [PushReason.shutdown, .idleTimeout])
     func `a connection that says it is at its end is left`(_ reason: PushReason) async throws {
         let service = ScriptedService { _, count in
-            count == 2 ? .reply(.rejected(PushRejection(status: 503, reason: reason))) : nil
+            count == 2 ? .reject(.http2(PushRejection(status: 503, reason: reason))) : nil
         }
         let request = try PushFixture.request()
         let connections = NIOLockedValueBox(0)
@@ -194,7 +194,7 @@ struct PushClientLifeTests {
     }
 
     @Test func `no more are taken than may be open, and room is told of`() async throws {
-        let service = ScriptedService { request, _ in request.priority == 5 ? .silence : nil }
+        let service = ScriptedService { request, _ in request.priority == 5 ? .ignore : nil }
         var request = try PushFixture.request()
         request.priority = 5
         let silent = request
@@ -221,7 +221,7 @@ struct PushClientLifeTests {
     }
 
     @Test func `a cancelled client settles everything`() async throws {
-        let service = ScriptedService { _, _ in .silence }
+        let service = ScriptedService { _, _ in .ignore }
         var configuration = try PushFixture.serverConfiguration()
         configuration.streamCountMax = 2
         let request = try PushFixture.request()

@@ -83,7 +83,7 @@ import Testing
     ) async throws -> [String] {
         let bad = try PushFixture.token(Self.badNumber)
         let service = ScriptedService { request, _ in
-            request.token == bad ? .reply(.rejected(PushRejection(status: 400, reason: .badDeviceToken))) : nil
+            request.token == bad ? .reject(.http2(PushRejection(status: 400, reason: .badDeviceToken))) : nil
         }
         let configuration = try PushFixture.serverConfiguration()
         return try await Listener(configuration, service: service, logger: PushFixture.quiet).withRunning { server in
