@@ -40,7 +40,8 @@ import Testing
         _ body: @escaping @Sendable (_ port: Int) async throws -> Void
     ) async throws {
         var configuration = try Fixture.listener()
-        (store as? MemoryStore)?.fault.apply(to: &configuration)
+        let faults = (store as? MemoryStore)?.faults ?? []
+        try ConnectionFaults(faults).configure(&configuration.listener, as: .feedback)
         try await Listener(configuration, store: store).withRunning { listener in
             try await body(try await listener.boundAddress.port ?? 0)
         }
@@ -186,7 +187,8 @@ import Testing
         let tuples = try Fixture.tuples(50)
         let byteCount = tuples.reduce(0) { $0 + $1.bytes.count }
         let (folder, log) = (self.folder, self.log)
-        try await self.withPort(MemoryStore(tuples) { $0.cutByteCount = byteCount - 3 }) { port in
+        let cut = Fault(at: .always, .cutList(byteCount: byteCount - 3))
+        try await self.withPort(MemoryStore(tuples, faults: [cut])) { port in
             try await folder.client(port: port, logger: log.logger(.warning)).drain { _ in }
         }
         #expect(log.all.map(\.message) == ["feedback set aside"] && log.all.map(\.level) == [.warning])
