@@ -205,7 +205,7 @@ struct PushClientLifeTests {
 
     @Test func `a run that is cancelled settles everything`() async throws {
         try await Sending.withGateway(script: { _ in GatewayScript { $0.probeReply = .never } }) { gateway in
-            let client = try PushClient(Self.service(port: gateway.port))
+            let client = try PushClient(Self.service(port: gateway.port) { $0.limits.proofDelay = .seconds(3600) })
             let running = Task { try await client.run() }
             async let outcomes: [DeliveryOutcome] = {
                 var outcomes: [DeliveryOutcome] = []
