@@ -64,7 +64,7 @@ extension PushClientConfiguration {
     ///   - requests: how a notification becomes a request.
     /// - Returns: the configuration.
     public static func http2(_ configuration: PushConfiguration, _ requests: RequestRules) -> Self {
-        Self(endpoint: configuration.endpoint) { group, logger in
+        Self(endpoint: configuration.endpoint) { group, logger throws(ProviderError) in
             let client = try RequestClient(configuration, eventLoopGroup: group, logger: logger)
             return HTTP2Client(client, configuration, requests)
         }
@@ -126,7 +126,7 @@ private struct HTTP2Client: ClientTransport {
 
     func allow(_ token: DeviceToken) { self.rejected.withLockedValue { $0.remove(token) } }
 
-    func run() async throws { try await self.client.run() }
+    func run() async throws(ProviderError) { try await self.client.run() }
 
     func finish() { self.client.finish() }
 

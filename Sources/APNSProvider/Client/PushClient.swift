@@ -26,13 +26,13 @@ public final class PushClient: Service, Sendable {
     ///   - configuration: where and how to send.
     ///   - eventLoopGroup: the threads that do it; NIO's own by default.
     ///   - logger: is told of outages, and of connections at debug level; the current task's logger by default.
-    /// - Throws: ``ProviderError/configuration(_:)`` for values out of their range, and errors of `OpenSSLTLS` for
+    /// - Throws: ``ProviderError/Kind/configuration`` for values out of their range, ``ProviderError/Kind/tls(_:)`` for
     ///   certificates and keys that cannot be used.
     public init(
         _ configuration: PushClientConfiguration,
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
         logger: Logger = .current
-    ) throws {
+    ) throws(ProviderError) {
         self.transport = try configuration.makeTransport(eventLoopGroup, logger)
         self.name = configuration.description
     }
@@ -42,8 +42,8 @@ public final class PushClient: Service, Sendable {
     /// A graceful shutdown does what ``finish()`` does. When the task is cancelled, sending stops at once: what may
     /// have been processed is indeterminate, the rest unsent.
     ///
-    /// - Throws: `CancellationError` where the task is cancelled; why sending is of no use, such as a certificate that
-    ///   has expired. Every notification has its outcome by then, too.
+    /// - Throws: `CancellationError` where the task is cancelled; ``ProviderError`` where sending is of no use, as with a
+    ///   certificate that has expired. Every notification has its outcome by then, too.
     public func run() async throws {
         do {
             try await withGracefulShutdownHandler {
