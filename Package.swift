@@ -18,6 +18,12 @@ let settings: [SwiftSetting] = [
 /// The settings of the targets in which every use of unsafe memory is spelled out.
 let strict: [SwiftSetting] = settings + [.strictMemorySafety()]
 
+// What only some users need of other packages is fetched where its trait is on. Each of these is the condition of one.
+let proxy: TargetDependencyCondition? = .when(traits: ["Proxy"])
+let server: TargetDependencyCondition? = .when(traits: ["Server"])
+let tokenStore: TargetDependencyCondition? = .when(traits: ["TokenStore"])
+let commandLine: TargetDependencyCondition? = .when(traits: ["CommandLine"])
+
 let package = Package(
     name: "apns-legacy",
     // A product has the modules whose types stand in its interface; the other targets are for this package alone.
@@ -36,6 +42,23 @@ let package = Package(
         .library(name: "OpenSSLTLS", targets: ["OpenSSLTLS"]),
         .library(name: "TokenStore", targets: ["TokenStore"]),
         .executable(name: "apns-legacy", targets: ["apns-legacy"]),
+    ],
+    traits: [
+        .trait(name: "Proxy", description: "Connections through a proxy of HTTP or SOCKS 5, by swift-nio-extras."),
+        .trait(
+            name: "Server",
+            description: "What listens: gateway, simulator and test kit, the products APNSGateway and APNSTestKit."
+        ),
+        .trait(
+            name: "TokenStore",
+            description: "The purge list and the gateway's stores in SQLite: the product TokenStore."
+        ),
+        .trait(
+            name: "CommandLine",
+            description: "The command apns-legacy.",
+            enabledTraits: ["Proxy", "Server", "TokenStore"]
+        ),
+        .default(enabledTraits: ["CommandLine"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
@@ -115,13 +138,13 @@ let package = Package(
         ),
         .target(
             name: "APNSWire",
-            dependencies: [.product(name: "NIOCore", package: "swift-nio")],
+            dependencies: ["APNSPayload", .product(name: "NIOCore", package: "swift-nio")],
             swiftSettings: strict
         ),
         .testTarget(
             name: "APNSWireTests",
             dependencies: [
-                "APNSWire", "TestSupport",
+                "APNSPayload", "APNSWire", "TestSupport",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOTestUtils", package: "swift-nio"),
             ],
@@ -146,10 +169,10 @@ let package = Package(
             dependencies: [
                 "APNSWire", "OpenSSLTLS",
                 .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOExtras", package: "swift-nio-extras"),
+                .product(name: "NIOExtras", package: "swift-nio-extras", condition: proxy),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "NIOSOCKS", package: "swift-nio-extras"),
+                .product(name: "NIOSOCKS", package: "swift-nio-extras", condition: proxy),
             ],
             swiftSettings: strict
         ),
@@ -182,7 +205,7 @@ let package = Package(
         .target(
             name: "APNSProvider",
             dependencies: [
-                "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS",
+                "APNSPayload", "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
@@ -197,7 +220,7 @@ let package = Package(
         .testTarget(
             name: "APNSProviderTests",
             dependencies: [
-                "APNSProvider", "APNSSession", "APNSTestKit", "APNSWire", "OpenSSLTLS", "TestSupport",
+                "APNSPayload", "APNSProvider", "APNSSession", "APNSTestKit", "APNSWire", "OpenSSLTLS", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "MetricsTestKit", package: "swift-metrics"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -226,14 +249,15 @@ let package = Package(
         .testTarget(
             name: "APNSProviderHTTP2Tests",
             dependencies: [
-                "APNSProvider", "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSSimulator", "APNSTestKit",
+                "APNSPayload", "APNSProvider", "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSSimulator",
+                "APNSTestKit",
                 "APNSWire", "OpenSSLTLS", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "MetricsTestKit", package: "swift-metrics"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHPACK", package: "swift-nio-http2"),
-                .product(name: "NIOHTTP2", package: "swift-nio-http2"),
+                .product(name: "NIOHPACK", package: "swift-nio-http2", condition: server),
+                .product(name: "NIOHTTP2", package: "swift-nio-http2", condition: server),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOTLS", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
@@ -248,8 +272,8 @@ let package = Package(
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHPACK", package: "swift-nio-http2"),
-                .product(name: "NIOHTTP2", package: "swift-nio-http2"),
+                .product(name: "NIOHPACK", package: "swift-nio-http2", condition: server),
+                .product(name: "NIOHTTP2", package: "swift-nio-http2", condition: server),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOTLS", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
@@ -276,7 +300,7 @@ let package = Package(
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),
-                .product(name: "NIOHPACK", package: "swift-nio-http2"),
+                .product(name: "NIOHPACK", package: "swift-nio-http2", condition: server),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOTLS", package: "swift-nio"),
             ],
@@ -303,7 +327,7 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHTTP2", package: "swift-nio-http2"),
+                .product(name: "NIOHTTP2", package: "swift-nio-http2", condition: server),
                 .product(name: "NIOTLS", package: "swift-nio"),
             ],
             swiftSettings: strict
@@ -344,7 +368,7 @@ let package = Package(
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "Subprocess", package: "swift-subprocess"),
+                .product(name: "Subprocess", package: "swift-subprocess", condition: commandLine),
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
             swiftSettings: strict
@@ -364,8 +388,8 @@ let package = Package(
             name: "TokenStore",
             dependencies: [
                 "APNSPayload", "APNSSession", "APNSWire", "FileSystemSupport",
-                .product(name: "GRDB", package: "GRDB.swift"),
-                .product(name: "GRDBSQLite", package: "GRDB.swift"),
+                .product(name: "GRDB", package: "GRDB.swift", condition: tokenStore),
+                .product(name: "GRDBSQLite", package: "GRDB.swift", condition: tokenStore),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -377,7 +401,7 @@ let package = Package(
             name: "TokenStoreTests",
             dependencies: [
                 "APNSGateway", "APNSSession", "APNSWire", "ListenerFixtures", "TestSupport", "TokenStore",
-                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "GRDB", package: "GRDB.swift", condition: tokenStore),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
             ],
@@ -389,15 +413,15 @@ let package = Package(
                 "APNSGateway", "APNSPayload", "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSTransport",
                 "APNSWire", "FileSystemSupport", "OpenSSLTLS", "TokenStore",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
-                .product(name: "HTTPTypes", package: "swift-http-types"),
-                .product(name: "HummingbirdCore", package: "hummingbird"),
+                .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),
+                .product(name: "HummingbirdCore", package: "hummingbird", condition: commandLine),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHTTPTypes", package: "swift-nio-extras"),
+                .product(name: "NIOHTTPTypes", package: "swift-nio-extras", condition: commandLine),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-                .product(name: "Yams", package: "Yams"),
+                .product(name: "Yams", package: "Yams", condition: commandLine),
             ],
             swiftSettings: strict
         ),
@@ -419,7 +443,7 @@ let package = Package(
                 "APNSFeedback", "APNSGateway", "APNSPayload", "APNSProvider", "APNSProviderHTTP2", "APNSServer",
                 "APNSSession", "APNSSimulator", "APNSTransport", "APNSWire", "BatchFiles", "FileSystemSupport",
                 "GatewayService", "OpenSSLTLS", "TestCertificates", "TokenStore",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commandLine),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -433,7 +457,7 @@ let package = Package(
             name: "apns-legacy",
             dependencies: [
                 "APNSLegacyCommands", "GatewayService",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commandLine),
                 .product(name: "CoreMetrics", package: "swift-metrics"),
             ],
             swiftSettings: strict
@@ -443,7 +467,7 @@ let package = Package(
             dependencies: [
                 "APNSGateway", "APNSLegacyCommands", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire",
                 "BatchFiles", "OpenSSLTLS", "TestSupport", "TokenStore",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commandLine),
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
@@ -456,8 +480,8 @@ let package = Package(
             dependencies: [
                 "APNSGateway", "APNSLegacyCommands", "APNSServer", "APNSSimulator", "APNSTestKit", "APNSWire",
                 "OpenSSLTLS", "TestSupport", "TokenStore", "apns-legacy",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
-                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commandLine),
+                .product(name: "GRDB", package: "GRDB.swift", condition: tokenStore),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),

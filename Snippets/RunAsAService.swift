@@ -5,9 +5,7 @@
 
 // snippet.show
 import APNSProvider
-import APNSWire
 import Logging
-import OpenSSLTLS
 import ServiceLifecycle
 
 /// A part of a server that sends notifications.
@@ -18,7 +16,7 @@ struct Orders: Service {
     func run() async throws {
         try await cancelWhenGracefulShutdown {
             while !Task.isCancelled {
-                let outcome = await client.send(PushNotification(token: token, payload: #"{"aps":{"badge":1}}"#))
+                let outcome = await client.send(PushNotification(to: token, #"{"aps":{"badge":1}}"#))
                 print(outcome)
                 try await Task.sleep(for: .milliseconds(100))
             }

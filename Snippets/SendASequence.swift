@@ -4,10 +4,7 @@
 // Arguments: host, port, certificate, key, trusted CA, tokens.
 
 // snippet.show
-import APNSPayload
 import APNSProvider
-import APNSWire
-import OpenSSLTLS
 
 struct Device: Sendable {
     let userID: String
@@ -15,8 +12,8 @@ struct Device: Sendable {
 }
 
 func greet(_ devices: AsyncStream<Device>, _ client: PushClient, forget: (String) -> Void) async throws {
-    let payload = try APS(alert: "Hello", badge: 2).payload()
-    let rows = devices.map { (id: $0.userID, notification: PushNotification(token: $0.token, payload: payload.text)) }
+    let greeting = APS(alert: "Hello", badge: 2)
+    let rows = devices.map { (id: $0.userID, notification: PushNotification(to: $0.token, greeting)) }
     for try await record in client.send(rows, only: .exceptions) where record.outcome.isDeadToken {
         forget(record.id)
     }

@@ -5,14 +5,12 @@
 
 // snippet.show
 import APNSProvider
-import APNSWire
-import OpenSSLTLS
 
 func send(to tokens: [String], _ configuration: PushClientConfiguration) async throws {
     try await PushClient.withClient(configuration) { client in
         for token in tokens {
-            let payload = #"{"aps":{"alert":"Hello"}}"#
-            let outcome = await client.send(PushNotification(token: try DeviceToken(token), payload: payload))
+            let notification = PushNotification(to: try DeviceToken(token), #"{"aps":{"alert":"Hello"}}"#)
+            let outcome = await client.send(notification)
             print("\(token.prefix(8))... \(outcome)")
         }
     }

@@ -4,23 +4,24 @@
 // Arguments: host, port, trusted CA, token, then certificate and key, or the .p8 file, key ID, team ID and topic.
 
 // snippet.show
-import APNSProvider
 import APNSProviderHTTP2
-import APNSWire
-import OpenSSLTLS
 
 func byCertificate(_ endpoint: Endpoint, _ files: [String], _ trust: TLSTrust) throws -> PushClientConfiguration {
     .http2(endpoint, identity: try TLSIdentity(contentsOf: files[0], key: files[1]), trust: trust)
 }
 
 func byKey(_ endpoint: Endpoint, _ words: [String], _ trust: TLSTrust) throws -> PushClientConfiguration {
-    let key = try ProviderTokenKey(contentsOf: words[0], keyIdentifier: words[1], teamIdentifier: words[2])
+    let key = try ProviderTokenKey(
+        key: ES256PrivateKey(contentsOf: words[0]),
+        keyIdentifier: words[1],
+        teamIdentifier: words[2]
+    )
     return .http2(endpoint, providerToken: ProviderTokenSource(key: key), topic: words[3], trust: trust)
 }
 
 func send(to token: String, _ configuration: PushClientConfiguration) async throws {
     try await PushClient.withClient(configuration) { client in
-        var notification = PushNotification(token: try DeviceToken(token), payload: #"{"aps":{"alert":"Hello"}}"#)
+        var notification = PushNotification(to: try DeviceToken(token), #"{"aps":{"alert":"Hello"}}"#)
         notification.collapseIdentifier = "greeting"
         print(await client.send(notification))
     }

@@ -6,8 +6,6 @@
 import APNSProvider
 import APNSSimulator
 import APNSTestKit
-import APNSWire
-import OpenSSLTLS
 
 let authority = try TestCertificateAuthority()
 let gateway = try authority.issueServer(names: ["localhost"])
@@ -32,7 +30,7 @@ try await Simulator.withRunning(simulated) { simulator in
     )
     try await PushClient.withClient(configuration) { client in
         for token in [known, unknown, known] {
-            print(await client.send(PushNotification(token: token, payload: #"{"aps":{"badge":1}}"#)))
+            print(await client.send(PushNotification(to: token, #"{"aps":{"badge":1}}"#)))
         }
     }
     print("taken: \(simulator.statistics.processedCount), refused: \(simulator.statistics.rejectedCount)")

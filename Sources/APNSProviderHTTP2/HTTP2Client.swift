@@ -91,7 +91,7 @@ private struct HTTP2Client: ClientTransport {
     ) -> SubmissionReceipt {
         let token = notification.token
         let isSuppressed = self.rejected.withLockedValue { !$0.isEmpty && $0.contains(token, at: .now()) }
-        if isSuppressed { return self.client.settleHere(.suppressed) { receiver.settle(key..<(key + 1), $0) } }
+        if isSuppressed { return self.settleHere(.suppressed, receiver, key: key) }
         return self.client.submit(self.request(notification)) { report in
             if case .rejected(let rejection) = report.outcome { self.suppress(token, rejection) }
             receiver.settle(key..<(key + 1), report)
@@ -112,6 +112,14 @@ private struct HTTP2Client: ClientTransport {
         request.collapseIdentifier = notification.collapseIdentifier
         if let identifier = notification.identifier { request.identifier = identifier }
         return request
+    }
+
+    func settleHere(
+        _ outcome: DeliveryOutcome,
+        _ receiver: any SubmissionReceiver,
+        key: UInt64
+    ) -> SubmissionReceipt {
+        self.client.settleHere(outcome) { receiver.settle(key..<(key + 1), $0) }
     }
 
     private func suppress(_ token: DeviceToken, _ rejection: Rejection) {

@@ -3,10 +3,7 @@
 import APNSWire
 import Glibc
 package import NIOCore
-import NIOExtras
-import NIOHTTP1
 import NIOPosix
-import NIOSOCKS
 package import OpenSSLTLS
 
 /// Opens TCP connections to a service, through a proxy where there is one, and puts TLS on them.
@@ -73,7 +70,10 @@ package struct ConnectionOpener: Sendable {
             }
         return bootstrap.connect(host: target.host, port: target.port)
             .flatMap { channel in
-                self.connectThroughProxy(channel, deadline: deadline).flatMapThrowing {
+                let isOpen =
+                    self.proxy?.open(channel, to: self.endpoint, deadline: deadline)
+                    ?? channel.eventLoop.makeSucceededVoidFuture()
+                return isOpen.flatMapThrowing {
                     try finish(channel, TLSHandler(context: self.context, serverName: self.endpoint.host))
                 }
                 .flatMapErrorThrowing { error in
@@ -100,79 +100,5 @@ package struct ConnectionOpener: Sendable {
             .channelOption(.socketOption(.so_keepalive), value: 1)
             .channelOption(.tcpOption(ConnectionOpener.keepaliveDelay), value: seconds)
             .channelOption(.tcpOption(ConnectionOpener.keepaliveInterval), value: max(1, seconds / 4))
-    }
-
-    /// Asks the proxy for a way to the service, where there is a proxy.
-    private func connectThroughProxy(_ channel: any Channel, deadline: NIODeadline) -> EventLoopFuture<Void> {
-        guard let proxy = self.proxy else { return channel.eventLoop.makeSucceededVoidFuture() }
-        switch proxy.kind {
-        case .http: return self.connectThroughHTTP(channel, proxy, deadline: deadline)
-        case .socks5: return self.connectThroughSOCKS(channel, deadline: deadline)
-        }
-    }
-
-    private func connectThroughHTTP(
-        _ channel: any Channel,
-        _ proxy: Proxy,
-        deadline: NIODeadline
-    ) -> EventLoopFuture<Void> {
-        let target = self.endpoint
-        // In a URI, an IPv6 address stands in brackets (RFC 3986, 3.2.2).
-        let host = target.host.contains(":") ? "[\(target.host)]" : target.host
-        var headers = HTTPHeaders([("Host", "\(host):\(target.port)")])
-        if let credentials = proxy.credentials {
-            let plain = "\(credentials.user):\(credentials.password)".utf8
-            headers.add(name: "Proxy-Authorization", value: "Basic \(Base64.text(plain))")
-        }
-        let opened = channel.eventLoop.makePromise(of: Void.self)
-        let loop = channel.eventLoop
-        do {
-            let sync = channel.pipeline.syncOperations
-            let encoder = HTTPRequestEncoder()
-            let decoder = ByteToMessageHandler(HTTPResponseDecoder(leftOverBytesStrategy: .dropBytes))
-            let proxyHandler = NIOHTTP1ProxyConnectHandler(
-                targetHost: host,
-                targetPort: target.port,
-                headers: headers,
-                deadline: deadline,
-                promise: opened
-            )
-            try sync.addHandlers(encoder, decoder, proxyHandler)
-            let bound = NIOLoopBound((encoder, decoder), eventLoop: loop)
-            return opened.futureResult
-                .flatMap {
-                    channel.pipeline.syncOperations.removeHandler(bound.value.0)
-                        .and(channel.pipeline.syncOperations.removeHandler(bound.value.1)).map { _ in }
-                }
-                .flatMapErrorThrowing { error in
-                    guard error as? NIOHTTP1ProxyConnectHandler.Error == .proxyAuthenticationRequired() else {
-                        throw ProxyError.refused("\(error)")
-                    }
-                    throw ProxyError.authenticationRequired
-                }
-        } catch {
-            opened.fail(error)
-            return opened.futureResult
-        }
-    }
-
-    private func connectThroughSOCKS(_ channel: any Channel, deadline: NIODeadline) -> EventLoopFuture<Void> {
-        let target = self.endpoint
-        let opened = channel.eventLoop.makePromise(of: Void.self)
-        do {
-            let address = try? SocketAddress(ipAddress: target.host, port: target.port)
-            let handler = SOCKSClientHandler(
-                targetAddress: address.map(SOCKSAddress.address) ?? .domain(target.host, port: target.port)
-            )
-            let waiter = SOCKSHandshakeHandler(opened: opened, deadline: deadline)
-            try channel.pipeline.syncOperations.addHandlers(handler, waiter)
-            let bound = NIOLoopBound(waiter, eventLoop: channel.eventLoop)
-            return opened.futureResult
-                .flatMap { channel.pipeline.syncOperations.removeHandler(bound.value) }
-                .flatMapErrorThrowing { throw ProxyError.refused("\($0)") }
-        } catch {
-            opened.fail(error)
-            return opened.futureResult
-        }
     }
 }

@@ -2,7 +2,7 @@
 
 /// A proxy through which connections to the gateway go.
 ///
-/// TLS goes end to end through it.
+/// TLS goes end to end through it. It needs the package's trait `Proxy`, which is on by default.
 public struct Proxy: Hashable, Sendable {
     /// How the proxy is spoken to.
     public enum Kind: String, Hashable, Sendable {
@@ -45,6 +45,9 @@ public struct Proxy: Hashable, Sendable {
     ///   - kind: how it is spoken to.
     ///   - endpoint: where it listens.
     ///   - credentials: a user name and a password, only for HTTP.
+    #if !Proxy
+    @available(*, unavailable, message: "proxies need the trait Proxy of the package apns-legacy")
+    #endif
     public init(kind: Kind, endpoint: Endpoint, credentials: Credentials? = nil) {
         self.kind = kind
         self.endpoint = endpoint

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#if Proxy
 import NIOCore
 import NIOSOCKS
 
@@ -47,3 +48,4 @@ final class SOCKSHandshakeHandler: ChannelInboundHandler, RemovableChannelHandle
         context.fireChannelInactive()
     }
 }
+#endif

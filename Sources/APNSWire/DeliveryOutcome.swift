@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import APNSPayload
+
 /// What became of a notification, whichever protocol it went over.
 ///
 /// Every one that is handed over to be sent ends in exactly one of these.
@@ -43,6 +45,8 @@ extension DeliveryOutcome {
         case payloadEmpty
         /// The payload has more bytes than the limit.
         case payloadTooLong(byteCount: Int, limit: Int)
+        /// The payload did not pass its check; this says what is wrong, and where.
+        indirect case payload(PayloadProblem)
         /// The topic cannot be the value of a header of HTTP/2.
         case topic
         /// The push type cannot be the value of a header of HTTP/2.
@@ -164,6 +168,7 @@ extension DeliveryOutcome.InvalidReason: CustomStringConvertible {
         switch self {
         case .payloadEmpty: "the payload is empty"
         case .payloadTooLong(let byteCount, let limit): "the payload has \(byteCount) bytes, and \(limit) are allowed"
+        case .payload(let problem): "the payload is wrong at \(problem)"
         case .topic: "the topic cannot be sent in a header"
         case .pushType: "the push type cannot be sent in a header"
         case .collapseIdentifier: "the collapse identifier is too long, or cannot be sent in a header"

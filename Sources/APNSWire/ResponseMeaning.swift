@@ -137,7 +137,7 @@ extension DeliveryOutcome.InvalidReason {
     /// What the service would have answered.
     package var rejection: PushRejection {
         switch self {
-        case .payloadEmpty: PushRejection(status: 400, reason: .payloadEmpty)
+        case .payloadEmpty, .payload: PushRejection(status: 400, reason: .payloadEmpty)
         case .payloadTooLong: PushRejection(status: 413, reason: .payloadTooLarge)
         case .topic: PushRejection(status: 400, reason: .badTopic)
         case .pushType: PushRejection(status: 400, reason: .invalidPushType)

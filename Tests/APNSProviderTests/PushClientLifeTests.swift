@@ -65,7 +65,7 @@ struct PushClientLifeTests {
         }
         let client = try PushClient(.binary(Sending.configuration(port: gateway.port)))
         let running = Task { try await client.run() }
-        let rows = PacedRows(payload: String(repeating: "x", count: 2000)) { false }
+        let rows = PacedRows(payload: "{}" + String(repeating: " ", count: 1998)) { false }
         let filling = Task { for try await _ in client.send(rows) {} }
         try await gateway.wait { $0.contains { $0.isHandshakeDone } }
         let notification = try Sending.notification(0)
@@ -315,7 +315,7 @@ struct PushClientLifeTests {
             let configuration = try Self.service(port: gateway.port) { $0.payloadByteCountMax = 256 }
             try await PushClient.withClient(configuration) { client in
                 #expect(await client.send(try Sending.notification(0, payload: "")) == .invalid(.payloadEmpty))
-                let long = String(repeating: "x", count: 257)
+                let long = "{}" + String(repeating: " ", count: 255)
                 let tooLong = DeliveryOutcome.invalid(.payloadTooLong(byteCount: 257, limit: 256))
                 #expect(await client.send(try Sending.notification(0, payload: long)) == tooLong)
                 let notification = try Sending.notification(1)
@@ -352,7 +352,8 @@ struct PushClientLifeTests {
                     $0.limits.outageDurationMax = .milliseconds(200)
                 }
                 try await PushClient.withClient(configuration) { client in
-                    let payload = String(repeating: "x", count: NotificationBatch.payloadByteCountMax)
+                    let count = NotificationBatch.payloadByteCountMax
+                    let payload = "{}" + String(repeating: " ", count: count - 2)
                     let token = try DeviceToken(bytes: Array(repeating: 7, count: 100))
                     let notification = PushNotification(token: token, payload: payload, expiry: 1, priority: 10)
                     // Longer than this gateway takes; but it was framed and written.

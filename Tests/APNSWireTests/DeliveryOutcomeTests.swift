@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSPayload
 import APNSWire
 import Testing
 
@@ -13,5 +14,19 @@ import Testing
     ])
     func `what is invalid is said in words`(reason: DeliveryOutcome.InvalidReason, text: String) {
         #expect("\(reason)" == text)
+    }
+
+    @Test func `a payload that did not pass its check says what is wrong and where, and nothing of what it says`() {
+        let problem = #expect(throws: PayloadProblem.self) { try Payload.check(Array(#"{"aps":{"badge":"me"}}"#.utf8)) }
+        let reason = problem.map(DeliveryOutcome.InvalidReason.payload)
+        let text = "the payload is wrong at line 1, column 17: aps.badge is a string, not a number"
+        #expect(reason.map { "\($0)" } == text)
+        // The words of a service that is sent such a payload.
+        #expect(reason?.rejection == PushRejection(status: 400, reason: .payloadEmpty))
+    }
+
+    /// An outcome is copied for each notification.
+    @Test func `a problem of a payload makes no outcome larger`() {
+        #expect(MemoryLayout<DeliveryOutcome.InvalidReason>.size <= MemoryLayout<(Int, Int, UInt8)>.size)
     }
 }

@@ -53,6 +53,22 @@ struct RepositoryTests {
         }
     }
 
+    /// `Scripts/weight` builds such a package; this finds what is forgotten before that.
+    @Test func `without traits, only the packages that sending needs are fetched`() throws {
+        let files = try SourceTree.repository.get().files
+        let manifest = try #require(files.first { $0.path == "Package.swift" }).text
+        let product = #/\.product\(name: "\w+", package: "(?<package>[^"]+)"(?<condition>, condition: \w+)?\)/#
+        let uses = manifest.matches(of: product)
+        #expect(uses.count == manifest.matches(of: #/\.product\(/#).count)
+        let unconditional = Set(uses.filter { $0.condition == nil }.map { String($0.package) })
+        #expect(
+            unconditional == [
+                "swift-collections", "swift-log", "swift-metrics", "swift-nio", "swift-service-lifecycle",
+                "swift-system",
+            ]
+        )
+    }
+
     @Test func `the walk finds this file and leaves builds out`() throws {
         let paths = try SourceTree.repository.get().paths
         #expect(paths.contains("Tests/TidyTests/RepositoryTests.swift"))

@@ -43,6 +43,14 @@ struct BinaryClient: ClientTransport {
         self.queue.put(notification, receiver, key: key)
     }
 
+    func settleHere(
+        _ outcome: DeliveryOutcome,
+        _ receiver: any SubmissionReceiver,
+        key: UInt64
+    ) -> SubmissionReceipt {
+        self.queue.settleHere(outcome, receiver, key)
+    }
+
     func waitForRoom() async { await self.queue.waitForRoom() }
 
     func allow(_ token: DeviceToken) { self.queue.allow(token) }

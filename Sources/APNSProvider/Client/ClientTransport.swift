@@ -18,6 +18,19 @@ package protocol ClientTransport: Sendable {
         key: UInt64
     ) -> SubmissionReceipt
 
+    /// Takes a notification that is not to be sent, and tells its receiver at once.
+    ///
+    /// - Parameters:
+    ///   - outcome: what becomes of it.
+    ///   - receiver: is told that, where it is taken.
+    ///   - key: by which the receiver knows it.
+    /// - Returns: whether it was taken.
+    func settleHere(
+        _ outcome: DeliveryOutcome,
+        _ receiver: any SubmissionReceiver,
+        key: UInt64
+    ) -> SubmissionReceipt
+
     /// Waits until there may be room, nothing is taken any more, or the task is cancelled.
     func waitForRoom() async
 

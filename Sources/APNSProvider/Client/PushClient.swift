@@ -33,7 +33,8 @@ public final class PushClient: Service, Sendable {
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
         logger: Logger = .current
     ) throws(ProviderError) {
-        self.transport = try configuration.makeTransport(eventLoopGroup, logger)
+        let transport = try configuration.makeTransport(eventLoopGroup, logger)
+        self.transport = configuration.checksPayloads ? CheckingClient(transport) : transport
         self.name = configuration.description
     }
 

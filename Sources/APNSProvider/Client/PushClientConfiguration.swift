@@ -11,6 +11,12 @@ public struct PushClientConfiguration: Sendable {
     /// Where it sends to.
     public let endpoint: Endpoint
 
+    /// Whether payloads are checked before they are sent, as `Payload.check(rules:)` does; the default is `true`.
+    ///
+    /// What does not pass is invalid, and never leaves this process: one such payload costs its connection over the
+    /// binary protocol. The limit of the length is another, and always holds. Turn it off for payloads that were checked.
+    public var checksPayloads = true
+
     /// Makes what carries the notifications.
     package let makeTransport: @Sendable (any EventLoopGroup, Logger) throws(ProviderError) -> any ClientTransport
 

@@ -74,7 +74,7 @@ final class SubmissionQueue: NotificationSource {
     }
 
     /// Gives one an outcome that never leaves this process.
-    private func settleHere(
+    func settleHere(
         _ outcome: DeliveryOutcome,
         _ receiver: any SubmissionReceiver,
         _ key: UInt64

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSPayload
+import APNSSession
+import APNSWire
+import NIOCore
+
+/// Checks payloads on the caller's thread, and hands on what passes.
+struct CheckingClient: ClientTransport {
+    private let transport: any ClientTransport
+
+    /// - Parameter transport: is given what passes.
+    init(_ transport: any ClientTransport) { self.transport = transport }
+
+    /// The transport has limits of its own for the length.
+    private static let rules = PayloadRules(byteCountMax: .max)
+
+    func submit(
+        _ notification: borrowing PushNotification,
+        _ receiver: any SubmissionReceiver,
+        key: UInt64
+    ) -> SubmissionReceipt {
+        guard let problem = Self.problem(of: notification.payload) else {
+            return self.transport.submit(notification, receiver, key: key)
+        }
+        return self.settleHere(.invalid(.payload(problem)), receiver, key: key)
+    }
+
+    /// What is wrong with a payload; `nil` also where it is empty, which the transport says in a word.
+    private static func problem(of payload: ByteBuffer) -> PayloadProblem? {
+        guard payload.readableBytes > 0 else { return nil }
+        return unsafe payload.withUnsafeReadableBytes { bytes in
+            do throws(PayloadProblem) {
+                unsafe try Payload.check(bytes, rules: Self.rules)
+                return nil
+            } catch {
+                return error
+            }
+        }
+    }
+
+    func settleHere(
+        _ outcome: DeliveryOutcome,
+        _ receiver: any SubmissionReceiver,
+        key: UInt64
+    ) -> SubmissionReceipt {
+        self.transport.settleHere(outcome, receiver, key: key)
+    }
+
+    func waitForRoom() async { await self.transport.waitForRoom() }
+
+    func checkpoint() { self.transport.checkpoint() }
+
+    func allow(_ token: DeviceToken) { self.transport.allow(token) }
+
+    func run() async throws(ProviderError) { try await self.transport.run() }
+
+    func finish() { self.transport.finish() }
+
+    func stop() { self.transport.stop() }
+}
