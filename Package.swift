@@ -226,6 +226,7 @@ let package = Package(
                 "APNSProvider", "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSSimulator", "APNSTestKit",
                 "APNSWire", "OpenSSLTLS", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
+                .product(name: "MetricsTestKit", package: "swift-metrics"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHPACK", package: "swift-nio-http2"),

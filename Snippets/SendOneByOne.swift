@@ -8,15 +8,12 @@ import APNSProvider
 import APNSWire
 import OpenSSLTLS
 
-func send(to tokens: [String], _ configuration: ProviderConfiguration) async throws {
-    try await Provider.withProvider(configuration) { settlement in
-        for number in settlement.numbers {
-            print("\(tokens[Int(number)].prefix(8))... \(settlement.outcome)")
-        }
-    } _: { provider in
+func send(to tokens: [String], _ configuration: PushClientConfiguration) async throws {
+    try await PushClient.withClient(configuration) { client in
         for token in tokens {
             let payload = #"{"aps":{"alert":"Hello"}}"#
-            try await provider.send(Notification(token: DeviceToken(token), payload: payload))
+            let outcome = await client.send(PushNotification(token: try DeviceToken(token), payload: payload))
+            print("\(token.prefix(8))... \(outcome)")
         }
     }
 }
@@ -28,6 +25,7 @@ guard arguments.count > 6, let port = Int(arguments[2]) else {
     throw CancellationError()
 }
 let identity = try TLSIdentity(contentsOf: arguments[3], key: arguments[4])
-let tls = TLSConfiguration.client(identity: identity, trust: .file(arguments[5]))
-let configuration = ProviderConfiguration(endpoint: Endpoint(host: arguments[1], port: port), tls: tls)
-try await send(to: Array(arguments[6...]), configuration)
+try await send(
+    to: Array(arguments[6...]),
+    .binary(host: arguments[1], port: port, identity: identity, trust: .file(arguments[5]))
+)

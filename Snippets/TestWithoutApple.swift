@@ -23,15 +23,16 @@ let simulated = SimulatorConfiguration(
 )
 
 try await Simulator.withRunning(simulated) { simulator in
-    let configuration = ProviderConfiguration(
-        endpoint: Endpoint(host: "localhost", port: simulator.gatewayPort),
-        tls: .client(identity: provider.identity, trust: trust)
+    let port = simulator.gatewayPort
+    let configuration = PushClientConfiguration.binary(
+        host: "localhost",
+        port: port,
+        identity: provider.identity,
+        trust: trust
     )
-    try await Provider.withProvider(configuration) { settlement in
-        print("notifications \(settlement.numbers): \(settlement.outcome)")
-    } _: { provider in
+    try await PushClient.withClient(configuration) { client in
         for token in [known, unknown, known] {
-            try await provider.send(Notification(token: token, payload: #"{"aps":{"badge":1}}"#))
+            print(await client.send(PushNotification(token: token, payload: #"{"aps":{"badge":1}}"#)))
         }
     }
     print("taken: \(simulator.statistics.processedCount), refused: \(simulator.statistics.rejectedCount)")

@@ -101,6 +101,8 @@ struct CommandFailure: Error, CustomStringConvertible {
         switch error {
         case ProviderError.stopped(_, let underlying?): self.remedy(for: underlying)
         case FeedbackError.notPermitted(_, let underlying): self.remedy(for: underlying)
+        case PushError.notPermitted(let failure) where failure.kind == .unknownAuthority:
+            self.remedy(for: TLSError.unknownAuthority(detail: failure.detail))
         case TLSError.passphraseMissing, TLSError.passphraseWrong:
             " Say --passphrase-file FILE, which has it in its first line."
         case TLSError.unknownAuthority: " Say --trust FILE, with the authority's certificate in PEM."

@@ -12,6 +12,9 @@ package protocol ConnectionWorker: AnyObject {
     /// There may be something to send, or nothing more may come.
     func wake()
 
+    /// Proves what was taken, as soon as that can be done.
+    func checkpoint()
+
     /// Stops at once: what may have been processed is indeterminate, the rest unsent.
     func abandon()
 }

@@ -20,7 +20,7 @@ package struct DeliveryObserver: Sendable {
     private let probes: Counter?
     private let duplicates: Counter?
     private let repeats: Counter?
-    private let onFailure: @Sendable (any Error) -> Void
+    private let onFailure: @Sendable (ConnectionFailure) -> Void
 
     /// Makes counters.
     ///
@@ -31,7 +31,7 @@ package struct DeliveryObserver: Sendable {
     package init(
         _ subject: Subject,
         factory: any MetricsFactory = MetricsSystem.factory,
-        onFailure: @escaping @Sendable (any Error) -> Void = { _ in }
+        onFailure: @escaping @Sendable (ConnectionFailure) -> Void = { _ in }
     ) {
         self.onFailure = onFailure
         let isBinary = subject == .notifications
@@ -68,7 +68,7 @@ package struct DeliveryObserver: Sendable {
     /// A connection failed; why, where that is known.
     package func failed(_ error: (any Error)?) {
         self.failures.increment()
-        if let error { self.onFailure(error) }
+        if let error { self.onFailure(ConnectionFailure(error)) }
     }
 
     /// So many are sent again.

@@ -41,9 +41,21 @@ public struct ProviderConfiguration: Sendable {
     /// connections; 60 s by default, `nil` for never.
     public var keepaliveDelay: Duration? = .seconds(60)
 
-    /// Whether notifications for a token that was rejected with status 8 earlier in the same run are not sent, but
-    /// reported as suppressed; by default they are not sent.
-    public var suppressesRejectedTokens = true
+    /// For how long a client sends nothing to a token that was rejected with status 8, and reports it as suppressed;
+    /// 1 h by default, `nil` for not at all.
+    public var suppressionDuration: Duration? = .seconds(3600)
+
+    /// How long a notification may wait in a client for its turn, where there is no connection or no room on it; 30 s by
+    /// default, `nil` for as long as the client runs.
+    ///
+    /// Then it is unsent.
+    public var queueDurationMax: Duration? = .seconds(30)
+
+    /// Whether sending ends where another try would fail the same way, as with a certificate that has expired; by
+    /// default it does.
+    ///
+    /// Otherwise a client connects again after the pauses of ``limits``.
+    public var endsWhenRefused = true
 
     /// Makes a configuration with the defaults.
     ///

@@ -19,6 +19,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         let queue: PushQueue
         let observer: DeliveryObserver
         let logger: Logger
+        let retries: RetryRules
 
         /// - Parameters:
         ///   - configuration: where and how.
@@ -37,6 +38,7 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
             self.opener = opener
             self.observer = observer
             self.logger = logger
+            self.retries = RetryRules(configuration)
             self.queue = PushQueue(
                 countMax: configuration.requestCountMax,
                 workerCount: configuration.connectionCount,
@@ -130,6 +132,9 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         self.now = .now()
         self.fill()
     }
+
+    /// Each notification has its own answer already.
+    func checkpoint() {}
 
     func abandon() {
         self.shared.queue.stop(.stopped, isAtOnce: true)
@@ -237,16 +242,18 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
             metadata: [LogKey.answerReason: "\(connection.goAwayReason?.text ?? "")"]
         )
         self.unprocessed(unprocessed)
-        if let reason = connection.goAwayReason, Self.isAboutIdentity(reason) { self.refused(reason.text) }
+        if let reason = connection.goAwayReason, Self.isAboutIdentity(reason) {
+            self.refused(ConnectionFailure(.closed(reason), reason.text))
+        }
         self.release(connection)
     }
 
     /// The service does not let this client in, or is not the one that it should be.
-    private func refused(_ text: String) {
+    private func refused(_ failure: ConnectionFailure) {
         if self.shared.configuration.endsWhenRefused {
-            self.shared.queue.fail(.notPermitted(text))
+            self.shared.queue.fail(.notPermitted(failure))
         } else {
-            self.shared.queue.reject(.notPermitted(text))
+            self.shared.queue.reject(.notPermitted(failure))
         }
     }
 
@@ -266,8 +273,9 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         if connection.hasAccepted {
             self.fill()
         } else {
-            let text = connection.goAwayReason?.text ?? "it went away and had accepted nothing"
-            self.pause(text, hasAnswered: connection.hasAnswered)
+            let reason = connection.goAwayReason
+            let text = reason?.text ?? "it went away and had accepted nothing"
+            self.pause(ConnectionFailure(.closed(reason), text), hasAnswered: connection.hasAnswered)
         }
     }
 
@@ -277,57 +285,56 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
     ///   - connection: the connection.
     ///   - unknown: what may have been processed, and has no answer.
     ///   - unprocessed: what was not processed.
-    ///   - failure: why it has ended, where that is known.
+    ///   - error: why it has ended, where that is known.
     func ended(
         _ connection: PushConnection,
         unknown: [PendingPush],
         unprocessed: [PendingPush],
-        failure: (any Error)?
+        failure error: (any Error)?
     ) {
-        let text = failure.map { "\($0)" } ?? "closed by the other end"
+        let failure = error.map { ConnectionFailure($0) } ?? ConnectionFailure(.closed(nil), "closed by the other end")
         let wasCurrent = connection === self.current
         if wasCurrent { self.current = nil }
         self.leaving.removeAll { $0 === connection }
         self.unprocessed(unprocessed)
-        if let failure, ConnectionFailure.provesNothingProcessed(failure, connection.tls) {
+        if let error, ConnectionFailure.provesNothingProcessed(error, connection.tls) {
             self.unprocessed(unknown)
         } else {
-            self.unknown(unknown, self.isOver ? .stopped : .connectionLost(text))
+            self.unknown(unknown, self.isOver ? .stopped : .connectionLost(failure))
         }
         self.tellQueue()
         guard !self.isOver else { return self.finish() }
-        self.shared.logger.debug("connection to push service ended", metadata: [LogKey.failure: "\(text)"])
-        if let failure, ConnectionFailure.isPermanent(failure) {
-            self.refused(text)
+        self.shared.logger.debug("connection to push service ended", metadata: [LogKey.failure: "\(failure)"])
+        if failure.isPermanent {
+            self.refused(failure)
             if self.shared.configuration.endsWhenRefused { return }
         }
         if wasCurrent {
             // One that was given up failed, though all that waited on it may have its outcome by now.
-            var wasIdle = unknown.isEmpty && unprocessed.isEmpty && self.shared.queue.isEmpty
-            if case .stalled = failure as? PushConnectionError { wasIdle = false }
-            self.replace(connection, wasIdle: wasIdle, failure, text)
+            let wasIdle = unknown.isEmpty && unprocessed.isEmpty && self.shared.queue.isEmpty
+            self.replace(connection, wasIdle: wasIdle && failure.kind != .stalled, failure)
         }
     }
 
-    private func replace(_ connection: PushConnection, wasIdle: Bool, _ failure: (any Error)?, _ text: String) {
+    private func replace(_ connection: PushConnection, wasIdle: Bool, _ failure: ConnectionFailure) {
         if connection.hasAccepted || connection.isGreeted && wasIdle {
             self.fill()
         } else {
             if !connection.hasAnswered { self.shared.observer.failed(failure) }
-            self.pause(text, hasAnswered: connection.hasAnswered)
+            self.pause(failure, hasAnswered: connection.hasAnswered)
         }
     }
 
-    private func pause(_ text: String, hasAnswered: Bool) {
-        if !hasAnswered { self.hasLostConnection(text) }
+    private func pause(_ failure: ConnectionFailure, hasAnswered: Bool) {
+        if !hasAnswered { self.hasLostConnection(failure) }
         guard let pause = self.failures.failed(hasAnswered: hasAnswered, jitter: .random(in: 0...1)) else {
-            return self.shared.queue.fail(.unavailable(text))
+            return self.shared.queue.fail(.unavailable(failure))
         }
         self.isPausing = true
         self.shared.queue.pause(self.index)
         self.shared.logger.debug(
             "connecting again after a pause",
-            metadata: [LogKey.failure: "\(text)", LogKey.connectionPause: "\(pause)"]
+            metadata: [LogKey.failure: "\(failure)", LogKey.connectionPause: "\(pause)"]
         )
         self.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(pause)) { [weak self] in
             self?.isPausing = false
@@ -335,8 +342,9 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
         }
     }
 
-    private func hasLostConnection(_ text: String) {
-        self.shared.configuration.onConnectFailure?(text)
+    private func hasLostConnection(_ failure: ConnectionFailure) {
+        self.shared.configuration.onConnectFailure?(failure)
+        self.shared.queue.outage = failure
         guard let source = self.shared.queue.source else { return }
         source.classifier.loseConnection()
         if source.isForsaken { self.shared.queue.stop(.stopped) }
@@ -345,7 +353,10 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
     // MARK: Outcomes
 
     /// A connection answers for the first time.
-    func answersBegin() { self.shared.configuration.onFirstAnswer?() }
+    func answersBegin() {
+        self.shared.queue.outage = nil
+        self.shared.configuration.onFirstAnswer?()
+    }
 
     func answered(_ push: PendingPush, _ outcome: DeliveryOutcome, on connection: PushConnection) {
         switch outcome {
@@ -355,11 +366,10 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
             let meaning = ResponseMeaning(rejection, now: .max)
             // The service is about to close the connection.
             if meaning == .passing(.unprocessed) { self.release(connection) }
-            if self.isMended(push, meaning, connection) {
-                var push = push
-                push.hasNewToken = true
+            var renewed = push
+            if self.isMended(&renewed, meaning, connection) {
                 self.shared.observer.repeated(1)
-                return self.shared.queue.putBack([push])
+                return self.shared.queue.putBack([renewed])
             }
         default: break
         }
@@ -367,9 +377,9 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
     }
 
     /// Whether another try with another provider token, or on another connection, may do.
-    private func isMended(_ push: PendingPush, _ meaning: ResponseMeaning, _ connection: PushConnection) -> Bool {
-        guard !push.hasNewToken, let issuedAt = push.tokenIssuedAt,
-            let tokens = self.shared.configuration.providerToken
+    private func isMended(_ push: inout PendingPush, _ meaning: ResponseMeaning, _ connection: PushConnection) -> Bool {
+        guard let issuedAt = push.tokenIssuedAt, let tokens = self.shared.configuration.providerToken,
+            push.retries.renewToken()
         else { return false }
         switch meaning {
         case .passing(.providerToken): return tokens.expired(issuedAt: issuedAt)
@@ -383,30 +393,29 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
 
     /// Takes requests that were proved not to be processed.
     func unprocessed(_ pushes: [PendingPush]) {
-        let limit = self.shared.configuration.attemptCountMax
-        self.shared.observer.repeated(pushes.count)
-        self.shared.queue.putBack(pushes.filter { $0.attempts < limit })
-        for push in pushes where push.attempts >= limit { self.settle(push, .unsent(.refusedTooOften)) }
+        self.resend(pushes, isUnknown: false, else: .unsent(.refusedTooOften))
         if self.settledCount > 0 { self.tellQueue() }
     }
 
     /// Takes requests whose fate is unknown.
     func unknown(_ pushes: [PendingPush], _ trouble: DeliveryOutcome.Reason) {
-        let configuration = self.shared.configuration
-        guard configuration.resendsUnknown, !self.isOver else {
-            for push in pushes { self.settle(push, .indeterminate(trouble)) }
-            return
-        }
-        let again = pushes.filter { $0.attempts < configuration.attemptCountMax }.map { push in
-            var push = push
-            push.possibleDuplicate = true
-            return push
+        guard self.isOver else { return self.resend(pushes, isUnknown: true, else: .indeterminate(trouble)) }
+        for push in pushes { self.settle(push, .indeterminate(trouble)) }
+    }
+
+    /// Sends again what may be, and settles the rest.
+    private func resend(_ pushes: [PendingPush], isUnknown: Bool, else outcome: DeliveryOutcome) {
+        var (again, spent): ([PendingPush], [PendingPush]) = ([], [])
+        for var push in pushes {
+            if push.retries.resend(isUnknown: isUnknown, self.shared.retries) {
+                again.append(push)
+            } else {
+                spent.append(push)
+            }
         }
         self.shared.observer.repeated(again.count)
         self.shared.queue.putBack(again)
-        for push in pushes where push.attempts >= configuration.attemptCountMax {
-            self.settle(push, .indeterminate(trouble))
-        }
+        for push in spent { self.settle(push, outcome) }
     }
 
     private func settle(_ push: PendingPush, _ outcome: DeliveryOutcome, isAnswer: Bool = false) {
@@ -472,7 +481,8 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
 
     private func check() {
         self.now = .now()
-        for push in self.shared.queue.takeOverdue(at: self.now) { self.settle(push, .unsent(.deadline)) }
+        let reason = self.shared.queue.outage.map { DeliveryOutcome.Reason.unavailable($0) } ?? .deadline
+        for push in self.shared.queue.takeOverdue(at: self.now) { self.settle(push, .unsent(reason)) }
         let limit = self.shared.configuration.answerDurationMax
         let isWanted = self.shared.queue.isWaiting
         for connection in self.leaving + [self.current].compactMap(\.self) {

@@ -80,30 +80,3 @@ extension BatchSender {
         self.init(over: transport, eventLoopGroup: eventLoopGroup)
     }
 }
-
-extension Provider {
-    /// Prepares a provider over the HTTP/2 provider API; nothing is connected yet.
-    ///
-    /// - Parameters:
-    ///   - configuration: where and how to send.
-    ///   - options: what becomes of notifications beside that.
-    ///   - suppressesRejectedTokens: whether notifications for a token that was rejected earlier in the same run are
-    ///     not sent, but reported as suppressed; by default they are not sent.
-    ///   - eventLoopGroup: the threads that do it; NIO's own by default.
-    ///   - logger: gets debug messages.
-    /// - Throws: ``PushError/configuration(_:)`` for values out of their range, ``PushError/tls(_:)``.
-    public init(
-        http2 configuration: PushConfiguration,
-        _ options: HTTP2BatchOptions,
-        suppressesRejectedTokens: Bool = true,
-        eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
-        logger: Logger = .current
-    ) throws(PushError) {
-        self.init(
-            try BatchSender(http2: configuration, options, eventLoopGroup: eventLoopGroup, logger: logger),
-            command: .items,
-            payloadByteCountMax: max(configuration.payloadByteCountMax, configuration.voipPayloadByteCountMax),
-            suppressesRejectedTokens: suppressesRejectedTokens
-        )
-    }
-}

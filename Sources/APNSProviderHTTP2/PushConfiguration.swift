@@ -48,6 +48,10 @@ public struct PushConfiguration: Sendable {
     /// Then it is unsent.
     public var queueDurationMax: Duration? = .seconds(60)
 
+    /// For how long a `PushClient` sends nothing to a token that was rejected, and reports it as suppressed; 1 h by
+    /// default, `nil` for not at all.
+    public var suppressionDuration: Duration? = .seconds(3600)
+
     /// How long an answer may take; 30 s by default.
     ///
     /// Then the request is indeterminate, or, where the service did not take the whole of it, is sent again on another
@@ -91,7 +95,7 @@ public struct PushConfiguration: Sendable {
 
     /// Is told, on an event loop, why a connection could not be opened or ended before it answered anything; by default
     /// nobody.
-    public var onConnectFailure: (@Sendable (String) -> Void)?
+    public var onConnectFailure: (@Sendable (ConnectionFailure) -> Void)?
 
     /// Is told, on an event loop, that a connection answered for the first time; by default nobody.
     public var onFirstAnswer: (@Sendable () -> Void)?

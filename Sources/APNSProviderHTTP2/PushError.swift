@@ -12,10 +12,10 @@ public enum PushError: Error, Hashable, Sendable {
     case configuration(String)
     /// The TLS configuration, a certificate or a key cannot be used.
     case tls(TLSError)
-    /// The service does not permit it, and trying again would not help; the text says why.
-    case notPermitted(String)
-    /// The service cannot be reached, after as many tries as are allowed; the text is the last failure.
-    case unavailable(String)
+    /// The service does not permit it, and trying again would not help.
+    case notPermitted(ConnectionFailure)
+    /// The service cannot be reached, after as many tries as are allowed; this was the last failure.
+    case unavailable(ConnectionFailure)
     /// The service answered this, as it would to every notification of the sender: its credentials or its topic are
     /// not permitted.
     case senderRefused(PushRejection)
@@ -34,8 +34,8 @@ extension PushError: CustomStringConvertible {
         switch self {
         case .configuration(let text): text
         case .tls(let error): "\(error)"
-        case .notPermitted(let text): "The push service does not permit it: \(text)"
-        case .unavailable(let text): "The push service cannot be reached. The last failure: \(text)"
+        case .notPermitted(let failure): "The push service does not permit it: \(failure)"
+        case .unavailable(let failure): "The push service cannot be reached. The last failure: \(failure)"
         case .senderRefused(let answer):
             "The service does not permit it: \(DeliveryOutcome.Reason.serviceAnswer(answer))."
         case .serviceTrouble(let answer):

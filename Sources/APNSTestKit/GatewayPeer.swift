@@ -125,11 +125,3 @@ final class GatewayPeer: ChannelInboundHandler {
         }
     }
 }
-
-extension ErrorResponse {
-    fileprivate var bytes: [UInt8] {
-        var buffer = ByteBuffer()
-        self.write(into: &buffer)
-        return Array(buffer.readableBytesView)
-    }
-}

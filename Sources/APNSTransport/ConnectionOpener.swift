@@ -81,7 +81,7 @@ package struct ConnectionOpener: Sendable {
                     throw error
                 }
             }
-            .flatMapErrorThrowing { throw ConnectError($0, to: target) ?? $0 }
+            .flatMapErrorThrowing { throw ConnectionFailure($0, connectingTo: target) ?? $0 }
     }
 
     private func bootstrap(_ eventLoop: any EventLoop) -> ClientBootstrap {

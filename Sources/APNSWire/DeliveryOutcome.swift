@@ -56,16 +56,16 @@ extension DeliveryOutcome {
     public enum Reason: Hashable, Sendable {
         /// It waited for its turn, or for the answer, for too long.
         case deadline
-        /// The connection was lost; the text says how.
-        case connectionLost(String)
+        /// The connection was lost.
+        case connectionLost(ConnectionFailure)
         /// The service ended the request's stream with this code of HTTP/2.
         case streamReset(code: Int)
         /// The service refused the stream, went away before it, or did not take the whole of it, too often.
         case refusedTooOften
         /// The sender, its certificate or its key is not permitted, and trying again would not help.
-        case notPermitted(String)
-        /// The service cannot be reached; the text is the last failure.
-        case unavailable(String)
+        case notPermitted(ConnectionFailure)
+        /// The service cannot be reached; this was the last failure.
+        case unavailable(ConnectionFailure)
         /// Sending ended, or the task was cancelled.
         case stopped
         /// The service did not take it, with an answer that says nothing against the notification: it has trouble, or
@@ -126,6 +126,18 @@ extension DeliveryOutcome {
         if case .rejected(let rejection) = self { rejection.statusCode } else { nil }
     }
 
+    /// Whether the service says that the token is none any more, so that a caller may delete it: status 8, status 410, or
+    /// `BadDeviceToken`.
+    ///
+    /// The service says the same of tokens of the other environment: where many in a row are dead, suspect that first.
+    public var isDeadToken: Bool {
+        guard case .rejected(let rejection) = self else { return false }
+        return switch rejection.tokenFault(now: .max) {
+        case .dead, .invalid: true
+        case .foreign, nil: false
+        }
+    }
+
     /// The outcome in one word, as the results file has it.
     public var name: String { "\(self.kind.name)" }
 }
@@ -135,11 +147,11 @@ extension DeliveryOutcome.Reason: CustomStringConvertible {
     public var description: String {
         switch self {
         case .deadline: "no answer in time"
-        case .connectionLost(let text): "the connection was lost: \(text)"
+        case .connectionLost(let failure): "the connection was lost: \(failure)"
         case .streamReset(let code): "the service ended the stream with code \(code)"
         case .refusedTooOften: "the service refused it too often without a reason"
-        case .notPermitted(let text): "not permitted: \(text)"
-        case .unavailable(let text): "the service cannot be reached: \(text)"
+        case .notPermitted(let failure): "not permitted: \(failure)"
+        case .unavailable(let failure): "the service cannot be reached: \(failure)"
         case .stopped: "the client ended"
         case .serviceAnswer(let rejection): "\(Rejection.http2(rejection))"
         }

@@ -47,6 +47,32 @@ public struct ErrorResponse: Hashable, Sendable {
         self.init(status: Status(rawValue: status), identifier: identifier)
     }
 
+    /// Reads one response from the front of some bytes, or `nil` with them untouched until six are there.
+    ///
+    /// - Parameter bytes: bytes from the gateway; six are taken.
+    /// - Throws: ``WireError/errorResponseCommand(_:)`` as soon as the first byte is not 8.
+    public init?(parsing bytes: inout ArraySlice<UInt8>) throws(WireError) {
+        var buffer = ByteBuffer(bytes: bytes.prefix(WireLimits.errorResponseByteCount))
+        try self.init(parsing: &buffer)
+        bytes.removeFirst(WireLimits.errorResponseByteCount)
+    }
+
+    /// Reads the six bytes of a response.
+    ///
+    /// - Parameter bytes: all that the gateway sent.
+    /// - Throws: ``WireError/errorResponseCommand(_:)``, ``WireError/incomplete(byteCount:)`` for fewer bytes,
+    ///   ``WireError/trailingBytes(offset:)`` for more.
+    public init(_ bytes: some Collection<UInt8>) throws(WireError) {
+        self = try WholeValue.read(bytes) { (bytes) throws(WireError) in try ErrorResponse(parsing: &bytes) }
+    }
+
+    /// The six bytes.
+    public var bytes: [UInt8] {
+        var buffer = ByteBuffer()
+        self.write(into: &buffer)
+        return Array(buffer.readableBytesView)
+    }
+
     /// Writes the six bytes.
     ///
     /// - Parameter buffer: is appended to.

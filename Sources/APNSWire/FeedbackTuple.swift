@@ -12,20 +12,23 @@ public import NIOCore
 ///
 /// - SeeAlso: Binary Provider API, "The Feedback Service".
 public struct FeedbackTuple: Hashable, Sendable {
-    /// When the service found the app gone, in seconds since 1970 (UTC).
-    public var failedAt: UInt32
+    /// Bytes before the token.
+    private static let headerByteCount = 6
 
     /// The token that is dead.
     public var token: DeviceToken
 
+    /// When the service found the app gone, in seconds since 1970 (UTC).
+    public var failedAt: UInt32
+
     /// Makes a tuple.
     ///
     /// - Parameters:
-    ///   - failedAt: seconds since 1970 (UTC).
     ///   - token: the token that is dead.
-    public init(failedAt: UInt32, token: DeviceToken) {
-        self.failedAt = failedAt
+    ///   - failedAt: seconds since 1970 (UTC).
+    public init(token: DeviceToken, failedAt: UInt32) {
         self.token = token
+        self.failedAt = failedAt
     }
 
     /// Reads one tuple, or `nil` with `buffer` untouched until all its bytes are there.
@@ -38,9 +41,35 @@ public struct FeedbackTuple: Hashable, Sendable {
             let length = buffer.getInteger(at: start + 4, as: UInt16.self).map(Int.init)
         else { return nil }
         guard (1...WireLimits.tokenByteCountMax).contains(length) else { throw .feedbackTokenByteCount(length) }
-        guard let view = buffer.viewBytes(at: start + 6, length: length) else { return nil }
-        self.init(failedAt: failedAt, token: try DeviceToken(bytes: view))
-        buffer.moveReaderIndex(forwardBy: 6 + length)
+        guard let view = buffer.viewBytes(at: start + Self.headerByteCount, length: length) else { return nil }
+        self.init(token: try DeviceToken(bytes: view), failedAt: failedAt)
+        buffer.moveReaderIndex(forwardBy: Self.headerByteCount + length)
+    }
+
+    /// Reads one tuple from the front of some bytes, or `nil` with them untouched until all of it is there.
+    ///
+    /// - Parameter bytes: bytes from the feedback service, split anywhere; those of the tuple are taken.
+    /// - Throws: ``WireError/feedbackTokenByteCount(_:)`` as soon as an illegal length is announced.
+    public init?(parsing bytes: inout ArraySlice<UInt8>) throws(WireError) {
+        var buffer = ByteBuffer(bytes: bytes.prefix(Self.headerByteCount + WireLimits.tokenByteCountMax))
+        try self.init(parsing: &buffer)
+        bytes.removeFirst(Self.headerByteCount + self.token.byteCount)
+    }
+
+    /// Reads the bytes of one tuple.
+    ///
+    /// - Parameter bytes: a whole tuple and nothing else.
+    /// - Throws: ``WireError/feedbackTokenByteCount(_:)``, ``WireError/incomplete(byteCount:)`` for fewer bytes,
+    ///   ``WireError/trailingBytes(offset:)`` for more.
+    public init(_ bytes: some Collection<UInt8>) throws(WireError) {
+        self = try WholeValue.read(bytes) { (bytes) throws(WireError) in try FeedbackTuple(parsing: &bytes) }
+    }
+
+    /// The bytes of the tuple.
+    public var bytes: [UInt8] {
+        var buffer = ByteBuffer()
+        self.write(into: &buffer)
+        return Array(buffer.readableBytesView)
     }
 
     /// Writes the bytes of the tuple.

@@ -38,3 +38,8 @@ public struct TokenScope: Hashable, Sendable {
         hasher.combine(UInt8.max)
     }
 }
+
+extension TokenScope: CustomStringConvertible {
+    /// The topic, with the environment in brackets.
+    public var description: String { "\(self.topic) (\(self.environment.rawValue))" }
+}

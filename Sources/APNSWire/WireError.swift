@@ -37,6 +37,10 @@ public enum WireError: Error, Hashable, Sendable {
     case feedbackTokenByteCount(Int)
     /// The topics in a certificate are not encoded as they should be.
     case certificateTopics
+    /// The bytes end before the value that they begin; so many there are.
+    case incomplete(byteCount: Int)
+    /// Behind a whole value there is more, from this offset in bytes on.
+    case trailingBytes(offset: Int)
 }
 
 extension WireError {
@@ -51,7 +55,9 @@ extension WireError {
         case .payloadByteCount, .payloadTooLong: .invalidPayloadSize
         case .frameTooLong, .itemOverrunsFrame, .itemRepeated, .itemWidth, .itemUnknown: .protocolError
         case .tokenText, .tokenOddDigitCount: .invalidToken
-        case .unknownCommand, .errorResponseCommand, .feedbackTokenByteCount, .certificateTopics: nil
+        case .unknownCommand, .errorResponseCommand, .feedbackTokenByteCount, .certificateTopics, .incomplete,
+            .trailingBytes:
+            nil
         }
     }
 
@@ -63,7 +69,7 @@ extension WireError {
             .itemUnknown(_, let identifier):
             identifier
         case .tokenByteCount, .tokenText, .tokenOddDigitCount, .payloadByteCount, .unknownCommand, .frameTooLong,
-            .errorResponseCommand, .feedbackTokenByteCount, .certificateTopics:
+            .errorResponseCommand, .feedbackTokenByteCount, .certificateTopics, .incomplete, .trailingBytes:
             nil
         }
     }
@@ -98,6 +104,8 @@ extension WireError: CustomStringConvertible {
             "a feedback tuple announces a device token of \(count) bytes; "
                 + "1 to \(WireLimits.tokenByteCountMax) are legal"
         case .certificateTopics: "the certificate's list of topics is not encoded as Apple's are"
+        case .incomplete(let count): "the bytes end too early: there are \(count), and more are announced or due"
+        case .trailingBytes(let offset): "there are bytes too many: the value ends before byte \(offset)"
         }
     }
 }

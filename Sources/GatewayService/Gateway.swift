@@ -38,7 +38,7 @@ package final class Gateway: Sendable {
     private struct Upstreams: Sendable {
         var configuration: ResolvedConfiguration
         var reloadable: [String: ReloadableUpstream] = [:]
-        var clients: [PushClient] = []
+        var clients: [RequestClient] = []
         var isEnding = false
     }
 
@@ -312,12 +312,12 @@ package final class Gateway: Sendable {
 
     // MARK: Certificates
 
-    private var clients: [PushClient] { self.upstreams.withLockedValue(\.clients) }
+    private var clients: [RequestClient] { self.upstreams.withLockedValue(\.clients) }
 
     /// Starts the clients of the service, and sends through them from now on.
     private func start(
         _ configuration: ResolvedConfiguration,
-        _ clients: [PushClient],
+        _ clients: [RequestClient],
         _ source: AsyncStream<Event>.Continuation,
         _ group: inout TaskGroup<Void>
     ) {
@@ -383,13 +383,13 @@ package final class Gateway: Sendable {
         )
     }
 
-    private var namedClients: [(name: String, client: PushClient)] {
+    private var namedClients: [(name: String, client: RequestClient)] {
         self.upstreams.withLockedValue { Array(zip($0.configuration.providers.map(\.file.name), $0.clients)) }
     }
 
     /// Ends clients that are out of use: at once where another has taken the place; where the provider is gone, when
     /// its connections take nothing more and what they took is settled.
-    private func finish(_ old: [(name: String, client: PushClient)], behind configuration: ResolvedConfiguration) {
+    private func finish(_ old: [(name: String, client: RequestClient)], behind configuration: ResolvedConfiguration) {
         let names = Set(configuration.providers.map(\.file.name))
         for (name, client) in old where names.contains(name) { client.finish() }
         let leaving = old.filter { !names.contains($0.name) }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSWire
 import NIOCore
 import NIOPosix
 import NIOTLS
@@ -41,14 +40,5 @@ enum ByteServer {
         do { result = .success(try await body(listener.localAddress?.port ?? 0)) } catch { result = .failure(error) }
         try await listener.close()
         try result.get()
-    }
-}
-
-extension FeedbackTuple {
-    /// The tuple on the wire.
-    var bytes: [UInt8] {
-        var buffer = ByteBuffer()
-        self.write(into: &buffer)
-        return Array(buffer.readableBytesView)
     }
 }

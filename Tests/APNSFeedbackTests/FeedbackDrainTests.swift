@@ -46,7 +46,7 @@ import TokenStore
     }
 
     @Test func `a failure in the future is taken for one at this moment, and counted`() async throws {
-        let future = FeedbackTuple(failedAt: .max, token: try DeviceToken(bytes: [1, 2, 3]))
+        let future = FeedbackTuple(token: try DeviceToken(bytes: [1, 2, 3]), failedAt: .max)
         let before = Int64(Date().timeIntervalSince1970)
         let outcome = try await self.folder.drain(MemoryStore([try Fixture.tuple(9), future]))
         let after = Int64(Date().timeIntervalSince1970)

@@ -47,7 +47,7 @@ enum FeedbackFixture {
         bytes[0] = UInt8(number >> 16 & 255)
         bytes[1] = UInt8(number >> 8 & 255)
         bytes[2] = UInt8(number & 255)
-        return FeedbackTuple(failedAt: UInt32(1_600_000_000 + number), token: try DeviceToken(bytes: bytes))
+        return FeedbackTuple(token: try DeviceToken(bytes: bytes), failedAt: UInt32(1_600_000_000 + number))
     }
 
     static func tuples(_ count: Int) throws -> [FeedbackTuple] { try (0..<count).map { try Self.tuple($0) } }
@@ -129,7 +129,7 @@ struct EndlessStore: FeedbackStore {
             (0..<countMax).compactMap { _ in
                 self.number += 1
                 let bytes = [UInt8](repeating: 1, count: 24) + withUnsafeBytes(of: self.number.bigEndian) { Array($0) }
-                return (try? DeviceToken(bytes: bytes)).map { FeedbackTuple(failedAt: 1_600_000_000, token: $0) }
+                return (try? DeviceToken(bytes: bytes)).map { FeedbackTuple(token: $0, failedAt: 1_600_000_000) }
             }
         }
 

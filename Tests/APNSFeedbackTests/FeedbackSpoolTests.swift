@@ -165,7 +165,7 @@ import TokenStore
     )
     func `a failure in the future is taken for one at the time of reading`(written: Int, believed: Int64) async throws {
         let token = try DeviceToken(bytes: [1, 2, 3])
-        let path = try self.segment([FeedbackTuple(failedAt: .max, token: token).bytes + (try Self.bytes(0..<1))])
+        let path = try self.segment([FeedbackTuple(token: token, failedAt: .max).bytes + (try Self.bytes(0..<1))])
         let times = [timespec(tv_sec: written, tv_nsec: 0), timespec(tv_sec: written, tv_nsec: 0)]
         try #require(utimensat(AT_FDCWD, path, times, 0) == 0)
         let result = try await self.replay(now: 1_800_000_000)
@@ -177,7 +177,7 @@ import TokenStore
 
     @Test func `of a record that was cut short, tuples are taken up to the first whose time cannot be`() async throws {
         let token = try DeviceToken(bytes: [1, 2, 3])
-        let impossible = [0, 1_199_145_599, 1_900_000_000].map { FeedbackTuple(failedAt: $0, token: token).bytes }
+        let impossible = [0, 1_199_145_599, 1_900_000_000].map { FeedbackTuple(token: token, failedAt: $0).bytes }
         for bytes in impossible {
             let folder = try FeedbackFolder()
             let record = try Self.bytes(2..<4) + bytes + Self.bytes(4..<5) + [0]
@@ -197,7 +197,7 @@ import TokenStore
 
     @Test func `zeros in a token of a record that was cut short are not its end`() async throws {
         let token = try DeviceToken(bytes: [UInt8](repeating: 0, count: 100))
-        let zeros = FeedbackTuple(failedAt: 1_600_000_000, token: token).bytes
+        let zeros = FeedbackTuple(token: token, failedAt: 1_600_000_000).bytes
         let path = try self.segment([try Self.bytes(0..<2), try Self.bytes(2..<3) + zeros], isFinished: false)
         let whole = try #require(FileManager.default.contents(atPath: path))
         try whole.dropLast(10).write(to: URL(filePath: path))

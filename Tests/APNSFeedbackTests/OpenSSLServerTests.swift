@@ -18,7 +18,7 @@ import Testing
             var bytes = [UInt8](repeating: 0xEE, count: 3 + number % 50)
             bytes[0] = 0x80 | UInt8(number >> 7)
             bytes[1] = 0x80 | UInt8(number & 127)
-            return FeedbackTuple(failedAt: 0x80A0_B0C0, token: try DeviceToken(bytes: bytes))
+            return FeedbackTuple(token: try DeviceToken(bytes: bytes), failedAt: 0x80A0_B0C0)
         }
     }
 

@@ -143,7 +143,7 @@ struct ProviderTokenTests {
                 var configuration = try PushFixture.tokenConfiguration(port: port)
                 configuration.providerToken = try PushFixture.tokens { time }
                 outcomes.append(
-                    try await PushClient.withClient(configuration, logger: PushFixture.quiet) { await $0.send(request) }
+                    try await RequestClient.withClient(configuration, logger: PushFixture.quiet) { await $0.send(request) }
                 )
             }
             return outcomes
@@ -202,7 +202,7 @@ struct ProviderTokenTests {
     /// Runs a client and a server of one clock, which begins at noon.
     private func withClock<Value: Sendable>(
         renewalIntervalMin: Duration? = nil,
-        _ body: @escaping @Sendable (PushClient, NIOLockedValueBox<Int64>) async throws -> Value
+        _ body: @escaping @Sendable (RequestClient, NIOLockedValueBox<Int64>) async throws -> Value
     ) async throws -> Value {
         let time = NIOLockedValueBox(Self.noon)
         return try await PushFixture.withPair(
@@ -292,7 +292,7 @@ struct ProviderTokenTests {
             for _ in 0..<3 {
                 var configuration = try PushFixture.tokenConfiguration(port: port)
                 configuration.providerToken = tokens
-                let outcome = try await PushClient.withClient(configuration, logger: PushFixture.quiet) {
+                let outcome = try await RequestClient.withClient(configuration, logger: PushFixture.quiet) {
                     await $0.send(request)
                 }
                 #expect(outcome == .accepted)

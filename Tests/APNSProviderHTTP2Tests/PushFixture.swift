@@ -95,7 +95,7 @@ enum PushFixture {
         server changeServer: (inout PushServerConfiguration) throws -> Void = { _ in },
         usesToken: Bool = false,
         client changeClient: @escaping @Sendable (inout PushConfiguration) throws -> Void = { _ in },
-        _ body: @escaping @Sendable (PushClient) async throws -> Value
+        _ body: @escaping @Sendable (RequestClient) async throws -> Value
     ) async throws -> Value {
         var configuration = try Self.serverConfiguration()
         try changeServer(&configuration)
@@ -104,7 +104,7 @@ enum PushFixture {
             var configuration =
                 usesToken ? try Self.tokenConfiguration(port: port) : try Self.clientConfiguration(port: port)
             try changeClient(&configuration)
-            return try await PushClient.withClient(configuration, logger: Self.quiet) { try await body($0) }
+            return try await RequestClient.withClient(configuration, logger: Self.quiet) { try await body($0) }
         }
     }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSProvider
-import APNSSession
 import APNSWire
 import Testing
 
@@ -11,17 +10,19 @@ import Testing
     /// A request that was written once.
     private static func push(isDuplicate: Bool = false) throws -> PendingPush {
         var push = PendingPush(Submission(try PushFixture.request(), from: .caller { _ in }))
-        push.attempts = 1
-        push.possibleDuplicate = isDuplicate
+        push.retries.begin()
+        if isDuplicate { _ = push.retries.resend(isUnknown: true, try Self.rules(tries: 1)) }
         return push
     }
 
-    private static func classifier(breaker: Int = 2, tries: Int = 3) -> ResponseClassifier {
-        ResponseClassifier(
-            invalidTokenRunCountMax: breaker,
-            tryCountMax: tries,
-            backoff: Backoff(first: .milliseconds(500), max: .seconds(15))
-        )
+    private static func rules(tries: Int) throws -> RetryRules {
+        var configuration = try PushFixture.clientConfiguration(port: 1)
+        configuration.resendsUnknown = true
+        return RetryRules(configuration, tryCountMax: tries)
+    }
+
+    private static func classifier(breaker: Int = 2, tries: Int = 3) throws -> ResponseClassifier {
+        ResponseClassifier(invalidTokenRunCountMax: breaker, rules: try Self.rules(tries: tries))
     }
 
     private static func rejected(_ reason: PushReason, timestamp: UInt64? = nil) -> DeliveryOutcome {
@@ -51,7 +52,7 @@ import Testing
             ]
         )
         for reason in PushReason.allDocumented {
-            let classifier = Self.classifier()
+            let classifier = try Self.classifier()
             let answer = PushRejection(status: reason.status ?? 400, reason: reason)
             let outcome = try Self.final(classifier, Self.rejected(reason))
             if passing.contains(reason) {
@@ -76,13 +77,13 @@ import Testing
         }
         #expect(Rejection.binary(.invalidToken).tokenFault(now: 0) == .invalid)
         #expect(Rejection.binary(.invalidTokenSize).tokenFault(now: 0) == nil)
-        let classifier = Self.classifier(breaker: 0)
+        let classifier = try Self.classifier(breaker: 0)
         for _ in 0..<10 { _ = try Self.final(classifier, Self.rejected(.badDeviceToken)) }
         #expect(classifier.failure == nil)
     }
 
     @Test func `the circuit breaker counts invalid tokens in a row only`() throws {
-        let classifier = Self.classifier(breaker: 2)
+        let classifier = try Self.classifier(breaker: 2)
         for outcome in [
             Self.rejected(.badDeviceToken), .accepted, Self.rejected(.deviceTokenNotForTopic),
             Self.rejected(.unregistered),
@@ -95,7 +96,7 @@ import Testing
     }
 
     @Test func `trouble is waited out for so many tries, with longer and longer pauses`() throws {
-        let classifier = Self.classifier(tries: 4)
+        let classifier = try Self.classifier(tries: 4)
         var push = try Self.push()
         var longest = Duration.zero
         let trouble = Self.rejected(.serviceUnavailable)
@@ -107,17 +108,17 @@ import Testing
             // Half of a pause is chance, and each is twice as long as the one before.
             #expect(pause >= longest)
             longest = pause
-            push.attempts = 1
+            push.retries.begin()
         }
         let answer = PushRejection(status: 503, reason: .serviceUnavailable)
         #expect(classifier.classify(trouble, of: &push) == .settle(.unsent(.serviceAnswer(answer))))
         #expect("\(DeliveryOutcome.Reason.serviceAnswer(answer))" == "503 ServiceUnavailable")
-        #expect(push.totalAttempts == 4)
+        #expect(push.retries.totalAttemptCount == 4)
         #expect(classifier.failure == .serviceTrouble(answer))
     }
 
     @Test func `a service that answers others meanwhile is not given up`() throws {
-        let classifier = Self.classifier(tries: 2)
+        let classifier = try Self.classifier(tries: 2)
         var push = try Self.push()
         _ = classifier.classify(Self.rejected(.internalServerError), of: &push)
         _ = try Self.final(classifier, .accepted)
@@ -130,12 +131,12 @@ import Testing
     }
 
     @Test func `what may have arrived before is never safe to send again`() throws {
-        let classifier = Self.classifier(tries: 2)
+        let classifier = try Self.classifier(tries: 2)
         var push = try Self.push(isDuplicate: true)
         let trouble = Self.rejected(.serviceUnavailable)
         _ = classifier.classify(trouble, of: &push)
-        push.attempts = 1
-        #expect(push.possibleDuplicate && push.totalAttempts == 2)
+        push.retries.begin()
+        #expect(push.retries.isUnknown && push.retries.totalAttemptCount == 2)
         #expect(push.unprocessed(.stopped) == .indeterminate(.stopped))
         let answer = PushRejection(status: 503, reason: .serviceUnavailable)
         #expect(classifier.classify(trouble, of: &push) == .settle(.indeterminate(.serviceAnswer(answer))))

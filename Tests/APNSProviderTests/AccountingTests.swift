@@ -194,18 +194,15 @@ struct AccountingTests {
     @Test func `an idle connection is probed after its delay, without an end in sight`() async throws {
         try await Sending.withGateway { gateway in
             let configuration = try Sending.configuration(port: gateway.port) {
-                $0.limits.idleCheckpointDelay = .milliseconds(20)
+                $0.limits.proofDelay = .milliseconds(20)
             }
-            let settled = NIOLockedValueBox<UInt64>(0)
-            try await Provider.withProvider(
-                configuration,
-                onOutcome: { settlement in settled.withLockedValue { $0 = settlement.numbers.upperBound } },
-                { provider in
-                    for number in 0..<10 { try await provider.send(Sending.notification(number)) }
-                    try await gateway.wait { $0.contains { !$0.probes.isEmpty } && $0.count > 1 }
-                }
-            )
-            #expect(settled.withLockedValue { $0 } == 10)
+            let outcome = try await PushClient.withClient(.binary(configuration)) { client in
+                let notification = try Sending.notification(0)
+                async let outcome = client.send(notification)
+                try await gateway.wait { $0.contains { !$0.probes.isEmpty } && $0.count > 1 }
+                return await outcome
+            }
+            #expect(outcome == .accepted)
         }
     }
 
@@ -215,20 +212,14 @@ struct AccountingTests {
         }) { gateway in
             let outcomes = NIOLockedValueBox(Sending.Outcomes())
             let error = await #expect(throws: ProviderError.self) {
-                try await Provider.withProvider(
-                    try Sending.configuration(port: gateway.port),
-                    onOutcome: { settlement in outcomes.withLockedValue { $0.settlements.append(settlement) } },
-                    { provider in
-                        for number in 0..<200 { try await provider.send(Sending.notification(number)) }
-                    }
-                )
+                try await Sending.send(200, Sending.configuration(port: gateway.port), into: outcomes)
             }
             let description = try #require(error).description
             #expect(description.contains("is it a push gateway?"))
             let counts = gateway.takenCounts
             #expect(counts.count == 100)
             let all = outcomes.withLockedValue { $0 }
-            let unsent = all.settlements.filter { $0.outcome == .unsent(nil) }.flatMap(\.numbers)
+            let unsent = all.settlements.filter { $0.outcome.kind == .unsent }.flatMap(\.numbers)
             #expect(unsent.filter { counts[$0] != nil }.isEmpty)
             #expect(all.count { $0 == .indeterminate(nil) } >= 100)
         }

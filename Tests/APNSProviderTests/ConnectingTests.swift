@@ -59,13 +59,7 @@ struct ConnectingTests {
             let clock = ContinuousClock()
             let start = clock.now
             let error = await #expect(throws: ProviderError.self) {
-                try await Provider.withProvider(
-                    configuration,
-                    onOutcome: { settlement in outcomes.withLockedValue { $0.settlements.append(settlement) } },
-                    { provider in
-                        for number in 0..<100 { try await provider.send(Sending.notification(number)) }
-                    }
-                )
+                try await Sending.send(100, configuration, into: outcomes)
             }
             #expect(start.duration(to: clock.now) < .seconds(10))
             guard case .stopped(.notPermitted, _) = error, let description = error?.description else {
@@ -73,7 +67,7 @@ struct ConnectingTests {
                 return
             }
             #expect(flaw.words.allSatisfy(description.contains), "\(description)")
-            #expect(outcomes.withLockedValue { $0.settlements.allSatisfy { $0.outcome == .unsent(nil) } })
+            #expect(outcomes.withLockedValue { $0.settlements.allSatisfy { $0.outcome.kind == .unsent } })
             #expect(gateway.takenCounts.isEmpty)
         }
     }
@@ -173,33 +167,31 @@ struct ConnectingTests {
             GatewayScript { $0.probeReply = .identifier }
         }
         let configuration = try Sending.configuration(port: gateway.port) {
-            $0.limits.idleCheckpointDelay = .milliseconds(10)
+            $0.limits.proofDelay = .milliseconds(10)
             $0.limits.fruitlessConnectionCountMax = 2
         }
-        let provider = try Provider(configuration)
-        async let running: Void = provider.run()
-        try await provider.send(Sending.notification(0))
-        var iterator = provider.outcomes.makeAsyncIterator()
-        #expect(await iterator.next()?.outcome == .accepted)
-        try await gateway.stop()
-        // The replacement was closed with the gateway, and there is nothing that would need another.
-        provider.finish()
-        #expect(await iterator.next() == nil)
-        try await running
+        try await PushClient.withClient(.binary(configuration)) { client in
+            #expect(await client.send(try Sending.notification(0)) == .accepted)
+            // The replacement is closed with the gateway, and there is nothing that would need another.
+            try await gateway.stop()
+        }
     }
 
     @Test func `TCP asks whether an idle peer is there`() async throws {
         try await Sending.withGateway { gateway in
             let configuration = try Sending.configuration(port: gateway.port) { $0.keepaliveDelay = .seconds(47) }
-            let provider = try Provider(configuration)
-            async let running: Void = provider.run()
+            let client = try PushClient(.binary(configuration))
+            async let running: Void = client.run()
+            let notification = try Sending.notification(0)
+            async let outcome = client.send(notification)
             try await gateway.wait { $0.contains { $0.isHandshakeDone } }
             let options = Sockets.keepalive(to: gateway.port)
             #expect(options?.isOn == true)
             #expect(options?.delay == 47)
             #expect(options?.interval == 11)
-            provider.finish()
+            client.finish()
             try await running
+            #expect(await outcome == .accepted)
         }
     }
 

@@ -2,40 +2,30 @@
 
 import APNSSession
 import APNSWire
+import Logging
 import MetricsTestKit
-import NIOCore
 import NIOPosix
 import Testing
 
 @testable import APNSProvider
 
 @Suite struct DeliveryObserverTests {
-    /// Carries nothing.
-    private struct Transport: ProviderTransport {
-        let observer: DeliveryObserver
-        var workerCount: Int { 0 }
-        func begin(_ source: any NotificationSource) -> WorkerFactory { { _, _ in preconditionFailure("no worker") } }
-        func failure(of endings: [WorkerEnding]) -> (any Error)? { nil }
+    /// Takes note of nothing.
+    private final class Receiver: SubmissionReceiver {
+        func settle(_ keys: Range<UInt64>, _ report: DeliveryReport) {}
     }
 
     /// What never leaves the process is counted by the one who puts notifications in, and all else by the transport.
-    @Test(arguments: [
-        (DeliveryObserver.Subject.notifications, "push.notifications"), (.requests, "push.http2.requests"),
-    ])
-    func `what is refused here counts as what the transport carries`(
-        subject: DeliveryObserver.Subject,
-        label: String
-    ) throws {
+    @Test func `what is refused here counts as what the transport carries`() throws {
         let metrics = TestMetrics()
-        let transport = Transport(observer: DeliveryObserver(subject, factory: metrics))
-        let provider = Provider(
-            BatchSender(over: transport, eventLoopGroup: MultiThreadedEventLoopGroup.singleton),
-            command: .items,
-            payloadByteCountMax: 256,
-            suppressesRejectedTokens: true
+        let queue = SubmissionQueue(
+            try Sending.configuration(port: 1),
+            observer: DeliveryObserver(.notifications, factory: metrics),
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            eventLoop: MultiThreadedEventLoopGroup.singleton.next()
         )
         let token = try DeviceToken(String(repeating: "ab", count: 32))
-        #expect(try provider.trySend(Notification(token: token, payload: "")) == 0)
-        #expect(try metrics.expectCounter(label, [("outcome", "invalid")]).totalValue == 1)
+        #expect(queue.put(PushNotification(token: token, payload: ""), Receiver(), key: 0) == .taken(0))
+        #expect(try metrics.expectCounter("push.notifications", [("outcome", "invalid")]).totalValue == 1)
     }
 }

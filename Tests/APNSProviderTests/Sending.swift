@@ -60,19 +60,50 @@ enum Sending {
     /// Sends so many notifications, numbered in their tokens, and collects what became of them.
     static func send(_ count: Int, _ configuration: ProviderConfiguration) async throws -> Outcomes {
         let outcomes = NIOLockedValueBox(Outcomes())
-        try await Provider.withProvider(
-            configuration,
-            onOutcome: { settlement in outcomes.withLockedValue { $0.settlements.append(settlement) } },
-            { provider in
-                for number in 0..<count { try await provider.send(self.notification(number)) }
-            }
-        )
+        try await self.send(count, configuration, into: outcomes)
         return outcomes.withLockedValue { $0 }
     }
 
+    /// The same, for runs that end with an error.
+    static func send(
+        _ count: Int,
+        _ configuration: ProviderConfiguration,
+        into outcomes: NIOLockedValueBox<Outcomes>
+    ) async throws {
+        try await PushClient.withClient(.binary(configuration)) { client in
+            for try await record in client.send(Rows(count)) {
+                let settlement = Settlement(numbers: record.id..<(record.id + 1), report: record.report)
+                outcomes.withLockedValue { $0.settlements.append(settlement) }
+            }
+        }
+    }
+
+    /// So many notifications, numbered in their tokens.
+    struct Rows: AsyncSequence, AsyncIteratorProtocol, Sendable {
+        private let count: UInt64
+        private let payload: String
+        private var next: UInt64 = 0
+
+        init(_ count: Int, payload: String = #"{"aps":{"alert":"hello"}}"#) {
+            self.count = UInt64(count)
+            self.payload = payload
+        }
+
+        mutating func next() async throws -> (id: UInt64, notification: PushNotification)? {
+            guard self.next < self.count else { return nil }
+            defer { self.next += 1 }
+            return (self.next, try Sending.notification(Int(self.next), payload: self.payload))
+        }
+
+        func makeAsyncIterator() -> Self { self }
+    }
+
     /// A notification whose token says its number.
-    static func notification(_ number: Int, payload: String = #"{"aps":{"alert":"hello"}}"#) throws -> Notification {
-        try Notification(token: DeviceToken(bytes: Sending.token(number)), payload: payload)
+    static func notification(
+        _ number: Int,
+        payload: String = #"{"aps":{"alert":"hello"}}"#
+    ) throws -> PushNotification {
+        try PushNotification(token: DeviceToken(bytes: Sending.token(number)), payload: payload)
     }
 
     static func token(_ number: Int) -> [UInt8] {

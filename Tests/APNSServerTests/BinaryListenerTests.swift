@@ -167,10 +167,10 @@ struct BinaryListenerTests {
                 try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) {
                     var bytes = ByteBuffer()
                     let frame = NotificationFrame(
-                        command: .enhanced,
-                        identifier: 5,
                         token: try Fixture.token(1),
-                        payload: ByteBuffer(string: payload)
+                        payload: ByteBuffer(string: payload),
+                        identifier: 5,
+                        command: .enhanced
                     )
                     try frame.write(into: &bytes)
                     try await $0.send(bytes)

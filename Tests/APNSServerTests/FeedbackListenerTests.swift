@@ -268,7 +268,7 @@ final class CountedStore: FeedbackStore {
             }
             return portion.compactMap { number in
                 let bytes = [UInt8](repeating: 0, count: 24) + withUnsafeBytes(of: number.bigEndian) { Array($0) }
-                return (try? DeviceToken(bytes: bytes)).map { FeedbackTuple(failedAt: 1_700_000_000, token: $0) }
+                return (try? DeviceToken(bytes: bytes)).map { FeedbackTuple(token: $0, failedAt: 1_700_000_000) }
             }
         }
 

@@ -8,7 +8,7 @@ import APNSWire
 /// A backend that notes what it is handed, and gives the outcomes that a test decides on.
 final class ScriptedBackend: DeliveryBackend {
     struct Taken: Sendable {
-        var notification: Notification
+        var notification: PushNotification
         var ticket: DeliveryTicket
     }
 

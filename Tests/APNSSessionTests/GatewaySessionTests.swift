@@ -16,12 +16,12 @@ enum GatewayFixture {
     ) throws -> FrameLayout {
         let token = tokenByteCount == 0 ? nil : try DeviceToken(bytes: [UInt8](repeating: 7, count: tokenByteCount))
         let frame = NotificationFrame(
-            command: command,
-            identifier: identifier,
+            token: token,
+            payload: ByteBuffer(string: payload),
             expiry: command == .simple ? nil : 0,
             priority: priority,
-            token: token,
-            payload: ByteBuffer(string: payload)
+            identifier: identifier,
+            command: command
         )
         return try Self.layout(frame)
     }
@@ -241,12 +241,12 @@ enum GatewayFixture {
 
     @Test func `a service that lets nobody in is a shutdown behind what was taken, else a silent close`() throws {
         var session = try Self.session(inFlight: 3)
-        #expect(session.settle(2, .unsent(.notPermitted(""))) == .awaitEarlier)
+        #expect(session.settle(2, .unsent(.notPermitted(ConnectionFailure(.identity, "")))) == .awaitEarlier)
         #expect(session.settle(1, .accepted) == .finish(Fixture.ending(.shutdown, 101, at: 2)))
         var first = try Self.session(inFlight: 2)
-        #expect(first.settle(2, .unsent(.notPermitted(""))) == .awaitEarlier)
+        #expect(first.settle(2, .unsent(.notPermitted(ConnectionFailure(.identity, "")))) == .awaitEarlier)
         #expect(
-            first.settle(1, .unsent(.notPermitted("")))
+            first.settle(1, .unsent(.notPermitted(ConnectionFailure(.identity, ""))))
                 == .finish(GatewayEnding(response: nil, number: 1, drains: true))
         )
     }

@@ -34,7 +34,7 @@ import Testing
             self.kind = kinds.randomElement(using: &random) ?? .good
             let outcomes: [DeliveryOutcome] = [
                 .rejected(.binary(.invalidToken)), .rejected(.binary(.processingError)), .unsent(nil),
-                .unsent(.notPermitted("")), .accepted, .indeterminate(nil),
+                .unsent(.notPermitted(ConnectionFailure(.identity, ""))), .accepted, .indeterminate(nil),
             ]
             self.outcome = outcomes.randomElement(using: &random) ?? .unsent(nil)
             self.isLast = self.outcome == .accepted
@@ -43,10 +43,10 @@ import Testing
         var frame: NotificationFrame {
             get throws {
                 NotificationFrame(
-                    command: self.command,
-                    identifier: self.identifier,
                     token: self.kind == .probe ? nil : try DeviceToken(bytes: [1, 2, 3]),
-                    payload: self.kind == .good ? ByteBuffer(string: "{}") : ByteBuffer()
+                    payload: self.kind == .good ? ByteBuffer(string: "{}") : ByteBuffer(),
+                    identifier: self.identifier,
+                    command: self.command
                 )
             }
         }

@@ -21,12 +21,14 @@ struct ProviderWalk {
     /// What this walk came by.
     private(set) var reached: Set<WalkMark> = []
 
+    private static let failure = ConnectionFailure(.refused, "nobody listens")
+
     /// More rounds than any walk needs; one that takes more does not end.
     private static let roundCountMax = 400_000
 
-    init(seed: UInt64, rules: ProofRules = .proved) {
+    init(seed: UInt64, life: ProviderLife = .batch, rules: ProofRules = .proved) {
         var random = SplitMix64(seed: seed)
-        var limits = ProviderLimits()
+        var limits = life == .batch ? ProviderLimits() : .service
         limits.policy = random.chance(50) ? .atLeastOnce : .atMostOnce
         limits.windowCount = UInt64(1 + random.below(random.chance(50) ? 10 : 200))
         limits.invalidTokenRunCountMax = random.chance(90) ? 0 : 4
@@ -37,7 +39,7 @@ struct ProviderWalk {
         var faults = GatewayModel.Faults()
         faults.badPercent = random.chance(40) ? 0 : random.below(31)
         faults.budget = random.chance(20) ? 0 : random.below(20)
-        faults.isDead = random.chance(2)
+        faults.isDead = random.chance(2) && life == .batch
         faults.isSilentOnBad = limits.hasNoIdentifiers
         faults.hidesIdentifiers = random.chance(30)
         if random.chance(8), !faults.isSilentOnBad, !faults.hidesIdentifiers {
@@ -47,7 +49,8 @@ struct ProviderWalk {
         faults.answersUnasked = random.chance(10)
         if random.chance(3) { faults.refusedConnection = UInt64(1 + random.below(4)) }
         self.mayComplete =
-            !faults.isDead && limits.invalidTokenRunCountMax == 0 && faults.refusedConnection == 0
+            !faults.isDead && faults.refusedConnection == 0
+            && (limits.invalidTokenRunCountMax == 0 || life == .service)
         self.model = GatewayModel(faults: faults, notificationCount: Int(self.notificationCount), random: random)
         self.session = ProviderSession(limits: limits, rules: rules)
         self.abandonsAt = random.chance(5) ? random.below(300) : -1
@@ -70,7 +73,9 @@ struct ProviderWalk {
             self.reached.formUnion(WalkMark.marks(of: step, from: before, now: self.now))
             switch step {
             case .connect(let number): self.connecting.append(number)
-            case .write(let number, let numbers, let first): self.write(number, numbers, first)
+            case .write(let number, let numbers, let first):
+                if before.isCautious { self.reached.insert(.cautious) }
+                self.write(number, numbers, first)
             case .probe(let number, let identifier):
                 self.model.connections[number]?.messages.append(.init(number: nil, identifier: identifier))
             case .close(let number):
@@ -93,6 +98,7 @@ struct ProviderWalk {
         if self.random.chance(5) {
             self.session.storeIsFull = self.random.chance(50) && self.session.settled < self.session.taken
         }
+        if self.session.limits.life == .service, self.random.chance(5) { self.session.checkpoint() }
         if self.random.chance(20) { self.settlements += self.session.takeSettlements() }
         return nil
     }
@@ -133,7 +139,7 @@ struct ProviderWalk {
                 self.session.connected(number, now: self.now)
             } else {
                 self.reached.insert(number == self.session.standbyNumber ? .standbyConnectFailed : .connectFailed)
-                self.session.closed(number, now: self.now, jitter: 0.5)
+                self.session.closed(number, failure: ProviderWalk.failure, now: self.now, jitter: 0.5)
             }
             return
         }
@@ -163,11 +169,12 @@ struct ProviderWalk {
 // MARK: - Invariants
 
 extension ProviderWalk {
-    private func violation(_ ending: ProviderEnding) -> String? {
+    private mutating func violation(_ ending: ProviderEnding) -> String? {
         var next: UInt64 = 0
         for settlement in self.settlements {
             guard settlement.numbers.lowerBound == next else { return "settlements leave a gap at \(next)" }
             next = settlement.numbers.upperBound
+            if case .unsent(.some) = settlement.outcome { self.reached.insert(.heldGivenUp) }
             for number in settlement.numbers {
                 if let violation = self.violation(number, settlement) { return "\(number): \(violation)" }
             }
@@ -193,10 +200,17 @@ extension ProviderWalk {
         case .rejected:
             if !self.model.refused.contains(number) { return "rejected, never refused" }
             if processedCount > 0 { return "rejected, yet processed" }
-        case .unsent:
+        case .unsent(let reason):
             if processedCount > 0 { return "unsent, yet processed" }
+            if self.session.limits.life == .service {
+                switch reason {
+                case .unavailable, .deadline: return nil
+                default: break
+                }
+            }
             if self.mayComplete { return "unsent at the end" }
         case .indeterminate:
+            if self.session.limits.life == .service { return nil }
             let diedOften = settlement.attempts >= self.session.limits.silentAttemptCountMax
             if self.mayComplete, self.session.limits.policy == .atLeastOnce, !diedOften {
                 return "given up after \(settlement.attempts) attempts"

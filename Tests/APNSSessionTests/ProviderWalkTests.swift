@@ -21,12 +21,23 @@ import Testing
         }
     }
 
+    @Test(arguments: 0..<100 as Range<UInt64>)
+    func `every notification of a service is accounted for, and truly, and only its owner ends it`(part: UInt64) {
+        for seed in (part * Self.seedCount)..<((part + 1) * Self.seedCount) {
+            var walk = ProviderWalk(seed: seed, life: .service)
+            let violation = walk.run()
+            #expect(violation == nil, "seed \(seed)")
+        }
+    }
+
     @Test func `the walks come by everything that can happen, not only once`() {
         var counts: [WalkMark: Int] = [:]
         for seed in 0..<TestEffort.count(1000, long: 3000) as Range<UInt64> {
-            var walk = ProviderWalk(seed: seed)
-            _ = walk.run()
-            for mark in walk.reached { counts[mark, default: 0] += 1 }
+            for life in [ProviderLife.batch, .service] {
+                var walk = ProviderWalk(seed: seed, life: life)
+                _ = walk.run()
+                for mark in walk.reached { counts[mark, default: 0] += 1 }
+            }
         }
         for mark in WalkMark.allCases {
             #expect(counts[mark, default: 0] >= TestEffort.count(2, long: 5), "\(mark): \(counts[mark, default: 0])")

@@ -9,6 +9,8 @@ enum WalkMark: Hashable, CaseIterable, Sendable {
     // Steps.
     case replacementOpened, checkpointWhenFull, checkpointWhenStoreFull, checkpointWhenIdle, checkpointAtEnd
     case answerDeadline, backOff, resending
+    // Steps of a service.
+    case checkpointBeforeMore, cautious, heldGivenUp
     // Answers.
     case probeAnswered, probeAnsweredWithoutIdentifier, rejected, rejectedBehindReplacement, shutdown
     case shutdownWithoutIdentifier, processingErrorRetried, processingErrorGivenUp, placeless, placelessAlone
@@ -42,6 +44,9 @@ enum WalkMark: Hashable, CaseIterable, Sendable {
     private static func checkpoint(_ session: ProviderSession) -> WalkMark {
         guard case .open(let open) = session.link else { return .checkpointAtEnd }
         if open.written == session.settled + session.limits.windowCount { return .checkpointWhenFull }
+        if session.limits.life == .service, session.supply == .available, !session.storeIsFull, !session.isCautious {
+            return .checkpointBeforeMore
+        }
         if session.storeIsFull { return .checkpointWhenStoreFull }
         return session.supply == .waiting ? .checkpointWhenIdle : .checkpointAtEnd
     }

@@ -79,7 +79,7 @@ struct CheckOrderTests {
         configuration.push.tokenKeys = [Self.keyIdentifier: .init(key: key, teamIdentifier: Self.teamIdentifier)]
         try change(&configuration)
         return try await Simulator.withRunning(configuration) { simulator in
-            try await PushClient.withClient(try Self.configuration(simulator, proof)) { client in
+            try await RequestClient.withClient(try Self.configuration(simulator, proof)) { client in
                 var outcomes: [DeliveryOutcome] = []
                 for one in sent {
                     let payload = ByteBuffer(string: one.payload)

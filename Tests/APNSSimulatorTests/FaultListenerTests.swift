@@ -19,7 +19,7 @@ struct FaultListenerTests {
     private func withClient<Value: Sendable>(
         _ faults: [Fault],
         answerDurationMax: Duration = .seconds(20),
-        _ body: @escaping @Sendable (Simulator, PushClient) async throws -> Value
+        _ body: @escaping @Sendable (Simulator, RequestClient) async throws -> Value
     ) async throws -> Value {
         try await Simulator.withRunning(try Fixture.configuration(faults)) { simulator in
             var configuration = PushConfiguration(
@@ -29,7 +29,7 @@ struct FaultListenerTests {
             )
             configuration.backoff.first = .milliseconds(5)
             configuration.answerDurationMax = answerDurationMax
-            return try await PushClient.withClient(configuration) { try await body(simulator, $0) }
+            return try await RequestClient.withClient(configuration) { try await body(simulator, $0) }
         }
     }
 

@@ -29,7 +29,7 @@ struct PushListenerTests {
                 trust: .pem(try Fixture.authority.get().certificatePEM)
             )
             client.backoff.first = .milliseconds(5)
-            let outcomes = try await PushClient.withClient(client) { client in
+            let outcomes = try await RequestClient.withClient(client) { client in
                 var outcomes: [DeliveryOutcome] = []
                 for device in devices {
                     let token = try Fixture.token(device)

@@ -24,12 +24,12 @@ struct ReceivedNotificationTests {
     ) async throws -> [UInt8] {
         var bytes = ByteBuffer()
         let frame = NotificationFrame(
-            command: .items,
-            identifier: identifier,
+            token: token,
+            payload: ByteBuffer(string: "{\"aps\":{\"badge\":\(identifier)}}"),
             expiry: 1_700_000_000,
             priority: 5,
-            token: token,
-            payload: ByteBuffer(string: "{\"aps\":{\"badge\":\(identifier)}}")
+            identifier: identifier,
+            command: .items
         )
         try frame.write(into: &bytes)
         bytes.writeImmutableBuffer(try Fixture.probe(identifier + 1))
@@ -38,14 +38,14 @@ struct ReceivedNotificationTests {
 
     private static func withClient<Value: Sendable>(
         _ simulator: Simulator,
-        _ body: @escaping @Sendable (PushClient) async throws -> Value
+        _ body: @escaping @Sendable (RequestClient) async throws -> Value
     ) async throws -> Value {
         let configuration = PushConfiguration(
             endpoint: Endpoint(host: "127.0.0.1", port: simulator.pushPort),
             identity: try Fixture.provider.get().identity,
             trust: .pem(try Fixture.authority.get().certificatePEM)
         )
-        return try await PushClient.withClient(configuration, body)
+        return try await RequestClient.withClient(configuration, body)
     }
 
     // MARK: Values
@@ -200,7 +200,7 @@ struct ReceivedNotificationTests {
                 #expect(try await Self.feedback(simulator) == [])
                 #expect(try await Self.push(3, to: token, simulator) == Fixture.response(2, 4))
                 #expect(simulator.receivedNotifications.map(\.isDead) == [false, false, true])
-                let tuple = FeedbackTuple(failedAt: 1_700_000_000, token: token)
+                let tuple = FeedbackTuple(token: token, failedAt: 1_700_000_000)
                 #expect(simulator.feedback(topic: Fixture.topic, environment: .sandbox) == [tuple])
                 var bytes = ByteBuffer()
                 tuple.write(into: &bytes)

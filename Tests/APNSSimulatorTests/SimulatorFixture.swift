@@ -50,11 +50,11 @@ enum SimulatorFixture {
     static func message(_ identifier: UInt32, to device: Int, payload: String = "{\"aps\":{}}") throws -> ByteBuffer {
         var bytes = ByteBuffer()
         let frame = NotificationFrame(
-            command: .enhanced,
-            identifier: identifier,
-            expiry: 0,
             token: try Self.token(device),
-            payload: ByteBuffer(string: payload)
+            payload: ByteBuffer(string: payload),
+            expiry: 0,
+            identifier: identifier,
+            command: .enhanced
         )
         try frame.write(into: &bytes)
         return bytes
@@ -69,7 +69,7 @@ enum SimulatorFixture {
 
     static func probe(_ identifier: UInt32) throws -> ByteBuffer {
         var bytes = ByteBuffer()
-        try NotificationFrame.probe(command: .enhanced, identifier: identifier).write(into: &bytes)
+        try NotificationFrame.probe(identifier: identifier, command: .enhanced).write(into: &bytes)
         return bytes
     }
 

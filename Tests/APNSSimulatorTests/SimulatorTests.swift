@@ -91,7 +91,7 @@ struct SimulatorTests {
             bytes.writeImmutableBuffer(try Fixture.message(2, to: 1))
             bytes.writeImmutableBuffer(try Fixture.probe(3))
             #expect(try await Fixture.send(bytes, to: simulator).bytes == Fixture.response(2, 3))
-            let tuple = FeedbackTuple(failedAt: Fixture.deadSince, token: try Fixture.token(101))
+            let tuple = FeedbackTuple(token: try Fixture.token(101), failedAt: Fixture.deadSince)
             #expect(simulator.feedback(topic: Fixture.topic, environment: .sandbox) == [tuple])
             #expect(simulator.feedback(topic: Fixture.topic, environment: .production) == [])
             #expect(simulator.feedback(topic: "com.example.other", environment: .sandbox) == [])

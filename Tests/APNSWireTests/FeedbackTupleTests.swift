@@ -10,7 +10,7 @@ import Testing
     func `tuples of any token length are read however they are cut`(seed: UInt64) throws {
         var random = SplitMix64(seed: seed)
         let tuples = try (0..<20).map { _ in
-            FeedbackTuple(failedAt: UInt32.random(in: 0...UInt32.max, using: &random), token: try random.token())
+            FeedbackTuple(token: try random.token(), failedAt: UInt32.random(in: 0...UInt32.max, using: &random))
         }
         var whole = ByteBuffer()
         for tuple in tuples { tuple.write(into: &whole) }

@@ -46,11 +46,11 @@ package enum ListenerFixture {
         var bytes = ByteBuffer()
         for identifier in identifiers {
             let frame = NotificationFrame(
-                command: command,
-                identifier: identifier,
-                expiry: 0,
                 token: try Self.token(Int(identifier)),
-                payload: ByteBuffer(string: "{\"aps\":{\"alert\":\"number \(identifier)\"}}")
+                payload: ByteBuffer(string: "{\"aps\":{\"alert\":\"number \(identifier)\"}}"),
+                expiry: 0,
+                identifier: identifier,
+                command: command
             )
             try frame.write(into: &bytes)
         }
@@ -59,7 +59,7 @@ package enum ListenerFixture {
 
     package static func probe(_ identifier: UInt32, command: Command = .enhanced) throws -> ByteBuffer {
         var bytes = ByteBuffer()
-        try NotificationFrame.probe(command: command, identifier: identifier).write(into: &bytes)
+        try NotificationFrame.probe(identifier: identifier, command: command).write(into: &bytes)
         return bytes
     }
 

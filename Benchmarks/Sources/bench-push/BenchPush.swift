@@ -41,7 +41,7 @@ struct BenchPush: AsyncParsableCommand {
         let count = self.count
         let counts = NIOLockedValueBox((accepted: 0, others: [String: Int]()))
         let start = DispatchTime.now().uptimeNanoseconds
-        try await PushClient.withClient(configuration) { client in
+        try await RequestClient.withClient(configuration) { client in
             var submitted = 0
             while submitted < count {
                 let request = PushRequest(token: token, payload: body, topic: "com.example.app")

@@ -15,8 +15,10 @@ struct BenchSend: AsyncParsableCommand {
     enum Surface: String, ExpressibleByArgument {
         /// A source that is asked on the event loop.
         case source
-        /// One call for each notification, from a task.
+        /// An asynchronous sequence, of which only exceptions are read.
         case call
+        /// One call for each notification, which waits for its outcome; so many at a time.
+        case await
         /// Framing alone, without a connection.
         case encode
     }
@@ -28,6 +30,7 @@ struct BenchSend: AsyncParsableCommand {
     @Option var key = ""
     @Option var trust = ""
     @Option var count: UInt64 = 1_000_000
+    @Option(help: "How many calls wait for their outcomes.") var inFlight = 1000
     @Option(help: "How many notifications may be unproved.") var window: UInt64 = ProviderLimits().windowCount
 
     func run() async throws {
@@ -41,10 +44,11 @@ struct BenchSend: AsyncParsableCommand {
         configuration.limits.windowCount = self.window
         let watch = Watch()
         let accepted: UInt64
-        if self.surface == .source {
-            accepted = try await self.sendFromSource(configuration)
-        } else {
-            accepted = try await self.sendByCalls(configuration)
+        switch self.surface {
+        case .source: accepted = try await self.sendFromSource(configuration)
+        case .call: accepted = try await self.sendSequence(configuration)
+        case .await: accepted = try await self.sendAndWait(configuration)
+        case .encode: accepted = 0
         }
         let (wall, cpu) = watch.read()
         guard accepted == self.count else { throw ValidationError("\(accepted) of \(self.count) were accepted") }
@@ -66,7 +70,7 @@ struct BenchSend: AsyncParsableCommand {
                 var fits = true
                 while fits, frameCount < count {
                     let identifier = UInt32(truncatingIfNeeded: frameCount)
-                    fits = encoder.append(identifier: identifier, expiry: 0, token: token, payload: payload)
+                    fits = encoder.append(token: token, payload: payload, expiry: 0, identifier: identifier)
                     if fits { frameCount += 1 }
                 }
             }
@@ -83,21 +87,53 @@ struct BenchSend: AsyncParsableCommand {
         return source.acceptedCount
     }
 
-    private func sendByCalls(_ configuration: ProviderConfiguration) async throws -> UInt64 {
-        let accepted = NIOLockedValueBox(UInt64(0))
-        let count = self.count
-        try await Provider.withProvider(configuration) { settlement in
-            guard settlement.outcome == .accepted else { return }
-            accepted.withLockedValue { $0 += UInt64(settlement.numbers.count) }
-        } _: { provider in
-            let notification = try Notification(
-                token: CountingSource.token(),
-                payload: CountingSource.payload,
-                expiry: 0
-            )
-            for _ in 0..<count { _ = try await provider.send(notification) }
+    /// The same notification, as often as told.
+    private struct Rows: AsyncSequence, AsyncIteratorProtocol, Sendable {
+        let notification: PushNotification
+        let count: UInt64
+        var next: UInt64 = 0
+
+        mutating func next() async -> (id: UInt64, notification: PushNotification)? {
+            guard self.next < self.count else { return nil }
+            defer { self.next += 1 }
+            return (self.next, self.notification)
         }
-        return accepted.withLockedValue { $0 }
+
+        func makeAsyncIterator() -> Self { self }
+    }
+
+    private func sendSequence(_ configuration: ProviderConfiguration) async throws -> UInt64 {
+        let rows = Rows(notification: try CountingSource.notification(), count: self.count)
+        return try await PushClient.withClient(.binary(configuration)) { client in
+            var exceptionCount: UInt64 = 0
+            for try await _ in client.send(rows, only: .exceptions) { exceptionCount += 1 }
+            return rows.count - exceptionCount
+        }
+    }
+
+    private func sendAndWait(_ configuration: ProviderConfiguration) async throws -> UInt64 {
+        var configuration = configuration
+        configuration.limits.life = .service
+        configuration.limits.proofDelay = .milliseconds(5)
+        configuration.limits.proofIntervalMin = .zero
+        let notification = try CountingSource.notification()
+        let (count, inFlight) = (self.count, UInt64(self.inFlight))
+        return try await PushClient.withClient(.binary(configuration)) { client in
+            await withTaskGroup(of: UInt64.self) { group in
+                for task in 0..<inFlight {
+                    group.addTask {
+                        var accepted: UInt64 = 0
+                        var number = task
+                        while number < count {
+                            if await client.send(notification) == .accepted { accepted += 1 }
+                            number += inFlight
+                        }
+                        return accepted
+                    }
+                }
+                return await group.reduce(0, +)
+            }
+        }
     }
 }
 
@@ -119,6 +155,10 @@ final class CountingSource: NotificationSource {
         self.count = count
         self.token = try CountingSource.token()
         self.bytes = Array(CountingSource.payload.utf8)
+    }
+
+    static func notification() throws -> PushNotification {
+        try PushNotification(token: self.token(), payload: self.payload, expiry: 0)
     }
 
     static func token() throws -> DeviceToken { try DeviceToken(bytes: (0..<32).map { UInt8($0) }) }

@@ -141,7 +141,7 @@ struct SpoolCursor: Sendable {
         self.segmentOffset += UInt64(Self.headerByteCount + tokenByteCount)
         self.tupleCount += 1
         if time > self.readBy { self.futureTupleCount += 1 }
-        return FeedbackTuple(failedAt: UInt32(clamping: min(time, self.readBy)), token: token)
+        return FeedbackTuple(token: token, failedAt: UInt32(clamping: min(time, self.readBy)))
     }
 
     private mutating func refill() -> Bool {

@@ -39,7 +39,8 @@ final class Bridge: Sendable {
     private struct Delivery: Sendable {
         var number: DeliveryNumber
         var origin: DeliveryOrigin
-        var retries: RetryState
+        var retries = RetryState()
+        var startedAt: Duration
         var request: PushRequest
         var sender: Sender
     }
@@ -102,9 +103,9 @@ final class Bridge: Sendable {
             priority: message.priority,
             now: self.clock.date()
         )
-        let retries = RetryState(rules: self.configuration.retries, now: self.clock.now())
+        let now = self.clock.now()
         self.observer.inFlight(inFlightCount)
-        self.send(Delivery(number: number, origin: origin, retries: retries, request: request, sender: sender))
+        self.send(Delivery(number: number, origin: origin, startedAt: now, request: request, sender: sender))
         let isFull = inFlightCount >= self.configuration.inFlightCountMax || !self.configuration.upstream.hasRoom
         return (nil, isFull)
     }
@@ -168,23 +169,30 @@ final class Bridge: Sendable {
             return
         }
         var delivery = before
+        let meaning = ResponseMeaning(answer, topic: delivery.request.topic, now: self.clock.date())
         let action = delivery.retries.receive(
-            answer,
-            to: &delivery.request,
-            now: self.clock.now(),
-            date: self.clock.date(),
-            jitter: self.clock.jitter(),
-            rules: self.rules
+            self.rules.meaning(meaning),
+            self.configuration.retries,
+            isKept: delivery.request.expiration != 0,
+            elapsed: self.clock.now() - delivery.startedAt,
+            jitter: self.clock.jitter()
         )
         switch action {
-        case .end(let found, let foundCause):
+        case .end(let meaning):
+            let (found, foundCause) = meaning.ending(isUnknown: delivery.retries.isUnknown)
             let (outcome, cause) = self.told(found, foundCause)
             if cause == .ignored {
                 self.ignore(delivery, outcome, foundCause, answer)
             } else {
                 self.end(delivery, outcome, cause, answer)
             }
-        case .sendAgain(let pause): self.wait(pause, delivery, answer)
+        case .sendAgain(let pause, let header):
+            switch header {
+            case .priority: delivery.request.priority = nil
+            case .pushType: delivery.request.pushType = nil
+            case nil: break
+            }
+            self.wait(pause, delivery, answer)
         }
     }
 
@@ -237,7 +245,7 @@ final class Bridge: Sendable {
             self.settle(delivery, outcome, cause)
         case .dead:
             self.logger.debug("token dead", metadata: self.metadata(delivery, answer))
-            let tuple = FeedbackTuple(failedAt: self.deathDate(outcome), token: delivery.request.token)
+            let tuple = FeedbackTuple(token: delivery.request.token, failedAt: self.deathDate(outcome))
             self.recorder.record(tuple, in: delivery.sender.list) { self.settle(delivery, outcome, cause) }
         case .misconfigured, .credentialFault, .gatewayFault, .budgetSpent, .throttled, .unknown:
             self.logger.error("not delivered", metadata: self.metadata(delivery, answer, cause))
@@ -263,7 +271,7 @@ final class Bridge: Sendable {
             self.settle(delivery, outcome, .ignored)
             return
         }
-        let tuple = FeedbackTuple(failedAt: self.clock.date(), token: delivery.request.token)
+        let tuple = FeedbackTuple(token: delivery.request.token, failedAt: self.clock.date())
         self.recorder.record(tuple, in: delivery.sender.list) { self.settle(delivery, outcome, .ignored) }
     }
 
@@ -430,7 +438,7 @@ final class Bridge: Sendable {
         case .accepted, .suppressed: "200 "
         case .rejected(let rejection): "\(rejection.statusCode) \(rejection.reason?.text ?? "")"
         case .invalid(let reason): "\(reason.rejection.status) \(reason.rejection.reason.text)"
-        case .unsent(.notPermitted(let detail)): "not permitted: \(detail)"
+        case .unsent(.notPermitted(let failure)): "not permitted: \(failure)"
         case .unsent: "not processed"
         case .indeterminate: "none"
         }

@@ -20,7 +20,7 @@ public protocol Upstream: Sendable {
     func send(_ request: PushRequest, onAnswer: @escaping @Sendable (DeliveryOutcome, _ latency: Duration?) -> Void)
 }
 
-extension PushClient: Upstream {
+extension RequestClient: Upstream {
     /// Sends a request, when there is room.
     ///
     /// - Parameters:

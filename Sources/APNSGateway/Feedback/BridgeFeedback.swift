@@ -51,7 +51,7 @@ final class BridgeFeedbackList: FeedbackList {
             if self.index == self.page.count, !self.turnPage(countMax) { break }
             let portion = self.page[self.index...].prefix(countMax - tuples.count)
             self.index += portion.count
-            tuples += portion.map { FeedbackTuple(failedAt: $0.value, token: $0.key) }
+            tuples += portion.map { FeedbackTuple(token: $0.key, failedAt: $0.value) }
         }
         return tuples
     }

@@ -288,14 +288,14 @@ struct SendRun {
     }
 
     /// Tells of connections that fail, of each failure once where it comes again and again.
-    private func connectFailures() -> @Sendable (String) -> Void {
-        let failures = NIOLockedValueBox<String?>(nil)
-        return { text in
+    private func connectFailures() -> @Sendable (ConnectionFailure) -> Void {
+        let failures = NIOLockedValueBox<ConnectionFailure?>(nil)
+        return { failure in
             let isNew = failures.withLockedValue { last in
-                defer { last = text }
-                return last != text
+                defer { last = failure }
+                return last != failure
             }
-            if isNew { self.say("A connection failed: \(text)") }
+            if isNew { self.say("A connection failed: \(failure)") }
         }
     }
 
@@ -311,8 +311,7 @@ struct SendRun {
         // What is proved at a time has its results in memory at a time, however slow the disk.
         if self.writesAllResults { configuration.storeByteCountMax = SendRun.storeByteCountMaxWithResults }
         configuration.proxy = try self.command.endpoint.connection.proxyValue
-        let say = self.connectFailures()
-        return try BatchSender(configuration, logger: self.logger) { say("\($0)") }
+        return try BatchSender(configuration, logger: self.logger, onFailure: self.connectFailures())
     }
 
     // MARK: Reporting

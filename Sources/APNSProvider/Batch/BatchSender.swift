@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import APNSWire
 public import Logging
 public import NIOCore
 public import NIOPosix
 
 /// Sends all that a source gives, and proves what became of each.
 ///
-/// This is the fast way to send: the source is asked on the event loops of the connections. See ``Provider`` for the
+/// This is the fast way to send: the source is asked on the event loops of the connections. See ``PushClient`` for the
 /// convenient way.
 public struct BatchSender: Sendable {
     private let transport: any ProviderTransport
@@ -25,7 +26,7 @@ public struct BatchSender: Sendable {
         _ configuration: ProviderConfiguration,
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
         logger: Logger = .current,
-        onFailure: @escaping @Sendable (any Error) -> Void = { _ in }
+        onFailure: @escaping @Sendable (ConnectionFailure) -> Void = { _ in }
     ) throws {
         let observer = DeliveryObserver(.notifications, onFailure: onFailure)
         let transport = try BinaryTransport(configuration, observer: observer, logger: logger)

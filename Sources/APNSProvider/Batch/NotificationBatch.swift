@@ -56,12 +56,12 @@ public struct NotificationBatch: ~Copyable {
         guard index < self.countMax else { return false }
         precondition(payload.count <= NotificationBatch.payloadByteCountMax, "A longer payload never fits a batch.")
         let isAppended = unsafe self.encoder.append(
-            command: self.command,
-            identifier: self.firstIdentifier &+ UInt32(truncatingIfNeeded: index),
+            token: token,
+            payload: payload,
             expiry: expiry,
             priority: priority,
-            token: token,
-            payload: payload
+            identifier: self.firstIdentifier &+ UInt32(truncatingIfNeeded: index),
+            command: self.command
         )
         guard isAppended else { return false }
         if tag == self.plainTag, unsafe note.isEmpty {

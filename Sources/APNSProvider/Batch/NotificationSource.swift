@@ -7,7 +7,7 @@ import NIOCore
 /// Gives notifications in batches, and takes what became of them.
 ///
 /// Its methods are called on the event loops of the connections, for several connections at the same time: they must
-/// not wait, and guard what they share. What they cost is what sending costs, so this is the fast way; ``Provider`` is
+/// not wait, and guard what they share. What they cost is what sending costs, so this is the fast way; ``PushClient`` is
 /// the convenient one.
 public protocol NotificationSource: Sendable {
     /// Appends notifications until the batch is full or there are no more.
@@ -37,6 +37,11 @@ public protocol NotificationSource: Sendable {
     /// looked at when the source wakes the connections, and when one of them fails.
     var isStopped: Bool { get }
 
+    /// Is told that connections fail, and why, or that they work again; by default it does nothing about that.
+    ///
+    /// - Parameter failure: the last failure; `nil` where the service works.
+    func connectionsChanged(_ failure: ConnectionFailure?)
+
     /// Is told that no connection will take notifications any more.
     func stop()
 }
@@ -47,6 +52,9 @@ extension NotificationSource {
 
     /// Never.
     public var isStopped: Bool { false }
+
+    /// Does nothing.
+    public func connectionsChanged(_ failure: ConnectionFailure?) {}
 
     /// Does nothing, for sources that never wait.
     public func start(wake: @escaping @Sendable () -> Void) {}

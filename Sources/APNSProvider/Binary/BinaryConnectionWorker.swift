@@ -28,6 +28,9 @@ final class BinaryConnectionWorker: ConnectionWorker {
     private var ending: ProviderEnding?
     private var closingCount = 0
     private var lastFailure: (any Error)?
+    /// What was last told of the connections.
+    private var outage: ConnectionFailure?
+    private var isCautious = false
     private let start = NIODeadline.now()
 
     /// How many batches are written before other work of the event loop has its turn.
@@ -82,6 +85,13 @@ final class BinaryConnectionWorker: ConnectionWorker {
         ).supply
     }
 
+    /// Proves what was taken, and what the source has for now.
+    func checkpoint() {
+        guard !self.isFinished else { return }
+        if self.session.settled < self.session.taken || self.askSource() == .available { self.session.checkpoint() }
+        self.wake()
+    }
+
     /// Stops at once.
     func abandon() {
         self.session.abandon()
@@ -107,7 +117,25 @@ final class BinaryConnectionWorker: ConnectionWorker {
             self.deliver()
         } while self.mustDriveAgain && writes < BinaryConnectionWorker.writesInARowMax
         self.isDriving = false
+        self.reportTrouble()
         if writes >= BinaryConnectionWorker.writesInARowMax { self.driveLater() }
+    }
+
+    /// Tells of what changes for a session that is a service.
+    private func reportTrouble() {
+        let outage = self.session.outage
+        if outage != self.outage {
+            self.outage = outage
+            self.source.connectionsChanged(outage)
+        }
+        guard self.session.isCautious != self.isCautious else { return }
+        self.isCautious = self.session.isCautious
+        if self.isCautious {
+            let text = "many tokens in a row are invalid; until one is accepted, notifications are sent one at a time"
+            self.transport.logger.warning("\(text)")
+        } else {
+            self.transport.logger.notice("a notification was accepted; sending goes on as usual")
+        }
     }
 
     /// Sends what was written.
@@ -170,7 +198,7 @@ final class BinaryConnectionWorker: ConnectionWorker {
 
     private func probe(_ identifier: UInt32) -> ByteBuffer {
         var frame = ByteBuffer()
-        let probe = NotificationFrame.probe(command: self.configuration.command, identifier: identifier)
+        let probe = NotificationFrame.probe(identifier: identifier, command: self.configuration.command)
         // A probe has no payload whose length could be refused.
         try? probe.write(into: &frame)
         return frame
@@ -220,7 +248,7 @@ final class BinaryConnectionWorker: ConnectionWorker {
         self.transport.observer.failed(failure)
         // What waits in the channel may still leave it.
         self.session.left(number, before: .max)
-        self.session.closed(number, now: now, jitter: self.jitter)
+        self.session.closed(number, failure: ConnectionFailure(failure), now: now, jitter: self.jitter)
         self.driveLater()
     }
 
@@ -311,11 +339,13 @@ extension BinaryConnectionWorker {
             self.transport.observer.failed(failure)
         }
         self.transport.logger.debug("connection ended", metadata: metadata)
-        let isPermanent = failure.map(ConnectionFailure.isPermanent) ?? false
+        let reason = failure.map { ConnectionFailure($0) } ?? .closedByGateway
+        let isPermanent = reason.isPermanent && self.configuration.endsWhenRefused
         let isUnprocessed = failure.map { ConnectionFailure.provesNothingProcessed($0, connection.tls) } ?? false
         if wasConnected { self.noteLeft(connection) }
         self.session.closed(
             connection.number,
+            failure: reason,
             permanently: isPermanent,
             isUnprocessed: isUnprocessed,
             now: self.now,

@@ -23,19 +23,19 @@ struct FrameBlock: ~Copyable, @unchecked Sendable {
     var isEmpty: Bool { self.drainedCount == self.count }
 
     /// - Returns: whether there was room.
-    mutating func append(_ notification: borrowing Notification, command: Command, number: UInt64) -> Bool {
+    mutating func append(_ notification: borrowing PushNotification, command: Command, number: UInt64) -> Bool {
         let free = unsafe UnsafeMutableRawBufferPointer(rebasing: self.memory[self.byteCount...])
         guard var encoder = unsafe FrameEncoder(writingInto: free) else { return false }
         let expiry = notification.expiry
         let priority = notification.priority
         let isAppended = unsafe notification.payload.withUnsafeReadableBytes { payload in
             unsafe encoder.append(
-                command: command,
-                identifier: 0,
+                token: notification.token,
+                payload: payload,
                 expiry: expiry,
                 priority: priority,
-                token: notification.token,
-                payload: payload
+                identifier: 0,
+                command: command
             )
         }
         guard isAppended else { return false }
@@ -60,16 +60,33 @@ struct FrameBlock: ~Copyable, @unchecked Sendable {
         self.drainedCount += moved.count
         self.drainedByteCount += moved.byteCount
         guard self.isEmpty else { return false }
+        self.clear()
+        return true
+    }
+
+    /// Takes out the frames that have numbers before another one.
+    ///
+    /// - Returns: their numbers, as ranges.
+    mutating func removeAll(before end: UInt64) -> [Range<UInt64>] {
+        var ranges: [Range<UInt64>] = []
+        self.marks.forEachTagRange(in: self.drainedCount..<self.count) { numbers in
+            let part = numbers.clamped(to: 0..<end)
+            if !part.isEmpty { ranges.append(part) }
+        }
+        let count = ranges.reduce(0) { $0 + $1.count }
+        guard count > 0 else { return [] }
+        let frames = unsafe UnsafeRawBufferPointer(rebasing: self.memory[self.drainedByteCount..<self.byteCount])
+        self.drainedByteCount += unsafe FrameScanner.offset(passing: count, in: frames)
+        self.drainedCount += count
+        if self.isEmpty { self.clear() }
+        return ranges
+    }
+
+    private mutating func clear() {
         self.byteCount = 0
         self.drainedByteCount = 0
         self.count = 0
         self.drainedCount = 0
         self.marks = NotificationMarks()
-        return true
-    }
-
-    /// The numbers of those that wait, as ranges.
-    func forEachNumberRange(_ body: (Range<UInt64>) -> Void) {
-        self.marks.forEachTagRange(in: self.drainedCount..<self.count, body)
     }
 }

@@ -9,26 +9,32 @@ struct FrameBlocks: ~Copyable, QueueStorage {
     private var sealed = UniqueDeque<FrameBlock>()
     /// An emptied block, to be used again.
     private var spare: FrameBlock?
-    private let outcomes: OutcomeBuffer
 
-    /// The tokens to which nothing is sent any more.
+    /// Who is to be told of what was put in and has no outcome.
+    var submissions = OpenSubmissions()
+
+    /// The tokens to which nothing is sent for now.
     var rejected = RejectedTokens()
+
+    /// Why connections fail, while they do.
+    var outage: ConnectionFailure?
+
+    /// Where numbers stood at the last looks at the clock, oldest first; `nil` where nothing that waits has a deadline.
+    var clockMarks: Deque<UInt64>?
 
     /// How many full blocks may wait to be written.
     private static let sealedCountMax = 16
     /// When so few wait, those go on that wait for room: to wake one for each block would cost more than the block.
     private static let sealedCountLow = 4
 
-    init(outcomes: OutcomeBuffer) { self.outcomes = outcomes }
+    var hasRoom: Bool { self.sealed.count < FrameBlocks.sealedCountMax }
 
-    var hasRoom: Bool { self.sealed.count < FrameBlocks.sealedCountMax && !self.outcomes.isFull }
-
-    var isLow: Bool { self.sealed.count <= FrameBlocks.sealedCountLow && !self.outcomes.isFull }
+    var isLow: Bool { self.sealed.count <= FrameBlocks.sealedCountLow }
 
     var isEmpty: Bool { self.sealed.isEmpty && self.open.isEmpty }
 
     /// - Returns: whether there was room.
-    mutating func append(_ notification: borrowing Notification, command: Command, number: UInt64) -> Bool {
+    mutating func append(_ notification: borrowing PushNotification, command: Command, number: UInt64) -> Bool {
         if self.open.append(notification, command: command, number: number) { return true }
         guard self.sealed.count < FrameBlocks.sealedCountMax else { return false }
         self.sealed.append(self.replaceOpen())
@@ -47,12 +53,20 @@ struct FrameBlocks: ~Copyable, QueueStorage {
         if block.isEmpty { self.spare = consume block } else { self.sealed.prepend(block) }
     }
 
-    /// Takes out all that waits.
+    /// Takes out what waits and was put in before a number.
     ///
+    /// - Parameter end: the number.
     /// - Returns: the numbers, as ranges.
-    mutating func removeAll() -> [Range<UInt64>] {
+    mutating func removeAll(before end: UInt64 = .max) -> [Range<UInt64>] {
         var ranges: [Range<UInt64>] = []
-        while let block = self.take() { block.forEachNumberRange { ranges.append($0) } }
+        while var block = self.take() {
+            ranges += block.removeAll(before: end)
+            guard block.isEmpty else {
+                self.giveBack(block)
+                break
+            }
+            self.giveBack(block)
+        }
         return ranges
     }
 

@@ -1,35 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import APNSWire
+public import NIOCore
 
-/// The tokens that the gateway rejected as invalid during one run, so that they are not sent to again in it.
+/// The tokens that were rejected as invalid, so that they are not sent to again for a time.
 ///
-/// Once it is full, further ones are not remembered; they are then rejected by the gateway again.
+/// Once it is full, further ones are not remembered; they are then rejected by the service again.
 public struct RejectedTokens: Sendable {
-    /// How many tokens are remembered at most: what fits a table of 65,536 places, about 7 MiB.
+    /// How many tokens are remembered at most: what fits a table of 65,536 places, about 8 MiB.
     public static let countMax = 49_152
 
-    private var tokens: Set<DeviceToken> = []
+    private var deadlines: [DeviceToken: NIODeadline] = [:]
 
     /// Remembers none.
     public init() {}
 
     /// Whether none is remembered, so that nothing needs to be looked up.
-    public var isEmpty: Bool { self.tokens.isEmpty }
+    public var isEmpty: Bool { self.deadlines.isEmpty }
 
     /// Remembers a token.
     ///
-    /// - Parameter bytes: the bytes of the token; others than 1 to 100 are ignored.
-    public mutating func insert(_ bytes: UnsafeRawBufferPointer) {
-        guard self.tokens.count < RejectedTokens.countMax, let token = try? unsafe DeviceToken(bytes: bytes) else {
-            return
-        }
-        self.tokens.insert(token)
+    /// - Parameters:
+    ///   - bytes: the bytes of the token; others than 1 to 100 are ignored.
+    ///   - deadline: until when; by default for good.
+    public mutating func insert(_ bytes: UnsafeRawBufferPointer, until deadline: NIODeadline = .distantFuture) {
+        guard let token = try? unsafe DeviceToken(bytes: bytes) else { return }
+        self.insert(token, until: deadline)
     }
+
+    /// Remembers a token.
+    ///
+    /// - Parameters:
+    ///   - token: the token.
+    ///   - deadline: until when; by default for good.
+    public mutating func insert(_ token: DeviceToken, until deadline: NIODeadline = .distantFuture) {
+        if self.deadlines.count >= Self.countMax, deadline != .distantFuture {
+            let now = NIODeadline.now()
+            self.deadlines = self.deadlines.filter { $0.value > now }
+        }
+        guard self.deadlines.count < Self.countMax else { return }
+        self.deadlines[token] = deadline
+    }
+
+    /// Forgets a token.
+    ///
+    /// - Parameter token: the token.
+    public mutating func remove(_ token: DeviceToken) { self.deadlines[token] = nil }
 
     /// Whether a token is remembered.
     ///
-    /// - Parameter token: the token.
+    /// - Parameters:
+    ///   - token: the token.
+    ///   - now: the time; by default one at which every one is remembered that is remembered for good.
     /// - Returns: whether it was rejected.
-    public func contains(_ token: DeviceToken) -> Bool { self.tokens.contains(token) }
+    public func contains(_ token: DeviceToken, at now: NIODeadline = .uptimeNanoseconds(0)) -> Bool {
+        self.deadlines[token].map { $0 > now } ?? false
+    }
 }

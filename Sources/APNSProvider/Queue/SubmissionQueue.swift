@@ -2,70 +2,90 @@
 
 import APNSSession
 import APNSWire
+import DequeModule
+import Logging
 import NIOConcurrencyHelpers
 import NIOCore
 
 /// A source of what callers put in one by one, from any thread.
 ///
-/// Framing happens on the caller's thread; the connections only copy and number.
-struct SubmissionQueue: NotificationSource {
+/// Framing happens on the caller's thread; the connections only copy and number. What waits for too long is unsent, also
+/// while nothing runs.
+final class SubmissionQueue: NotificationSource {
     private let queue: NotificationQueue<FrameBlocks>
-    private let command: Command
-    private let payloadByteCountMax: Int
-    private let suppressesRejectedTokens: Bool
-    private let outcomes: OutcomeBuffer
+    private let configuration: ProviderConfiguration
     private let observer: DeliveryObserver
+    private let logger: Logger
+    private let eventLoop: any EventLoop
 
     /// All connections are one worker of the queue: they are woken together.
     private static let worker = 0
 
+    /// How many looks at the clock there are in the time that a notification may wait.
+    private static let clockMarkCount = 8
+
+    /// - Parameters:
+    ///   - configuration: the format, and the limits of what is put in.
+    ///   - observer: counts what is settled here.
+    ///   - logger: is told of outages.
+    ///   - eventLoop: looks at the clock.
     init(
-        command: Command,
-        payloadByteCountMax: Int,
-        suppressesRejectedTokens: Bool,
-        outcomes: OutcomeBuffer,
-        observer: DeliveryObserver
+        _ configuration: ProviderConfiguration,
+        observer: DeliveryObserver,
+        logger: Logger,
+        eventLoop: any EventLoop
     ) {
-        let queue = NotificationQueue(QueueStateMachine(workerCount: 1), FrameBlocks(outcomes: outcomes))
-        self.queue = queue
-        self.command = command
-        self.payloadByteCountMax = payloadByteCountMax
-        self.suppressesRejectedTokens = suppressesRejectedTokens
-        self.outcomes = outcomes
+        self.queue = NotificationQueue(QueueStateMachine(workerCount: 1), FrameBlocks())
+        self.configuration = configuration
         self.observer = observer
-        outcomes.whenRoom { [weak queue] in queue?.callOut { $0.machine.takeRoomCallbacks() } }
+        self.logger = logger
+        self.eventLoop = eventLoop
     }
 
     /// Puts one in, if there is room.
-    func put(_ notification: borrowing Notification) -> SubmissionReceipt {
-        guard !self.outcomes.isFull else { return self.queue.withState { $0.machine.refusal } }
+    func put(
+        _ notification: borrowing PushNotification,
+        _ receiver: any SubmissionReceiver,
+        key: UInt64
+    ) -> SubmissionReceipt {
         let count = notification.payload.readableBytes
-        if count == 0 { return self.settleHere(.invalid(.payloadEmpty)) }
-        if count > self.payloadByteCountMax {
-            return self.settleHere(.invalid(.payloadTooLong(byteCount: count, limit: self.payloadByteCountMax)))
+        let limit = self.configuration.payloadByteCountMax
+        if count == 0 { return self.settleHere(.invalid(.payloadEmpty), receiver, key) }
+        if count > limit {
+            return self.settleHere(.invalid(.payloadTooLong(byteCount: count, limit: limit)), receiver, key)
         }
         var isSuppressed = false
+        var startsClock = false
         let receipt = self.queue.put { blocks, number in
-            isSuppressed = !blocks.rejected.isEmpty && blocks.rejected.contains(notification.token)
-            return !isSuppressed && blocks.append(notification, command: self.command, number: number)
+            if !blocks.rejected.isEmpty, blocks.rejected.contains(notification.token, at: .now()) {
+                isSuppressed = true
+                return false
+            }
+            guard blocks.append(notification, command: self.configuration.command, number: number) else { return false }
+            blocks.submissions.append(number, receiver, key: key)
+            if blocks.clockMarks == nil, self.configuration.queueDurationMax != nil {
+                blocks.clockMarks = []
+                startsClock = true
+            }
+            return true
         }
-        return isSuppressed ? self.settleHere(.suppressed) : receipt
+        if startsClock { self.lookAtClockLater() }
+        return isSuppressed ? self.settleHere(.suppressed, receiver, key) : receipt
     }
 
     /// Gives one an outcome that never leaves this process.
-    private func settleHere(_ outcome: DeliveryOutcome) -> SubmissionReceipt {
+    private func settleHere(
+        _ outcome: DeliveryOutcome,
+        _ receiver: any SubmissionReceiver,
+        _ key: UInt64
+    ) -> SubmissionReceipt {
         let receipt = self.queue.withState { state -> SubmissionReceipt in
             state.machine.hasEnded ? state.machine.refusal : .taken(state.machine.passBy())
         }
-        if case .taken(let number) = receipt { self.report(DeliveryReport(outcome), number..<(number + 1)) }
+        guard case .taken = receipt else { return receipt }
+        self.observer.settled(outcome)
+        receiver.settle(key..<(key + 1), DeliveryReport(outcome))
         return receipt
-    }
-
-    /// Reports an outcome that no connection has counted.
-    private func report(_ report: DeliveryReport, _ numbers: Range<UInt64>) {
-        let settlement = Settlement(numbers: numbers, report: report)
-        self.observer.settled(settlement)
-        self.outcomes.append(settlement)
     }
 
     /// Waits until there may be room, or the task is cancelled.
@@ -73,6 +93,50 @@ struct SubmissionQueue: NotificationSource {
 
     /// Nothing more is put in; what is in goes out.
     func finish() { self.queue.finish() }
+
+    /// Sends to a token again that was rejected.
+    func allow(_ token: DeviceToken) { self.queue.withState { $0.storage.rejected.remove(token) } }
+
+    // MARK: What waits for too long
+
+    private func lookAtClockLater() {
+        guard let limit = self.configuration.queueDurationMax else { return }
+        self.eventLoop.scheduleTask(in: TimeAmount(limit / Self.clockMarkCount)) { [weak self] in self?.lookAtClock() }
+    }
+
+    /// What waits since before the oldest mark is unsent.
+    ///
+    /// It came at some time between two looks, and goes at the last one that is not too late for any of these.
+    private func lookAtClock() {
+        var overdue: [Range<UInt64>] = []
+        var reason = DeliveryOutcome.Reason.deadline
+        var looksAgain = false
+        self.queue.callOut { state in
+            var marks = state.storage.clockMarks ?? []
+            marks.append(state.machine.nextNumber)
+            if marks.count >= Self.clockMarkCount, let end = marks.popFirst() {
+                overdue = state.storage.removeAll(before: end)
+            }
+            looksAgain = !state.storage.isEmpty
+            state.storage.clockMarks = looksAgain ? marks : nil
+            if let failure = state.storage.outage { reason = .unavailable(failure) }
+            return state.storage.isLow && !overdue.isEmpty ? state.machine.takeRoomCallbacks() : []
+        }
+        for numbers in overdue { self.unsent(numbers, reason) }
+        if looksAgain { self.lookAtClockLater() }
+    }
+
+    private func unsent(_ numbers: Range<UInt64>, _ reason: DeliveryOutcome.Reason?) {
+        let report = DeliveryReport(.unsent(reason))
+        self.observer.settled(Settlement(numbers: numbers, report: report))
+        self.tell(numbers, report)
+        self.queue.settled(numbers.count)
+    }
+
+    private func tell(_ numbers: Range<UInt64>, _ report: DeliveryReport) {
+        let told = self.queue.withState { $0.storage.submissions.settle(numbers) }
+        for (receiver, keys) in told { receiver.settle(keys, report) }
+    }
 
     // MARK: NotificationSource
 
@@ -100,27 +164,50 @@ struct SubmissionQueue: NotificationSource {
     }
 
     func settle(_ settled: borrowing SettledNotifications) {
-        if self.suppressesRejectedTokens, case .rejected(let rejection) = settled.report.outcome,
-            rejection.tokenFault(now: .max) != nil
+        if let duration = self.configuration.suppressionDuration,
+            case .rejected(let rejection) = settled.report.outcome, rejection.tokenFault(now: .max) != nil
         {
+            let deadline = NIODeadline.now() + TimeAmount(duration)
             unsafe settled.forEach { _, token, _ in
-                self.queue.withState { unsafe $0.storage.rejected.insert(token) }
+                self.queue.withState { unsafe $0.storage.rejected.insert(token, until: deadline) }
             }
         }
         let report = settled.report
-        settled.forEachTagRange { self.outcomes.append(Settlement(numbers: $0, report: report)) }
+        settled.forEachTagRange { self.tell($0, report) }
         self.queue.settled(settled.count)
     }
 
+    func connectionsChanged(_ failure: ConnectionFailure?) {
+        let wasWell = self.queue.withState { state in
+            defer { state.storage.outage = failure }
+            return state.storage.outage == nil
+        }
+        switch failure {
+        case .some(let failure) where wasWell:
+            let metadata: Logger.Metadata = [
+                LogKey.endpoint: "\(self.configuration.endpoint)", LogKey.failure: "\(failure)",
+            ]
+            self.logger.warning("connections fail; trying again", metadata: metadata)
+        case nil where !wasWell:
+            let metadata: Logger.Metadata = [LogKey.endpoint: "\(self.configuration.endpoint)"]
+            self.logger.notice("connections work again", metadata: metadata)
+        case .some, nil: break
+        }
+    }
+
     /// What was put in and never taken by a connection is unsent.
-    func stop() {
+    func stop() { self.stop(.stopped) }
+
+    /// Takes nothing more; what was put in and never taken by a connection is unsent.
+    ///
+    /// - Parameter reason: why.
+    func stop(_ reason: DeliveryOutcome.Reason) {
         var unsent: [Range<UInt64>] = []
         self.queue.callOut { state in
             unsent = state.storage.removeAll()
-            return state.machine.stop(.stopped, isAtOnce: true)
+            return state.machine.stop(reason, isAtOnce: true)
         }
-        for numbers in unsent { self.report(DeliveryReport(.unsent(nil)), numbers) }
-        self.outcomes.finish()
+        for numbers in unsent { self.unsent(numbers, reason) }
     }
 }
 

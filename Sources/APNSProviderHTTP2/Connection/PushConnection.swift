@@ -78,7 +78,7 @@ final class PushConnection: ChannelInboundHandler {
     func write(_ push: PendingPush, authorization: String?) -> Bool {
         guard !self.isOver, !self.isClosing else { return false }
         var push = push
-        push.attempts += 1
+        push.retries.begin()
         return self.machine.write(push, push.submission.request, authorization: authorization)
     }
 
@@ -161,8 +161,8 @@ final class PushConnection: ChannelInboundHandler {
         return overdue
     }
 
-    private func giveUp(_ error: PushConnectionError) {
-        self.failure = self.failure ?? error
+    private func giveUp(_ failure: ConnectionFailure) {
+        self.failure = self.failure ?? failure
         self.close()
     }
 
@@ -202,7 +202,7 @@ final class PushConnection: ChannelInboundHandler {
             self.worker?.unknown(unanswered.unknown, .streamReset(code: Int(HTTP2Failure.refusedStream)))
             self.closeWhenIdle()
         case .failed(let failure):
-            self.failure = self.failure ?? failure
+            self.failure = self.failure ?? ConnectionFailure(.protocolViolation, "\(failure)")
             self.close(context)
         }
     }
@@ -289,18 +289,16 @@ final class PushConnection: ChannelInboundHandler {
     }
 }
 
-/// Why a connection was given up by this end.
-enum PushConnectionError: Error, CustomStringConvertible {
-    case noGreeting
-    case silent
-    case stalled(Duration)
+// Why a connection was given up by this end.
+extension ConnectionFailure {
+    static let noGreeting = Self(
+        .protocolViolation,
+        "the other end did not send its HTTP/2 settings; is it a push service?"
+    )
 
-    var description: String {
-        switch self {
-        case .noGreeting: "the other end did not send its HTTP/2 settings; is it a push service?"
-        case .silent: "the other end did not answer a PING in time"
-        case .stalled(let duration):
-            "the other end answered no request and let none be sent for \(duration), though it is there"
-        }
+    static let silent = Self(.timedOut, "the other end did not answer a PING in time")
+
+    static func stalled(_ duration: Duration) -> Self {
+        Self(.stalled, "the other end answered no request and let none be sent for \(duration), though it is there")
     }
 }

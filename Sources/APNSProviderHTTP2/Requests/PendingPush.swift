@@ -29,42 +29,20 @@ final class Submission: Sendable {
 /// A request on its way, with what was tried so far.
 struct PendingPush: Sendable {
     let submission: Submission
-    /// On how many streams it was written since it came, or was put off.
-    var attempts = 0
-    var possibleDuplicate = false
+    var retries = RetryState()
     /// When it was written the last time.
     var writtenAt = NIODeadline.uptimeNanoseconds(0)
     /// The time of the provider token that it was written with.
     var tokenIssuedAt: Int64?
-    /// Whether it was sent again because of its provider token, which is done once.
-    var hasNewToken = false
-
-    /// How often the service put it off.
-    private(set) var putOffCount = 0
-    /// On how many streams it was written before it was put off the last time.
-    private var earlierAttempts = 0
     /// How many others the service had answered when it first put this one off.
-    private(set) var answeredCountThen: UInt64 = 0
+    var answeredCountThen: UInt64?
 
     init(_ submission: Submission) { self.submission = submission }
-
-    /// On how many streams it was written.
-    var totalAttempts: Int { self.earlierAttempts + self.attempts }
-
-    /// The same, put off by the service, which has answered so many others.
-    func putOff(answeredCount: UInt64) -> PendingPush {
-        var push = PendingPush(self.submission)
-        push.possibleDuplicate = self.possibleDuplicate
-        push.earlierAttempts = self.totalAttempts
-        push.putOffCount = self.putOffCount + 1
-        push.answeredCountThen = self.putOffCount == 0 ? answeredCount : self.answeredCountThen
-        return push
-    }
 
     /// What is told where the last attempt was proved not to be processed: an earlier one may have been, so that it is
     /// not safe to send it again.
     func unprocessed(_ reason: DeliveryOutcome.Reason?) -> DeliveryOutcome {
-        self.possibleDuplicate ? .indeterminate(reason) : .unsent(reason)
+        self.retries.isUnknown ? .indeterminate(reason) : .unsent(reason)
     }
 
     /// Tells what became of it.
@@ -73,7 +51,11 @@ struct PendingPush: Sendable {
     ///   - outcome: what.
     ///   - now: when it was answered.
     func settle(_ outcome: DeliveryOutcome, at now: NIODeadline? = nil) {
-        var report = DeliveryReport(outcome, attempts: self.totalAttempts, possibleDuplicate: self.possibleDuplicate)
+        var report = DeliveryReport(
+            outcome,
+            attempts: self.retries.totalAttemptCount,
+            possibleDuplicate: self.retries.isUnknown
+        )
         switch self.submission.origin {
         case .caller(let onReport):
             report.latency = now.map { Duration($0 - self.writtenAt) }

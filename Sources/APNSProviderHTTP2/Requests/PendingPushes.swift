@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSProvider
+import APNSWire
 import DequeModule
 import NIOCore
 
@@ -9,6 +10,8 @@ struct PendingPushes: QueueStorage {
     private var waiting = Deque<PendingPush>()
     private var putOff: [(due: NIODeadline, push: PendingPush)] = []
 
+    /// Why connections fail, while they do.
+    var outage: ConnectionFailure?
     /// Why going on is of no use.
     var failure: PushError?
     /// Whether it is limited how long the rest of the batch may take.

@@ -85,6 +85,12 @@ struct PushQueue: Sendable {
 
     // MARK: For workers
 
+    /// Why connections fail, while they do.
+    var outage: ConnectionFailure? {
+        get { self.queue.withState { $0.storage.outage } }
+        nonmutating set { self.queue.withState { $0.storage.outage = newValue } }
+    }
+
     /// A worker begins.
     ///
     /// - Parameters:

@@ -22,8 +22,7 @@ struct RequestSource: Sendable {
         self.drainDurationMax = options.drainDurationMax
         self.classifier = ResponseClassifier(
             invalidTokenRunCountMax: options.invalidTokenRunCountMax,
-            tryCountMax: options.tryCountMax,
-            backoff: Backoff(first: configuration.backoff.first, max: ResponseClassifier.delayMax)
+            rules: RetryRules(configuration, tryCountMax: options.tryCountMax)
         )
     }
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSSession
 import APNSWire
 import Glibc
 import NIOConcurrencyHelpers
 
-/// Decides what the answers to a batch lead to: which notifications have their outcome, which are to be sent again, and
+/// Decides what the answers to a batch lead to: carries out what each notification's ``RetryState`` says, and finds out
 /// where going on is of no use.
 final class ResponseClassifier: Sendable {
     /// What to do about an outcome.
@@ -24,23 +23,17 @@ final class ResponseClassifier: Sendable {
         var isConnectionLost = false
     }
 
-    /// The longest pause before a notification is sent again.
-    static let delayMax = Duration.seconds(15)
-
     private let invalidTokenRunCountMax: Int
-    private let tryCountMax: Int
-    private let backoff: Backoff
+    private let rules: RetryRules
     private let state = NIOLockedValueBox(State())
 
     /// - Parameters:
     ///   - invalidTokenRunCountMax: after how many tokens in a row that are rejected as invalid the batch ends; 0 for
     ///     never.
-    ///   - tryCountMax: how often a notification is sent that the service puts off.
-    ///   - backoff: how long to wait in between.
-    init(invalidTokenRunCountMax: Int, tryCountMax: Int, backoff: Backoff) {
+    ///   - rules: how often a notification is sent, and how long to wait in between.
+    init(invalidTokenRunCountMax: Int, rules: RetryRules) {
         self.invalidTokenRunCountMax = invalidTokenRunCountMax
-        self.tryCountMax = tryCountMax
-        self.backoff = backoff
+        self.rules = rules
     }
 
     /// Why no more are sent.
@@ -73,19 +66,27 @@ final class ResponseClassifier: Sendable {
     }
 
     private func classify(_ rejection: Rejection, of push: inout PendingPush) -> Decision {
-        self.state.withLockedValue { $0.isConnectionLost = false }
+        let answeredCount = self.state.withLockedValue { state in
+            state.isConnectionLost = false
+            return state.answeredCount
+        }
         guard case .http2(let answer) = rejection else { return .settle(.rejected(rejection)) }
         let now = UInt32(clamping: time(nil))
-        switch ResponseMeaning(rejection, topic: push.submission.request.topic, now: now) {
-        case .passing(.providerToken), .passing(.connection), .misconfigured, .credentialFault:
-            // The worker tried another provider token and another connection where these may help.
-            self.fail(.senderRefused(answer))
-            return .settle(push.unprocessed(.serviceAnswer(answer)))
-        case .passing(.header), .accepted, .dead, .rejected, .requestFault:
+        let meaning = ResponseMeaning(rejection, topic: push.submission.request.topic, now: now)
+        let answeredCountThen = push.answeredCountThen ?? answeredCount
+        switch push.retries.receive(meaning, self.rules, jitter: .random(in: 0...1)) {
+        case .sendAgain(let pause, _):
+            push.retries.putOff()
+            push.answeredCountThen = answeredCountThen
+            return .sendAgain(after: pause)
+        case .end(.misconfigured), .end(.credentialFault): self.fail(.senderRefused(answer))
+        case .end(.passing(let passing)):
+            if passing != .throttled, answeredCount == answeredCountThen { self.fail(.serviceTrouble(answer)) }
+        case .end(.accepted), .end(.dead), .end(.rejected), .end(.requestFault):
             self.countRejection(rejection.tokenFault(now: now))
             return .settle(.rejected(rejection))
-        case .passing(let passing): return self.putOff(&push, answer, isAboutService: passing != .throttled)
         }
+        return .settle(push.unprocessed(.serviceAnswer(answer)))
     }
 
     private func countRejection(_ fault: TokenFault?) {
@@ -96,18 +97,6 @@ final class ResponseClassifier: Sendable {
             guard state.invalidTokenRunCount >= self.invalidTokenRunCountMax, state.failure == nil else { return }
             state.failure = .tooManyInvalidTokens(count: state.invalidTokenRunCount)
         }
-    }
-
-    /// The service asks to come again later.
-    private func putOff(_ push: inout PendingPush, _ answer: PushRejection, isAboutService: Bool) -> Decision {
-        let answeredCount = self.state.withLockedValue(\.answeredCount)
-        let later = push.putOff(answeredCount: answeredCount)
-        guard later.putOffCount >= self.tryCountMax else {
-            push = later
-            return .sendAgain(after: self.backoff.delay(failures: later.putOffCount, jitter: .random(in: 0...1)))
-        }
-        if isAboutService, answeredCount == later.answeredCountThen { self.fail(.serviceTrouble(answer)) }
-        return .settle(push.unprocessed(.serviceAnswer(answer)))
     }
 
     private func fail(_ error: PushError) { self.state.withLockedValue { $0.failure = $0.failure ?? error } }

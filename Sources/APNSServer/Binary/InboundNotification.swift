@@ -75,8 +75,8 @@ public struct InboundNotification: Sendable {
     }
 
     /// The notification, in memory of its own.
-    public var notification: Notification {
-        Notification(
+    public var notification: PushNotification {
+        PushNotification(
             token: self.token,
             payload: ByteBuffer(bytes: self.payload.readableBytesView),
             expiry: self.expiry,

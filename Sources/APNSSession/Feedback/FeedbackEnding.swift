@@ -61,3 +61,19 @@ extension FeedbackEnding.Cause {
         }
     }
 }
+
+extension FeedbackEnding.Cause: CustomStringConvertible {
+    /// How reading ended, in a few words.
+    public var description: String {
+        switch self {
+        case .closed: "the service closed"
+        case .silence: "the service went silent and did not close"
+        case .deadline: "the time was over, there may be more"
+        case .stopped: "stopped, there may be more"
+        case .limit: "the most bytes were read, there may be more"
+        case .failed: "the connection broke"
+        case .refused: "the service ended the connection without a word"
+        case .malformed(let offset, _): "there is no tuple at byte \(offset)"
+        }
+    }
+}

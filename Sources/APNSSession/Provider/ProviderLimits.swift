@@ -8,9 +8,22 @@ public enum DeliveryPolicy: String, CaseIterable, Hashable, Sendable {
     case atMostOnce = "at-most-once"
 }
 
+/// What a session does where sending seems to be of no use.
+public enum ProviderLife: Hashable, Sendable {
+    /// It stops, so that someone looks after it.
+    case batch
+    /// It goes on, for as long as it takes.
+    ///
+    /// It connects again after the pauses of ``ProviderLimits/backoff``. What was taken and has been without a
+    /// connection for ``ProviderLimits/outageDurationMax`` gets its outcome. After
+    /// ``ProviderLimits/invalidTokenRunCountMax`` invalid tokens in a row it writes one notification a checkpoint, until
+    /// one is accepted.
+    case service
+}
+
 /// The numbers by which a provider session decides.
 ///
-/// Every one may be changed; the defaults suit a batch sender.
+/// Every one may be changed; the defaults suit a batch sender, and ``service`` a client that runs for months.
 public struct ProviderLimits: Hashable, Sendable {
     /// What to do with notifications whose fate is unknown; at least once by default.
     public var policy = DeliveryPolicy.atLeastOnce
@@ -27,12 +40,17 @@ public struct ProviderLimits: Hashable, Sendable {
     /// The shortest time between two checkpoints; 10 ms by default.
     public var checkpointIntervalMin: Duration = .milliseconds(10)
 
-    /// How long a connection with unproved notifications must be idle before a checkpoint is made; 1 s by default.
-    public var idleCheckpointDelay: Duration = .seconds(1)
+    /// How long after the first unproved notification was written a checkpoint is made where there is nothing to write
+    /// or, for a service, also where there is; 1 s by default, 100 ms for a service.
+    public var proofDelay: Duration = .seconds(1)
 
-    /// The shortest time between two checkpoints made because of idleness; 60 s by default, so that a trickle of
-    /// notifications does not become a storm of connections.
-    public var idleCheckpointIntervalMin: Duration = .seconds(60)
+    /// The shortest time between two checkpoints made because of ``proofDelay``, in the long run; 60 s by default, 1 s
+    /// for a service, so that a trickle of notifications does not become a storm of connections.
+    public var proofIntervalMin: Duration = .seconds(60)
+
+    /// How many such checkpoints may be made without that time between them, after a time without any; 1 by default,
+    /// 10 for a service.
+    public var proofBurstCount = 1
 
     /// How long to wait for the answer to a probe, and for the end of a connection that is given up; 60 s by default.
     ///
@@ -61,6 +79,22 @@ public struct ProviderLimits: Hashable, Sendable {
     /// default.
     public var backoff = Backoff(first: .milliseconds(100), max: .seconds(30))
 
-    /// The defaults.
+    /// What to do where sending seems to be of no use; by default to stop, as suits a batch.
+    public var life = ProviderLife.batch
+
+    /// How long a service keeps, without a connection, what it has taken and cannot prove; 30 s by default.
+    public var outageDurationMax: Duration = .seconds(30)
+
+    /// The defaults of a batch.
     public init() {}
+
+    /// The defaults of a client that runs for months: it outlasts outages, and proves within 100 ms.
+    public static var service: ProviderLimits {
+        var limits = ProviderLimits()
+        limits.life = .service
+        limits.proofDelay = .milliseconds(100)
+        limits.proofIntervalMin = .seconds(1)
+        limits.proofBurstCount = 10
+        return limits
+    }
 }

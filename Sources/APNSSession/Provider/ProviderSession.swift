@@ -63,8 +63,15 @@ public struct ProviderSession: Sendable {
     private var invalidTokenRunCount = 0
     var leftCount: UInt64 = 0
     private var connectNotBefore = Duration.zero
-    private var lastCheckpoint: Duration?
-    private var lastIdleCheckpoint: Duration?
+    private var checkpoints: CheckpointSchedule
+    /// Whether what is written is to be proved as soon as there is nothing more to write.
+    private var isCheckpointAskedFor = false
+    /// Since when a service has something without an outcome and no connection.
+    private var heldSince: Duration?
+    /// Why the newest connection ended that proved nothing.
+    private var lastFailure: ConnectionFailure?
+    /// Whether a service writes one notification a checkpoint, since too many tokens in a row were invalid.
+    public private(set) var isCautious = false
 
     /// A connection that closes this soon with nothing outstanding was not closed for being idle.
     private static let quickCloseMax = Duration.seconds(5)
@@ -87,40 +94,12 @@ public struct ProviderSession: Sendable {
         precondition((1...(1 << 31)).contains(limits.windowCount), "The window is 1 to 2^31 notifications.")
         self.limits = limits
         self.rules = rules
+        self.checkpoints = CheckpointSchedule(limits)
         self.failures = ConnectFailureCounter(
             backoff: limits.backoff,
-            countMax: limits.fruitlessConnectionCountMax,
+            countMax: limits.life == .batch ? limits.fruitlessConnectionCountMax : nil,
             isFirstFree: true
         )
-    }
-
-    enum Link: Sendable {
-        case none
-        case connecting(ConnectionNumber)
-        case open(Open)
-    }
-
-    enum StandbyConnection: Equatable, Sendable {
-        case none
-        case connecting(ConnectionNumber)
-        case ready(ConnectionNumber, since: Duration)
-        case failed
-    }
-
-    struct Open: Sendable {
-        var number: ConnectionNumber
-        var base: UInt64
-        var written: UInt64
-        var left: UInt64
-        var openedAt: Duration
-        var lastWriteAt: Duration
-        var probeDeadline: Duration?
-    }
-
-    /// Numbers among which one spoils its connection and could not be named; they are sent in small parts.
-    struct Suspects: Sendable {
-        var end: UInt64
-        var part: UInt64
     }
 }
 
@@ -164,6 +143,12 @@ extension ProviderSession {
     public mutating func abandon() {
         self.stop(.abandoned)
     }
+
+    /// Proves what was taken as soon as there is nothing more to write, without the pauses of ``ProviderLimits``.
+    public mutating func checkpoint() { self.isCheckpointAskedFor = true }
+
+    /// Why there is no proof that the service works; `nil` where it works as far as is known.
+    public var outage: ConnectionFailure? { self.failures.count > 0 ? self.lastFailure : nil }
 }
 
 // MARK: - What to do next
@@ -177,14 +162,36 @@ extension ProviderSession {
         if self.ending == nil, self.supply == .ended, self.settled == self.taken { self.stop(.completed) }
         if let number = self.closesDue.popLast() { return .close(number) }
         if let ending = self.ending { return self.live.isEmpty ? .finish(ending) : .wait(until: nil) }
-        switch self.link {
-        case .none: return self.stepWithoutConnection(now: now)
-        case .connecting: return .wait(until: nil)
-        case .open(let open): return self.step(with: open, now: now)
+        if case .open(let open) = self.link { return self.step(with: open, now: now) }
+        let deadline = self.outageDeadline(now: now)
+        if let deadline, now >= deadline { self.settleHeld() }
+        let step = self.stepWithoutConnection(now: now)
+        guard case .wait(let until) = step, let deadline, self.settled < self.taken else { return step }
+        return .wait(until: until.map { min($0, deadline) } ?? deadline)
+    }
+
+    /// When a service gives up what it holds.
+    private mutating func outageDeadline(now: Duration) -> Duration? {
+        guard self.limits.life == .service, self.settled < self.taken else {
+            self.heldSince = nil
+            return nil
         }
+        let since = self.heldSince ?? now
+        self.heldSince = since
+        return since + self.limits.outageDurationMax
+    }
+
+    /// Gives everything its outcome that was taken.
+    private mutating func settleHeld() {
+        let reason = self.lastFailure.map { DeliveryOutcome.Reason.unavailable($0) } ?? .deadline
+        self.settle(before: max(self.settled, min(self.doubtful, self.taken)), .indeterminate(reason))
+        self.settle(before: self.taken, .unsent(reason))
+        self.suspects = nil
+        self.heldSince = nil
     }
 
     private mutating func stepWithoutConnection(now: Duration) -> ProviderStep {
+        if case .connecting = self.link { return .wait(until: nil) }
         guard !self.isForbidden else {
             self.stop(.notPermitted)
             return self.step(now: now)
@@ -206,34 +213,53 @@ extension ProviderSession {
         // A replacement that was open already is not for storming through.
         if open.written == open.base, now < self.connectNotBefore { return .wait(until: self.connectNotBefore) }
         let limit = self.writeLimit
-        if open.written < limit, open.written < self.taken || self.supply == .available {
-            if self.wantsReplacement(open, limit: limit) { return self.openStandby() }
+        let hasMore = open.written < self.taken || self.supply == .available
+        if open.written < limit, hasMore, !self.interrupts(open, now: now) {
+            if self.wantsReplacement(open) { return self.openStandby() }
             let identifier = UInt32(truncatingIfNeeded: open.written - open.base + 1)
             return .write(open.number, numbers: open.written..<limit, firstIdentifier: identifier)
         }
-        guard open.written > self.settled else { return .wait(until: nil) }
+        guard open.written > self.settled else {
+            self.isCheckpointAskedFor = false
+            return .wait(until: nil)
+        }
         return self.checkpoint(open, isFull: open.written >= limit, now: now)
     }
 
     /// The number before which the present connection may be written to.
     private var writeLimit: UInt64 {
-        let window = self.settled + min(self.limits.windowCount, self.suspects?.part ?? .max)
+        let part = self.isCautious ? 1 : self.suspects?.part ?? .max
+        let window = self.settled + min(self.limits.windowCount, part)
         return self.storeIsFull ? min(window, self.taken) : window
     }
 
-    /// Whether half of a full window is written, so that it is time to open the connection that comes after it.
-    private func wantsReplacement(_ open: Open, limit: UInt64) -> Bool {
-        self.standby == .none && self.suspects == nil && open.written - self.settled >= self.limits.windowCount / 2
-            && open.written > self.settled
+    /// Whether it is time to open the connection that comes after the present one: half of a full window is written,
+    /// or, for a service, anything.
+    private func wantsReplacement(_ open: Open) -> Bool {
+        guard self.standby == .none, self.suspects == nil, open.written > self.settled else { return false }
+        return self.limits.life == .service || open.written - self.settled >= self.limits.windowCount / 2
+    }
+
+    /// Whether a service makes a checkpoint though there is more to write: it waits for no pause in what its callers
+    /// send.
+    private func interrupts(_ open: Open, now: Duration) -> Bool {
+        guard self.limits.life == .service, open.written > self.settled else { return false }
+        switch self.standby {
+        case .none, .connecting: return false
+        case .ready, .failed: return now >= self.checkpoints.due(for: .delay(since: open.firstWriteAt))
+        }
     }
 
     mutating func checkpoint(_ open: Open, isFull: Bool, now: Duration) -> ProviderStep {
-        var due = self.lastCheckpoint.map { $0 + self.limits.checkpointIntervalMin } ?? .zero
-        let isIdle = !isFull && self.supply == .waiting
-        if isIdle {
-            due = max(due, open.lastWriteAt + self.limits.idleCheckpointDelay)
-            if let last = self.lastIdleCheckpoint { due = max(due, last + self.limits.idleCheckpointIntervalMin) }
+        var cause = CheckpointSchedule.Cause.demand
+        if !self.isCheckpointAskedFor {
+            if self.isCautious {
+                cause = .caution
+            } else if !isFull && self.supply != .ended {
+                cause = .delay(since: open.firstWriteAt)
+            }
         }
+        let due = self.checkpoints.due(for: cause)
         guard now >= due else { return .wait(until: due) }
         let isLast = self.supply == .ended && open.written == self.taken
         switch self.standby {
@@ -241,8 +267,8 @@ extension ProviderSession {
         case .connecting: return .wait(until: nil)
         case .none, .ready, .failed: break
         }
-        self.lastCheckpoint = now
-        if isIdle { self.lastIdleCheckpoint = now }
+        self.checkpoints.made(for: cause, now: now)
+        self.isCheckpointAskedFor = false
         var probed = open
         probed.probeDeadline = now + self.limits.answerDelayMax
         self.link = .open(probed)
@@ -289,8 +315,8 @@ extension ProviderSession {
         guard case .open(var open) = self.link, open.probeDeadline == nil else {
             preconditionFailure("Only the connection of the last write step is written to.")
         }
+        if open.written == open.base, count > 0 { open.firstWriteAt = now }
         open.written += count
-        open.lastWriteAt = now
         precondition(open.written <= self.writeLimit, "No more is written than the write step allows.")
         self.taken = max(self.taken, open.written)
         self.link = .open(open)
@@ -336,6 +362,7 @@ extension ProviderSession {
     ///
     /// - Parameters:
     ///   - number: which one.
+    ///   - failure: why, where that is known.
     ///   - permanently: whether it ended in a way that another try cannot mend, such as with an expired certificate;
     ///     the session then stops.
     ///   - isUnprocessed: whether it is proved that the gateway has processed nothing of this connection, because it
@@ -344,6 +371,7 @@ extension ProviderSession {
     ///   - jitter: a random number, 0 to 1, by which the next connection is delayed where that is due.
     public mutating func closed(
         _ number: ConnectionNumber,
+        failure: ConnectionFailure? = nil,
         permanently: Bool = false,
         isUnprocessed: Bool = false,
         now: Duration,
@@ -351,6 +379,7 @@ extension ProviderSession {
     ) {
         self.live.remove(number)
         self.closesDue.removeAll { $0 == number }
+        if let failure { self.lastFailure = failure }
         if case .open(var open) = self.link, open.number == number {
             if isUnprocessed { open.left = self.settled }
             self.handleEnd(isUnprocessed ? .silence : self.rules.end, nil, on: open, now: now, jitter: jitter)
@@ -457,7 +486,7 @@ extension ProviderSession {
         let settledBefore = self.settled
         if count > 0 {
             switch self.limits.policy {
-            case .atMostOnce: self.settle(before: open.left, .indeterminate(nil))
+            case .atMostOnce: self.settle(before: open.left, .indeterminate(self.lossReason))
             case .atLeastOnce: self.resend(before: open.left)
             }
         }
@@ -470,7 +499,9 @@ extension ProviderSession {
             return self.countFruitless(now: now, jitter: jitter)
         }
         self.countFruitless(now: now, jitter: jitter)
-        if !self.hasProof, !self.hasAnswered, self.silentCount >= self.limits.refusedConnectionCountMax {
+        if self.limits.life == .batch, !self.hasProof, !self.hasAnswered,
+            self.silentCount >= self.limits.refusedConnectionCountMax
+        {
             self.stop(.refused)
         }
     }
@@ -479,6 +510,7 @@ extension ProviderSession {
     /// against it, but many in a row mean that it is not the notifications.
     private mutating func countGivenUp() {
         self.failures.succeeded()
+        guard self.limits.life == .batch else { return }
         self.givenUpRunCount += 1
         if !self.hasProof, !self.hasAnswered, self.givenUpRunCount >= self.limits.refusedConnectionCountMax {
             return self.stop(.refused)
@@ -495,7 +527,7 @@ extension ProviderSession {
             self.singleLoss = (self.settled, deaths)
             self.suspects = Suspects(end: max(end, self.suspects?.end ?? 0), part: 1)
             guard deaths >= self.limits.silentAttemptCountMax else { return }
-            self.settle(before: end, .indeterminate(nil))
+            self.settle(before: end, .indeterminate(self.lossReason))
             self.narrowSuspects()
         } else if self.limits.hasNoIdentifiers {
             self.suspects = Suspects(end: end, part: max(1, count / 2))
@@ -518,6 +550,8 @@ extension ProviderSession {
     private mutating func recordProgress() {
         self.hasProof = true
         self.failures.succeeded()
+        self.lastFailure = nil
+        self.heldSince = nil
         self.silentCount = 0
         self.givenUpRunCount = 0
         self.narrowSuspects()
@@ -532,7 +566,11 @@ extension ProviderSession {
         guard status == .invalidToken else { return }
         self.invalidTokenRunCount += 1
         let limit = self.limits.invalidTokenRunCountMax
-        if limit > 0, self.invalidTokenRunCount >= limit { self.stop(.tooManyInvalidTokens) }
+        guard limit > 0, self.invalidTokenRunCount >= limit else { return }
+        switch self.limits.life {
+        case .batch: self.stop(.tooManyInvalidTokens)
+        case .service: self.isCautious = true
+        }
     }
 }
 
@@ -542,6 +580,7 @@ extension ProviderSession {
     mutating func accept(before end: UInt64) {
         guard end > self.settled else { return }
         self.invalidTokenRunCount = 0
+        self.isCautious = false
         self.settle(before: end, .accepted)
     }
 
@@ -594,7 +633,7 @@ extension ProviderSession {
                 written: self.settled,
                 left: self.settled,
                 openedAt: openedAt,
-                lastWriteAt: openedAt,
+                firstWriteAt: openedAt,
                 probeDeadline: nil
             )
         )
@@ -618,17 +657,34 @@ extension ProviderSession {
         }
     }
 
+    /// What a service says of notifications whose connection ended without a word.
+    private var lossReason: DeliveryOutcome.Reason? {
+        guard self.limits.life == .service else { return nil }
+        return self.lastFailure.map { .connectionLost($0) } ?? .deadline
+    }
+
+    /// What a service says of notifications without an outcome when it ends.
+    private func reason(for ending: ProviderEnding) -> DeliveryOutcome.Reason? {
+        guard self.limits.life == .service else { return nil }
+        return switch (ending, self.lastFailure) {
+        case (.notPermitted, let failure?): .notPermitted(failure)
+        case (.unavailable, let failure?), (.refused, let failure?): .unavailable(failure)
+        case (.abandoned, _), (.completed, _), (.tooManyInvalidTokens, _), (_, nil): .stopped
+        }
+    }
+
     /// Settles what is left and closes everything.
     mutating func stop(_ ending: ProviderEnding) {
         guard self.ending == nil else { return }
         self.ending = ending
         self.leftCount = self.taken - self.settled
+        let reason = self.reason(for: ending)
         if case .open(let open) = self.link, open.written > self.settled {
             self.attemptEnds.insertSorted(open.written)
-            self.settle(before: open.written, .indeterminate(nil))
+            self.settle(before: open.written, .indeterminate(reason))
         }
-        self.settle(before: max(self.settled, min(self.doubtful, self.taken)), .indeterminate(nil))
-        self.settle(before: self.taken, .unsent(nil))
+        self.settle(before: max(self.settled, min(self.doubtful, self.taken)), .indeterminate(reason))
+        self.settle(before: self.taken, .unsent(reason))
         self.link = .none
         self.standby = .none
         self.closesDue = self.live.sorted()

@@ -38,6 +38,6 @@ public struct SimulatedDevice: Hashable, Sendable {
 extension SimulatedDevice {
     /// What feedback says of it; `nil` while the app is there.
     var feedback: FeedbackTuple? {
-        self.removalTimestamp.map { FeedbackTuple(failedAt: UInt32(clamping: $0 / 1000), token: self.token) }
+        self.removalTimestamp.map { FeedbackTuple(token: self.token, failedAt: UInt32(clamping: $0 / 1000)) }
     }
 }

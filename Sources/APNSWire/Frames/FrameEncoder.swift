@@ -38,19 +38,19 @@ public struct FrameEncoder: ~Copyable {
     /// The number of bytes of a frame.
     ///
     /// - Parameters:
-    ///   - command: which format.
     ///   - tokenByteCount: bytes of the token.
     ///   - payloadByteCount: bytes of the payload.
     ///   - hasExpiry: whether command 2 has item 4.
     ///   - hasPriority: whether command 2 has item 5.
+    ///   - command: which format.
     /// - Returns: bytes from the command to the end of the payload or of the last item.
     @inlinable
     public static func byteCount(
-        command: Command,
         tokenByteCount: Int,
         payloadByteCount: Int,
         hasExpiry: Bool,
-        hasPriority: Bool
+        hasPriority: Bool,
+        command: Command
     ) -> Int {
         switch command {
         case .simple: 5 + tokenByteCount + payloadByteCount
@@ -62,29 +62,29 @@ public struct FrameEncoder: ~Copyable {
     /// Writes one frame.
     ///
     /// - Parameters:
-    ///   - command: which format; what it has no room for is left out.
-    ///   - identifier: what an error response will name it by.
-    ///   - expiry: seconds since 1970 (UTC), 0 for not kept, `nil` for as long as the service keeps any.
-    ///   - priority: 10, 5, or `nil` for not said.
     ///   - token: whom it is for.
     ///   - payload: 1 to 65,535 bytes; more are a mistake of the caller's and stop the program.
+    ///   - expiry: seconds since 1970 (UTC), 0 for not kept, `nil` for as long as the service keeps any.
+    ///   - priority: 10, 5, or `nil` for not said.
+    ///   - identifier: what an error response will name it by.
+    ///   - command: which format; what it has no room for is left out.
     /// - Returns: whether there was room; if not, nothing was written.
     @inlinable
     public mutating func append(
-        command: Command = .enhanced,
-        identifier: UInt32,
+        token: borrowing DeviceToken,
+        payload: UnsafeRawBufferPointer,
         expiry: UInt32?,
         priority: UInt8? = nil,
-        token: borrowing DeviceToken,
-        payload: UnsafeRawBufferPointer
+        identifier: UInt32,
+        command: Command = .enhanced
     ) -> Bool {
         let tokenCount = token.byteCount
         let count = FrameEncoder.byteCount(
-            command: command,
             tokenByteCount: tokenCount,
             payloadByteCount: payload.count,
             hasExpiry: expiry != nil,
-            hasPriority: priority != nil
+            hasPriority: priority != nil,
+            command: command
         )
         precondition(payload.count <= UInt16.max, "A payload's length must fit its field of two bytes.")
         guard count <= self.byteCountFree else { return false }
@@ -95,7 +95,7 @@ public struct FrameEncoder: ~Copyable {
         case .simple: break
         case .enhanced:
             unsafe FrameEncoder.store(identifier, at: &target)
-            unsafe FrameEncoder.store(expiry ?? Notification.keptAsLongAsPossible, at: &target)
+            unsafe FrameEncoder.store(expiry ?? PushNotification.keptAsLongAsPossible, at: &target)
         case .items:
             unsafe FrameEncoder.store(UInt32(truncatingIfNeeded: count - 5), at: &target)
             unsafe FrameEncoder.store(item: .identifier, byteCount: 4, at: &target)

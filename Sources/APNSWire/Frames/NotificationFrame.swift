@@ -61,6 +61,47 @@ public struct NotificationFrame: Hashable, Sendable {
             }
         }
         guard let layout = try found.get() else { return nil }
+        try self.init(layout, of: buffer)
+        buffer.moveReaderIndex(forwardBy: layout.byteCount)
+    }
+
+    /// Reads one frame from the front of some bytes, or `nil` with them untouched until all of it is there.
+    ///
+    /// - Parameters:
+    ///   - bytes: bytes from a provider, split anywhere; those of the frame are taken.
+    ///   - limits: what may be announced.
+    /// - Throws: ``WireError`` for a length over its limit, an unknown command, or items that do not fit their frame.
+    public init?(
+        parsing bytes: inout ArraySlice<UInt8>,
+        limits: FrameLimits = FrameLimits()
+    ) throws(WireError) {
+        let found: Result<FrameLayout?, WireError> = unsafe bytes.withUnsafeBytes { bytes in
+            do throws(WireError) {
+                return .success(try unsafe FrameLayout(parsing: bytes, limits: limits))
+            } catch {
+                return .failure(error)
+            }
+        }
+        guard let layout = try found.get() else { return nil }
+        try self.init(layout, of: ByteBuffer(bytes: bytes.prefix(layout.byteCount)))
+        bytes.removeFirst(layout.byteCount)
+    }
+
+    /// Reads the bytes of one frame.
+    ///
+    /// - Parameters:
+    ///   - bytes: a whole frame and nothing else.
+    ///   - limits: what may be announced.
+    /// - Throws: ``WireError`` for a length over its limit, an unknown command, or items that do not fit their frame;
+    ///   ``WireError/incomplete(byteCount:)`` for fewer bytes, ``WireError/trailingBytes(offset:)`` for more.
+    public init(_ bytes: some Collection<UInt8>, limits: FrameLimits = FrameLimits()) throws(WireError) {
+        self = try WholeValue.read(bytes) { (bytes) throws(WireError) in
+            try NotificationFrame(parsing: &bytes, limits: limits)
+        }
+    }
+
+    /// Takes the parts out of the bytes behind a buffer's reader index.
+    private init(_ layout: FrameLayout, of buffer: ByteBuffer) throws(WireError) {
         let start = buffer.readerIndex
         var token: DeviceToken?
         if layout.tokenByteCount > 0,
@@ -69,14 +110,13 @@ public struct NotificationFrame: Hashable, Sendable {
             token = try DeviceToken(bytes: bytes)
         }
         self.init(
-            command: layout.command,
-            identifier: layout.identifier,
+            token: token,
+            payload: buffer.getSlice(at: start + layout.payloadOffset, length: layout.payloadByteCount) ?? ByteBuffer(),
             expiry: layout.expiry,
             priority: layout.priority,
-            token: token,
-            payload: buffer.getSlice(at: start + layout.payloadOffset, length: layout.payloadByteCount) ?? ByteBuffer()
+            identifier: layout.identifier,
+            command: layout.command
         )
-        buffer.moveReaderIndex(forwardBy: layout.byteCount)
     }
 }
 
@@ -113,19 +153,19 @@ extension NotificationFrame {
     /// Makes a frame from its parts, faulty ones too.
     ///
     /// - Parameters:
-    ///   - command: which format; one that has no room for a value does not carry it.
-    ///   - identifier: what an error response will name it by.
-    ///   - expiry: seconds since 1970 (UTC), 0 for not kept.
-    ///   - priority: 10 or 5 by the guide.
     ///   - token: whom it is for; `nil` for none.
     ///   - payload: JSON text; may be empty.
+    ///   - expiry: seconds since 1970 (UTC), 0 for not kept.
+    ///   - priority: 10 or 5 by the guide.
+    ///   - identifier: what an error response will name it by.
+    ///   - command: which format; one that has no room for a value does not carry it.
     public init(
-        command: Command,
-        identifier: UInt32? = nil,
+        token: DeviceToken?,
+        payload: ByteBuffer,
         expiry: UInt32? = nil,
         priority: UInt8? = nil,
-        token: DeviceToken?,
-        payload: ByteBuffer
+        identifier: UInt32? = nil,
+        command: Command
     ) {
         self.command = command
         self.identifier = identifier
@@ -135,27 +175,71 @@ extension NotificationFrame {
         self.payload = payload
     }
 
+    /// Frames a notification.
+    ///
+    /// The frame has what its command has room for, as a gateway will read it: without a priority but in command 2,
+    /// and in command 1 always with an expiry, for `nil` ``PushNotification/keptAsLongAsPossible``.
+    ///
+    /// - Parameters:
+    ///   - notification: what is to be delivered.
+    ///   - identifier: what an error response will name it by; without one, command 1 says 0.
+    ///   - command: which format; ``Command/enhanced`` by default.
+    public init(_ notification: PushNotification, identifier: UInt32? = nil, command: Command = .enhanced) {
+        self.init(token: notification.token, payload: notification.payload, command: command)
+        switch command {
+        case .simple: break
+        case .enhanced:
+            self.identifier = identifier ?? 0
+            self.expiry = notification.expiry ?? PushNotification.keptAsLongAsPossible
+        case .items:
+            self.identifier = identifier
+            self.expiry = notification.expiry
+            self.priority = notification.priority
+        }
+    }
+
+    /// The notification in the frame; `nil` where it has no token.
+    public var notification: PushNotification? {
+        self.token.map {
+            PushNotification(token: $0, payload: self.payload, expiry: self.expiry, priority: self.priority)
+        }
+    }
+
+    /// The payload in an array, empty where it is missing.
+    public var payloadBytes: [UInt8] { Array(self.payload.readableBytesView) }
+
     /// A probe: a frame without token and payload, to which the gateway answers with status 2 and this identifier as
     /// soon as it has taken everything before it.
     ///
     /// - Parameters:
-    ///   - command: 1 or 2; command 0 has no identifier to answer to.
     ///   - identifier: the next identifier of the connection.
+    ///   - command: 1 or 2; command 0 has no identifier to answer to.
     /// - Returns: the frame.
-    public static func probe(command: Command, identifier: UInt32) -> NotificationFrame {
+    public static func probe(identifier: UInt32, command: Command) -> NotificationFrame {
         let priority: UInt8? = command == .items ? 10 : nil
         return NotificationFrame(
-            command: command == .simple ? .enhanced : command,
-            identifier: identifier,
+            token: nil,
+            payload: ByteBuffer(),
             expiry: 0,
             priority: priority,
-            token: nil,
-            payload: ByteBuffer()
+            identifier: identifier,
+            command: command == .simple ? .enhanced : command
         )
     }
 
     /// Whether it is a probe: no token and no payload.
     public var isProbe: Bool { self.token == nil && self.payload.readableBytes == 0 }
+
+    /// The bytes of the frame, as ``write(into:)`` writes them.
+    ///
+    /// - Throws: ``WireError/payloadByteCount(_:limit:)`` for a payload of more bytes than the length field can say.
+    public var bytes: [UInt8] {
+        get throws(WireError) {
+            var buffer = ByteBuffer()
+            try self.write(into: &buffer)
+            return Array(buffer.readableBytesView)
+        }
+    }
 
     /// Writes the frame.
     ///
@@ -174,7 +258,7 @@ extension NotificationFrame {
         }
         buffer.writeInteger(self.command.rawValue)
         if self.command == .enhanced {
-            buffer.writeMultipleIntegers(self.identifier ?? 0, self.expiry ?? Notification.keptAsLongAsPossible)
+            buffer.writeMultipleIntegers(self.identifier ?? 0, self.expiry ?? PushNotification.keptAsLongAsPossible)
         }
         buffer.writeInteger(UInt16(tokenCount))
         self.token?.write(into: &buffer)

@@ -96,14 +96,14 @@ package struct ResolvedConfiguration: Sendable {
     ///   - logger: for the clients.
     /// - Returns: one for each provider.
     /// - Throws: nothing that was not found when the file was read, unless memory is out.
-    func makeClients(_ health: UpstreamHealth, logger: Logger) throws -> [PushClient] {
+    func makeClients(_ health: UpstreamHealth, logger: Logger) throws -> [RequestClient] {
         try self.providers.map { provider in
             var push = provider.push
             push.providerToken = push.providerToken.map { health.shared($0) }
             let name = provider.file.name
-            push.onConnectFailure = { health.failed(name, $0) }
+            push.onConnectFailure = { health.failed(name, "\($0)") }
             push.onFirstAnswer = { health.answered(name) }
-            return try PushClient(push, logger: logger)
+            return try RequestClient(push, logger: logger)
         }
     }
 

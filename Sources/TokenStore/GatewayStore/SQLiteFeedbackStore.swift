@@ -280,7 +280,7 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
             if isSame { try database.execute(sql: "DELETE FROM feedback") }
             for (list, tokens) in lists {
                 try Self.apply(
-                    tokens.all.lazy.map { .put(FeedbackTuple(failedAt: $0.value, token: $0.key), list) },
+                    tokens.all.lazy.map { .put(FeedbackTuple(token: $0.key, failedAt: $0.value), list) },
                     to: database
                 )
             }

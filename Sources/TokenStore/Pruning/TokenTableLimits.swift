@@ -8,23 +8,14 @@
 enum TokenTableLimits {
     /// The most rows of a transaction: about 100 ms of a lock, where each row costs a page of an index, and a commit.
     static let batchRowCountMax = 2_000
-    /// After so long, a batch takes no more rows, as where triggers are slow.
+    /// After so long, a batch takes no more rows: where triggers are slow, 2,000 rows take seconds.
     static let changeDurationMax = Duration.milliseconds(90)
     /// How long a commit waits for readers, who then cannot begin anything new.
     static let commitWaitDuration = Duration.milliseconds(50)
 
-    /// How long the lock is left to others once it was held.
-    ///
-    /// - Parameter lock: for how long it was held; those who wait for long, as where the disk is slow, try less often.
-    /// - Returns: longer than the pauses between the tries of those who wait.
-    static func pauseDuration(after lock: Duration) -> Duration {
-        switch lock {
-        case ...Duration.milliseconds(125): .milliseconds(30)
-        case ...Duration.milliseconds(225): .milliseconds(60)
-        default: .milliseconds(125)
-        }
-    }
-
+    /// How long the lock is left to others once it was held: longer than any pause of those who have waited for up to
+    /// 228 ms, as where the disk is slow.
+    static let pauseDuration = Duration.milliseconds(60)
     /// How long one look at the table takes at most: without a write-ahead file, nobody can commit meanwhile.
     static let readDurationMax = Duration.milliseconds(25)
     /// How many rows are read from one look at the clock to the next.

@@ -10,7 +10,6 @@ struct TokenTableLock {
     private let wait: Duration
     private var heldSince = ContinuousClock.now
     private var freeSince: ContinuousClock.Instant?
-    private var lastHold = Duration.zero
     /// How long it was held at most.
     private(set) var longestHold = Duration.zero
 
@@ -30,7 +29,7 @@ struct TokenTableLock {
     /// - Throws: `SQLITE_BUSY` where others keep the lock for longer than this waits.
     mutating func take() throws {
         if let freeSince = self.freeSince {
-            let rest = freeSince + TokenTableLimits.pauseDuration(after: self.lastHold) - .now
+            let rest = freeSince + TokenTableLimits.pauseDuration - .now
             if rest > .zero { usleep(UInt32(rest / .microseconds(1))) }
         }
         try self.database.beginTransaction(.immediate)
@@ -56,8 +55,7 @@ struct TokenTableLock {
 
     private mutating func release() {
         self.waitForLocks(self.wait)
-        self.lastHold = self.hold
-        self.longestHold = max(self.longestHold, self.lastHold)
+        self.longestHold = max(self.longestHold, self.hold)
         self.freeSince = .now
     }
 

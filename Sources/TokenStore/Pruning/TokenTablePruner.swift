@@ -74,8 +74,7 @@ struct TokenTablePruner {
                 case .refused: refused.append(self.number(index))
                 }
                 rowCount += 1
-                let isLate = self.lock.hold > TokenTableLimits.changeDurationMax
-                if isLate { break }
+                if self.lock.hold > TokenTableLimits.changeDurationMax { break }
             }
             try self.lock.commit()
         } catch {

@@ -140,7 +140,7 @@ final class BridgeWalk {
         case .connect(let number): self.connecting.append(number)
         case .write(let number, let numbers, let first): try self.write(number, numbers, first)
         case .probe(let number, let identifier):
-            try self.connections[number]?.write(.probe(command: .enhanced, identifier: identifier), number: nil)
+            try self.connections[number]?.write(.probe(identifier: identifier, command: .enhanced), number: nil)
         case .close(let number):
             self.connecting.removeAll { $0 == number }
             if let connection = self.connections.removeValue(forKey: number) { self.abandon(connection) }
@@ -166,11 +166,11 @@ final class BridgeWalk {
         }
         for offset in 0..<count {
             let frame = NotificationFrame(
-                command: .enhanced,
-                identifier: first + UInt32(truncatingIfNeeded: offset),
-                expiry: 0,
                 token: self.token,
-                payload: ByteBuffer(string: "{\"aps\":\(self.content(numbers.lowerBound + offset))}")
+                payload: ByteBuffer(string: "{\"aps\":\(self.content(numbers.lowerBound + offset))}"),
+                expiry: 0,
+                identifier: first + UInt32(truncatingIfNeeded: offset),
+                command: .enhanced
             )
             try self.connections[number]?.write(frame, number: numbers.lowerBound + offset)
         }

@@ -177,10 +177,10 @@ import Testing
                 try await $0.send(frames)
                 try await $0.send(ByteBuffer(repeating: 0x20, count: 3000))
                 let long = NotificationFrame(
-                    command: .enhanced,
-                    identifier: 10,
                     token: try Fixture.token(10),
-                    payload: ByteBuffer(string: "{\"aps\":\"\(String(repeating: "a", count: 100))\"}")
+                    payload: ByteBuffer(string: "{\"aps\":\"\(String(repeating: "a", count: 100))\"}"),
+                    identifier: 10,
+                    command: .enhanced
                 )
                 var others = ByteBuffer()
                 try long.write(into: &others)
@@ -228,7 +228,7 @@ import Testing
                 #expect(try await $0.end().bytes == Fixture.response(.missingDeviceToken, 4))
             }
         }
-        let tuple = FeedbackTuple(failedAt: 1_700_000_000, token: try Fixture.token(2))
+        let tuple = FeedbackTuple(token: try Fixture.token(2), failedAt: 1_700_000_000)
         #expect(recorder.recorded.map(\.tuple) == [tuple])
         #expect(recorder.recorded.map(\.list) == [Self.list])
     }
@@ -275,6 +275,24 @@ import Testing
             }
         }
         #expect(Set(upstream.asked.map(\.request.identifier)).count == 1)
+    }
+
+    @Test func `a header that the service does not like is left out of the attempts that follow`() async throws {
+        let upstream = ScriptedUpstream {
+            if $0.priority != nil { return .answered(status: 400, reason: "BadPriority", timestamp: nil) }
+            guard $0.pushType != nil else { return ScriptedUpstream.accepted }
+            return .answered(status: 400, reason: "InvalidPushType", timestamp: nil)
+        }
+        try await Self.withGateway(upstream) { port in
+            try await Self.connect(port) {
+                try await $0.send(try Fixture.frames(1...1))
+                try await $0.send(try Fixture.probe(2))
+                #expect(try await $0.end().bytes == Fixture.response(.missingDeviceToken, 2))
+            }
+        }
+        let requests = upstream.asked.map(\.request)
+        #expect(requests.map(\.priority) == [10, nil, nil] && requests.map(\.pushType) == [.alert, .alert, nil])
+        #expect(Set(requests.map(\.identifier)).count == 1)
     }
 
     @Test func `a spent budget is a shutdown that names the last one accepted, and what comes then has to wait`()

@@ -153,34 +153,4 @@ struct HTTP2BatchTests {
         #expect(record.outcomes.count == record.given && record.outcomes.values.allSatisfy { $0.count == 1 })
         #expect(record.outcomes.values.contains { $0[0].kind == .indeterminate })
     }
-
-    @Test func `a provider sends one by one over HTTP/2`() async throws {
-        let bad = try PushFixture.token(5)
-        let service = ScriptedService { request, _ in
-            request.token == bad ? .reject(.http2(PushRejection(status: 400, reason: .badDeviceToken))) : nil
-        }
-        let configuration = try PushFixture.serverConfiguration()
-        let outcomes = try await Listener(configuration, service: service, logger: PushFixture.quiet).withRunning {
-            server in
-            let port = try await server.boundAddress.port ?? 0
-            let provider = try Provider(
-                http2: try PushFixture.clientConfiguration(port: port),
-                Self.options,
-                logger: PushFixture.quiet
-            )
-            async let running: Void = provider.run()
-            for number in 0..<100 {
-                try await provider.send(Notification(token: try PushFixture.token(number), payload: #"{"aps":{}}"#))
-            }
-            provider.finish()
-            var outcomes: [UInt64: DeliveryOutcome] = [:]
-            for await settlement in provider.outcomes {
-                for number in settlement.numbers { outcomes[number] = settlement.outcome }
-            }
-            try await running
-            return outcomes
-        }
-        #expect(outcomes.count == 100)
-        #expect(outcomes[5]?.kind == .rejected && outcomes.values.count { $0 == .accepted } == 99)
-    }
 }

@@ -146,7 +146,7 @@ struct InteropTests {
         // Until it listens, the client goes on trying.
         let configuration = try PushFixture.clientConfiguration(port: port)
         let unknown = try PushFixture.request(2)
-        let outcomes = try await PushClient.withClient(configuration, logger: PushFixture.quiet) { client in
+        let outcomes = try await RequestClient.withClient(configuration, logger: PushFixture.quiet) { client in
             await withTaskGroup(of: DeliveryOutcome.self) { group in
                 for number in 0..<200 {
                     group.addTask { await client.send(number == 100 ? unknown : known) }

@@ -95,7 +95,7 @@ struct PushClientHostileTests {
             configuration.answerDurationMax = .seconds(5)
             configuration.attemptCountMax = 2
             let request = try PushFixture.request()
-            let (outcome, seconds) = try await PushClient.withClient(configuration, logger: PushFixture.quiet) {
+            let (outcome, seconds) = try await RequestClient.withClient(configuration, logger: PushFixture.quiet) {
                 client in
                 let start = ContinuousClock.now
                 let outcome = await client.send(request)
@@ -120,7 +120,7 @@ struct PushClientHostileTests {
             let request = try PushFixture.request()
             let outcome = NIOLockedValueBox<DeliveryOutcome?>(nil)
             let error = await #expect(throws: PushError.self) {
-                try await PushClient.withClient(configuration, logger: PushFixture.quiet) { client in
+                try await RequestClient.withClient(configuration, logger: PushFixture.quiet) { client in
                     let sent = await client.send(request)
                     outcome.withLockedValue { $0 = sent }
                 }

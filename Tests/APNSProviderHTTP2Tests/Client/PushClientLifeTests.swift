@@ -20,7 +20,7 @@ struct PushClientLifeTests {
         let request = try PushFixture.request()
         let outcome = NIOLockedValueBox<DeliveryOutcome?>(nil)
         await #expect(throws: PushError.self) {
-            try await PushClient.withClient(configuration, logger: PushFixture.quiet) { client in
+            try await RequestClient.withClient(configuration, logger: PushFixture.quiet) { client in
                 let sent = await client.send(request)
                 outcome.withLockedValue { $0 = sent }
             }
@@ -33,14 +33,14 @@ struct PushClientLifeTests {
 
     @Test func `a client that is abandoned ends without its service, which it told of`() async throws {
         var configuration = try PushFixture.clientConfiguration(port: try await PushFixture.unusedPort())
-        let failures = AsyncStream<String>.makeStream()
+        let failures = AsyncStream<ConnectionFailure>.makeStream()
         configuration.onConnectFailure = { failures.continuation.yield($0) }
         let request = try PushFixture.request()
-        let outcome = try await PushClient.withClient(configuration, logger: PushFixture.quiet) { client in
+        let outcome = try await RequestClient.withClient(configuration, logger: PushFixture.quiet) { client in
             async let outcome = client.send(request)
-            var texts = failures.stream.makeAsyncIterator()
-            let text = await texts.next()
-            #expect(text?.isEmpty == false)
+            var told = failures.stream.makeAsyncIterator()
+            let failure = await told.next()
+            #expect(failure?.kind == .refused)
             client.abandon()
             #expect(!client.hasRoom)
             return await outcome
@@ -51,14 +51,14 @@ struct PushClientLifeTests {
     @Test func `a client whose authorities cannot be used is an error, and nothing else`() throws {
         var configuration = try PushFixture.clientConfiguration(port: 1)
         configuration.tls.trust = .pem(Array("none".utf8))
-        #expect(throws: PushError.self) { try PushClient(configuration, logger: PushFixture.quiet) }
+        #expect(throws: PushError.self) { try RequestClient(configuration, logger: PushFixture.quiet) }
     }
 
     @Test func `what waits too long for its turn is unsent`() async throws {
         var configuration = try PushFixture.clientConfiguration(port: try await PushFixture.unusedPort())
         configuration.queueDurationMax = .milliseconds(50)
         let request = try PushFixture.request()
-        let outcome = try await PushClient.withClient(configuration, logger: PushFixture.quiet) {
+        let outcome = try await RequestClient.withClient(configuration, logger: PushFixture.quiet) {
             await $0.send(request)
         }
         #expect(outcome == .unsent(.deadline))
@@ -85,24 +85,38 @@ struct PushClientLifeTests {
     @Test func `a service of a foreign authority ends the client at once`() async throws {
         let trust = TLSTrust.pem(try TestCertificateAuthority(name: "Unknown Authority").certificatePEM)
         let request = try PushFixture.request()
-        await #expect(throws: PushError.self) {
+        let error = await #expect(throws: PushError.self) {
             try await PushFixture.withPair(ScriptedService(), client: { $0.tls.trust = trust }) { client in
-                _ = await client.send(request)
+                guard case .unsent(.notPermitted(let failure)) = await client.send(request) else {
+                    Issue.record("It was not said that the service is not trusted.")
+                    return
+                }
+                #expect(failure.kind == .unknownAuthority)
             }
         }
+        guard case .notPermitted(let failure) = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        #expect(failure.kind == .unknownAuthority && failure.isPermanent)
     }
+
+    private static let badEnvironment = ConnectionFailure(
+        .closed(.badCertificateEnvironment),
+        "BadCertificateEnvironment"
+    )
 
     @Test func `a service that says the certificate is bad ends the client`() async throws {
         let service = ScriptedService { _, _ in .goAway(.badCertificateEnvironment) }
         let request = try PushFixture.request()
         let outcome = NIOLockedValueBox<DeliveryOutcome?>(nil)
-        await #expect(throws: PushError.notPermitted("BadCertificateEnvironment")) {
+        await #expect(throws: PushError.notPermitted(Self.badEnvironment)) {
             try await PushFixture.withPair(service) { client in
                 let sent = await client.send(request)
                 outcome.withLockedValue { $0 = sent }
             }
         }
-        #expect(outcome.withLockedValue(\.self) == .unsent(.notPermitted("BadCertificateEnvironment")))
+        #expect(outcome.withLockedValue(\.self) == .unsent(.notPermitted(Self.badEnvironment)))
     }
 
     @Test func `a client that is told to go on serves again when the service lets it in`() async throws {
@@ -115,7 +129,8 @@ struct PushClientLifeTests {
                 [await client.send(request), await client.send(request)]
             }
         )
-        #expect(outcomes == [.unsent(.notPermitted("BadCertificate")), .accepted])
+        let failure = ConnectionFailure(.closed(.badCertificate), "BadCertificate")
+        #expect(outcomes == [.unsent(.notPermitted(failure)), .accepted])
     }
 
     @Test func `a client that is told to go on serves again when the service is the right one`() async throws {
@@ -124,7 +139,7 @@ struct PushClientLifeTests {
         let port = try await PushFixture.unusedPort()
         var configuration = try PushFixture.clientConfiguration(port: port)
         configuration.endsWhenRefused = false
-        try await PushClient.withClient(configuration, logger: PushFixture.quiet) { client in
+        try await RequestClient.withClient(configuration, logger: PushFixture.quiet) { client in
             for (identity, isRight) in [(wrong, false), (try PushFixture.server.get().identity, true)] {
                 var server = try PushFixture.serverConfiguration()
                 server.identity = identity
@@ -199,7 +214,7 @@ struct PushClientLifeTests {
         let request = try PushFixture.request()
         try await Listener(configuration, service: service, logger: PushFixture.quiet).withRunning { server in
             let port = try await server.boundAddress.port ?? 0
-            let client = try PushClient(try PushFixture.clientConfiguration(port: port), logger: PushFixture.quiet)
+            let client = try RequestClient(try PushFixture.clientConfiguration(port: port), logger: PushFixture.quiet)
             let running = Task { try await client.run() }
             let outcomes = try await withThrowingTaskGroup(of: DeliveryOutcome.self) { group in
                 for _ in 0..<5 { group.addTask { await client.send(request) } }
@@ -215,7 +230,7 @@ struct PushClientLifeTests {
     }
 
     @Test func `a client runs once`() async throws {
-        let client = try PushClient(try PushFixture.clientConfiguration(port: 1), logger: PushFixture.quiet)
+        let client = try RequestClient(try PushFixture.clientConfiguration(port: 1), logger: PushFixture.quiet)
         client.finish()
         try await client.run()
         await #expect(throws: PushError.alreadyRan) { try await client.run() }
@@ -237,7 +252,7 @@ struct PushClientLifeTests {
         configuration.connectFailureCountMax = 2
         let (request, impatient) = (try PushFixture.request(), configuration)
         await #expect(throws: PushError.self) {
-            try await PushClient.withClient(impatient, logger: PushFixture.quiet) { client in
+            try await RequestClient.withClient(impatient, logger: PushFixture.quiet) { client in
                 _ = await client.send(request)
             }
         }

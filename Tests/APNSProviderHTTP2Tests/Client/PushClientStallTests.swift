@@ -31,7 +31,7 @@ struct PushClientStallTests {
         }
     }
 
-    private static func reports(_ requests: [PushRequest], _ client: PushClient) async -> [DeliveryReport] {
+    private static func reports(_ requests: [PushRequest], _ client: RequestClient) async -> [DeliveryReport] {
         await withTaskGroup(of: DeliveryReport.self) { group in
             for request in requests { group.addTask { await client.report(of: request) } }
             return await group.reduce(into: []) { $0.append($1) }
@@ -51,7 +51,7 @@ struct PushClientStallTests {
             let requests = try Self.requests(5, payload: "{}")
             let reports = NIOLockedValueBox<[DeliveryReport]>([])
             await #expect(throws: PushError.self) {
-                try await PushClient.withClient(configuration, logger: PushFixture.quiet) { client in
+                try await RequestClient.withClient(configuration, logger: PushFixture.quiet) { client in
                     let all = await Self.reports(requests, client)
                     reports.withLockedValue { $0 = all }
                 }
@@ -77,7 +77,7 @@ struct PushClientStallTests {
             var configuration = try Self.configuration(service)
             // Long enough for answers on a machine that has other things to do.
             configuration.answerDurationMax = .seconds(1)
-            let reports = try await PushClient.withClient(configuration, logger: PushFixture.quiet) {
+            let reports = try await RequestClient.withClient(configuration, logger: PushFixture.quiet) {
                 await Self.reports(requests, $0)
             }
             #expect(reports.allSatisfy { $0.outcome == .accepted && !$0.possibleDuplicate })
@@ -95,7 +95,7 @@ struct PushClientStallTests {
             let requests = try Self.requests(3, payload: "{}")
             let reports = NIOLockedValueBox<[DeliveryReport]>([])
             await #expect(throws: PushError.self) {
-                try await PushClient.withClient(configuration, logger: PushFixture.quiet) { client in
+                try await RequestClient.withClient(configuration, logger: PushFixture.quiet) { client in
                     var all: [DeliveryReport] = []
                     for request in requests { all.append(await client.report(of: request)) }
                     reports.withLockedValue { [all] in $0 = all }
@@ -143,7 +143,7 @@ struct PushClientStallTests {
             let requests = try Self.requests(3, payload: "{}")
             var configuration = try Self.configuration(service)
             configuration.answerDurationMax = .seconds(30)
-            let reports = try await PushClient.withClient(configuration, logger: PushFixture.quiet) { client in
+            let reports = try await RequestClient.withClient(configuration, logger: PushFixture.quiet) { client in
                 async let reports = Self.reports(requests, client)
                 try await service.wait { $0.connectionCount == 1 }
                 client.stop()

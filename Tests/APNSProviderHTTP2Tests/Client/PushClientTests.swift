@@ -190,15 +190,15 @@ struct PushClientTests {
         let service = ScriptedService { _, count in
             count == 1 ? .goAway(reason) : .reject(.http2(PushRejection(status: 400, reason: reason)))
         }
-        let texts = NIOLockedValueBox<[String]>([])
+        let failures = NIOLockedValueBox<[ConnectionFailure]>([])
         let request = try PushFixture.request()
         let outcome = try await PushFixture.withPair(
             service,
-            client: { $0.onConnectFailure = { text in texts.withLockedValue { $0.append(text) } } },
+            client: { $0.onConnectFailure = { failure in failures.withLockedValue { $0.append(failure) } } },
             { await $0.send(request) }
         )
         #expect(outcome == .rejected(.http2(PushRejection(status: 400, reason: read))))
-        #expect(texts.withLockedValue(\.self) == [read.text])
+        #expect(failures.withLockedValue(\.self) == [ConnectionFailure(.closed(read), read.text)])
     }
 
     @Test func `a payload over the limit is refused here`() async throws {

@@ -23,11 +23,11 @@ import Testing
 
     @Test func `a frame for which there is no room is not written at all`() throws {
         let frame = NotificationFrame(
-            command: .enhanced,
-            identifier: 1,
-            expiry: 0,
             token: try DeviceToken(bytes: [1, 2]),
-            payload: ByteBuffer(string: "{}")
+            payload: ByteBuffer(string: "{}"),
+            expiry: 0,
+            identifier: 1,
+            command: .enhanced
         )
         for capacity in 0..<17 {
             let encoded = try FrameEncoderTests.encode([frame], capacity: capacity)
@@ -67,11 +67,11 @@ import Testing
     @Test func `a walk stops at a frame that is cut off anywhere`() throws {
         for command in Command.allCases {
             let frame = NotificationFrame(
-                command: command,
-                identifier: 1,
-                expiry: 0,
                 token: try DeviceToken(bytes: [1, 2, 3]),
-                payload: ByteBuffer(string: "{}")
+                payload: ByteBuffer(string: "{}"),
+                expiry: 0,
+                identifier: 1,
+                command: command
             )
             let bytes = try FrameEncoderTests.encode([frame], capacity: 100).bytes
             for count in 0..<bytes.count {
@@ -95,12 +95,12 @@ import Testing
                 let token = try frame.token.orThrow()
                 let fits = frame.payload.withUnsafeReadableBytes { payload in
                     encoder.append(
-                        command: frame.command,
-                        identifier: frame.identifier ?? 0,
+                        token: token,
+                        payload: payload,
                         expiry: frame.expiry,
                         priority: frame.priority,
-                        token: token,
-                        payload: payload
+                        identifier: frame.identifier ?? 0,
+                        command: frame.command
                     )
                 }
                 if !fits { break }

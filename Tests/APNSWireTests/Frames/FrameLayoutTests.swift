@@ -41,12 +41,12 @@ import Testing
                 let token = Array(bytes[layout.tokenOffset..<layout.tokenOffset + layout.tokenByteCount])
                 let payload = bytes[layout.payloadOffset..<layout.payloadOffset + layout.payloadByteCount]
                 let frame = NotificationFrame(
-                    command: layout.command,
-                    identifier: layout.identifier,
+                    token: token.isEmpty ? nil : try DeviceToken(bytes: token),
+                    payload: ByteBuffer(bytes: payload),
                     expiry: layout.expiry,
                     priority: layout.priority,
-                    token: token.isEmpty ? nil : try DeviceToken(bytes: token),
-                    payload: ByteBuffer(bytes: payload)
+                    identifier: layout.identifier,
+                    command: layout.command
                 )
                 return .frame(frame, byteCount: layout.byteCount)
             } catch let error as WireError {

@@ -12,11 +12,11 @@ import Testing
         for number in 0..<count {
             let token = try DeviceToken(bytes: [UInt8](repeating: 7, count: 1 + random.below(100)))
             let frame = NotificationFrame(
-                command: [.simple, .enhanced, .items][random.below(3)],
-                identifier: UInt32(number),
-                expiry: 0,
                 token: token,
-                payload: ByteBuffer(repeating: 0x20, count: 1 + random.below(300))
+                payload: ByteBuffer(repeating: 0x20, count: 1 + random.below(300)),
+                expiry: 0,
+                identifier: UInt32(number),
+                command: [.simple, .enhanced, .items][random.below(3)]
             )
             try frame.write(into: &bytes)
         }

@@ -19,23 +19,23 @@ extension SplitMix64 {
         let payload = ByteBuffer(bytes: self.bytes(Int.random(in: 0...300, using: &self)))
         let any32 = { (random: inout SplitMix64) in UInt32.random(in: 0...UInt32.max, using: &random) }
         switch command {
-        case .simple: return NotificationFrame(command: command, token: token, payload: payload)
+        case .simple: return NotificationFrame(token: token, payload: payload, command: command)
         case .enhanced:
             return NotificationFrame(
-                command: command,
-                identifier: any32(&self),
-                expiry: any32(&self),
                 token: token,
-                payload: payload
+                payload: payload,
+                expiry: any32(&self),
+                identifier: any32(&self),
+                command: command
             )
         case .items:
             return NotificationFrame(
-                command: command,
-                identifier: Bool.random(using: &self) ? any32(&self) : nil,
+                token: token,
+                payload: payload,
                 expiry: Bool.random(using: &self) ? any32(&self) : nil,
                 priority: Bool.random(using: &self) ? UInt8.random(in: 0...255, using: &self) : nil,
-                token: token,
-                payload: payload
+                identifier: Bool.random(using: &self) ? any32(&self) : nil,
+                command: command
             )
         }
     }

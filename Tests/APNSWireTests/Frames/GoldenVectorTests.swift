@@ -47,7 +47,7 @@ import Testing
         var buffer = vector.buffer
         let frame = try NotificationFrame(parsing: &buffer).orThrow()
         #expect(frame.isProbe)
-        #expect(frame == NotificationFrame.probe(command: .items, identifier: 2))
+        #expect(frame == NotificationFrame.probe(identifier: 2, command: .items))
         var written = ByteBuffer()
         try frame.write(into: &written)
         #expect(written == vector.buffer)

@@ -156,13 +156,13 @@ import Testing
 
     @Test func `neither description nor mirror shows token or payload`() throws {
         let token = try DeviceToken(bytes: Array(repeating: 0xAB, count: 32))
-        let notification = Notification(token: token, payload: "{\"aps\":{\"alert\":\"secret words\"}}")
+        let notification = PushNotification(token: token, payload: "{\"aps\":{\"alert\":\"secret words\"}}")
         let frame = NotificationFrame(
-            command: .enhanced,
-            identifier: 1,
-            expiry: 0,
             token: token,
-            payload: notification.payload
+            payload: notification.payload,
+            expiry: 0,
+            identifier: 1,
+            command: .enhanced
         )
         var dumped = ""
         dump(frame, to: &dumped)

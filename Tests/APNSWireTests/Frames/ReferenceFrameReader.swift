@@ -10,7 +10,7 @@ enum ReferenceFrameReader {
         var rest = buffer
         guard let first = rest.readInteger(as: UInt8.self) else { return nil }
         guard let command = Command(rawValue: first) else { throw .unknownCommand(first) }
-        var frame = NotificationFrame(command: command, token: nil, payload: ByteBuffer())
+        var frame = NotificationFrame(token: nil, payload: ByteBuffer(), command: command)
         let isWhole =
             command == .items
             ? try self.readItems(&rest, &frame, limits) : try self.readFields(&rest, &frame, limits)

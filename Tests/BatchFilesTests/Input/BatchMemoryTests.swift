@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import BatchFiles
+import APNSWire
 import Foundation
 import Testing
+
+@testable import BatchFiles
 
 @Suite(.timeLimit(.minutes(2))) struct BatchMemoryTests {
     /// The growth of resident memory that is put up with, in bytes: the reader's own and some of the runtime's.
     static let growthMax = 8 * 1_048_576
+    /// The same while results are written: the most that wait at a time, about 6 MiB, and 2 MiB of the test's own.
+    static let resultGrowthMax = 12 * 1_048_576
 
     /// The resident memory of this process.
     static func residentByteCount() throws -> Int {
@@ -54,6 +58,55 @@ import Testing
             let line = "{\"token\":\"\(token)\",\"payload\":{ \"a\":\"\(padding)\"},\"id\":1}\n"
             guard let count = try Self.read(line), count > 10_000 else { exit(2) }
             guard try Self.residentByteCount() - before < Self.growthMax else { exit(3) }
+        }
+    }
+
+    /// Takes results for a disk that is at times so slow that many blocks of them wait for it.
+    static func writeResults() throws {
+        let token = try DeviceToken(bytes: [UInt8](repeating: 0x1A, count: 32))
+        // So long that each line has a block for itself.
+        let id = [UInt8](repeating: 0x31, count: 200_000)
+        var results = try SendResults(
+            path: "/dev/null",
+            isOnlyExceptions: false,
+            journal: nil,
+            retriesIndeterminate: false
+        )
+        var line: UInt64 = 0
+        // What is kept besides, and takes room between the blocks.
+        var others: [[UInt8]] = Array(repeating: [], count: 1000)
+        var random: UInt32 = 1
+        func next(_ count: UInt32) -> Int {
+            random = random &* 1_664_525 &+ 1_013_904_223
+            return Int((random >> 8) % count)
+        }
+        for _ in 0..<600 {
+            for _ in 0..<(4 + next(20)) {
+                line += 1
+                unsafe id.withUnsafeBytes {
+                    unsafe results.write(
+                        line: line,
+                        id: $0,
+                        token: token,
+                        .accepted,
+                        status: nil,
+                        attempts: 1,
+                        isDuplicate: false
+                    )
+                }
+                others[Int(line) % others.count] = [UInt8](repeating: 0, count: 16 + next(3000))
+            }
+            try results.writePortion()
+        }
+        try results.finish(isComplete: true, lastGivenLine: line)
+    }
+
+    // Aligned to 64 bytes, the blocks found no room among what glibc before 2.38 had taken back.
+    @Test(.enabled(if: !isSanitized)) func `memory stays as it is over many results`() async {
+        await #expect(processExitsWith: .success) {
+            let before = try Self.residentByteCount()
+            try Self.writeResults()
+            guard try Self.residentByteCount() - before < Self.resultGrowthMax else { exit(3) }
         }
     }
 }

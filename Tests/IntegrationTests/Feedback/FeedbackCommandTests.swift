@@ -41,7 +41,7 @@ import Testing
 
     @Test func `a failure in the future does not outweigh a registration after the drain`() async throws {
         let (scene, store) = (self.scene, ForgetfulStore())
-        store.add([FeedbackTuple(failedAt: .max, token: try DeviceToken(SendScene.token(1)))])
+        store.add([FeedbackTuple(token: try DeviceToken(SendScene.token(1)), failedAt: .max)])
         try await SendScene.withFeedback(store) { port in
             let run = try await scene.run(scene.feedback(port))
             #expect(run.ending.code == 0 && run.error.contains("1 with a time in the future"), "\(run.error)")

@@ -68,7 +68,7 @@ final class ForgetfulStore: FeedbackStore {
 
 extension SendScene {
     static func tuple(_ number: Int) throws -> FeedbackTuple {
-        FeedbackTuple(failedAt: UInt32(1_600_000_000 + number), token: try DeviceToken(Self.token(number)))
+        FeedbackTuple(token: try DeviceToken(Self.token(number)), failedAt: UInt32(1_600_000_000 + number))
     }
 
     var spool: String { self.purgeList + ".spool" }

@@ -196,7 +196,7 @@ import Testing
                 #expect(try await provider.end().bytes == GatewayProgram.response(.missingDeviceToken, 7))
             }
             #expect(try await Self.get("/healthz", gateway).status == 200)
-            let tuples = try [5, 6].map { FeedbackTuple(failedAt: 1_700_000_000, token: try GatewayProgram.token($0)) }
+            let tuples = try [5, 6].map { FeedbackTuple(token: try GatewayProgram.token($0), failedAt: 1_700_000_000) }
             #expect(Set(try await gateway.feedback()) == Set(tuples))
         }
         #expect(ending.code == 0, "\(ending)")

@@ -192,11 +192,11 @@ final class GatewayProgram: Sendable {
         var bytes = ByteBuffer()
         for identifier in identifiers {
             let frame = NotificationFrame(
-                command: .enhanced,
-                identifier: identifier,
-                expiry: 0,
                 token: try Self.token(identifier),
-                payload: ByteBuffer(string: "{\"aps\":{\"alert\":\"number \(identifier)\"}}")
+                payload: ByteBuffer(string: "{\"aps\":{\"alert\":\"number \(identifier)\"}}"),
+                expiry: 0,
+                identifier: identifier,
+                command: .enhanced
             )
             try frame.write(into: &bytes)
         }
@@ -205,7 +205,7 @@ final class GatewayProgram: Sendable {
 
     static func probe(_ identifier: UInt32) throws -> ByteBuffer {
         var bytes = ByteBuffer()
-        try NotificationFrame.probe(command: .enhanced, identifier: identifier).write(into: &bytes)
+        try NotificationFrame.probe(identifier: identifier, command: .enhanced).write(into: &bytes)
         return bytes
     }
 

@@ -100,10 +100,10 @@ import Testing
             let text = "{\"aps\":{\"alert\":\"\(String(repeating: "a", count: 3000))\"}}"
             var long = ByteBuffer()
             let frame = NotificationFrame(
-                command: .enhanced,
-                identifier: 1,
                 token: try GatewayProgram.token(1),
-                payload: ByteBuffer(string: text)
+                payload: ByteBuffer(string: text),
+                identifier: 1,
+                command: .enhanced
             )
             try frame.write(into: &long)
             for (isRaised, status) in [(false, ErrorResponse.Status.invalidPayloadSize), (true, .missingDeviceToken)] {

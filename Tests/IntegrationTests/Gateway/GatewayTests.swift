@@ -35,7 +35,7 @@ import Testing
             )
             #expect(outcome.failed == [bad: client.invalidToken])
             #expect(outcome.succeeded == tokens.filter { $0 != bad })
-            let tuple = FeedbackTuple(failedAt: 1_700_000_000, token: try Self.token(70))
+            let tuple = FeedbackTuple(token: try Self.token(70), failedAt: 1_700_000_000)
             #expect(try await scene.feedback() == [tuple])
             // The gateway may not have seen the close yet; each further connection gives it time.
             var rest = [tuple]

@@ -40,15 +40,16 @@ final class Child: Sendable {
     private let ended: EventLoopFuture<Ending>
 
     /// The program, which is built next to the tests.
-    static var program: String {
-        get throws {
-            let tests = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
-            let path = URL(filePath: tests).deletingLastPathComponent().appending(path: "apns-legacy").path
-            guard FileManager.default.isExecutableFile(atPath: path) else {
-                throw Failure(description: "There is no program at \(path).")
-            }
-            return path
+    static var program: String { get throws { try Self.program(named: "apns-legacy") } }
+
+    /// A program of the package, such as a snippet, which is built next to the tests.
+    static func program(named name: String) throws -> String {
+        let tests = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+        let path = URL(filePath: tests).deletingLastPathComponent().appending(path: name).path
+        guard FileManager.default.isExecutableFile(atPath: path) else {
+            throw Failure(description: "There is no program at \(path).")
         }
+        return path
     }
 
     /// Starts the program.

@@ -28,7 +28,7 @@ import Testing
     private static func keep(_ number: Int, _ time: UInt32, in list: TokenScope, _ store: SQLiteFeedbackStore)
         async throws
     {
-        let tuple = FeedbackTuple(failedAt: time, token: try Self.token(number))
+        let tuple = FeedbackTuple(token: try Self.token(number), failedAt: time)
         await withCheckedContinuation { continuation in
             store.record(tuple, in: list) { continuation.resume() }
         }
@@ -57,7 +57,7 @@ import Testing
             }
             let count = TestEffort.count(6000, long: 30_000)
             for number in 0..<count {
-                store.record(FeedbackTuple(failedAt: 100, token: try token(number)), in: Self.list) {}
+                store.record(FeedbackTuple(token: try token(number), failedAt: 100), in: Self.list) {}
             }
             let list = BridgeFeedbackList(store, Self.list)
             var seen: Set<DeviceToken> = []
@@ -66,7 +66,7 @@ import Testing
                 for tuple in tuples { #expect(seen.insert(tuple.token).inserted) }
                 // One that is heard of again, later, stays; one that comes new stays, whether it was read or not.
                 if seen.count == count / 3 {
-                    store.record(FeedbackTuple(failedAt: 101, token: try #require(seen.first)), in: Self.list) {}
+                    store.record(FeedbackTuple(token: try #require(seen.first), failedAt: 101), in: Self.list) {}
                 }
             }
             let again = try #require(Self.tokens(in: Self.list, store).first { $0.value == 101 }).key
@@ -188,7 +188,7 @@ import Testing
             }
             let kept = NIOLockedValueBox(0)
             for number in 3...5 {
-                let tuple = FeedbackTuple(failedAt: 100, token: try Self.token(number))
+                let tuple = FeedbackTuple(token: try Self.token(number), failedAt: 100)
                 store.record(tuple, in: Self.list) { kept.withLockedValue { $0 += 1 } }
             }
             try await eventually("the problem") { store.problem != nil }
@@ -196,7 +196,7 @@ import Testing
             #expect(kept.withLockedValue { $0 } == 0, "What is not on the disk is not said to be kept.")
             // Changes meanwhile count as well.
             store.forget(try Self.token(1), in: Self.list)
-            store.record(FeedbackTuple(failedAt: 300, token: try Self.token(2)), in: Self.list) {}
+            store.record(FeedbackTuple(token: try Self.token(2), failedAt: 300), in: Self.list) {}
             try await other.write { try $0.execute(sql: "DROP TRIGGER full") }
             try await eventually("the end of the problem") { store.problem == nil && kept.withLockedValue { $0 } == 3 }
             try await Self.keep(6, 100, in: Self.list, store)
@@ -214,7 +214,7 @@ import Testing
             try await Self.keep(1, 100, in: Self.list, store)
             try FileManager.default.removeItem(at: folder)
             let kept = NIOLockedValueBox(false)
-            store.record(FeedbackTuple(failedAt: 100, token: try Self.token(2)), in: Self.list) {
+            store.record(FeedbackTuple(token: try Self.token(2), failedAt: 100), in: Self.list) {
                 kept.withLockedValue { $0 = true }
             }
             try await eventually("the problem") { store.problem != nil }

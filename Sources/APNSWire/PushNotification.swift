@@ -5,7 +5,7 @@ public import NIOCore
 /// What a provider wants delivered: a payload for one token.
 ///
 /// It has no identifier: that belongs to the frame, and a connection gives it.
-public struct Notification: Hashable, Sendable {
+public struct PushNotification: Hashable, Sendable {
     /// Whom it is for.
     public var token: DeviceToken
 
@@ -48,16 +48,33 @@ public struct Notification: Hashable, Sendable {
     public init(token: DeviceToken, payload: String, expiry: UInt32? = nil, priority: UInt8? = nil) {
         self.init(token: token, payload: ByteBuffer(string: payload), expiry: expiry, priority: priority)
     }
+
+    /// Makes a notification from the bytes of its payload.
+    ///
+    /// - Parameters:
+    ///   - token: whom it is for.
+    ///   - payload: JSON text in UTF-8.
+    ///   - expiry: seconds since 1970 (UTC), 0 for not kept, `nil` (default) for as long as the service keeps any.
+    ///   - priority: 10 or 5; `nil` by default.
+    public init(token: DeviceToken, payload: [UInt8], expiry: UInt32? = nil, priority: UInt8? = nil) {
+        self.init(token: token, payload: ByteBuffer(bytes: payload), expiry: expiry, priority: priority)
+    }
+
+    /// The payload in an array.
+    public var payloadBytes: [UInt8] { Array(self.payload.readableBytesView) }
+
+    /// The payload as text; bytes that are not UTF-8 become U+FFFD.
+    public var payloadText: String { String(buffer: self.payload) }
 }
 
-extension Notification: CustomStringConvertible {
+extension PushNotification: CustomStringConvertible {
     /// Lengths only; token and payload are private data.
     public var description: String {
         "notification for a \(self.token) with a payload of \(self.payload.readableBytes) bytes"
     }
 }
 
-extension Notification: CustomReflectable {
+extension PushNotification: CustomReflectable {
     /// Lengths only; token and payload are private data.
     public var customMirror: Mirror { Mirror(self, children: ["payloadByteCount": self.payload.readableBytes]) }
 }

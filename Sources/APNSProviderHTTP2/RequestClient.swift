@@ -14,10 +14,17 @@ public import ServiceLifecycle
 /// ``run()`` does the work. While it runs, ``send(_:)`` waits for one outcome, and ``submit(_:onReport:)`` takes many
 /// without waiting. It may be lent with ``withClient(_:eventLoopGroup:logger:_:)``, or run as a service of
 /// swift-service-lifecycle, whose graceful shutdown waits for what was taken.
-public final class PushClient: Service, Sendable {
+public final class RequestClient: Service, Sendable {
     private let group: any EventLoopGroup
     private let shared: HTTP2ConnectionWorker.Shared
-    private let hasRun = NIOLockedValueBox(false)
+    private let phase = NIOLockedValueBox(Phase.new)
+
+    private enum Phase {
+        case new
+        /// Something waits for ``run()``, and is looked after meanwhile.
+        case waited
+        case started
+    }
 
     /// Prepares a client; nothing is connected before the first request.
     ///
@@ -52,9 +59,10 @@ public final class PushClient: Service, Sendable {
     /// - Throws: ``PushError/alreadyRan``; ``PushError/notPermitted(_:)``, ``PushError/tls(_:)`` or
     ///   ``PushError/unavailable(_:)`` where going on is of no use. Every request has its report by then, too.
     public func run() async throws {
-        let isFirst = self.hasRun.withLockedValue { hasRun in
-            defer { hasRun = true }
-            return !hasRun
+        let isFirst = self.phase.withLockedValue { phase in
+            defer { phase = .started }
+            if case .started = phase { return false }
+            return true
         }
         guard isFirst else { throw PushError.alreadyRan }
         let pool = WorkerPool(
@@ -95,12 +103,49 @@ public final class PushClient: Service, Sendable {
     ) -> SubmissionReceipt {
         let limit = self.configuration.payloadByteCountMax(of: request.pushType)
         if let problem = request.problem(payloadByteCountMax: limit) {
-            self.shared.observer.settled(.invalid(problem))
-            onReport(DeliveryReport(.invalid(problem)))
-            return .taken(self.queue.passBy())
+            return self.settleHere(.invalid(problem), onReport)
         }
         let deadline = self.configuration.queueDurationMax.map { NIODeadline.now() + TimeAmount($0) } ?? .distantFuture
-        return self.queue.put(Submission(request, deadline: deadline, from: .caller(onReport)))
+        let receipt = self.queue.put(Submission(request, deadline: deadline, from: .caller(onReport)))
+        self.lookAfterWaiting()
+        return receipt
+    }
+
+    /// Gives a request an outcome that never leaves this process.
+    func settleHere(
+        _ outcome: DeliveryOutcome,
+        _ onReport: @Sendable (DeliveryReport) -> Void
+    ) -> SubmissionReceipt {
+        self.shared.observer.settled(outcome)
+        onReport(DeliveryReport(outcome))
+        return .taken(self.queue.passBy())
+    }
+
+    /// Sees to it that nothing waits for too long while nothing runs.
+    private func lookAfterWaiting() {
+        guard let limit = self.configuration.queueDurationMax else { return }
+        let isFirst = self.phase.withLockedValue { phase in
+            guard case .new = phase else { return false }
+            phase = .waited
+            return true
+        }
+        if isFirst { self.settleOverdue(every: TimeAmount(limit / Self.overdueLookCount)) }
+    }
+
+    /// How many looks there are, before ``run()``, in the time that a request may wait.
+    private static let overdueLookCount = 8
+
+    private func settleOverdue(every interval: TimeAmount) {
+        self.group.next().scheduleTask(in: interval) { [weak self] in
+            guard let self, self.phase.withLockedValue({ if case .waited = $0 { true } else { false } }) else { return }
+            let overdue = self.queue.takeOverdue(at: .now())
+            for push in overdue {
+                self.shared.observer.settled(.unsent(.deadline))
+                push.settle(.unsent(.deadline))
+            }
+            self.queue.settled(overdue.count)
+            self.settleOverdue(every: interval)
+        }
     }
 
     /// Sends a request, and waits for its outcome; for room first, where there is none.
@@ -144,7 +189,7 @@ public final class PushClient: Service, Sendable {
     public func stop() { self.queue.stop(.stopped, isAtOnce: true) }
 }
 
-extension PushClient {
+extension RequestClient {
     /// Lends a running client, and afterwards waits for what was taken, on every way out but cancellation.
     ///
     /// - Parameters:
@@ -158,9 +203,9 @@ extension PushClient {
         _ configuration: PushConfiguration,
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
         logger: Logger = .current,
-        _ body: @Sendable (PushClient) async throws -> Value
+        _ body: @Sendable (RequestClient) async throws -> Value
     ) async throws -> Value {
-        let client = try PushClient(configuration, eventLoopGroup: eventLoopGroup, logger: logger)
+        let client = try RequestClient(configuration, eventLoopGroup: eventLoopGroup, logger: logger)
         async let running: Void = client.run()
         let result: Result<Value, any Error>
         do { result = .success(try await body(client)) } catch { result = .failure(error) }
@@ -174,9 +219,9 @@ extension PushError {
     /// What it means for requests.
     var reason: DeliveryOutcome.Reason {
         switch self {
-        case .tls(let error): .notPermitted("\(error)")
-        case .notPermitted(let text): .notPermitted(text)
-        case .unavailable(let text): .unavailable(text)
+        case .tls(let error): .notPermitted(ConnectionFailure(error))
+        case .notPermitted(let failure): .notPermitted(failure)
+        case .unavailable(let failure): .unavailable(failure)
         case .senderRefused(let answer), .serviceTrouble(let answer): .serviceAnswer(answer)
         case .configuration, .alreadyRan, .tooManyInvalidTokens: .stopped
         }

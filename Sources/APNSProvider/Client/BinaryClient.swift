@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSession
+import APNSWire
+import Logging
+import NIOConcurrencyHelpers
+import NIOCore
+
+/// Carries what a client is given over the legacy binary protocol.
+struct BinaryClient: ClientTransport {
+    private enum Phase {
+        case new
+        case running(WorkerPool)
+        case over
+    }
+
+    private let transport: BinaryTransport
+    private let queue: SubmissionQueue
+    private let group: any EventLoopGroup
+    private let phase = NIOLockedValueBox(Phase.new)
+
+    init(_ configuration: ProviderConfiguration, eventLoopGroup: any EventLoopGroup, logger: Logger) throws {
+        let observer = DeliveryObserver(.notifications)
+        self.transport = try BinaryTransport(configuration, observer: observer, logger: logger)
+        self.queue = SubmissionQueue(
+            configuration,
+            observer: observer,
+            logger: logger,
+            eventLoop: eventLoopGroup.next()
+        )
+        self.group = eventLoopGroup
+    }
+
+    func submit(
+        _ notification: borrowing PushNotification,
+        _ receiver: any SubmissionReceiver,
+        key: UInt64
+    ) -> SubmissionReceipt {
+        self.queue.put(notification, receiver, key: key)
+    }
+
+    func waitForRoom() async { await self.queue.waitForRoom() }
+
+    func allow(_ token: DeviceToken) { self.queue.allow(token) }
+
+    func checkpoint() { self.pool?.checkpoint() }
+
+    func finish() { self.queue.finish() }
+
+    func stop() {
+        self.queue.finish()
+        self.pool?.abandon()
+    }
+
+    private var pool: WorkerPool? {
+        self.phase.withLockedValue { if case .running(let pool) = $0 { pool } else { nil } }
+    }
+
+    func run() async throws {
+        let pool = self.phase.withLockedValue { phase -> WorkerPool? in
+            guard case .new = phase else { return nil }
+            let pool = WorkerPool(count: self.transport.workerCount, on: self.group, self.transport.begin(self.queue))
+            phase = .running(pool)
+            return pool
+        }
+        guard let pool else { throw ProviderError.alreadyRan }
+        self.queue.start { pool.wake() }
+        let endings = try await pool.endings()
+        self.phase.withLockedValue { $0 = .over }
+        let failure = self.transport.failure(of: endings)
+        self.queue.stop(Self.reason(failure))
+        if let failure { throw failure }
+    }
+
+    private static func reason(_ failure: (any Error)?) -> DeliveryOutcome.Reason {
+        guard case .stopped(.notPermitted, let underlying?) = failure as? ProviderError else { return .stopped }
+        return .notPermitted(ConnectionFailure(underlying))
+    }
+}

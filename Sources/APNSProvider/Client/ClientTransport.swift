@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package import APNSSession
+package import APNSWire
+
+/// Carries what a client is given, one by one, over one protocol.
+package protocol ClientTransport: Sendable {
+    /// Takes a notification without waiting.
+    ///
+    /// - Parameters:
+    ///   - notification: what to send.
+    ///   - receiver: is told what becomes of it, where it is taken.
+    ///   - key: by which the receiver knows it.
+    /// - Returns: whether it was taken.
+    func submit(
+        _ notification: borrowing PushNotification,
+        _ receiver: any SubmissionReceiver,
+        key: UInt64
+    ) -> SubmissionReceipt
+
+    /// Waits until there may be room, nothing is taken any more, or the task is cancelled.
+    func waitForRoom() async
+
+    /// Proves what was taken, as soon as that can be done.
+    func checkpoint()
+
+    /// Sends to a token again that was rejected.
+    func allow(_ token: DeviceToken)
+
+    /// Keeps the connections until ``finish()`` was called and everything is settled; once.
+    ///
+    /// - Throws: why sending ended early.
+    func run() async throws
+
+    /// Nothing more comes: what was taken gets its outcome.
+    func finish()
+
+    /// Nothing more is sent: what was taken gets its outcome at once.
+    func stop()
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import APNSSession
+public import APNSWire
+import DequeModule
+import NIOConcurrencyHelpers
+
+/// What became of one notification of a sequence.
+public struct DeliveryRecord<ID: Sendable>: Sendable {
+    /// The caller's own identifier of it.
+    public var id: ID
+
+    /// What became of it, and how.
+    public var report: DeliveryReport
+
+    /// What became of it.
+    public var outcome: DeliveryOutcome { self.report.outcome }
+
+    /// On how many connections, or over HTTP/2 on how many streams, it was written.
+    public var attempts: Int { self.report.attempts }
+
+    /// Whether it may have reached its device more than once.
+    public var possibleDuplicate: Bool { self.report.possibleDuplicate }
+}
+
+extension DeliveryRecord: Equatable where ID: Equatable {}
+extension DeliveryRecord: Hashable where ID: Hashable {}
+
+/// Of which notifications of a sequence there are records.
+public enum DeliveryFilter: Hashable, Sendable {
+    /// Of each.
+    case all
+    /// Of each that was not accepted, or may have arrived more than once.
+    case exceptions
+}
+
+/// What became of the notifications of a sequence, in the order in which that was proved; for one loop.
+///
+/// Reading it drives the sending: from the first record that is asked for, notifications are taken from the sequence as
+/// long as no more than ``openCountMax`` of them are without an outcome or unread. Where the loop is left early, no more
+/// are taken, and what was taken is still sent as long as the client runs.
+public struct DeliveryRecords<Rows: AsyncSequence & Sendable, ID: Sendable>: AsyncSequence, Sendable
+where Rows.Element == (id: ID, notification: PushNotification) {
+    /// What became of one notification.
+    public typealias Element = DeliveryRecord<ID>
+
+    /// How many notifications may be without an outcome, or have one that is unread: more than a full window of proofs.
+    public static var openCountMax: Int { 131_072 }
+
+    private let rows: Rows
+    private let filter: DeliveryFilter
+    private let transport: any ClientTransport
+
+    init(_ rows: Rows, _ filter: DeliveryFilter, _ transport: any ClientTransport) {
+        self.rows = rows
+        self.filter = filter
+        self.transport = transport
+    }
+
+    /// Begins; nothing is taken from the sequence yet.
+    public func makeAsyncIterator() -> Iterator { Iterator(self.rows, self.filter, self.transport) }
+
+    /// Reads the records.
+    public struct Iterator: AsyncIteratorProtocol {
+        /// Ends the taking where the loop is left.
+        private final class Feed: Sendable {
+            let batch: OpenBatch<ID>
+            private let task: Task<Void, Never>
+
+            init(_ rows: Rows, _ batch: OpenBatch<ID>, _ transport: any ClientTransport) {
+                self.batch = batch
+                self.task = Task { await batch.feed(rows, transport) }
+            }
+
+            deinit { self.task.cancel() }
+        }
+
+        private let rows: Rows
+        private let filter: DeliveryFilter
+        private let transport: any ClientTransport
+        private var feed: Feed?
+
+        init(_ rows: Rows, _ filter: DeliveryFilter, _ transport: any ClientTransport) {
+            self.rows = rows
+            self.filter = filter
+            self.transport = transport
+        }
+
+        /// The next record; `nil` where the sequence has ended and all of it has its outcome, or when the task is
+        /// cancelled.
+        ///
+        /// - Throws: what the sequence throws, once all that it gave before has been read.
+        public mutating func next() async throws -> DeliveryRecord<ID>? {
+            let feed = self.feed ?? Feed(self.rows, OpenBatch(self.filter, openCountMax: DeliveryRecords.openCountMax), self.transport)
+            self.feed = feed
+            return try await feed.batch.next()
+        }
+    }
+}
+
+/// The notifications of a sequence that have no outcome, and the records that nobody has read.
+private final class OpenBatch<ID: Sendable>: SubmissionReceiver {
+    private struct State: Sendable {
+        /// The key of the first of the identifiers.
+        var firstKey: UInt64 = 0
+        /// `nil` for those that have their outcome.
+        var identifiers = Deque<ID?>()
+        var records = Deque<DeliveryRecord<ID>>()
+        /// What the sequence ended with.
+        var end: Result<Void, any Error>?
+        var reader: CheckedContinuation<DeliveryRecord<ID>?, any Error>?
+        var feeder: CheckedContinuation<Void, Never>?
+    }
+
+    private let filter: DeliveryFilter
+    private let openCountMax: Int
+    private let state = NIOLockedValueBox(State())
+
+    init(_ filter: DeliveryFilter, openCountMax: Int) {
+        self.filter = filter
+        self.openCountMax = openCountMax
+    }
+
+    // MARK: Taking
+
+    /// Takes all of a sequence.
+    func feed<Rows: AsyncSequence & Sendable>(_ rows: Rows, _ transport: any ClientTransport) async
+    where Rows.Element == (id: ID, notification: PushNotification) {
+        do {
+            for try await row in rows {
+                // What was taken is sent, also where nobody reads any more.
+                await self.submit(row.notification, await self.append(row.id), transport)
+                if Task.isCancelled { break }
+            }
+            self.end(.success(()))
+        } catch {
+            self.end(.failure(error))
+        }
+        transport.checkpoint()
+    }
+
+    private func submit(_ notification: PushNotification, _ key: UInt64, _ transport: any ClientTransport) async {
+        while true {
+            switch transport.submit(notification, self, key: key) {
+            case .taken: return
+            case .ended(let reason): return self.settle(key..<(key + 1), DeliveryReport(.unsent(reason)))
+            case .full where Task.isCancelled:
+                // Where the client ends, there is room to be told so.
+                await Task { await transport.waitForRoom() }.value
+            case .full: await transport.waitForRoom()
+            }
+        }
+    }
+
+    /// Waits for room, where someone reads, and remembers an identifier.
+    ///
+    /// - Returns: its key.
+    private func append(_ id: ID) async -> UInt64 {
+        while true {
+            let key = self.state.withLockedValue { state -> UInt64? in
+                guard self.hasRoom(state) || Task.isCancelled else { return nil }
+                state.identifiers.append(id)
+                return state.firstKey + UInt64(state.identifiers.count) - 1
+            }
+            if let key { return key }
+            await withTaskCancellationHandler {
+                await withCheckedContinuation { continuation in
+                    let waits = self.state.withLockedValue { state in
+                        guard !Task.isCancelled, !self.hasRoom(state) else { return false }
+                        state.feeder = continuation
+                        return true
+                    }
+                    if !waits { continuation.resume() }
+                }
+            } onCancel: {
+                self.state.withLockedValue { $0.feeder.take() }?.resume()
+            }
+        }
+    }
+
+    private func hasRoom(_ state: State) -> Bool {
+        state.identifiers.count + state.records.count < self.openCountMax
+    }
+
+    private func end(_ end: Result<Void, any Error>) {
+        self.wake { $0.end = end }
+    }
+
+    // MARK: Outcomes
+
+    func settle(_ keys: Range<UInt64>, _ report: DeliveryReport) {
+        let isOfInterest = self.filter == .all || report.outcome != .accepted || report.possibleDuplicate
+        self.wake { state in
+            let first = Int(keys.lowerBound - state.firstKey)
+            if isOfInterest {
+                for index in first..<(first + keys.count) {
+                    guard let id = state.identifiers[index] else { continue }
+                    state.records.append(DeliveryRecord(id: id, report: report))
+                }
+            }
+            if first == 0 {
+                state.identifiers.removeFirst(keys.count)
+                state.firstKey = keys.upperBound
+                while let id = state.identifiers.first, case nil = id {
+                    state.identifiers.removeFirst()
+                    state.firstKey += 1
+                }
+            } else {
+                for index in first..<(first + keys.count) { state.identifiers[index] = nil }
+            }
+        }
+    }
+
+    // MARK: Reading
+
+    /// Changes the state, and wakes who waits for that.
+    private func wake(_ change: (inout State) -> Void) {
+        let (reader, result, feeder) = self.state.withLockedValue { state in
+            change(&state)
+            let result = state.reader == nil ? nil : Self.next(&state)
+            let reader = result == nil ? nil : state.reader.take()
+            // Woken for each place, the feeder would do little else.
+            let isLow = state.identifiers.count + state.records.count <= self.openCountMax / 2
+            return (reader, result, isLow ? state.feeder.take() : nil)
+        }
+        if let result { reader?.resume(with: result) }
+        feeder?.resume()
+    }
+
+    /// What a reader gets; `nil` where it has to wait.
+    private static func next(_ state: inout State) -> Result<DeliveryRecord<ID>?, any Error>? {
+        if let record = state.records.popFirst() { return .success(record) }
+        guard let end = state.end, state.identifiers.isEmpty else { return nil }
+        // What it ended with is said once.
+        state.end = .success(())
+        return end.map { nil }
+    }
+
+    /// The next record.
+    func next() async throws -> DeliveryRecord<ID>? {
+        try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                let result = self.state.withLockedValue { state -> Result<DeliveryRecord<ID>?, any Error>? in
+                    if Task.isCancelled { return .success(nil) }
+                    if let result = Self.next(&state) { return result }
+                    state.reader = continuation
+                    return nil
+                }
+                if let result { continuation.resume(with: result) }
+                self.wake { _ in }
+            }
+        } onCancel: {
+            self.state.withLockedValue { $0.reader.take() }?.resume(returning: nil)
+        }
+    }
+}

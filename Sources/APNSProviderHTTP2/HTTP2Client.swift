@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import APNSProvider
+import APNSSession
+import APNSTransport
+import APNSWire
+import Glibc
+import Logging
+import NIOConcurrencyHelpers
+import NIOCore
+public import OpenSSLTLS
+
+extension PushClientConfiguration {
+    /// The HTTP/2 provider API, for a provider that proves itself by its certificate.
+    ///
+    /// The topic of notifications is the certificate's, and their push type is inferred from the payload.
+    ///
+    /// - Parameters:
+    ///   - endpoint: where the service listens, such as `.pushService(.production)`.
+    ///   - identity: the certificate and its key.
+    ///   - trust: the authorities of the service's certificate; those of the system by default.
+    ///   - configure: changes what else there is to choose.
+    /// - Returns: the configuration.
+    public static func http2(
+        _ endpoint: Endpoint,
+        identity: TLSIdentity,
+        trust: TLSTrust = .system,
+        _ configure: (inout PushConfiguration, inout RequestRules) -> Void = { _, _ in }
+    ) -> Self {
+        var configuration = PushConfiguration(endpoint: endpoint, identity: identity, trust: trust)
+        var requests = RequestRules(topic: ProviderIdentity(identity.certificate).topic)
+        configure(&configuration, &requests)
+        return .http2(configuration, requests)
+    }
+
+    /// The HTTP/2 provider API, for a provider that proves itself by provider tokens.
+    ///
+    /// The push type of notifications is inferred from the payload.
+    ///
+    /// - Parameters:
+    ///   - endpoint: where the service listens, such as `.pushService(.production)`.
+    ///   - providerToken: where the tokens come from.
+    ///   - topic: the topic of all notifications.
+    ///   - trust: the authorities of the service's certificate; those of the system by default.
+    ///   - configure: changes what else there is to choose.
+    /// - Returns: the configuration.
+    public static func http2(
+        _ endpoint: Endpoint,
+        providerToken: ProviderTokenSource,
+        topic: String,
+        trust: TLSTrust = .system,
+        _ configure: (inout PushConfiguration, inout RequestRules) -> Void = { _, _ in }
+    ) -> Self {
+        var configuration = PushConfiguration(endpoint: endpoint, providerToken: providerToken, trust: trust)
+        var requests = RequestRules(topic: topic)
+        configure(&configuration, &requests)
+        return .http2(configuration, requests)
+    }
+
+    /// The HTTP/2 provider API.
+    ///
+    /// - Parameters:
+    ///   - configuration: where and how to send.
+    ///   - requests: how a notification becomes a request.
+    /// - Returns: the configuration.
+    public static func http2(_ configuration: PushConfiguration, _ requests: RequestRules) -> Self {
+        Self(endpoint: configuration.endpoint) { group, logger in
+            HTTP2Client(try RequestClient(configuration, eventLoopGroup: group, logger: logger), configuration, requests)
+        }
+    }
+}
+
+/// Carries what a client is given over the HTTP/2 provider API.
+private struct HTTP2Client: ClientTransport {
+    private let client: RequestClient
+    private let requests: RequestRules
+    private let suppressionDuration: TimeAmount?
+    private let rejected = NIOLockedValueBox(RejectedTokens())
+
+    init(_ client: RequestClient, _ configuration: PushConfiguration, _ requests: RequestRules) {
+        self.client = client
+        self.requests = requests
+        self.suppressionDuration = configuration.suppressionDuration.map { TimeAmount($0) }
+    }
+
+    func submit(
+        _ notification: borrowing PushNotification,
+        _ receiver: any SubmissionReceiver,
+        key: UInt64
+    ) -> SubmissionReceipt {
+        let token = notification.token
+        let isSuppressed = self.rejected.withLockedValue { !$0.isEmpty && $0.contains(token, at: .now()) }
+        if isSuppressed { return self.client.settleHere(.suppressed) { receiver.settle(key..<(key + 1), $0) } }
+        let request = self.requests.request(
+            token: token,
+            payload: notification.payload,
+            expiry: notification.expiry,
+            priority: notification.priority,
+            now: UInt32(clamping: time(nil))
+        )
+        return self.client.submit(request) { report in
+            if case .rejected(let rejection) = report.outcome { self.suppress(token, rejection) }
+            receiver.settle(key..<(key + 1), report)
+        }
+    }
+
+    private func suppress(_ token: DeviceToken, _ rejection: Rejection) {
+        guard let duration = self.suppressionDuration, rejection.tokenFault(now: .max) != nil else { return }
+        self.rejected.withLockedValue { $0.insert(token, until: .now() + duration) }
+    }
+
+    func waitForRoom() async { await self.client.waitForRoom() }
+
+    /// Each notification has its own answer already.
+    func checkpoint() {}
+
+    func allow(_ token: DeviceToken) { self.rejected.withLockedValue { $0.remove(token) } }
+
+    func run() async throws { try await self.client.run() }
+
+    func finish() { self.client.finish() }
+
+    func stop() { self.client.stop() }
+}

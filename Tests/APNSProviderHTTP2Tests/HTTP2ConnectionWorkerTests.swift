@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSProvider
+import MetricsTestKit
+import NIOCore
+import NIOPosix
+import Testing
+
+@testable import APNSProviderHTTP2
+
+@Suite struct HTTP2ConnectionWorkerTests {
+    @Test(arguments: [1, 2]) func `a request that is given up does not count as sent again`(attempts: Int) async throws
+    {
+        let metrics = TestMetrics()
+        var configuration = try PushFixture.clientConfiguration(port: 1)
+        configuration.attemptCountMax = 2
+        let shared = HTTP2ConnectionWorker.Shared(
+            configuration,
+            try configuration.makeOpener(),
+            observer: DeliveryObserver(.requests, factory: metrics),
+            logger: PushFixture.quiet
+        )
+        _ = shared.queue.put(Submission(try PushFixture.request(), from: .caller { _ in }))
+        _ = shared.queue.enter(0) {}
+        var pushes = shared.queue.take(1, worker: 0, at: .now())
+        for _ in 0..<attempts { pushes[0].retries.begin() }
+        let (loop, written) = (MultiThreadedEventLoopGroup.singleton.next(), pushes)
+        try await loop.submit {
+            let finished = loop.makePromise(of: WorkerEnding.self)
+            let worker = HTTP2ConnectionWorker(index: 0, shared: shared, eventLoop: loop, finished: finished)
+            worker.unprocessed(written)
+            finished.fail(CancellationError())
+        }
+        .get()
+        #expect(try metrics.expectCounter("push.http2.requests.repeated").totalValue == 2 - Int64(attempts))
+        let unsent = try metrics.expectCounter("push.http2.requests", [("outcome", "unsent")])
+        #expect(unsent.totalValue == Int64(attempts) - 1)
+    }
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSession
+import APNSWire
+import Testing
+
+@testable import APNSProviderHTTP2
+
+@Suite struct RetryStateTests {
+    /// The attempts of a notification by the rules of a gateway, and a clock that goes on by what it waits.
+    private struct Scene {
+        var retries = RetryState()
+        var rules = RetryRules()
+        var isKept = true
+        var elapsed = Duration.zero
+
+        mutating func receive(_ passing: ResponseMeaning.Passing) -> RetryState.OnAnswer {
+            let action = self.retries.receive(
+                .passing(passing),
+                self.rules,
+                isKept: self.isKept,
+                elapsed: self.elapsed,
+                jitter: 1
+            )
+            if case .sendAgain(let pause, _) = action { self.elapsed += pause }
+            return action
+        }
+
+        /// Gives the same answer until there is no other attempt.
+        mutating func end(_ passing: ResponseMeaning.Passing) -> (tries: Int, ending: ResponseMeaning)? {
+            for tries in 1...1000 {
+                if case .end(let meaning) = self.receive(passing) { return (tries, meaning) }
+            }
+            return nil
+        }
+
+        /// Writes it on a stream that ends without an answer.
+        mutating func unanswered(isUnknown: Bool = false) -> Bool {
+            self.retries.begin()
+            return self.retries.resend(isUnknown: isUnknown, self.rules)
+        }
+
+        /// By the rules of a batch.
+        static func batch(tries: Int, _ change: (inout PushConfiguration) -> Void = { _ in }) throws -> Scene {
+            var configuration = try PushFixture.clientConfiguration(port: 1)
+            configuration.backoff.first = .milliseconds(100)
+            change(&configuration)
+            return Scene(rules: RetryRules(configuration, tryCountMax: tries))
+        }
+    }
+
+    @Test(
+        arguments: [
+            .accepted, .dead(since: 7), .rejected(.invalidToken), .misconfigured(.missingTopic), .requestFault,
+            .credentialFault,
+        ] as [ResponseMeaning]
+    )
+    func `what does not pass is the end`(_ meaning: ResponseMeaning) throws {
+        for var scene in [Scene(), try Scene.batch(tries: 3)] {
+            #expect(scene.retries.receive(meaning, scene.rules, jitter: 1) == .end(meaning))
+        }
+    }
+
+    @Test func `a header that is not liked is left out once`() {
+        var scene = Scene()
+        #expect(scene.receive(.header(.priority)) == .sendAgain(after: .zero, without: .priority))
+        #expect(scene.receive(.header(.pushType)) == .sendAgain(after: .zero, without: .pushType))
+        #expect(scene.receive(.header(.priority)) == .end(.requestFault))
+        #expect(scene.receive(.header(.pushType)) == .end(.requestFault))
+    }
+
+    @Test func `an expired provider token is replaced once`() {
+        var scene = Scene()
+        #expect(scene.receive(.providerToken) == .sendAgain(after: .zero))
+        #expect(scene.receive(.trouble) == .sendAgain(after: .milliseconds(500)))
+        #expect(scene.receive(.providerToken) == .end(.credentialFault))
+    }
+
+    @Test(arguments: [ResponseMeaning.Passing.unprocessed, .connection])
+    func `what was not processed goes out again at once, then with back-off`(_ passing: ResponseMeaning.Passing) {
+        var scene = Scene()
+        #expect(scene.receive(passing) == .sendAgain(after: .zero))
+        #expect(scene.receive(passing) == .sendAgain(after: .seconds(1)))
+        #expect(scene.end(passing)?.ending == .passing(passing))
+        var troubled = Scene()
+        #expect(troubled.receive(.trouble) == .sendAgain(after: .milliseconds(500)))
+        #expect(troubled.receive(passing) == .sendAgain(after: .seconds(1)))
+    }
+
+    @Test func `what was not processed for longer than the budget does not go out again at once`() {
+        var scene = Scene(elapsed: .seconds(61))
+        #expect(scene.receive(.unprocessed) == .end(.passing(.unprocessed)))
+    }
+
+    @Test(arguments: [ResponseMeaning.Passing.trouble, .providerTokenRate, .throttled, .unknown])
+    func `trouble is waited out within the budget`(_ passing: ResponseMeaning.Passing) throws {
+        var scene = Scene()
+        #expect(scene.receive(passing) == .sendAgain(after: .milliseconds(500)))
+        #expect(scene.receive(passing) == .sendAgain(after: .seconds(1)))
+        #expect(scene.receive(passing) == .sendAgain(after: .seconds(2)))
+        let result = scene.end(passing)
+        let end = try #require(result)
+        #expect(end.tries > 2 && end.ending == .passing(passing))
+        #expect(scene.elapsed <= .seconds(60))
+        #expect(scene.elapsed > .seconds(45))
+        #expect(scene.retries.isUnknown == (passing == .unknown))
+    }
+
+    @Test func `by option what is not to be kept is given up where its fate is unknown`() {
+        var scene = Scene(isKept: false)
+        #expect(scene.receive(.unknown) == .sendAgain(after: .milliseconds(500)))
+        scene.rules.givesUpUnknownUnkept = true
+        #expect(scene.receive(.unknown) == .end(.passing(.unknown)))
+        scene.isKept = true
+        #expect(scene.receive(.unknown) == .sendAgain(after: .seconds(1)))
+    }
+
+    @Test(arguments: [ResponseMeaning.Passing.trouble, .providerTokenRate, .throttled, .unprocessed])
+    func `a batch waits between so many tries, however long they take`(_ passing: ResponseMeaning.Passing) throws {
+        var scene = try Scene.batch(tries: 4)
+        scene.elapsed = .seconds(1_000_000)
+        #expect(scene.receive(passing) == .sendAgain(after: .milliseconds(100)))
+        #expect(scene.receive(passing) == .sendAgain(after: .milliseconds(200)))
+        #expect(scene.receive(passing) == .sendAgain(after: .milliseconds(400)))
+        #expect(scene.receive(passing) == .end(.passing(passing)))
+        var long = try Scene.batch(tries: 20)
+        for _ in 1..<19 { _ = long.receive(passing) }
+        #expect(long.receive(passing) == .sendAgain(after: .seconds(15)))
+        var once = try Scene.batch(tries: 1)
+        #expect(once.receive(passing) == .end(.passing(passing)))
+    }
+
+    @Test func `a batch leaves the token to its workers, and its headers as they are`() throws {
+        var scene = try Scene.batch(tries: 4)
+        #expect(scene.receive(.providerToken) == .end(.credentialFault))
+        #expect(scene.receive(.connection) == .end(.credentialFault))
+        #expect(scene.receive(.header(.priority)) == .end(.requestFault))
+    }
+
+    @Test func `a worker writes on so many streams, and on as many when it was put off`() throws {
+        var scene = try Scene.batch(tries: 4) { $0.attemptCountMax = 3 }
+        for total in [3, 6] {
+            #expect([scene.unanswered(), scene.unanswered(), scene.unanswered()] == [true, true, false])
+            #expect(scene.retries.totalAttemptCount == total)
+            scene.retries.putOff()
+        }
+        #expect(!scene.retries.isUnknown)
+    }
+
+    @Test(arguments: [false, true]) func `a worker sends what is unknown again by option alone`(resends: Bool) throws {
+        var scene = try Scene.batch(tries: 4) { ($0.attemptCountMax, $0.resendsUnknown) = (2, resends) }
+        #expect([scene.unanswered(isUnknown: true), scene.retries.isUnknown] == [resends, resends])
+        #expect([scene.unanswered(isUnknown: true), scene.retries.isUnknown] == [false, resends])
+        // It stays so, whatever comes of the others.
+        scene.retries.putOff()
+        #expect([scene.unanswered(), scene.retries.isUnknown] == [true, resends])
+    }
+
+    @Test func `a worker tries another token once between two pauses`() {
+        var retries = RetryState()
+        let tries = [retries.renewToken(), retries.renewToken()]
+        retries.putOff()
+        #expect(tries + [retries.renewToken()] == [true, false, true])
+    }
+
+    @Test func `no random number is made where there is no pause`() {
+        var (retries, count) = (RetryState(), 0)
+        func jitter() -> Double {
+            count += 1
+            return 0
+        }
+        for meaning: ResponseMeaning in [.accepted, .rejected(.invalidToken), .passing(.unprocessed)] {
+            _ = retries.receive(meaning, RetryRules(), jitter: jitter())
+        }
+        #expect(count == 0)
+        _ = retries.receive(.passing(.trouble), RetryRules(), jitter: jitter())
+        #expect(count == 1)
+    }
+
+    @Test func `a request in a queue stays small`() {
+        // Each of them is copied several times on its way.
+        #expect(MemoryLayout<RetryState>.size <= 16)
+        #expect(MemoryLayout<PendingPush>.stride <= 64)
+    }
+
+    @Test func `waits are spread between half and the whole`() {
+        let rules = RetryRules()
+        #expect(rules.backoff.delay(failures: 1, jitter: 0) == .milliseconds(250))
+        #expect(rules.backoff.delay(failures: 1, jitter: 1) == .milliseconds(500))
+        #expect(rules.backoff.delay(failures: 1000, jitter: 1) == .seconds(15))
+    }
+}

@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSProvider
+import APNSSession
+import APNSTestKit
+import APNSWire
+import Logging
+import NIOConcurrencyHelpers
+import NIOCore
+import NIOPosix
+import ServiceLifecycle
+import Testing
+
+/// Goal: a client begins, waits and ends as documented, whatever the gateway does, and nobody who waits for an outcome
+/// waits without end.
+///
+/// Method: scripted gateways on loopback; every wait has a deadline.
+@Suite(.serialized, .timeLimit(.minutes(2)))
+struct PushClientLifeTests {
+    static let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+
+    /// A configuration for a service, which tries again quickly.
+    static func service(
+        port: Int,
+        _ change: (inout ProviderConfiguration) -> Void = { _ in }
+    ) throws -> PushClientConfiguration {
+        .binary(
+            try Sending.configuration(port: port) {
+                $0.limits = .service
+                $0.limits.backoff.first = .milliseconds(5)
+                $0.limits.backoff.max = .milliseconds(50)
+                change(&$0)
+            }
+        )
+    }
+
+    // MARK: Back-pressure
+
+    @Test func `a gateway that never reads fills a bounded memory, and is given up after its time`() async throws {
+        try await Sending.withGateway(script: { connection in
+            GatewayScript { $0.opening = connection == 1 ? .neverRead : .serve }
+        }) { gateway in
+            let configuration = try Sending.configuration(port: gateway.port) {
+                $0.limits.answerDelayMax = .milliseconds(300)
+                $0.storeByteCountMax = 8 << 20
+                $0.queueDurationMax = nil
+            }
+            let rows = PacedRows(payload: #"{"aps":{"alert":""# + String(repeating: "x", count: 1500) + #""}}"#) {
+                gateway.records.count > 1
+            }
+            let accepted = try await PushClient.withClient(.binary(configuration)) { client in
+                var accepted = 0
+                for try await record in client.send(rows) where record.outcome == .accepted { accepted += 1 }
+                return accepted
+            }
+            // The store, the blocks that wait for it, and what the kernel holds of one connection.
+            #expect(rows.count < 20_000, "\(rows.count) of 1.5 KiB each were taken")
+            #expect(accepted == rows.count)
+        }
+    }
+
+    @Test func `a task that is cancelled while it waits for room goes on`() async throws {
+        let gateway = try await ScriptedGateway.start(tls: Certificates.gateway()) { _ in
+            GatewayScript { $0.opening = .neverRead }
+        }
+        let client = try PushClient(.binary(Sending.configuration(port: gateway.port)))
+        let running = Task { try await client.run() }
+        let rows = PacedRows(payload: String(repeating: "x", count: 2000)) { false }
+        let filling = Task { for try await _ in client.send(rows) {} }
+        try await gateway.wait { $0.contains { $0.isHandshakeDone } }
+        let notification = try Sending.notification(0)
+        let waiting = Task { await client.send(notification) }
+        waiting.cancel()
+        filling.cancel()
+        try await filling.value
+        running.cancel()
+        #expect(await waiting.value != .accepted)
+        await #expect(throws: CancellationError.self) { try await running.value }
+        try await gateway.stop()
+    }
+
+    // MARK: Sequences
+
+    @Test func `a sequence is sent with back-pressure, and every record has its own identifier`() async throws {
+        try await Sending.withGateway(script: { _ in
+            GatewayScript { $0.action = { frame, _ in Sending.number(frame) % 1000 == 7 ? .refuse(.invalidToken) : .take } }
+        }) { gateway in
+            let configuration = try Sending.configuration(port: gateway.port)
+            let outcomes = try await PushClient.withClient(.binary(configuration)) { client in
+                var outcomes: [UInt64: [DeliveryOutcome]] = [:]
+                for try await record in client.send(Sending.Rows(10_000)) {
+                    outcomes[record.id, default: []].append(record.outcome)
+                }
+                var count = 0
+                for try await _ in client.send(Sending.Rows(0)) { count += 1 }
+                #expect(count == 0)
+                return outcomes
+            }
+            #expect(outcomes.count == 10_000 && outcomes.values.allSatisfy { $0.count == 1 })
+            for (number, outcome) in outcomes {
+                let isBad = number % 1000 == 7
+                #expect(outcome == [isBad ? .rejected(.binary(.invalidToken)) : .accepted])
+            }
+            #expect(gateway.takenInOrder == (0..<10_000).filter { $0 % 1000 != 7 })
+        }
+    }
+
+    @Test func `only exceptions are told where these alone are asked for`() async throws {
+        try await Sending.withGateway(script: { _ in
+            GatewayScript { $0.action = { frame, _ in Sending.number(frame) == 42 ? .refuse(.invalidToken) : .take } }
+        }) { gateway in
+            let configuration = try Sending.configuration(port: gateway.port)
+            let records = try await PushClient.withClient(.binary(configuration)) { client in
+                var records: [DeliveryRecord<UInt64>] = []
+                for try await record in client.send(Sending.Rows(1000), only: .exceptions) { records.append(record) }
+                return records
+            }
+            #expect(records.map(\.id) == [42])
+            #expect(records.first?.outcome.isDeadToken == true)
+            #expect(gateway.takenCounts.count == 999)
+        }
+    }
+
+    @Test func `a sequence that fails says so once all it gave has its record`() async throws {
+        struct Failing: AsyncSequence, AsyncIteratorProtocol, Sendable {
+            var rows = Sending.Rows(5)
+            mutating func next() async throws -> (id: UInt64, notification: PushNotification)? {
+                if let row = try await self.rows.next() { return row }
+                throw POSIXFailure()
+            }
+            func makeAsyncIterator() -> Self { self }
+        }
+        struct POSIXFailure: Error {}
+        try await Sending.withGateway { gateway in
+            let configuration = try Self.service(port: gateway.port)
+            try await PushClient.withClient(configuration) { client in
+                var count = 0
+                await #expect(throws: POSIXFailure.self) {
+                    for try await record in client.send(Failing()) {
+                        #expect(record.outcome == .accepted)
+                        count += 1
+                    }
+                }
+                #expect(count == 5)
+            }
+        }
+    }
+
+    @Test func `a loop that is left early takes no more, and what was taken is sent`() async throws {
+        try await Sending.withGateway { gateway in
+            let configuration = try Self.service(port: gateway.port)
+            let rows = PacedRows { false }
+            try await PushClient.withClient(configuration) { client in
+                for try await record in client.send(rows) {
+                    #expect(record.outcome == .accepted)
+                    break
+                }
+                try await gateway.wait { $0.map(\.taken.count).reduce(0, +) == rows.count }
+            }
+            #expect(gateway.takenCounts.count == rows.count)
+        }
+    }
+
+    // MARK: The end
+
+    @Test func `finish sends and proves what was taken`() async throws {
+        try await Sending.withGateway { gateway in
+            let client = try PushClient(Self.service(port: gateway.port))
+            let outcomes = try await withThrowingTaskGroup(of: DeliveryOutcome.self) { group in
+                for number in 0..<50 {
+                    let notification = try Sending.notification(number)
+                    group.addTask { await client.send(notification) }
+                }
+                async let running: Void = client.run()
+                try await gateway.wait { $0.contains { $0.taken.count > 0 } }
+                client.finish()
+                try await running
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(outcomes.count == 50 && outcomes.allSatisfy { $0 == .accepted || $0 == .unsent(.stopped) })
+            #expect(outcomes.count { $0 == .accepted } == gateway.takenCounts.count)
+        }
+    }
+
+    @Test func `after the end nothing is taken, and that is said at once`() async throws {
+        let client = try PushClient(Self.service(port: 1))
+        client.finish()
+        #expect(await client.send(try Sending.notification(1)) == .unsent(.stopped))
+        try await client.run()
+        #expect(await client.send(try Sending.notification(1)) == .unsent(.stopped))
+        var records: [DeliveryRecord<UInt64>] = []
+        for try await record in client.send(Sending.Rows(3)) { records.append(record) }
+        #expect(records.map(\.id) == [0, 1, 2] && records.allSatisfy { $0.outcome == .unsent(.stopped) })
+    }
+
+    @Test func `run works once`() async throws {
+        let client = try PushClient(Self.service(port: 1))
+        client.finish()
+        try await client.run()
+        let error = await #expect(throws: ProviderError.self) { try await client.run() }
+        #expect(error?.description == ProviderError.alreadyRan.description)
+    }
+
+    @Test func `a run that is cancelled settles everything`() async throws {
+        try await Sending.withGateway(script: { _ in GatewayScript { $0.probeReply = .never } }) { gateway in
+            let client = try PushClient(Self.service(port: gateway.port))
+            let running = Task { try await client.run() }
+            async let outcomes: [DeliveryOutcome] = {
+                var outcomes: [DeliveryOutcome] = []
+                for try await record in client.send(Sending.Rows(1000)) { outcomes.append(record.outcome) }
+                return outcomes
+            }()
+            try await gateway.wait { $0.contains { $0.taken.count == 1000 } }
+            running.cancel()
+            await #expect(throws: CancellationError.self) { try await running.value }
+            #expect(try await outcomes.count { $0 == .indeterminate(.stopped) } == 1000)
+        }
+    }
+
+    @Test func `a run whose task is cancelled already ends, and what waits is unsent`() async throws {
+        let client = try PushClient(Self.service(port: 1))
+        let notification = try Sending.notification(0)
+        async let outcome = client.send(notification)
+        let running = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            try await client.run()
+        }
+        await #expect(throws: CancellationError.self) { try await running.value }
+        #expect(await outcome == .unsent(.stopped))
+    }
+
+    @Test func `graceful shutdown proves what was taken`() async throws {
+        try await Sending.withGateway { gateway in
+            let client = try PushClient(Self.service(port: gateway.port) { $0.limits.proofDelay = .seconds(3600) })
+            let group = ServiceGroup(services: [client], logger: Self.quiet)
+            async let running: Void = group.run()
+            async let outcomes: [DeliveryOutcome] = withTaskGroup { tasks in
+                for number in 0..<100 {
+                    guard let notification = try? Sending.notification(number) else { continue }
+                    tasks.addTask { await client.send(notification) }
+                }
+                return await tasks.reduce(into: []) { $0.append($1) }
+            }
+            try await gateway.wait { $0.contains { $0.taken.count == 100 } }
+            await group.triggerGracefulShutdown()
+            try await running
+            #expect(await outcomes.count { $0 == .accepted } == 100)
+        }
+    }
+
+    @Test func `lending says why the run stopped`() async throws {
+        let tls = try Certificates.gateway(identity: TestCertificateAuthority().issueServer().identity)
+        try await Sending.withGateway(tls: tls) { gateway in
+            let configuration = try Self.service(port: gateway.port)
+            let error = await #expect(throws: ProviderError.self) {
+                try await PushClient.withClient(configuration) { client in
+                    guard case .unsent(.notPermitted(let failure)) = await client.send(try Sending.notification(0)) else {
+                        Issue.record("It was not said why.")
+                        return
+                    }
+                    #expect(failure.kind == .unknownAuthority)
+                }
+            }
+            guard case .stopped(.notPermitted, _) = error else {
+                Issue.record("\(String(describing: error))")
+                return
+            }
+        }
+    }
+
+    @Test func `a source that was sent is let go`() async throws {
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: 2)
+        weak var source: CountedSource?
+        try await Sending.withGateway { gateway in
+            let strong = CountedSource(100)
+            source = strong
+            try await BatchSender(Sending.configuration(port: gateway.port), eventLoopGroup: group).run(strong)
+            #expect(strong.outcomes.count { $0 == .accepted } == 100)
+        }
+        try await group.shutdownGracefully()
+        #expect(source == nil)
+    }
+
+    // MARK: Several connections
+
+    @Test func `a connection that is refused beside one that works does no harm`() async throws {
+        try await Sending.withGateway(script: { connection in
+            GatewayScript {
+                if connection > 1 { $0.opening = .closeAfterHandshake }
+            }
+        }) { gateway in
+            let configuration = try Sending.configuration(port: gateway.port) {
+                $0.connectionCount = 2
+                $0.limits.refusedConnectionCountMax = 1
+            }
+            let source = CountedSource(0, isHeldBack: true)
+            async let running: Void = BatchSender(configuration).run(source)
+            try await gateway.wait { $0.count == 2 && $0[1].isClosed }
+            source.end()
+            try await running
+        }
+    }
+
+    // MARK: Local outcomes
+
+    @Test func `what cannot be sent is invalid, and what was rejected is suppressed until it is allowed`() async throws {
+        let isBad = NIOLockedValueBox(true)
+        try await Sending.withGateway(script: { _ in
+            GatewayScript { $0.action = { _, _ in isBad.withLockedValue { $0 } ? .refuse(.invalidToken) : .take } }
+        }) { gateway in
+            let configuration = try Self.service(port: gateway.port) { $0.payloadByteCountMax = 256 }
+            try await PushClient.withClient(configuration) { client in
+                #expect(await client.send(try Sending.notification(0, payload: "")) == .invalid(.payloadEmpty))
+                let long = String(repeating: "x", count: 257)
+                let tooLong = DeliveryOutcome.invalid(.payloadTooLong(byteCount: 257, limit: 256))
+                #expect(await client.send(try Sending.notification(0, payload: long)) == tooLong)
+                let notification = try Sending.notification(1)
+                #expect(await client.send(notification) == .rejected(.binary(.invalidToken)))
+                isBad.withLockedValue { $0 = false }
+                #expect(await client.send(notification) == .suppressed)
+                client.allow(notification.token)
+                #expect(await client.send(notification) == .accepted)
+            }
+        }
+    }
+
+    @Test func `a suppressed token is sent to again after its time`() async throws {
+        let isBad = NIOLockedValueBox(true)
+        try await Sending.withGateway(script: { _ in
+            GatewayScript { $0.action = { _, _ in isBad.withLockedValue { $0 } ? .refuse(.invalidToken) : .take } }
+        }) { gateway in
+            let configuration = try Self.service(port: gateway.port) { $0.suppressionDuration = .nanoseconds(1) }
+            try await PushClient.withClient(configuration) { client in
+                let notification = try Sending.notification(1)
+                #expect(await client.send(notification) == .rejected(.binary(.invalidToken)))
+                isBad.withLockedValue { $0 = false }
+                #expect(await client.send(notification) == .accepted)
+            }
+        }
+    }
+
+    @Test func `the longest payload that may be configured is sent`() async throws {
+        for command in Command.allCases where command != .simple {
+            try await Sending.withGateway { gateway in
+                let configuration = try Self.service(port: gateway.port) {
+                    $0.payloadByteCountMax = NotificationBatch.payloadByteCountMax
+                    $0.command = command
+                    $0.limits.outageDurationMax = .milliseconds(200)
+                }
+                try await PushClient.withClient(configuration) { client in
+                    let payload = String(repeating: "x", count: NotificationBatch.payloadByteCountMax)
+                    let token = try DeviceToken(bytes: Array(repeating: 7, count: 100))
+                    let notification = PushNotification(token: token, payload: payload, expiry: 1, priority: 10)
+                    // Longer than this gateway takes; but it was framed and written.
+                    let report = await client.report(of: notification)
+                    #expect(report.attempts > 0, "\(report)")
+                }
+            }
+        }
+    }
+
+    @Test func `descriptions are one line without certificates`() throws {
+        let configuration = try Self.service(port: 2195)
+        let client = try PushClient(configuration)
+        for text in ["\(client)", String(reflecting: client), "\(configuration)", String(reflecting: configuration)] {
+            #expect(text.count < 100 && !text.contains("\n"), "\(text)")
+        }
+        var dumped = ""
+        dump(ServiceGroup(services: [client], logger: Self.quiet), to: &dumped)
+        #expect(dumped.utf8.count < 10_000 && !dumped.contains("CERTIFICATE"), "\(dumped.utf8.count)")
+    }
+}
+
+/// Gives notifications until it is told that it is enough, and counts them.
+final class PacedRows: AsyncSequence, Sendable {
+    typealias Element = (id: UInt64, notification: PushNotification)
+
+    private let payload: String
+    private let isEnough: @Sendable () -> Bool
+    private let given = NIOLockedValueBox(0)
+
+    init(payload: String = #"{"aps":{}}"#, until isEnough: @escaping @Sendable () -> Bool) {
+        self.payload = payload
+        self.isEnough = isEnough
+    }
+
+    /// How many it gave.
+    var count: Int { self.given.withLockedValue { $0 } }
+
+    struct Iterator: AsyncIteratorProtocol {
+        let rows: PacedRows
+
+        func next() async throws -> Element? {
+            guard !self.rows.isEnough() else { return nil }
+            let number = self.rows.given.withLockedValue { given in
+                defer { given += 1 }
+                return given
+            }
+            return (UInt64(number), try Sending.notification(number, payload: self.rows.payload))
+        }
+    }
+
+    func makeAsyncIterator() -> Iterator { Iterator(rows: self) }
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSProvider
+import APNSSession
+import APNSTestKit
+import APNSWire
+import Logging
+import NIOConcurrencyHelpers
+import NIOCore
+import NIOPosix
+import ServiceLifecycle
+import TestSupport
+import Testing
+
+/// Goal: a client that runs for months proves in time, outlives outages and bad tokens, and ends when it is told to,
+/// whatever else ends with it.
+///
+/// Method: scripted gateways on loopback, that come and go; every wait has a deadline.
+@Suite(.serialized, .timeLimit(.minutes(2)))
+struct PushClientServiceTests {
+    // MARK: Proof
+
+    @Test func `sends at the same time share their proof`() async throws {
+        try await Sending.withGateway { gateway in
+            let configuration = try PushClientLifeTests.service(port: gateway.port)
+            try await PushClient.withClient(configuration) { client in
+                let outcomes = try await Self.sendAtOnce(0..<1000, client)
+                #expect(outcomes.count { $0 == .accepted } == 1000)
+            }
+            #expect(gateway.records.map(\.probes.count).reduce(0, +) <= 20)
+        }
+    }
+
+    private static func sendAtOnce(_ numbers: Range<Int>, _ client: PushClient) async throws -> [DeliveryOutcome] {
+        try await withThrowingTaskGroup { group in
+            for number in numbers {
+                let notification = try Sending.notification(number)
+                group.addTask { await client.send(notification) }
+            }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+    }
+
+    @Test func `a proof that is asked for comes without its delay`() async throws {
+        try await Sending.withGateway { gateway in
+            let configuration = try PushClientLifeTests.service(port: gateway.port) {
+                $0.limits.proofDelay = .seconds(3600)
+            }
+            try await PushClient.withClient(configuration) { client in
+                let notification = try Sending.notification(0)
+                async let outcome = client.send(notification)
+                try await gateway.wait { $0.contains { $0.taken.count == 1 } }
+                client.checkpoint()
+                #expect(await outcome == .accepted)
+            }
+        }
+    }
+
+    // MARK: Outages
+
+    @Test func `what cannot be sent in an outage says why, and the client goes on when the gateway is back`() async throws {
+        let port = try await Sending.withGateway { $0.port }
+        let client = try PushClient(
+            PushClientLifeTests.service(port: port) { $0.queueDurationMax = .milliseconds(400) }
+        )
+        async let running: Void = client.run()
+        for number in 0..<3 {
+            let clock = ContinuousClock()
+            let start = clock.now
+            guard case .unsent(.unavailable(let failure)) = await client.send(try Sending.notification(number)) else {
+                Issue.record("It was not said why.")
+                continue
+            }
+            #expect(failure.kind == .refused)
+            #expect(start.duration(to: clock.now) < .seconds(5))
+        }
+        let gateway = try await ScriptedGateway.start(tls: Certificates.gateway(), port: port) { _ in GatewayScript() }
+        #expect(await client.send(try Sending.notification(3)) == .accepted)
+        client.finish()
+        try await running
+        #expect(gateway.takenInOrder == [3])
+        try await gateway.stop()
+    }
+
+    @Test func `what was written before an outage gets its outcome in time`() async throws {
+        let gateway = try await ScriptedGateway.start(tls: Certificates.gateway()) { _ in
+            GatewayScript { $0.probeReply = .never }
+        }
+        let client = try PushClient(
+            PushClientLifeTests.service(port: gateway.port) {
+                $0.limits.proofDelay = .seconds(3600)
+                $0.limits.outageDurationMax = .milliseconds(300)
+            }
+        )
+        async let running: Void = client.run()
+        let notification = try Sending.notification(0)
+        async let report = client.report(of: notification)
+        try await gateway.wait { $0.contains { $0.taken.count == 1 } }
+        try await gateway.stop()
+        guard case .indeterminate(.unavailable) = await report.outcome else {
+            Issue.record("\(await report)")
+            return
+        }
+        #expect(await report.possibleDuplicate)
+        client.finish()
+        try await running
+    }
+
+    @Test func `nothing waits for longer than its time where nothing runs`() async throws {
+        let client = try PushClient(
+            PushClientLifeTests.service(port: 1) { $0.queueDurationMax = .milliseconds(200) }
+        )
+        #expect(await client.send(try Sending.notification(0)) == .unsent(.deadline))
+        var records: [DeliveryRecord<UInt64>] = []
+        for try await record in client.send(Sending.Rows(3)) { records.append(record) }
+        #expect(records.count == 3 && records.allSatisfy { $0.outcome == .unsent(.deadline) })
+    }
+
+    // MARK: Bad tokens
+
+    @Test func `a thousand bad tokens slow it down, and do not end it`() async throws {
+        let count = TestEffort.count(200, long: 1000)
+        try await Sending.withGateway(script: { _ in
+            GatewayScript {
+                $0.action = { frame, _ in Sending.number(frame) < UInt64(count) ? .refuse(.invalidToken) : .take }
+            }
+        }) { gateway in
+            let configuration = try PushClientLifeTests.service(port: gateway.port) {
+                $0.limits.invalidTokenRunCountMax = 50
+                $0.limits.proofIntervalMin = .milliseconds(1)
+            }
+            try await PushClient.withClient(configuration) { client in
+                var rejectedCount = 0
+                for try await record in client.send(Sending.Rows(count)) where record.outcome.isDeadToken {
+                    rejectedCount += 1
+                }
+                #expect(rejectedCount == count)
+                #expect(await client.send(try Sending.notification(count)) == .accepted)
+                // Many are written at a time again.
+                let outcomes = try await Self.sendAtOnce((count + 1)..<(count + 100), client)
+                #expect(outcomes.allSatisfy { $0 == .accepted })
+            }
+            // The probe behind it may be there.
+            let alone = gateway.records.filter { $0.taken.isEmpty && $0.refused != nil && $0.discardedCount <= 1 }
+            #expect(alone.count >= count - 60, "\(alone.count)")
+        }
+    }
+
+    // MARK: Beside other services
+
+    /// Sends until it is told to end, and once more after that.
+    private struct Sender: Service {
+        let client: PushClient
+        let outcomes: NIOLockedValueBox<[DeliveryOutcome]>
+
+        func run() async throws {
+            try await cancelWhenGracefulShutdown {
+                var number = 0
+                while !Task.isCancelled {
+                    let outcome = await self.client.send(try Sending.notification(number))
+                    self.outcomes.withLockedValue { $0.append(outcome) }
+                    number += 1
+                }
+            }
+            let last = await self.client.send(try Sending.notification(.max))
+            self.outcomes.withLockedValue { $0.append(last) }
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func `a group of services ends in any order`(isClientFirst: Bool) async throws {
+        try await Sending.withGateway { gateway in
+            let client = try PushClient(PushClientLifeTests.service(port: gateway.port))
+            let sender = Sender(client: client, outcomes: NIOLockedValueBox([]))
+            let services: [any Service] = isClientFirst ? [client, sender] : [sender, client]
+            let group = ServiceGroup(services: services, logger: PushClientLifeTests.quiet)
+            async let running: Void = group.run()
+            try await gateway.wait { $0.contains { $0.taken.count > 0 } }
+            await group.triggerGracefulShutdown()
+            try await running
+            let outcomes = sender.outcomes.withLockedValue { $0 }
+            #expect(outcomes.allSatisfy { $0 == .accepted || $0 == .unsent(.stopped) }, "\(outcomes)")
+            #expect(outcomes.count { $0 == .accepted } == gateway.takenCounts.count)
+        }
+    }
+}

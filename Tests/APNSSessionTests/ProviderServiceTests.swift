@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSession
+import APNSWire
+import Testing
+
+/// Goal: a session that is a service proves in time, outlasts outages and bad tokens, and says why something was not
+/// sent.
+///
+/// Method: one line per event and the step that follows it.
+@Suite struct ProviderServiceTests {
+    private static let failure = ConnectionFailure(.refused, "nobody listens")
+
+    @Test func `what is written is proved within the proof delay, also where there is always more`() {
+        var session = ProviderSession(written: 3, limits: .service)
+        #expect(session.step(now: .zero) == .connect(2))
+        #expect(session.step(now: .zero) == .write(1, numbers: 3..<100_000, firstIdentifier: 4))
+        session.wrote(1, now: .milliseconds(50))
+        session.connected(2, now: .milliseconds(60))
+        #expect(session.step(now: .milliseconds(99)) == .write(1, numbers: 4..<100_000, firstIdentifier: 5))
+        session.wrote(1, now: .milliseconds(99))
+        #expect(session.step(now: .milliseconds(100)) == .probe(1, identifier: 6))
+        session.receive(.missingDeviceToken, 6, on: 1)
+        #expect(session.takeSettlements() == [Settlement(0..<5, .accepted, attempts: 1)])
+    }
+
+    @Test func `more is written while the replacement is being connected`() {
+        var session = ProviderSession(written: 1, limits: .service)
+        #expect(session.step(now: .zero) == .connect(2))
+        #expect(session.step(now: .seconds(5)) == .write(1, numbers: 1..<100_000, firstIdentifier: 2))
+    }
+
+    @Test func `after a burst of proofs, there is one in each interval`() {
+        var limits = ProviderLimits.service
+        limits.proofBurstCount = 3
+        var session = ProviderSession(written: 1, limits: limits)
+        session.supply(.waiting)
+        var now = Duration.zero
+        var times: [Duration] = []
+        for connection in 1...6 as ClosedRange<UInt64> {
+            let (number, next) = (ConnectionNumber(rawValue: connection), ConnectionNumber(rawValue: connection + 1))
+            guard case .wait(.some(let due)) = session.step(now: now) else {
+                Issue.record("It does not wait.")
+                return
+            }
+            now = due
+            #expect(session.step(now: now) == .connect(next))
+            session.connected(next, now: now)
+            #expect(session.step(now: now) == .probe(number, identifier: 2))
+            times.append(now)
+            session.received(ErrorResponse(.missingDeviceToken, 2), on: number, now: now, jitter: 1)
+            #expect(session.step(now: now) == .close(number))
+            session.closed(number, now: now, jitter: 1)
+            session.supply(.available)
+            guard case .write = session.step(now: now) else {
+                Issue.record("It does not write.")
+                return
+            }
+            session.wrote(1, now: now)
+            session.supply(.waiting)
+        }
+        #expect(times.map { $0 / .milliseconds(1) } == [100, 200, 300, 1100, 2100, 3100])
+    }
+
+    @Test func `a proof that is asked for is made when there is nothing more to write, whatever the interval`() {
+        var limits = ProviderLimits.service
+        limits.proofDelay = .seconds(3600)
+        var session = ProviderSession(written: 3, limits: limits)
+        session.checkpoint()
+        #expect(session.step(now: .zero) == .connect(2))
+        session.connected(2, now: .zero)
+        #expect(session.step(now: .zero) == .write(1, numbers: 3..<100_000, firstIdentifier: 4))
+        session.supply(.waiting)
+        #expect(session.step(now: .zero) == .probe(1, identifier: 4))
+    }
+
+    @Test func `an outage ends in back-off, not in the end of the session`() {
+        var session = ProviderSession(limits: .service)
+        var now = Duration.zero
+        for number in 1...200 as ClosedRange<UInt64> {
+            var step = session.step(now: now)
+            if case .wait(.some(let due)) = step {
+                now = due
+                step = session.step(now: now)
+            }
+            #expect(step == .connect(ConnectionNumber(rawValue: number)))
+            session.closed(ConnectionNumber(rawValue: number), failure: Self.failure, now: now, jitter: 1)
+        }
+        #expect(now > .seconds(5000))
+        #expect(session.outage == Self.failure)
+        #expect(session.stepOnNextConnection(now: now + .seconds(30)) != .finish(.unavailable))
+    }
+
+    @Test func `what was taken and has no connection for too long gets its outcome, with the reason`() {
+        var session = ProviderSession(written: 3, limits: .service)
+        session.left(1, before: 2)
+        session.closed(1, failure: Self.failure, now: .zero, jitter: 1)
+        var now = Duration.zero
+        var connection: UInt64 = 2
+        while !session.hasSettlements, now < .seconds(100) {
+            switch session.step(now: now) {
+            case .connect: session.closed(.init(rawValue: connection), failure: Self.failure, now: now, jitter: 1)
+            case .wait(.some(let due)): now = due
+            default: Issue.record("It neither connects nor waits.")
+            }
+            if case .wait = session.step(now: now) {} else { connection += 1 }
+        }
+        #expect(now == .seconds(30))
+        #expect(
+            session.takeSettlements() == [
+                Settlement(0..<2, .indeterminate(.unavailable(Self.failure)), attempts: 1, isDuplicate: true),
+                Settlement(2..<3, .unsent(.unavailable(Self.failure)), attempts: 0),
+            ]
+        )
+    }
+
+    @Test func `too many invalid tokens in a row slow it down until one is accepted`() {
+        var limits = ProviderLimits.service
+        limits.invalidTokenRunCountMax = 2
+        var writtenCounts: [Int] = []
+        var conversation = Conversation(count: 10, limits: limits) { written, probe in
+            writtenCounts.append(written.count)
+            if let index = written.firstIndex(where: { $0 < 5 }) {
+                return .answer(ErrorResponse(.invalidToken, UInt32(index + 1)))
+            }
+            return probe.map { .answer(ErrorResponse(.missingDeviceToken, $0)) } ?? .silence
+        }
+        #expect(conversation.run() == .completed)
+        #expect(writtenCounts.filter { $0 > 1 }.count <= 4 && writtenCounts.contains(1))
+        #expect(conversation.settlements.filter { $0.outcome == .rejected(.binary(.invalidToken)) }.count == 5)
+        #expect(conversation.settlements.filter { $0.outcome == .accepted }.map(\.numbers.count).reduce(0, +) == 5)
+    }
+}
