@@ -29,7 +29,7 @@ let package = Package(
         .library(name: "APNSProviderHTTP2", targets: ["APNSProviderHTTP2"]),
         .library(name: "APNSFeedback", targets: ["APNSFeedback"]),
         .library(name: "APNSGateway", targets: ["APNSGateway", "APNSServer"]),
-        .library(name: "APNSTestKit", targets: ["APNSTestKit", "APNSSimulator", "TestCertificates"]),
+        .library(name: "APNSTestKit", targets: ["APNSTestKit", "APNSServer", "APNSSimulator", "TestCertificates"]),
         .library(name: "OpenSSLTLS", targets: ["OpenSSLTLS"]),
         .library(name: "TokenStore", targets: ["TokenStore"]),
         .executable(name: "apns-legacy", targets: ["apns-legacy"]),
@@ -78,7 +78,7 @@ let package = Package(
         .target(
             name: "APNSTestKit",
             dependencies: [
-                "APNSTransport", "APNSWire", "OpenSSLTLS", "TestCertificates",
+                "APNSServer", "APNSSimulator", "APNSTransport", "APNSWire", "OpenSSLTLS", "TestCertificates",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
