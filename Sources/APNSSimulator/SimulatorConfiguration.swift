@@ -65,9 +65,9 @@ public struct SimulatorConfiguration: Sendable {
 
     /// Makes a configuration with the defaults.
     ///
-    /// All listeners have the TLS configuration. Providers are asked for certificates in any case, which must lead to its
-    /// `trust`, and HTTP/2 also speaks TLS 1.3; set ``listener``, ``feedback`` and ``push``
-    /// afterwards for what one of them does differently.
+    /// All listeners have the TLS configuration. Providers are asked for certificates in any case, which must lead to
+    /// its `trust`, and HTTP/2 also speaks TLS 1.3; set ``listener``, ``feedback`` and ``push`` afterwards for what one
+    /// of them does differently.
     ///
     /// - Parameters:
     ///   - tls: a server's TLS configuration, such as `TLSConfiguration.server(identity:trust:)`.
