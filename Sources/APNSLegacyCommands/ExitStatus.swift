@@ -90,7 +90,7 @@ struct CommandFailure: Error, CustomStringConvertible {
         switch error {
         case let failure as CommandFailure: self = failure
         case FeedbackError.spool(let error): self.init(error)
-        case FeedbackError.sink(let error): self.init(error)
+        case FeedbackError.notTaken(let error): self.init(error)
         case let error as any CommandError: self.init(error.status, "\(error)" + (Self.remedy(for: error) ?? ""))
         default: self.init(.software, "\(error)")
         }
@@ -99,13 +99,20 @@ struct CommandFailure: Error, CustomStringConvertible {
     /// A sentence that names the option to use, with a space before it; `nil` where there is none.
     private static func remedy(for error: any Error) -> String? {
         switch error {
-        case ProviderError.stopped(_, let underlying?): self.remedy(for: underlying)
         case FeedbackError.notPermitted(_, let underlying): self.remedy(for: underlying)
-        case PushError.notPermitted(let failure) where failure.kind == .unknownAuthority:
-            self.remedy(for: TLSError.unknownAuthority(detail: failure.detail))
+        case let error as ProviderError: self.remedy(for: error.kind)
         case TLSError.passphraseMissing, TLSError.passphraseWrong:
             " Say --passphrase-file FILE, which has it in its first line."
         case TLSError.unknownAuthority: " Say --trust FILE, with the authority's certificate in PEM."
+        default: nil
+        }
+    }
+
+    private static func remedy(for kind: ProviderError.Kind) -> String? {
+        switch kind {
+        case .tls(let error): self.remedy(for: error)
+        case .notPermitted(let failure) where failure.kind == .unknownAuthority:
+            self.remedy(for: TLSError.unknownAuthority(detail: failure.detail))
         default: nil
         }
     }
@@ -137,24 +144,12 @@ extension TLSError: CommandError {
 
 extension ProviderError: CommandError {
     fileprivate var status: ExitStatus {
-        guard case .stopped(let ending, _) = self else { return .configuration }
-        return switch ending {
-        case .completed: .success
-        case .abandoned: .tryAgain
-        case .notPermitted, .refused: .notPermitted
-        case .unavailable: .unavailable
-        case .tooManyInvalidTokens: .dataError
-        }
-    }
-}
-
-extension PushError: CommandError {
-    fileprivate var status: ExitStatus {
-        switch self {
+        switch self.kind {
         case .configuration, .tls: .configuration
-        case .notPermitted, .senderRefused: .notPermitted
+        case .notPermitted, .closedWithoutAnswer, .senderRefused: .notPermitted
         case .unavailable, .serviceTrouble: .unavailable
         case .tooManyInvalidTokens: .dataError
+        case .stopped: .tryAgain
         case .alreadyRan: .software
         @unknown default: .software
         }
@@ -196,10 +191,10 @@ extension FeedbackError: CommandError {
         case .unavailable: .unavailable
         case .notPermitted, .refused: .notPermitted
         case .spool(let error): error.status
-        case .sink(let error): CommandFailure(error).status
+        case .notTaken(let error): CommandFailure(error).status
         case .lost: .ioError
         case .newerSpool: .dataError
-        case .topicMissing, .topicUnusable: .configuration
+        case .topicMissing, .topicForeign, .topicUnusable: .configuration
         case .held, .stopped: .tryAgain
         @unknown default: .software
         }

@@ -16,7 +16,6 @@ extension ConnectionFailure {
         case let error as TLSError: self.init(Self.kind(of: error), "\(error)")
         case let error as ProxyError:
             self.init(error == .authenticationRequired ? .proxyAuthentication : .proxy, "\(error)")
-        case let error as ProviderError: self.init(Self.kind(of: error), "\(error)")
         case let error as IOError where error.errnoCode == ECONNRESET || error.errnoCode == EPIPE:
             self.init(.closed(nil), "\(error)")
         default: self.init(.other, "\(error)")
@@ -24,6 +23,24 @@ extension ConnectionFailure {
     }
 
     static let closedByGateway = Self(.closed(nil), "the gateway closed the connection without an answer")
+
+    static let notAGateway = Self(
+        .unexpectedPeer,
+        "The other end sent something that is no error response; is it a push gateway?"
+    )
+
+    /// The gateway took nothing for so long that the connection was given up.
+    static func stalled(_ duration: Duration) -> Self { Self(.stalled, "The gateway took nothing for \(duration).") }
+
+    /// Puts into words for a gateway why a proxy did not open the way.
+    init(gatewayProxy error: ProxyError) {
+        switch error {
+        case .refused(let text): self.init(.proxy, "The proxy did not open a way to the gateway: \(text)")
+        case .authenticationRequired:
+            let text = "The proxy wants a user name and a password, or others than those that it got."
+            self.init(.proxyAuthentication, text)
+        }
+    }
 
     private static func kind(of error: TLSError) -> Kind {
         switch error {
@@ -41,16 +58,6 @@ extension ConnectionFailure {
         case .trustUnusable, .configurationUnusable, .serverNameInvalid, .clientCertificateMissing, .handshakeRefused,
             .versionRefused, .noCommonCipher, .noCommonApplicationProtocol:
             .tls
-        }
-    }
-
-    private static func kind(of error: ProviderError) -> Kind {
-        switch error {
-        case .notAGateway: .unexpectedPeer
-        case .proxy: .proxy
-        case .proxyAuthenticationRequired: .proxyAuthentication
-        case .stalled: .stalled
-        case .configuration, .stopped, .notRunning, .cancelled, .alreadyRan: .other
         }
     }
 

@@ -23,8 +23,8 @@ package protocol ConnectionWorker: AnyObject {
 package struct WorkerEnding: Sendable {
     /// Why it ended.
     package var ending: ProviderEnding
-    /// The last failure of a connection, or why sending as a whole was of no use.
-    package var failure: (any Error)?
+    /// Why not everything was tried; `nil` where everything was.
+    package var failure: ProviderError?
     /// Whether something that it had taken had no outcome when it stopped.
     package var hasLeftSomething: Bool
 
@@ -32,9 +32,9 @@ package struct WorkerEnding: Sendable {
     ///
     /// - Parameters:
     ///   - ending: why it ended.
-    ///   - failure: the last failure.
+    ///   - failure: why not everything was tried.
     ///   - hasLeftSomething: whether something had no outcome.
-    package init(ending: ProviderEnding, failure: (any Error)?, hasLeftSomething: Bool) {
+    package init(ending: ProviderEnding, failure: ProviderError?, hasLeftSomething: Bool) {
         self.ending = ending
         self.failure = failure
         self.hasLeftSomething = hasLeftSomething

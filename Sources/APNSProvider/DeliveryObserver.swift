@@ -65,10 +65,10 @@ package struct DeliveryObserver: Sendable {
 
     func probed() { self.probes?.increment() }
 
-    /// A connection failed; why, where that is known.
-    package func failed(_ error: (any Error)?) {
+    /// A connection failed.
+    package func failed(_ failure: ConnectionFailure) {
         self.failures.increment()
-        if let error { self.onFailure(ConnectionFailure(error)) }
+        self.onFailure(failure)
     }
 
     /// So many are sent again.

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The configuration is made of its types.
+// Sending takes and gives their types, so that one import is enough.
+@_exported public import APNSSession
 @_exported public import APNSTransport
+@_exported public import APNSWire
+@_exported public import OpenSSLTLS

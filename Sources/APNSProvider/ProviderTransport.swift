@@ -24,7 +24,7 @@ package protocol ProviderTransport: Sendable {
     ///
     /// - Parameter endings: how each worker ended.
     /// - Returns: `nil` where everything was tried.
-    func failure(of endings: [WorkerEnding]) -> (any Error)?
+    func failure(of endings: [WorkerEnding]) -> ProviderError?
 }
 
 /// Makes a worker; called on its event loop.

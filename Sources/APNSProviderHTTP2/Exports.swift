@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The configuration is made of its types.
-@_exported public import APNSTransport
+// A client over HTTP/2 is one of its clients, so that one import is enough.
+@_exported public import APNSProvider

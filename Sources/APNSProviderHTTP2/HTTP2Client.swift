@@ -64,8 +64,9 @@ extension PushClientConfiguration {
     ///   - requests: how a notification becomes a request.
     /// - Returns: the configuration.
     public static func http2(_ configuration: PushConfiguration, _ requests: RequestRules) -> Self {
-        Self(endpoint: configuration.endpoint) { group, logger in
-            HTTP2Client(try RequestClient(configuration, eventLoopGroup: group, logger: logger), configuration, requests)
+        Self(endpoint: configuration.endpoint) { group, logger throws(ProviderError) in
+            let client = try RequestClient(configuration, eventLoopGroup: group, logger: logger)
+            return HTTP2Client(client, configuration, requests)
         }
     }
 }
@@ -91,17 +92,26 @@ private struct HTTP2Client: ClientTransport {
         let token = notification.token
         let isSuppressed = self.rejected.withLockedValue { !$0.isEmpty && $0.contains(token, at: .now()) }
         if isSuppressed { return self.client.settleHere(.suppressed) { receiver.settle(key..<(key + 1), $0) } }
-        let request = self.requests.request(
-            token: token,
+        return self.client.submit(self.request(notification)) { report in
+            if case .rejected(let rejection) = report.outcome { self.suppress(token, rejection) }
+            receiver.settle(key..<(key + 1), report)
+        }
+    }
+
+    private func request(_ notification: borrowing PushNotification) -> PushRequest {
+        var requests = self.requests
+        if let topic = notification.topic { requests.topic = topic }
+        if let type = notification.pushType { requests.pushType = .fixed(type) }
+        var request = requests.request(
+            token: notification.token,
             payload: notification.payload,
             expiry: notification.expiry,
             priority: notification.priority,
             now: UInt32(clamping: time(nil))
         )
-        return self.client.submit(request) { report in
-            if case .rejected(let rejection) = report.outcome { self.suppress(token, rejection) }
-            receiver.settle(key..<(key + 1), report)
-        }
+        request.collapseIdentifier = notification.collapseIdentifier
+        if let identifier = notification.identifier { request.identifier = identifier }
+        return request
     }
 
     private func suppress(_ token: DeviceToken, _ rejection: Rejection) {
@@ -116,7 +126,7 @@ private struct HTTP2Client: ClientTransport {
 
     func allow(_ token: DeviceToken) { self.rejected.withLockedValue { $0.remove(token) } }
 
-    func run() async throws { try await self.client.run() }
+    func run() async throws(ProviderError) { try await self.client.run() }
 
     func finish() { self.client.finish() }
 

@@ -38,7 +38,7 @@ struct HTTP2Transport: ProviderTransport {
     private let logger: Logger
     let observer = DeliveryObserver(.requests)
 
-    init(_ configuration: PushConfiguration, _ options: HTTP2BatchOptions, logger: Logger) throws(PushError) {
+    init(_ configuration: PushConfiguration, _ options: HTTP2BatchOptions, logger: Logger) throws(ProviderError) {
         self.configuration = configuration
         self.options = options
         self.opener = try configuration.makeOpener()
@@ -54,7 +54,7 @@ struct HTTP2Transport: ProviderTransport {
         )
     }
 
-    func failure(of endings: [WorkerEnding]) -> (any Error)? {
+    func failure(of endings: [WorkerEnding]) -> ProviderError? {
         endings.lazy.compactMap(\.failure).first
     }
 }
@@ -62,20 +62,19 @@ struct HTTP2Transport: ProviderTransport {
 extension BatchSender {
     /// Prepares to send over the HTTP/2 provider API.
     ///
-    /// `run` then throws ``PushError`` where sending stopped early.
-    ///
     /// - Parameters:
     ///   - configuration: where and how.
     ///   - options: what a batch needs beside that.
     ///   - eventLoopGroup: the threads that do it; NIO's own by default.
     ///   - logger: gets debug messages; the current task's logger by default.
-    /// - Throws: ``PushError/configuration(_:)`` for values out of their range, ``PushError/tls(_:)``.
+    /// - Throws: `ProviderError` of kind `configuration` for values out of their range, of kind `tls` for
+    ///   certificates and keys that cannot be used.
     public init(
         http2 configuration: PushConfiguration,
         _ options: HTTP2BatchOptions,
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
         logger: Logger = .current
-    ) throws(PushError) {
+    ) throws(ProviderError) {
         let transport = try HTTP2Transport(configuration, options, logger: logger)
         self.init(over: transport, eventLoopGroup: eventLoopGroup)
     }

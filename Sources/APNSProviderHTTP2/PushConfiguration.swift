@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSProvider
 public import APNSSession
 public import APNSWire
 public import OpenSSLTLS
@@ -141,7 +142,7 @@ public struct PushConfiguration: Sendable {
     }
 
     /// Checks the values, and prepares to open connections.
-    func makeOpener() throws(PushError) -> ConnectionOpener {
+    func makeOpener() throws(ProviderError) -> ConnectionOpener {
         let counts: [(String, Int, ClosedRange<Int>)] = [
             ("connectionCount", self.connectionCount, 1...Self.connectionCountMax),
             ("streamCountMax", self.streamCountMax, 1...100_000),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSProvider
+public import APNSProvider
 public import APNSSession
 public import APNSWire
 public import Logging
@@ -33,12 +33,13 @@ public final class RequestClient: Service, Sendable {
     ///   - eventLoopGroup: the threads that do it; NIO's own by default.
     ///   - logger: is told of connections and of every request that is not accepted, at debug level, and of the others
     ///     at trace level; by the names of the requests.
-    /// - Throws: ``PushError/configuration(_:)`` for values out of their range, ``PushError/tls(_:)``.
+    /// - Throws: `ProviderError` of kind `configuration` for values out of their range, of kind `tls` for
+    ///   certificates and keys that cannot be used.
     public init(
         _ configuration: PushConfiguration,
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
         logger: Logger = .current
-    ) throws(PushError) {
+    ) throws(ProviderError) {
         self.group = eventLoopGroup
         self.shared = .init(
             configuration,
@@ -56,22 +57,21 @@ public final class RequestClient: Service, Sendable {
     /// When the task is cancelled, sending stops at once: what was written is indeterminate, the rest unsent. A
     /// graceful shutdown does what ``finish()`` does.
     ///
-    /// - Throws: ``PushError/alreadyRan``; ``PushError/notPermitted(_:)``, ``PushError/tls(_:)`` or
-    ///   ``PushError/unavailable(_:)`` where going on is of no use. Every request has its report by then, too.
-    public func run() async throws {
+    /// - Throws: where it ran before, and where going on is of no use. Every request has its report by then, too.
+    public func run() async throws(ProviderError) {
         let isFirst = self.phase.withLockedValue { phase in
             defer { phase = .started }
             if case .started = phase { return false }
             return true
         }
-        guard isFirst else { throw PushError.alreadyRan }
+        guard isFirst else { throw .alreadyRan }
         let pool = WorkerPool(
             count: self.configuration.connectionCount,
             on: self.group,
             HTTP2ConnectionWorker.factory(self.shared)
         )
-        _ = try? await withGracefulShutdownHandler {
-            try await pool.endings()
+        _ = await withGracefulShutdownHandler {
+            await pool.endings()
         } onGracefulShutdown: {
             self.finish()
         }
@@ -212,18 +212,5 @@ extension RequestClient {
         client.finish()
         try await running
         return try result.get()
-    }
-}
-
-extension PushError {
-    /// What it means for requests.
-    var reason: DeliveryOutcome.Reason {
-        switch self {
-        case .tls(let error): .notPermitted(ConnectionFailure(error))
-        case .notPermitted(let failure): .notPermitted(failure)
-        case .unavailable(let failure): .unavailable(failure)
-        case .senderRefused(let answer), .serviceTrouble(let answer): .serviceAnswer(answer)
-        case .configuration, .alreadyRan, .tooManyInvalidTokens: .stopped
-        }
     }
 }

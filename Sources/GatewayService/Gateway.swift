@@ -66,7 +66,7 @@ package final class Gateway: Sendable {
     ///   - logger: for all that is logged.
     ///   - reread: reads the configuration anew.
     /// - Throws: ``GatewayFailure/databaseInUse(path:)``, `GatewayStoreError` where the database cannot be used, or
-    ///   `PushError` where a client cannot be made.
+    ///   `ProviderError` where a client cannot be made.
     package init(
         _ configuration: ResolvedConfiguration,
         openFileCountMax: Int,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSProvider
 import APNSSession
 import APNSTestKit
 import APNSWire
@@ -143,7 +144,9 @@ struct ProviderTokenTests {
                 var configuration = try PushFixture.tokenConfiguration(port: port)
                 configuration.providerToken = try PushFixture.tokens { time }
                 outcomes.append(
-                    try await RequestClient.withClient(configuration, logger: PushFixture.quiet) { await $0.send(request) }
+                    try await RequestClient.withClient(configuration, logger: PushFixture.quiet) {
+                        await $0.send(request)
+                    }
                 )
             }
             return outcomes
@@ -191,7 +194,7 @@ struct ProviderTokenTests {
     @Test func `identifiers of another form are refused`() throws {
         let signer = try PushFixture.signer.get()
         for (key, team) in [("", "TEAM123456"), ("ABC123DEFG", "TEAM12345"), ("ABC123DEF\"", "TEAM123456")] {
-            #expect(throws: PushError.self) {
+            #expect(throws: ProviderError.self) {
                 try ProviderTokenKey(key: signer, keyIdentifier: key, teamIdentifier: team)
             }
         }

@@ -89,11 +89,11 @@ struct ProxyTests {
             let configuration = try Self.configuration(kind, port: proxy.port, gateway: 2195)
             let sender = try BatchSender(configuration)
             let error = await #expect(throws: ProviderError.self) { try await sender.run(CountedSource(5)) }
-            guard case .stopped(.unavailable, let failure) = error else {
+            guard case .unavailable(let failure) = error?.kind else {
                 Issue.record("\(String(describing: error))")
                 continue
             }
-            #expect(failure is ProviderError, "\(String(describing: failure))")
+            #expect(failure.kind == .proxy && "\(failure)".hasPrefix("The proxy did not open a way to the gateway: "))
             #expect(proxy.requests.count == 2)
             try await proxy.stop()
         }
@@ -105,6 +105,11 @@ struct ProxyTests {
         let sender = try BatchSender(Self.configuration(.http, port: proxy.port, gateway: 2195))
         let error = await #expect(throws: ProviderError.self) { try await sender.run(CountedSource(5)) }
         #expect(error?.description.contains("user name and a password") == true)
+        guard case .notPermitted(let failure) = error?.kind else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        #expect(failure.kind == .proxyAuthentication)
         #expect(proxy.requests.count == 1)
         try await proxy.stop()
     }
@@ -118,7 +123,7 @@ struct ProxyTests {
         let clock = ContinuousClock()
         let start = clock.now
         let error = await #expect(throws: ProviderError.self) { try await sender.run(CountedSource(5)) }
-        guard case .stopped(.unavailable, _) = error else {
+        guard case .unavailable = error?.kind else {
             Issue.record("\(String(describing: error))")
             return
         }

@@ -20,14 +20,14 @@ public struct BatchSender: Sendable {
     ///   - eventLoopGroup: the threads that do it; NIO's own by default.
     ///   - logger: gets debug messages; the current task's logger by default.
     ///   - onFailure: is told of every connection that fails, on its event loop; by default nobody is.
-    /// - Throws: ``ProviderError/configuration(_:)`` for values out of their range, and errors of `OpenSSLTLS` for
+    /// - Throws: ``ProviderError/Kind/configuration`` for values out of their range, ``ProviderError/Kind/tls(_:)`` for
     ///   certificates and keys that cannot be used.
     public init(
         _ configuration: ProviderConfiguration,
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
         logger: Logger = .current,
         onFailure: @escaping @Sendable (ConnectionFailure) -> Void = { _ in }
-    ) throws {
+    ) throws(ProviderError) {
         let observer = DeliveryObserver(.notifications, onFailure: onFailure)
         let transport = try BinaryTransport(configuration, observer: observer, logger: logger)
         self.init(over: transport, eventLoopGroup: eventLoopGroup)
@@ -52,12 +52,11 @@ public struct BatchSender: Sendable {
     /// unsent. Ask the source to end for an orderly stop.
     ///
     /// - Parameter source: gives the notifications and takes their outcomes.
-    /// - Throws: ``ProviderError/stopped(_:underlying:)`` where a connection's session stopped early; another error
-    ///   over another protocol. All that the source gave has its outcome by then, too.
-    public func run(_ source: any NotificationSource) async throws {
+    /// - Throws: why not everything was tried. All that the source gave has its outcome by then, too.
+    public func run(_ source: any NotificationSource) async throws(ProviderError) {
         let pool = WorkerPool(count: self.transport.workerCount, on: self.group, self.transport.begin(source))
         source.start { pool.wake() }
-        let endings = try await pool.endings()
+        let endings = await pool.endings()
         source.stop()
         if let failure = self.transport.failure(of: endings) { throw failure }
     }

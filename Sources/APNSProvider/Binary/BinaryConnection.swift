@@ -121,7 +121,7 @@ final class BinaryConnection: ChannelInboundHandler {
             self.worker?.received(response, on: self)
         } catch {
             self.hasAnswer = true
-            self.failure = ProviderError.notAGateway
+            self.failure = ConnectionFailure.notAGateway
             context.close(promise: nil)
         }
     }

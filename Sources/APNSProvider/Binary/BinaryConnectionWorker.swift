@@ -27,7 +27,7 @@ final class BinaryConnectionWorker: ConnectionWorker {
     private var isFinished = false
     private var ending: ProviderEnding?
     private var closingCount = 0
-    private var lastFailure: (any Error)?
+    private var lastFailure: ConnectionFailure?
     /// What was last told of the connections.
     private var outage: ConnectionFailure?
     private var isCautious = false
@@ -243,12 +243,12 @@ final class BinaryConnectionWorker: ConnectionWorker {
         guard now >= deadline else { return self.schedule(deadline) }
         self.connections[number] = nil
         self.closing(connection)
-        let failure = ProviderError.stalled(self.configuration.limits.answerDelayMax)
+        let failure = ConnectionFailure.stalled(self.configuration.limits.answerDelayMax)
         self.lastFailure = failure
         self.transport.observer.failed(failure)
         // What waits in the channel may still leave it.
         self.session.left(number, before: .max)
-        self.session.closed(number, failure: ConnectionFailure(failure), now: now, jitter: self.jitter)
+        self.session.closed(number, failure: failure, now: now, jitter: self.jitter)
         self.driveLater()
     }
 
@@ -259,7 +259,11 @@ final class BinaryConnectionWorker: ConnectionWorker {
         self.timer?.cancel()
         self.deliver()
         self.finished.succeed(
-            WorkerEnding(ending: ending, failure: self.lastFailure, hasLeftSomething: self.session.hasLeftSomething)
+            WorkerEnding(
+                ending: ending,
+                failure: ProviderError(ending, lastFailure: self.lastFailure),
+                hasLeftSomething: self.session.hasLeftSomething
+            )
         )
     }
 }
@@ -282,7 +286,7 @@ extension BinaryConnectionWorker {
             }
         )
         .assumeIsolated().whenFailure { error in
-            bound.value.fail((error as? ProxyError).map(ProviderError.init) ?? error)
+            bound.value.fail((error as? ProxyError).map(ConnectionFailure.init(gatewayProxy:)) ?? error)
         }
     }
 
@@ -330,18 +334,19 @@ extension BinaryConnectionWorker {
     }
 
     /// The connection is at its end.
-    func ended(_ connection: BinaryConnection, wasConnected: Bool, failure: (any Error)?) {
+    func ended(_ connection: BinaryConnection, wasConnected: Bool, failure error: (any Error)?) {
         guard self.connections.removeValue(forKey: connection.number) != nil else { return }
         var metadata: Logger.Metadata = [LogKey.connection: "\(connection.number.rawValue)"]
+        let failure = error.map { ConnectionFailure($0) }
         if let failure {
             self.lastFailure = failure
             metadata[LogKey.failure] = "\(failure)"
             self.transport.observer.failed(failure)
         }
         self.transport.logger.debug("connection ended", metadata: metadata)
-        let reason = failure.map { ConnectionFailure($0) } ?? .closedByGateway
+        let reason = failure ?? .closedByGateway
         let isPermanent = reason.isPermanent && self.configuration.endsWhenRefused
-        let isUnprocessed = failure.map { ConnectionFailure.provesNothingProcessed($0, connection.tls) } ?? false
+        let isUnprocessed = error.map { ConnectionFailure.provesNothingProcessed($0, connection.tls) } ?? false
         if wasConnected { self.noteLeft(connection) }
         self.session.closed(
             connection.number,

@@ -12,16 +12,20 @@ struct BinaryTransport: ProviderTransport {
     let observer: DeliveryObserver
     let logger: Logger
 
-    init(_ configuration: ProviderConfiguration, observer: DeliveryObserver, logger: Logger) throws {
+    init(_ configuration: ProviderConfiguration, observer: DeliveryObserver, logger: Logger) throws(ProviderError) {
         try BinaryTransport.check(configuration)
         self.configuration = configuration
-        self.opener = try ConnectionOpener(
-            endpoint: configuration.endpoint,
-            proxy: configuration.proxy,
-            tls: configuration.tls,
-            connectDurationMax: configuration.connectDurationMax,
-            keepaliveDelay: configuration.keepaliveDelay
-        )
+        do {
+            self.opener = try ConnectionOpener(
+                endpoint: configuration.endpoint,
+                proxy: configuration.proxy,
+                tls: configuration.tls,
+                connectDurationMax: configuration.connectDurationMax,
+                keepaliveDelay: configuration.keepaliveDelay
+            )
+        } catch {
+            throw .tls(error)
+        }
         self.observer = observer
         self.logger = logger
     }
@@ -32,7 +36,7 @@ struct BinaryTransport: ProviderTransport {
         { eventLoop, finished in BinaryConnectionWorker(self, source, eventLoop: eventLoop, finished: finished) }
     }
 
-    func failure(of endings: [WorkerEnding]) -> (any Error)? {
+    func failure(of endings: [WorkerEnding]) -> ProviderError? {
         // A worker that could not connect has done no harm where the others have sent everything.
         if endings.contains(where: { $0.ending == .completed }), !endings.contains(where: \.hasLeftSomething) {
             return nil
@@ -40,25 +44,25 @@ struct BinaryTransport: ProviderTransport {
         let worst =
             endings.first { $0.ending != .completed && $0.ending != .abandoned }
             ?? endings.first { $0.ending == .abandoned }
-        return worst.map { ProviderError.stopped($0.ending, underlying: $0.failure) }
+        return worst?.failure
     }
 
-    private static func check(_ configuration: ProviderConfiguration) throws {
+    private static func check(_ configuration: ProviderConfiguration) throws(ProviderError) {
         guard (1...ProviderConfiguration.connectionCountMax).contains(configuration.connectionCount) else {
             let limit = ProviderConfiguration.connectionCountMax
-            throw ProviderError.configuration(
+            throw .configuration(
                 "There may be 1 to \(limit) connections, not \(configuration.connectionCount)."
             )
         }
         guard (1...65535).contains(configuration.endpoint.port) else {
-            throw ProviderError.configuration("A port is 1 to 65535, not \(configuration.endpoint.port).")
+            throw .configuration("A port is 1 to 65535, not \(configuration.endpoint.port).")
         }
         guard (1...(1 << 31)).contains(configuration.limits.windowCount) else {
-            throw ProviderError.configuration("The window is 1 to 2147483648, not \(configuration.limits.windowCount).")
+            throw .configuration("The window is 1 to 2147483648, not \(configuration.limits.windowCount).")
         }
         guard (1...NotificationBatch.payloadByteCountMax).contains(configuration.payloadByteCountMax) else {
             let (count, limit) = (configuration.payloadByteCountMax, NotificationBatch.payloadByteCountMax)
-            throw ProviderError.configuration("The longest payload is 1 to \(limit) bytes, not \(count).")
+            throw .configuration("The longest payload is 1 to \(limit) bytes, not \(count).")
         }
     }
 }

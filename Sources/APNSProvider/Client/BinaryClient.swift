@@ -19,7 +19,11 @@ struct BinaryClient: ClientTransport {
     private let group: any EventLoopGroup
     private let phase = NIOLockedValueBox(Phase.new)
 
-    init(_ configuration: ProviderConfiguration, eventLoopGroup: any EventLoopGroup, logger: Logger) throws {
+    init(
+        _ configuration: ProviderConfiguration,
+        eventLoopGroup: any EventLoopGroup,
+        logger: Logger
+    ) throws(ProviderError) {
         let observer = DeliveryObserver(.notifications)
         self.transport = try BinaryTransport(configuration, observer: observer, logger: logger)
         self.queue = SubmissionQueue(
@@ -56,24 +60,19 @@ struct BinaryClient: ClientTransport {
         self.phase.withLockedValue { if case .running(let pool) = $0 { pool } else { nil } }
     }
 
-    func run() async throws {
+    func run() async throws(ProviderError) {
         let pool = self.phase.withLockedValue { phase -> WorkerPool? in
             guard case .new = phase else { return nil }
             let pool = WorkerPool(count: self.transport.workerCount, on: self.group, self.transport.begin(self.queue))
             phase = .running(pool)
             return pool
         }
-        guard let pool else { throw ProviderError.alreadyRan }
+        guard let pool else { throw .alreadyRan }
         self.queue.start { pool.wake() }
-        let endings = try await pool.endings()
+        let endings = await pool.endings()
         self.phase.withLockedValue { $0 = .over }
         let failure = self.transport.failure(of: endings)
-        self.queue.stop(Self.reason(failure))
+        self.queue.stop(failure?.reason ?? .stopped)
         if let failure { throw failure }
-    }
-
-    private static func reason(_ failure: (any Error)?) -> DeliveryOutcome.Reason {
-        guard case .stopped(.notPermitted, let underlying?) = failure as? ProviderError else { return .stopped }
-        return .notPermitted(ConnectionFailure(underlying))
     }
 }

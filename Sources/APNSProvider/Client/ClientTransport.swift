@@ -30,7 +30,7 @@ package protocol ClientTransport: Sendable {
     /// Keeps the connections until ``finish()`` was called and everything is settled; once.
     ///
     /// - Throws: why sending ended early.
-    func run() async throws
+    func run() async throws(ProviderError)
 
     /// Nothing more comes: what was taken gets its outcome.
     func finish()

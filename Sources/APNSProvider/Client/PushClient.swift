@@ -26,24 +26,24 @@ public final class PushClient: Service, Sendable {
     ///   - configuration: where and how to send.
     ///   - eventLoopGroup: the threads that do it; NIO's own by default.
     ///   - logger: is told of outages, and of connections at debug level; the current task's logger by default.
-    /// - Throws: ``ProviderError/configuration(_:)`` for values out of their range, and errors of `OpenSSLTLS` for
+    /// - Throws: ``ProviderError/Kind/configuration`` for values out of their range, ``ProviderError/Kind/tls(_:)`` for
     ///   certificates and keys that cannot be used.
     public init(
         _ configuration: PushClientConfiguration,
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
         logger: Logger = .current
-    ) throws {
+    ) throws(ProviderError) {
         self.transport = try configuration.makeTransport(eventLoopGroup, logger)
         self.name = configuration.description
     }
 
     /// Keeps the connections until ``finish()`` was called and everything is settled; may be called once.
     ///
-    /// A graceful shutdown does what ``finish()`` does. When the task is cancelled, sending stops at once: what may have
-    /// been processed is indeterminate, the rest unsent.
+    /// A graceful shutdown does what ``finish()`` does. When the task is cancelled, sending stops at once: what may
+    /// have been processed is indeterminate, the rest unsent.
     ///
-    /// - Throws: `CancellationError` where the task is cancelled; why sending is of no use, such as a certificate that
-    ///   has expired. Every notification has its outcome by then, too.
+    /// - Throws: `CancellationError` where the task is cancelled; ``ProviderError`` where sending is of no use, as with a
+    ///   certificate that has expired. Every notification has its outcome by then, too.
     public func run() async throws {
         do {
             try await withGracefulShutdownHandler {
@@ -90,8 +90,8 @@ public final class PushClient: Service, Sendable {
 
     /// Sends notifications that have identifiers of the caller's own, as they come.
     ///
-    /// Nothing is asked of `rows` before the first record is asked for, and no more than are sent, or unread, at a time;
-    /// the end of the loop over the records is the end of sending.
+    /// Nothing is asked of `rows` before the first record is asked for, and no more than are sent, or unread, at a
+    /// time; the end of the loop over the records is the end of sending.
     ///
     /// - Parameters:
     ///   - rows: identifiers and notifications.
@@ -109,7 +109,8 @@ public final class PushClient: Service, Sendable {
     /// Over HTTP/2, where each notification has its own answer, it does nothing.
     public func checkpoint() { self.transport.checkpoint() }
 
-    /// Sends to a token again that was rejected, before its time has passed: a device may register with the token it had.
+    /// Sends to a token again that was rejected, before its time has passed: a device may register with the token it
+    /// had.
     ///
     /// - Parameter token: the token.
     public func allow(_ token: DeviceToken) { self.transport.allow(token) }

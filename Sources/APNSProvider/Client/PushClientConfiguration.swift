@@ -12,7 +12,7 @@ public struct PushClientConfiguration: Sendable {
     public let endpoint: Endpoint
 
     /// Makes what carries the notifications.
-    package let makeTransport: @Sendable (any EventLoopGroup, Logger) throws -> any ClientTransport
+    package let makeTransport: @Sendable (any EventLoopGroup, Logger) throws(ProviderError) -> any ClientTransport
 
     /// Makes a configuration for a protocol.
     ///
@@ -21,7 +21,7 @@ public struct PushClientConfiguration: Sendable {
     ///   - makeTransport: makes what carries the notifications.
     package init(
         endpoint: Endpoint,
-        _ makeTransport: @escaping @Sendable (any EventLoopGroup, Logger) throws -> any ClientTransport
+        _ makeTransport: @escaping @Sendable (any EventLoopGroup, Logger) throws(ProviderError) -> any ClientTransport
     ) {
         self.endpoint = endpoint
         self.makeTransport = makeTransport
@@ -57,7 +57,7 @@ public struct PushClientConfiguration: Sendable {
     ///   `ProviderLimits.service` for its ``ProviderConfiguration/limits``.
     /// - Returns: the configuration.
     public static func binary(_ configuration: ProviderConfiguration) -> Self {
-        Self(endpoint: configuration.endpoint) { group, logger in
+        Self(endpoint: configuration.endpoint) { group, logger throws(ProviderError) in
             try BinaryClient(configuration, eventLoopGroup: group, logger: logger)
         }
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+public import APNSProvider
 import APNSWire
 public import OpenSSLTLS
 
@@ -22,8 +23,8 @@ public struct ProviderTokenKey: Equatable, Sendable {
     ///   - key: the private key.
     ///   - keyIdentifier: 10 letters and digits.
     ///   - teamIdentifier: 10 letters and digits.
-    /// - Throws: ``PushError/configuration(_:)`` for identifiers of another form.
-    public init(key: ES256PrivateKey, keyIdentifier: String, teamIdentifier: String) throws(PushError) {
+    /// - Throws: `ProviderError` of kind `configuration` for identifiers of another form.
+    public init(key: ES256PrivateKey, keyIdentifier: String, teamIdentifier: String) throws(ProviderError) {
         for (name, text) in [("key", keyIdentifier), ("team", teamIdentifier)] {
             guard text.utf8.count == Self.identifierCharacterCount, text.utf8.allSatisfy(Self.isPlain) else {
                 throw .configuration("A \(name) identifier has 10 letters and digits.")

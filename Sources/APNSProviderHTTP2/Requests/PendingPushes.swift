@@ -13,7 +13,7 @@ struct PendingPushes: QueueStorage {
     /// Why connections fail, while they do.
     var outage: ConnectionFailure?
     /// Why going on is of no use.
-    var failure: PushError?
+    var failure: ProviderError?
     /// Whether it is limited how long the rest of the batch may take.
     var isDrainLimited = false
 

@@ -75,13 +75,13 @@ struct PushQueue: Sendable {
     }
 
     /// Ends at once, since going on is of no use.
-    func fail(_ error: PushError) {
+    func fail(_ error: ProviderError) {
         self.queue.withState { $0.storage.failure = $0.storage.failure ?? error }
         self.stop(error.reason, isAtOnce: true)
     }
 
     /// Why going on was of no use.
-    var failure: PushError? { self.source?.classifier.failure ?? self.queue.withState { $0.storage.failure } }
+    var failure: ProviderError? { self.source?.classifier.failure ?? self.queue.withState { $0.storage.failure } }
 
     // MARK: For workers
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSProvider
 import APNSWire
 import Glibc
 import NIOConcurrencyHelpers
@@ -19,7 +20,7 @@ final class ResponseClassifier: Sendable {
         var invalidTokenRunCount = 0
         /// Notifications that the service said something else about than that it has trouble.
         var answeredCount: UInt64 = 0
-        var failure: PushError?
+        var failure: ProviderError?
         var isConnectionLost = false
     }
 
@@ -37,7 +38,7 @@ final class ResponseClassifier: Sendable {
     }
 
     /// Why no more are sent.
-    var failure: PushError? { self.state.withLockedValue(\.failure) }
+    var failure: ProviderError? { self.state.withLockedValue(\.failure) }
 
     /// A connection could not be opened, or ended before the service answered anything.
     func loseConnection() { self.state.withLockedValue { $0.isConnectionLost = true } }
@@ -99,5 +100,5 @@ final class ResponseClassifier: Sendable {
         }
     }
 
-    private func fail(_ error: PushError) { self.state.withLockedValue { $0.failure = $0.failure ?? error } }
+    private func fail(_ error: ProviderError) { self.state.withLockedValue { $0.failure = $0.failure ?? error } }
 }

@@ -61,7 +61,7 @@ package struct ResolvedConfiguration: Sendable {
                 self.providers.append(try Provider(provider))
             } catch let error as TLSError {
                 throw GatewayFailure.configuration("provider \(provider.name): \(error)")
-            } catch let error as PushError {
+            } catch let error as ProviderError {
                 throw GatewayFailure.configuration("provider \(provider.name): \(error)")
             }
         }

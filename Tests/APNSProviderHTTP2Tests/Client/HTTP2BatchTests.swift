@@ -117,9 +117,11 @@ struct HTTP2BatchTests {
         let answer = PushRejection(status: 403, reason: .invalidProviderToken)
         let service = ScriptedService { _, _ in .reject(.http2(answer)) }
         let source = Source(count: 5000)
-        await #expect(throws: PushError.senderRefused(answer)) {
+        let error = await #expect(throws: ProviderError.self) {
             try await self.send(source, to: service) { $0.streamCountMax = TestEffort.count(100, long: 1000) }
         }
+        #expect(error?.kind == .senderRefused(answer))
+        #expect(error?.description.contains("403 InvalidProviderToken") == true)
         let record = source.record.withLockedValue(\.self)
         #expect(record.outcomes.count == record.given && record.given < 5000)
         #expect(record.outcomes.values.allSatisfy { $0.count == 1 && $0[0].kind == .unsent })
@@ -129,7 +131,8 @@ struct HTTP2BatchTests {
         let answer = PushRejection(status: 500, reason: .internalServerError)
         let service = ScriptedService { _, _ in .reject(.http2(answer)) }
         let source = Source(count: 10)
-        await #expect(throws: PushError.serviceTrouble(answer)) { try await self.send(source, to: service) }
+        let error = await #expect(throws: ProviderError.self) { try await self.send(source, to: service) }
+        #expect(error?.kind == .serviceTrouble(answer))
         let record = source.record.withLockedValue(\.self)
         #expect(record.outcomes.count == 10 && record.outcomes.values.allSatisfy { $0.count == 1 })
         #expect(record.outcomes.values.allSatisfy { $0[0].kind == .unsent })

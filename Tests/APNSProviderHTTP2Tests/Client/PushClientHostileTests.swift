@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSProvider
 import APNSProviderHTTP2
 import APNSTestKit
 import APNSWire
@@ -119,7 +120,7 @@ struct PushClientHostileTests {
             let configuration = try PushFixture.clientConfiguration(port: service.port)
             let request = try PushFixture.request()
             let outcome = NIOLockedValueBox<DeliveryOutcome?>(nil)
-            let error = await #expect(throws: PushError.self) {
+            let error = await #expect(throws: ProviderError.self) {
                 try await RequestClient.withClient(configuration, logger: PushFixture.quiet) { client in
                     let sent = await client.send(request)
                     outcome.withLockedValue { $0 = sent }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSProvider
 import APNSProviderHTTP2
 import APNSServer
 import APNSSession
@@ -19,7 +20,7 @@ struct PushClientLifeTests {
         configuration.connectFailureCountMax = 3
         let request = try PushFixture.request()
         let outcome = NIOLockedValueBox<DeliveryOutcome?>(nil)
-        await #expect(throws: PushError.self) {
+        await #expect(throws: ProviderError.self) {
             try await RequestClient.withClient(configuration, logger: PushFixture.quiet) { client in
                 let sent = await client.send(request)
                 outcome.withLockedValue { $0 = sent }
@@ -51,17 +52,34 @@ struct PushClientLifeTests {
     @Test func `a client whose authorities cannot be used is an error, and nothing else`() throws {
         var configuration = try PushFixture.clientConfiguration(port: 1)
         configuration.tls.trust = .pem(Array("none".utf8))
-        #expect(throws: PushError.self) { try RequestClient(configuration, logger: PushFixture.quiet) }
+        let error = #expect(throws: ProviderError.self) { try RequestClient(configuration, logger: PushFixture.quiet) }
+        guard case .tls(.trustUnusable) = error?.kind else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
     }
 
-    @Test func `what waits too long for its turn is unsent`() async throws {
+    @Test func `what waits too long for its turn is unsent, and it is said why there was none`() async throws {
         var configuration = try PushFixture.clientConfiguration(port: try await PushFixture.unusedPort())
         configuration.queueDurationMax = .milliseconds(50)
         let request = try PushFixture.request()
         let outcome = try await RequestClient.withClient(configuration, logger: PushFixture.quiet) {
             await $0.send(request)
         }
-        #expect(outcome == .unsent(.deadline))
+        guard case .unsent(.unavailable(let failure)) = outcome else {
+            Issue.record("\(outcome)")
+            return
+        }
+        #expect(failure.kind == .refused)
+    }
+
+    @Test func `nothing waits for longer than its time where nothing runs`() async throws {
+        var configuration = try PushFixture.clientConfiguration(port: 1)
+        configuration.queueDurationMax = .milliseconds(50)
+        let client = try RequestClient(configuration, logger: PushFixture.quiet)
+        #expect(await client.send(try PushFixture.request()) == .unsent(.deadline))
+        client.finish()
+        try await client.run()
     }
 
     @Test func `a certificate of a foreign authority ends the client at once`() async throws {
@@ -69,7 +87,7 @@ struct PushClientLifeTests {
         let service = ScriptedService()
         let request = try PushFixture.request()
         let outcome = NIOLockedValueBox<DeliveryOutcome?>(nil)
-        await #expect(throws: PushError.self) {
+        await #expect(throws: ProviderError.self) {
             try await PushFixture.withPair(service, client: { $0.tls.identity = untrusted.identity }) { client in
                 let sent = await client.send(request)
                 outcome.withLockedValue { $0 = sent }
@@ -85,7 +103,7 @@ struct PushClientLifeTests {
     @Test func `a service of a foreign authority ends the client at once`() async throws {
         let trust = TLSTrust.pem(try TestCertificateAuthority(name: "Unknown Authority").certificatePEM)
         let request = try PushFixture.request()
-        let error = await #expect(throws: PushError.self) {
+        let error = await #expect(throws: ProviderError.self) {
             try await PushFixture.withPair(ScriptedService(), client: { $0.tls.trust = trust }) { client in
                 guard case .unsent(.notPermitted(let failure)) = await client.send(request) else {
                     Issue.record("It was not said that the service is not trusted.")
@@ -94,7 +112,7 @@ struct PushClientLifeTests {
                 #expect(failure.kind == .unknownAuthority)
             }
         }
-        guard case .notPermitted(let failure) = error else {
+        guard case .notPermitted(let failure) = error?.kind else {
             Issue.record("\(String(describing: error))")
             return
         }
@@ -110,12 +128,13 @@ struct PushClientLifeTests {
         let service = ScriptedService { _, _ in .goAway(.badCertificateEnvironment) }
         let request = try PushFixture.request()
         let outcome = NIOLockedValueBox<DeliveryOutcome?>(nil)
-        await #expect(throws: PushError.notPermitted(Self.badEnvironment)) {
+        let error = await #expect(throws: ProviderError.self) {
             try await PushFixture.withPair(service) { client in
                 let sent = await client.send(request)
                 outcome.withLockedValue { $0 = sent }
             }
         }
+        #expect(error?.kind == .notPermitted(Self.badEnvironment))
         #expect(outcome.withLockedValue(\.self) == .unsent(.notPermitted(Self.badEnvironment)))
     }
 
@@ -233,7 +252,7 @@ struct PushClientLifeTests {
         let client = try RequestClient(try PushFixture.clientConfiguration(port: 1), logger: PushFixture.quiet)
         client.finish()
         try await client.run()
-        await #expect(throws: PushError.alreadyRan) { try await client.run() }
+        await #expect(throws: ProviderError.alreadyRan) { try await client.run() }
     }
 
     @Test func `a peer that is silent after the handshake is given up`() async throws {
@@ -251,7 +270,7 @@ struct PushClientLifeTests {
         configuration.connectDurationMax = .milliseconds(100)
         configuration.connectFailureCountMax = 2
         let (request, impatient) = (try PushFixture.request(), configuration)
-        await #expect(throws: PushError.self) {
+        await #expect(throws: ProviderError.self) {
             try await RequestClient.withClient(impatient, logger: PushFixture.quiet) { client in
                 _ = await client.send(request)
             }

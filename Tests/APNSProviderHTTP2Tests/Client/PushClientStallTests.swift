@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSProvider
 import APNSProviderHTTP2
 import APNSServer
 import APNSSession
@@ -51,7 +52,7 @@ struct PushClientStallTests {
             configuration.resendsUnknown = true
             let requests = try Self.requests(5, payload: "{}")
             let reports = NIOLockedValueBox<[DeliveryReport]>([])
-            await #expect(throws: PushError.self) {
+            await #expect(throws: ProviderError.self) {
                 try await RequestClient.withClient(configuration, logger: PushFixture.quiet) { client in
                     let all = await Self.reports(requests, client)
                     reports.withLockedValue { $0 = all }
@@ -95,7 +96,7 @@ struct PushClientStallTests {
             configuration.connectFailureCountMax = 2
             let requests = try Self.requests(3, payload: "{}")
             let reports = NIOLockedValueBox<[DeliveryReport]>([])
-            await #expect(throws: PushError.self) {
+            await #expect(throws: ProviderError.self) {
                 try await RequestClient.withClient(configuration, logger: PushFixture.quiet) { client in
                     var all: [DeliveryReport] = []
                     for request in requests { all.append(await client.report(of: request)) }

@@ -39,6 +39,17 @@ import Testing
         }
     }
 
+    @Test func `an empty list makes its topic known, and one that was not read does not`() async throws {
+        let scene = self.scene
+        #expect(try await scene.run(scene.feedback(1)).ending.code == 69)
+        #expect(try scene.knownTopics().isEmpty)
+        try await SendScene.withFeedback(ForgetfulStore()) { port in
+            let run = try await scene.run(scene.feedback(port))
+            #expect(run.ending.code == 0)
+        }
+        #expect(try scene.knownTopics() == ["com.example.app"])
+    }
+
     @Test func `a failure in the future does not outweigh a registration after the drain`() async throws {
         let (scene, store) = (self.scene, ForgetfulStore())
         store.add([FeedbackTuple(token: try DeviceToken(SendScene.token(1)), failedAt: .max)])

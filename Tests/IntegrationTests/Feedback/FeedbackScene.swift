@@ -91,6 +91,13 @@ extension SendScene {
         return tokens
     }
 
+    /// The topics whose lists were read to their ends.
+    func knownTopics() throws -> [String] {
+        let list = try PurgeList(path: self.purgeList)
+        defer { list.close() }
+        return try list.knownScopes().map(\.topic)
+    }
+
     /// The tokens of whole tuples in the spool, read by other code than the program's.
     func spooled() -> [[UInt8]] {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: self.spool)) ?? []

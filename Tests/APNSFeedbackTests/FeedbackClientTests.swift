@@ -13,7 +13,7 @@ import TokenStore
 @testable import APNSFeedback
 
 /// Drains from our listener over TLS, in good and bad order.
-@Suite(.timeLimit(.minutes(2))) struct FeedbackDrainTests {
+@Suite(.timeLimit(.minutes(2))) struct FeedbackClientTests {
     typealias Fixture = FeedbackFixture
 
     let folder: FeedbackFolder
@@ -30,19 +30,11 @@ import TokenStore
         let outcome = try await self.folder.drain(store)
         #expect(outcome.failure == nil)
         #expect(outcome.ending?.cause == .closed && outcome.tupleCount == 5000)
-        #expect(self.folder.sink.change.addedCount == Set(tuples.map(\.token)).count)
+        #expect(self.folder.recorder.change.addedCount == Set(tuples.map(\.token)).count)
         try self.expectList(tuples)
         #expect(store.count == 0 && self.folder.files.isEmpty)
         let again = try await self.folder.drain(store)
         #expect(again.failure == nil && again.tupleCount == 0 && again.ending?.cause == .closed)
-    }
-
-    @Test func `a list without tuples makes the topic known, and one that was not read does not`() async throws {
-        let refused = try await self.folder.drain(port: 1)
-        #expect(try refused.failure != nil && self.folder.list.knownScopes().isEmpty)
-        let outcome = try await self.folder.drain(MemoryStore([]))
-        #expect(outcome.failure == nil && outcome.tupleCount == 0)
-        #expect(try self.folder.list.knownScopes() == [Fixture.scope] && self.folder.list.scopes().isEmpty)
     }
 
     @Test func `a failure in the future is taken for one at this moment, and counted`() async throws {
@@ -197,14 +189,13 @@ import TokenStore
     }
 
     @Test(arguments: ["", String(repeating: "x", count: 256), "com.example\n.app"])
-    func `a topic that cannot be kept is told before the service is asked`(_ topic: String) async throws {
-        let store = MemoryStore(try Fixture.tuples(5))
-        let outcome = try await self.folder.drain(store) { $0.scope.topic = topic }
-        guard case .topicUnusable = outcome.failure else {
-            Issue.record("\(String(describing: outcome.failure))")
+    func `a topic that cannot be kept is told when the client is made`(_ topic: String) throws {
+        let error = #expect(throws: FeedbackError.self) { try self.folder.client(port: 1) { $0.scope.topic = topic } }
+        guard case .topicUnusable? = error else {
+            Issue.record("\(String(describing: error))")
             return
         }
-        #expect(store.openedCount == 0 && self.folder.files.isEmpty)
+        #expect(self.folder.files.isEmpty)
     }
 
     @Test func `a port where nobody listens is unavailable`() async throws {
@@ -215,19 +206,14 @@ import TokenStore
         }
     }
 
-    @Test func `where the sink does not take the tokens, the segment stays and comes again`() async throws {
+    @Test func `where the closure throws, the segment stays and comes again`() async throws {
         struct Full: Error {}
-        struct FullSink: DeadTokenSink {
-            func take(_ page: DeadTokenPage) async throws { throw Full() }
-        }
         let store = MemoryStore(try Fixture.tuples(10))
         let folder = self.folder
         try await Listener(try Fixture.listener(), store: store).withRunning { listener in
             let port = try await listener.boundAddress.port ?? 0
-            let outcome = try await folder.drain(port: port, sink: FullSink())
-            guard case .sink(is Full) = outcome.failure else {
-                Issue.record("\(String(describing: outcome.failure))")
-                return
+            await #expect(throws: FeedbackError.notTaken(underlying: Full())) {
+                try await folder.client(port: port).drain { _ in throw Full() }
             }
             #expect(folder.files.count == 1 && store.count == 0)
             let again = try await folder.drain(port: port)

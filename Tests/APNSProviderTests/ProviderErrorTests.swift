@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSession
+import APNSTransport
+import APNSWire
+import OpenSSLTLS
+import Testing
+
+@testable import APNSProvider
+
+@Suite struct ProviderErrorTests {
+    @Test func `each ending has its own kind and words, and the last failure`() {
+        let endings: [ProviderEnding] = [.abandoned, .notPermitted, .refused, .unavailable, .tooManyInvalidTokens]
+        let errors =
+            endings.compactMap { ProviderError($0, lastFailure: nil) } + [
+                .alreadyRan, .configuration("x"), .tls(.certificateMissing),
+            ]
+        #expect(Set(errors.map(\.description)).count == errors.count && errors.count == 8)
+        #expect(Set(errors.map(\.kind)).count == errors.count)
+        #expect(ProviderError(.completed, lastFailure: nil) == nil)
+        let failures: [ConnectionFailure] = [
+            .notAGateway, .stalled(.seconds(1)), .init(gatewayProxy: .refused("no")),
+            .init(gatewayProxy: .authenticationRequired),
+        ]
+        #expect(failures.map(\.kind) == [.unexpectedPeer, .stalled, .proxy, .proxyAuthentication])
+        for failure in failures {
+            let error = ProviderError(.unavailable, lastFailure: failure)
+            #expect(error?.kind == .unavailable(failure))
+            #expect(error?.description.hasSuffix(" The last failure: \(failure.detail)") == true)
+        }
+    }
+
+    @Test func `an identity that cannot be used is one typed error over both ways to send`() throws {
+        let configuration = try Sending.configuration(port: 1) { $0.tls.trust = .pem(Array("none".utf8)) }
+        func kinds() throws(ProviderError) -> [ProviderError.Kind] {
+            var kinds: [ProviderError.Kind] = []
+            do { _ = try PushClient(.binary(configuration)) } catch { kinds.append(error.kind) }
+            do { _ = try BatchSender(configuration) } catch { kinds.append(error.kind) }
+            return kinds
+        }
+        let found = try kinds()
+        #expect(found.count == 2)
+        for kind in found {
+            guard case .tls(.trustUnusable) = kind else {
+                Issue.record("\(kind)")
+                continue
+            }
+        }
+    }
+}
