@@ -38,7 +38,7 @@ let package = Package(
             targets: ["APNSFeedback", "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS"]
         ),
         .library(name: "APNSGateway", targets: ["APNSGateway", "APNSServer"]),
-        .library(name: "APNSTestKit", targets: ["APNSTestKit", "APNSSimulator", "TestCertificates"]),
+        .library(name: "APNSTestKit", targets: ["APNSTestKit", "APNSServer", "APNSSimulator", "TestCertificates"]),
         .library(name: "OpenSSLTLS", targets: ["OpenSSLTLS"]),
         .library(name: "TokenStore", targets: ["TokenStore"]),
         .executable(name: "apns-legacy", targets: ["apns-legacy"]),
@@ -104,7 +104,7 @@ let package = Package(
         .target(
             name: "APNSTestKit",
             dependencies: [
-                "APNSTransport", "APNSWire", "OpenSSLTLS", "TestCertificates",
+                "APNSServer", "APNSSimulator", "APNSTransport", "APNSWire", "OpenSSLTLS", "TestCertificates",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),

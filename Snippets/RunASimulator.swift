@@ -9,10 +9,8 @@ import OpenSSLTLS
 
 let port = CommandLine.arguments.count > 1 ? Int(CommandLine.arguments[1]) : 2195
 let folder = "certs-example"
-var configuration = SimulatorConfiguration(
-    identity: try TLSIdentity(contentsOf: "\(folder)/gateway.pem", key: "\(folder)/gateway.key.pem"),
-    clientTrust: .file("\(folder)/ca.pem")
-)
+let identity = try TLSIdentity(contentsOf: "\(folder)/gateway.pem", key: "\(folder)/gateway.key.pem")
+var configuration = try SimulatorConfiguration(tls: .server(identity: identity, trust: .file("\(folder)/ca.pem")))
 configuration.listener.port = port ?? 2195
 configuration.acceptsUnknownTokens = true
 configuration.faults = [Fault(at: .token(prefix: String(repeating: "f", count: 64)), .reject(status: 8))]

@@ -1,37 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Runs a simulator in this process, and sends to it over mutual TLS.
+// Runs a simulator in this process, sends to it over mutual TLS, and prints what arrived.
 
 // snippet.show
 import APNSProvider
-import APNSSimulator
 import APNSTestKit
 
 let authority = try TestCertificateAuthority()
-let gateway = try authority.issueServer(names: ["localhost"])
-let provider = try authority.issueClient(topic: "com.example.app")
-let trust = TLSTrust.pem(authority.certificatePEM)
-
-let known = try DeviceToken(bytes: [UInt8](repeating: 1, count: 32))
-let unknown = try DeviceToken(bytes: [UInt8](repeating: 2, count: 32))
-let simulated = SimulatorConfiguration(
-    identity: gateway.identity,
-    clientTrust: trust,
-    devices: [SimulatedDevice(token: known, topic: "com.example.app")]
-)
+let identity = try authority.issueClient(topic: "com.example.app").identity
+let simulated = try SimulatorConfiguration(tls: authority.makeServerTLS())
 
 try await Simulator.withRunning(simulated) { simulator in
+    let known = simulator.register(topic: "com.example.app")
+    let unknown = try DeviceToken(bytes: [UInt8](repeating: 2, count: 32))
     let port = simulator.gatewayPort
     let configuration = PushClientConfiguration.binary(
         host: "localhost",
         port: port,
-        identity: provider.identity,
-        trust: trust
+        identity: identity,
+        trust: authority.trust
     )
     try await PushClient.withClient(configuration) { client in
         for token in [known, unknown, known] {
             print(await client.send(PushNotification(to: token, #"{"aps":{"badge":1}}"#)))
         }
     }
+    let arrived = try await simulator.next(for: known, within: .seconds(10))
+    print("arrived: \(arrived.payloadText)")
     print("taken: \(simulator.statistics.processedCount), refused: \(simulator.statistics.rejectedCount)")
 }

@@ -65,20 +65,29 @@ public struct SimulatorConfiguration: Sendable {
 
     /// Makes a configuration with the defaults.
     ///
+    /// All listeners have the TLS configuration. Providers are asked for certificates in any case, which must lead to
+    /// its `trust`, and HTTP/2 also speaks TLS 1.3; set ``listener``, ``feedback`` and ``push`` afterwards for what one
+    /// of them does differently.
+    ///
     /// - Parameters:
-    ///   - identity: the simulator's certificate and key.
-    ///   - clientTrust: the authorities that a provider's certificate must lead to.
+    ///   - tls: a server's TLS configuration, such as `TLSConfiguration.server(identity:trust:)`.
     ///   - devices: the devices that are registered from the start.
-    public init(identity: TLSIdentity, clientTrust: TLSTrust, devices: [SimulatedDevice] = []) {
-        self.listener = BinaryListenerConfiguration(identity: identity, clientTrust: clientTrust)
+    /// - Throws: ``SimulatorError/identityMissing`` where the configuration has no certificate, as a client's may.
+    public init(tls: TLSConfiguration, devices: [SimulatedDevice] = []) throws(SimulatorError) {
+        guard let identity = tls.identity else { throw .identityMissing }
+        self.listener = BinaryListenerConfiguration(identity: identity, clientTrust: tls.trust)
         self.listener.port = 0
-        self.push = PushServerConfiguration(identity: identity, clientTrust: clientTrust)
+        self.push = PushServerConfiguration(identity: identity, clientTrust: tls.trust)
         self.push.topics = { ProviderIdentity($0).topics }
         self.listener.payloadCheck = unsafe .custom(Self.isObject)
         unsafe self.push.payloadCheck = Self.isObject
-        self.feedback = FeedbackListenerConfiguration(identity: identity, clientTrust: clientTrust)
+        self.feedback = FeedbackListenerConfiguration(identity: identity, clientTrust: tls.trust)
         self.feedback.port = 0
         self.devices = devices
+        self.listener.listener.setTLS(tls, identity: identity)
+        self.feedback.listener.setTLS(tls, identity: identity)
+        self.push.listener.setTLS(tls, identity: identity)
+        self.push.maximumVersion = max(tls.maximumVersion, .tls1_3)
     }
 
     /// Whether a payload is one JSON object; the service does not look at what is in it.

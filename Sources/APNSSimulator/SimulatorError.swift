@@ -5,6 +5,8 @@
 public enum SimulatorError: Error, Hashable, Sendable {
     /// A fault of the configuration can happen nowhere: its index there, and why.
     case fault(index: Int, reason: String)
+    /// The TLS configuration has no certificate and key, which a server needs.
+    case identityMissing
     /// No further notification for a device token came in time; so many came for it before, so many for all tokens, and
     /// so many were refused.
     case notReceived(within: Duration, count: Int, overallCount: Int, rejectedCount: Int)
@@ -19,6 +21,7 @@ extension SimulatorError: CustomStringConvertible {
     public var description: String {
         switch self {
         case .fault(let index, let reason): "fault \(index): \(reason)"
+        case .identityMissing: "the TLS configuration of a simulator needs an identity"
         case .notReceived(let duration, let count, let overallCount, let rejectedCount):
             "no further notification for the device token within \(duration); so far the simulator took "
                 + "\(overallCount), \(count) of them for this token, and refused \(rejectedCount)"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import NIOConcurrencyHelpers
-package import NIOCore
+import NIOCore
 import NIOPosix
 
 /// A value that is changed on any thread, and whose changes can be waited for.
@@ -38,13 +38,13 @@ package final class ObservedValue<Value: Sendable>: Sendable {
     ///   - failure: what is thrown where it is not in time.
     /// - Throws: `failure`.
     package func wait(
-        within limit: TimeAmount = .seconds(20),
+        within limit: Duration = .seconds(20),
         until isMet: @escaping @Sendable (Value) -> Bool,
         orThrow failure: @escaping @Sendable (Value) -> any Error
     ) async throws {
         let eventLoop = MultiThreadedEventLoopGroup.singleton.any()
         let promise = eventLoop.makePromise(of: Void.self)
-        let timer = eventLoop.scheduleTask(in: limit) { promise.fail(failure(self.current)) }
+        let timer = eventLoop.scheduleTask(in: TimeAmount(limit)) { promise.fail(failure(self.current)) }
         defer { timer.cancel() }
         self.state.withLockedValue { $0.waiters.append((promise, isMet)) }
         self.change { _ in }

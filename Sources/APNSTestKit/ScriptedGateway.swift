@@ -43,8 +43,7 @@ public final class ScriptedGateway: Sendable {
     /// Starts a gateway.
     ///
     /// - Parameters:
-    ///   - tls: a server's TLS configuration, such as `TLSConfiguration.server(identity:)` with an identity of a
-    ///     `TestCertificateAuthority`.
+    ///   - tls: a server's TLS configuration, such as `TestCertificateAuthority.makeServerTLS(names:)` has.
     ///   - host: the address to listen on; loopback by default.
     ///   - port: the TCP port; by default a free one.
     ///   - eventLoopGroup: the threads that do it; NIO's own by default.
@@ -89,7 +88,7 @@ public final class ScriptedGateway: Sendable {
     ///   - isMet: whether they do.
     /// - Throws: ``DeadlineExceeded``.
     public func wait(
-        within limit: TimeAmount = .seconds(20),
+        within limit: Duration = .seconds(20),
         until isMet: @escaping @Sendable ([GatewayRecord]) -> Bool
     ) async throws {
         try await self.recorder.state.wait(within: limit, until: { isMet($0.records) }) {

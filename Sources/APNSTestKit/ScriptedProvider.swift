@@ -32,7 +32,7 @@ public struct ScriptedProvider: Sendable {
     ///
     /// - Parameters:
     ///   - port: where to connect to, on loopback.
-    ///   - context: a client's TLS context.
+    ///   - tls: a client's TLS configuration, such as `TestCertificateAuthority.makeClientTLS(topic:)` has.
     ///   - serverName: what the server's certificate must be for.
     ///   - isReading: whether what comes is read from the start.
     ///   - body: is given the connection.
@@ -40,12 +40,13 @@ public struct ScriptedProvider: Sendable {
     /// - Throws: what `body` throws, or why there is no connection.
     public static func withConnection<Value: Sendable>(
         port: Int,
-        context: TLSContext,
+        tls: TLSConfiguration,
         serverName: String = "localhost",
         isReading: Bool = true,
         _ body: (ScriptedProvider) async throws -> Value
     ) async throws -> Value {
         let notes = ObservedValue(ProviderRecord())
+        let context = try TLSContext(tls)
         let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .channelOption(.allowRemoteHalfClosure, value: true)
             .channelOption(.autoRead, value: isReading)
@@ -78,6 +79,17 @@ public struct ScriptedProvider: Sendable {
         try await self.channel.writeAndFlush(bytes).get()
     }
 
+    /// Writes bytes and waits until the kernel has them.
+    ///
+    /// - Parameter bytes: what to write.
+    /// - Throws: why they could not be written.
+    public func send(_ bytes: [UInt8]) async throws { try await self.send(ByteBuffer(bytes: bytes)) }
+
+    /// Writes bytes whatever becomes of them.
+    ///
+    /// - Parameter bytes: what to write.
+    public func push(_ bytes: [UInt8]) { self.push(ByteBuffer(bytes: bytes)) }
+
     /// Writes bytes whatever becomes of them.
     ///
     /// - Parameter bytes: what to write.
@@ -107,7 +119,7 @@ public struct ScriptedProvider: Sendable {
     /// - Parameter limit: for so long at most; 20 seconds by default.
     /// - Returns: how it ended.
     /// - Throws: ``DeadlineExceeded`` where it did not.
-    public func end(within limit: TimeAmount = .seconds(20)) async throws -> Ending {
+    public func end(within limit: Duration = .seconds(20)) async throws -> Ending {
         try await self.wait("the end", within: limit) { $0.isEnded }
         return self.notes.current.ending
     }
@@ -117,7 +129,7 @@ public struct ScriptedProvider: Sendable {
 
     private func wait(
         _ what: String,
-        within limit: TimeAmount = .seconds(20),
+        within limit: Duration = .seconds(20),
         until isMet: @escaping @Sendable (ProviderRecord) -> Bool
     ) async throws {
         try await self.notes.wait(within: limit, until: isMet) { _ in

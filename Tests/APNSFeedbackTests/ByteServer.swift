@@ -23,11 +23,11 @@ enum ByteServer {
     }
 
     static func withRunning(
-        identity: TLSIdentity,
+        tls: TLSConfiguration,
         _ bytes: [UInt8],
         _ body: (_ port: Int) async throws -> Void
     ) async throws {
-        let context = try TLSContext(.server(identity: identity))
+        let context = try TLSContext(tls)
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {

@@ -261,10 +261,9 @@ import TokenStore
 
     @Test func `bytes that are no tuples name the offset, and are kept`() async throws {
         let folder = self.folder
-        let service = try Fixture.service.get()
+        let tls = TLSConfiguration.server(identity: try Fixture.service.get().identity)
         let first = try Fixture.tuple(40)
-        try await ByteServer.withRunning(identity: service.identity, first.bytes + Array("HTTP/1.1 400".utf8)) {
-            port in
+        try await ByteServer.withRunning(tls: tls, first.bytes + Array("HTTP/1.1 400".utf8)) { port in
             let outcome = try await folder.drain(port: port)
             let offset = UInt64(first.bytes.count)
             #expect(outcome.ending?.cause == .malformed(offset: offset, tokenByteCount: 0x2F31))

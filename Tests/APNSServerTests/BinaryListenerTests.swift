@@ -24,7 +24,7 @@ struct BinaryListenerTests {
     ) async throws {
         let backend = ScriptedBackend()
         try await Fixture.withListener(backend) { _, port in
-            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client(version: version)) {
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client(version: version)) {
                 try await $0.send(try Fixture.frames(1...100, command: command))
                 try await $0.send(try Fixture.probe(101))
                 let ending = try await $0.end()
@@ -47,7 +47,7 @@ struct BinaryListenerTests {
     @Test func `a stream that comes byte by byte is the same stream`() async throws {
         let backend = ScriptedBackend { $0 == 4 ? .rejected(.binary(.invalidToken)) : .accepted }
         try await Fixture.withListener(backend) { _, port in
-            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) {
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) {
                 var bytes = try Fixture.frames(1...6, command: .items)
                 while let byte = bytes.readSlice(length: 1) { $0.push(byte) }
                 #expect(try await $0.end().bytes == Fixture.response(.invalidToken, 4))
@@ -59,7 +59,7 @@ struct BinaryListenerTests {
     @Test func `a long stream cut at every kind of place is the same stream`() async throws {
         let backend = ScriptedBackend()
         try await Fixture.withListener(backend) { _, port in
-            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) {
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) {
                 var bytes = try Fixture.frames(1...5000)
                 bytes.writeImmutableBuffer(try Fixture.probe(5001))
                 var length = 1
@@ -77,13 +77,13 @@ struct BinaryListenerTests {
     @Test func `a probe is answered only after the outcomes before it, which come in any order`() async throws {
         let backend = ScriptedBackend { _ in nil }
         try await Fixture.withListener(backend) { _, port in
-            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { provider in
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
                 try await provider.send(try Fixture.frames(1...3))
                 try await provider.send(try Fixture.probe(4))
                 try await backend.wait("three messages") { $0.taken.count == 3 }
                 for identifier in [3, 1] as [UInt32] { backend.settle(identifier, .accepted) }
                 // Another connection's whole life on the same loops lets a response that came too early arrive.
-                try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) {
+                try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) {
                     try await $0.send(try Fixture.probe(9))
                     _ = try await $0.end()
                 }
@@ -97,7 +97,7 @@ struct BinaryListenerTests {
     @Test func `of several rejections the lowest is reported`() async throws {
         let backend = ScriptedBackend { _ in nil }
         try await Fixture.withListener(backend) { _, port in
-            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { provider in
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
                 try await provider.send(try Fixture.frames(1...5))
                 try await backend.wait("five messages") { $0.taken.count == 5 }
                 backend.settle(4, .rejected(.binary(.invalidToken)))
@@ -111,7 +111,7 @@ struct BinaryListenerTests {
     @Test func `a backend that wants order is handed nothing behind a message without an outcome`() async throws {
         let backend = ScriptedBackend(requiresOrder: true) { _ in nil }
         try await Fixture.withListener(backend) { _, port in
-            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { provider in
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
                 try await provider.send(try Fixture.frames(1...10))
                 for number in 1...4 {
                     try await backend.wait("message \(number)") { $0.taken.count >= number }
@@ -128,7 +128,7 @@ struct BinaryListenerTests {
         let backend = ScriptedBackend { _ in nil }
         let configuration = try Fixture.configuration { $0.inFlightCountMax = 10 }
         try await Fixture.withListener(backend, configuration) { _, port in
-            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { provider in
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
                 provider.push(try Fixture.frames(1...200))
                 provider.push(try Fixture.probe(201))
                 var settled: UInt32 = 0
@@ -149,7 +149,7 @@ struct BinaryListenerTests {
         let backend = ScriptedBackend { _ in .rejected(.binary(.invalidToken)) }
         try await Fixture.withListener(backend) { _, port in
             for bytes in [try Fixture.frames(1...3, command: .simple), ByteBuffer(bytes: [77, 1, 2, 3])] {
-                try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) {
+                try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) {
                     try await $0.send(bytes)
                     let ending = try await $0.end()
                     #expect(ending.bytes == [])
@@ -164,7 +164,7 @@ struct BinaryListenerTests {
         let configuration = try Fixture.configuration { $0.rules.malformedPayloadStatus = .protocolError }
         try await Fixture.withListener(backend, configuration) { _, port in
             for payload in ["x", "[1]", " {", "{"] {
-                try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) {
+                try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) {
                     var bytes = ByteBuffer()
                     let frame = NotificationFrame(
                         token: try Fixture.token(1),
@@ -184,7 +184,7 @@ struct BinaryListenerTests {
     @Test func `a provider that closes its side after sending still hears of an error`() async throws {
         let backend = ScriptedBackend { _ in nil }
         try await Fixture.withListener(backend) { _, port in
-            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { provider in
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
                 try await provider.send(try Fixture.frames(1...2))
                 try await backend.wait("two messages") { $0.taken.count == 2 }
                 try await provider.closeOutput()
@@ -211,8 +211,8 @@ struct BinaryListenerTests {
             var intact = 0
             let count = TestEffort.count(8, long: 40)
             for _ in 0..<count {
-                let context = try Fixture.client(version: version)
-                try await ScriptedProvider.withConnection(port: port, context: context) { provider in
+                let tls = try Fixture.client(version: version)
+                try await ScriptedProvider.withConnection(port: port, tls: tls) { provider in
                     provider.push(try Fixture.frames(1...500))
                     do {
                         for _ in 0..<200 { try await Self.send(flood, provider, within: .milliseconds(200)) }

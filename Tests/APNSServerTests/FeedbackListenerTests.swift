@@ -56,11 +56,11 @@ struct FeedbackListenerTests {
         let store = CountedStore(count: 0, refused: "com.example.other")
         let other = try Fixture.authority.get().issueClient(topic: "com.example.other")
         try await Self.withListener(store, try Self.configuration { $0.admitsUnverified = true }) { _, port in
-            for (context, isAdmitted) in [
+            for (tls, isAdmitted) in [
                 (try Fixture.client(version: version), true),
                 (try Fixture.client(other.identity, version: version), false),
             ] {
-                try await ScriptedProvider.withConnection(port: port, context: context) {
+                try await ScriptedProvider.withConnection(port: port, tls: tls) {
                     let ending = try await $0.end()
                     #expect(ending.bytes == [] && ending.hasCloseNotify == isAdmitted)
                     let isCut = ending.error as? TLSError == .truncated
@@ -74,7 +74,7 @@ struct FeedbackListenerTests {
         let lines = LogLines()
         let store = CountedStore(count: 2)
         try await Self.withListener(store, logger: lines.logger(.debug)) { _, port in
-            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) {
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) {
                 #expect(try await $0.received(byteCount: 76).count == 76)
                 _ = try await $0.end()
             }
@@ -90,12 +90,12 @@ struct FeedbackListenerTests {
     @Test func `a provider that does not read is handed what the sockets hold, and no more`() async throws {
         let store = CountedStore(count: 1_000_000)
         try await Self.withListener(store) { listener, port in
-            let context = try Fixture.client()
-            try await ScriptedProvider.withConnection(port: port, context: context, isReading: false) { _ in
+            let tls = try Fixture.client()
+            try await ScriptedProvider.withConnection(port: port, tls: tls, isReading: false) { _ in
                 try await store.wait("the list") { $0.takenCount > 0 }
                 // The same event loop answers this only when it is done with what it does at a time.
                 for _ in 0..<50 {
-                    try await ScriptedProvider.withConnection(port: port, context: context) { _ in }
+                    try await ScriptedProvider.withConnection(port: port, tls: tls) { _ in }
                 }
                 #expect(store.current.takenCountOfFirst < 600_000, "\(store.current.takenCountOfFirst)")
             }
@@ -106,7 +106,7 @@ struct FeedbackListenerTests {
         let count = TestEffort.count(50_000, long: 200_000)
         let store = CountedStore(count: count)
         try await Self.withListener(store) { _, port in
-            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client(), isReading: false) {
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client(), isReading: false) {
                 try await store.wait("the list") { $0.takenCount > 0 }
                 try await $0.channel.setOption(.autoRead, value: true).get()
                 let ending = try await $0.end(within: .seconds(50))
@@ -126,10 +126,10 @@ struct FeedbackListenerTests {
         }
         let lines = LogLines()
         try await Self.withListener(store, configuration, logger: lines.logger(.debug)) { listener, port in
-            let context = try Fixture.client()
-            let held = try await (0..<12).asyncMap { _ in try await Self.connect(port, context) }
+            let tls = try Fixture.client()
+            let held = try await (0..<12).asyncMap { _ in try await Self.connect(port, tls) }
             try await store.wait("those that are let in") { $0.openedCount >= 8 }
-            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client(other.identity)) { _ in
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client(other.identity)) { _ in
                 try await store.wait("the other provider") { $0.topics.contains("com.example.other") }
             }
             #expect(lines.of("connection refused").contains { "\($0.metadata)".contains("its provider has as many") })
@@ -137,7 +137,7 @@ struct FeedbackListenerTests {
             for channel in held { try? await channel.close().get() }
             try await eventually("all are gone") { listener.connectionCount == 0 }
             let before = store.current.openedCount
-            let channel = try await Self.connect(port, context)
+            let channel = try await Self.connect(port, tls)
             try await store.wait("another one") { $0.openedCount > before }
             try? await channel.close().get()
         }
@@ -154,7 +154,7 @@ struct FeedbackListenerTests {
                 .channelOption(.allowRemoteHalfClosure, value: true)
                 .channelInitializer { channel in
                     channel.eventLoop.makeCompletedFuture {
-                        let tls = try TLSHandler(context: try Fixture.client(), serverName: "localhost")
+                        let tls = try TLSHandler(context: try TLSContext(Fixture.client()), serverName: "localhost")
                         try channel.pipeline.syncOperations.addHandlers(tls, Deaf())
                     }
                 }
@@ -184,11 +184,11 @@ struct FeedbackListenerTests {
     }
 
     /// Shakes hands, and then does nothing.
-    static func connect(_ port: Int, _ context: TLSContext) async throws -> any Channel {
+    static func connect(_ port: Int, _ configuration: TLSConfiguration) async throws -> any Channel {
         try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    let tls = try TLSHandler(context: context, serverName: "localhost")
+                    let tls = try TLSHandler(context: try TLSContext(configuration), serverName: "localhost")
                     try channel.pipeline.syncOperations.addHandler(tls)
                 }
             }

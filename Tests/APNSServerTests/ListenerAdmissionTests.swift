@@ -23,12 +23,12 @@ struct ListenerAdmissionTests {
         let backend = ScriptedBackend()
         let foreign = try TestCertificateAuthority(name: "Foreign").issueClient(topic: Fixture.topic)
         try await Fixture.withListener(backend) { _, port in
-            let contexts = [
+            let configurations = [
                 try Fixture.client(version: version, isAnonymous: true),
                 try Fixture.client(foreign.identity, version: version),
             ]
-            for context in contexts {
-                try await ScriptedProvider.withConnection(port: port, context: context) {
+            for tls in configurations {
+                try await ScriptedProvider.withConnection(port: port, tls: tls) {
                     $0.push(try Fixture.frames(1...10))
                     let ending = try await $0.end()
                     #expect(ending.bytes == [])
@@ -44,10 +44,10 @@ struct ListenerAdmissionTests {
         let backend = ScriptedBackend()
         let configuration = try Fixture.configuration { $0.connectionCountMax = 1 }
         try await Fixture.withListener(backend, configuration) { listener, port in
-            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { first in
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { first in
                 try await first.send(try Fixture.frames(1...1))
                 try await backend.wait("the first") { $0.taken.count == 1 }
-                try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) {
+                try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) {
                     let ending = try await $0.end()
                     #expect(ending.bytes == [] && !ending.hasCloseNotify)
                 }
@@ -71,7 +71,7 @@ struct ListenerAdmissionTests {
     @Test func `an idle connection is closed without a word`() async throws {
         let configuration = try Fixture.configuration { $0.idleTimeout = .milliseconds(100) }
         try await Fixture.withListener(ScriptedBackend(), configuration) { _, port in
-            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) {
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) {
                 try await $0.send(try Fixture.frames(1...3))
                 let ending = try await $0.end()
                 #expect(ending.bytes == [])
@@ -91,7 +91,7 @@ struct ListenerAdmissionTests {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await services.run() }
             let port = try await listener.boundAddress.port ?? 0
-            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { provider in
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
                 try await provider.send(try Fixture.frames(1...3))
                 try await backend.wait("three messages") { $0.taken.count == 3 }
                 await services.triggerGracefulShutdown()
@@ -116,7 +116,7 @@ struct ListenerAdmissionTests {
             $0.announcesShutdown = false
         }
         try await Fixture.withListener(backend, configuration) { listener, port in
-            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { provider in
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
                 try await provider.send(try Fixture.frames(1...1))
                 try await backend.wait("the message") { $0.taken.count == 1 }
                 listener.stop()
@@ -131,7 +131,7 @@ struct ListenerAdmissionTests {
         let backend = ScriptedBackend { $0 == 3 ? nil : .accepted }
         let configuration = try Fixture.configuration { $0.shutdownDuration = .seconds(2) }
         try await Fixture.withListener(backend, configuration) { listener, port in
-            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { provider in
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
                 try await provider.send(try Fixture.frames(1...5))
                 try await backend.wait("five messages") { $0.taken.count == 5 }
                 listener.stop()
@@ -147,7 +147,7 @@ struct ListenerAdmissionTests {
         let backend = ScriptedBackend { $0 == 3 ? nil : .accepted }
         let configuration = try Fixture.configuration { $0.outcomeTimeout = .milliseconds(400) }
         try await Fixture.withListener(backend, configuration) { _, port in
-            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { provider in
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
                 try await provider.send(try Fixture.frames(1...5))
                 try await backend.wait("five messages") { $0.taken.count == 5 }
                 let start = ContinuousClock.now
@@ -164,7 +164,7 @@ struct ListenerAdmissionTests {
         let backend = ScriptedBackend { _ in nil }
         let configuration = try Fixture.configuration { $0.outcomeTimeout = .milliseconds(800) }
         try await Fixture.withListener(backend, configuration) { _, port in
-            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { provider in
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
                 try await provider.send(try Fixture.frames(1...4))
                 try await backend.wait("four messages") { $0.taken.count == 4 }
                 // All together take longer than one may.
@@ -186,8 +186,8 @@ struct ListenerAdmissionTests {
             $0.unauthenticatedCountMaxPerAddress = 2
         }
         try await Fixture.withListener(backend, configuration) { listener, port in
-            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { first in
-                try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { second in
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { first in
+                try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { second in
                     // Both are admitted when they are answered, and so are no unauthenticated peers.
                     for provider in [first, second] {
                         try await provider.send(try Fixture.frames(1...1))
@@ -220,8 +220,8 @@ struct ListenerAdmissionTests {
         let backend = ScriptedBackend { _ in .rejected(.binary(.invalidToken)) }
         let configuration = try Fixture.configuration { $0.drainDuration = .milliseconds(50) }
         try await Fixture.withListener(backend, configuration) { _, port in
-            let context = try Fixture.client()
-            try await ScriptedProvider.withConnection(port: port, context: context, isReading: false) { provider in
+            let tls = try Fixture.client()
+            try await ScriptedProvider.withConnection(port: port, tls: tls, isReading: false) { provider in
                 provider.push(try Fixture.frames(1...1))
                 try await backend.wait("the cut") { $0.closedCount == 1 }
             }

@@ -52,7 +52,7 @@ import Testing
         let configuration = try Fixture.configuration { $0.inFlightCountMax = plan.inFlightCountMax }
         try await Fixture.withListener(backend, configuration) { _, port in
             var plan = plan
-            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { provider in
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
                 try await plan.write(to: provider)
                 var open: [UInt32] = []
                 var seenCount = 0
@@ -83,7 +83,7 @@ import Testing
         let configuration = try Fixture.configuration { $0.inFlightCountMax = 5 }
         try await Listener(configuration, backend: backend, logger: lines.logger(.info)).withRunning { listener in
             let port = try await listener.boundAddress.port ?? 0
-            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { provider in
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
                 try await provider.send(try Fixture.frames(1...50))
                 try await backend.wait("five messages") { $0.taken.count == 5 }
                 try await provider.closeOutput()
@@ -103,14 +103,14 @@ import Testing
     @Test func `a probe is answered and not counted as thrown away, what follows it is`() async throws {
         let backend = ScriptedBackend()
         try await Fixture.withListener(backend) { _, port in
-            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { provider in
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
                 try await provider.send(try Fixture.frames(1...4))
                 try await provider.send(try Fixture.probe(5))
                 #expect(try await provider.end().bytes == Fixture.response(.missingDeviceToken, 5))
             }
             try await backend.wait("the end") { $0.closedCount == 1 }
             #expect(backend.current.discardedCount == 0)
-            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { provider in
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
                 var bytes = try Fixture.probe(1)
                 bytes.writeImmutableBuffer(try Fixture.frames(2...3))
                 try await provider.send(bytes)
@@ -124,7 +124,7 @@ import Testing
     @Test func `a message at fault behind one that is rejected is counted, as nobody is told of it`() async throws {
         let backend = ScriptedBackend { _ in nil }
         try await Fixture.withListener(backend) { _, port in
-            try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) { provider in
+            try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) { provider in
                 try await provider.send(try Fixture.frames(1...3))
                 try await provider.send(try Fixture.probe(4))
                 try await backend.wait("three messages") { $0.taken.count == 3 }

@@ -153,7 +153,7 @@ struct FaultListenerTests {
             for _ in 0..<connectionCount {
                 let ending = try await ScriptedProvider.withConnection(
                     port: simulator.feedbackPort,
-                    context: try Fixture.client()
+                    tls: try Fixture.client()
                 ) { try await $0.end() }
                 endings.append(ending)
             }

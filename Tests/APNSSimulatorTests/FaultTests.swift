@@ -183,8 +183,8 @@ struct FaultTests {
         let late = Fault(at: .always, .errorResponse, report: report)
         let began = ContinuousClock.now
         try await Simulator.withRunning(try Fixture.configuration([late])) { simulator in
-            let context = try Fixture.client()
-            try await ScriptedProvider.withConnection(port: simulator.gatewayPort, context: context) { provider in
+            let tls = try Fixture.client()
+            try await ScriptedProvider.withConnection(port: simulator.gatewayPort, tls: tls) { provider in
                 var bytes = try Fixture.messages(50)
                 bytes.writeImmutableBuffer(try Fixture.message(51, to: 999))
                 provider.push(bytes)

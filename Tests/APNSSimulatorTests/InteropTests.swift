@@ -106,7 +106,7 @@ struct InteropTests {
             }
             let ending = try await ScriptedProvider.withConnection(
                 port: simulator.gatewayPort,
-                context: try Fixture.client()
+                tls: try Fixture.client()
             ) { provider in
                 var bytes = try Fixture.messages(100)
                 bytes.writeImmutableBuffer(try Fixture.probe(101))

@@ -222,7 +222,7 @@ struct ReceivedNotificationTests {
 
     /// Reads the feedback to its end.
     private static func feedback(_ simulator: Simulator) async throws -> [UInt8] {
-        try await ScriptedProvider.withConnection(port: simulator.feedbackPort, context: try Fixture.client()) {
+        try await ScriptedProvider.withConnection(port: simulator.feedbackPort, tls: try Fixture.client()) {
             let bytes = try await $0.end().bytes
             // The list is taken off when the provider has closed in order.
             try await $0.closeOutput()

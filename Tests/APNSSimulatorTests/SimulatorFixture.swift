@@ -29,21 +29,21 @@ enum SimulatorFixture {
         devices.append(SimulatedDevice(token: try Self.token(101), topic: Self.topic, removalTimestamp: timestamp))
         devices.append(SimulatedDevice(token: try Self.token(102), topic: "com.example.other"))
         devices.append(SimulatedDevice(token: try Self.token(103), topic: Self.topic, environment: .production))
-        var configuration = SimulatorConfiguration(
+        let tls = TLSConfiguration.server(
             identity: try Self.gateway.get().identity,
-            clientTrust: .pem(try Self.authority.get().certificatePEM),
-            devices: devices
+            trust: try Self.authority.get().trust
         )
+        var configuration = try SimulatorConfiguration(tls: tls, devices: devices)
         configuration.faults = faults
         configuration.listener.maximumVersion = .tls1_3
         change(&configuration)
         return configuration
     }
 
-    static func client(topic: String? = nil) throws -> TLSContext {
+    static func client(topic: String? = nil) throws -> TLSConfiguration {
         let identity = try topic.map { try Self.authority.get().issueClient(topic: $0) } ?? Self.provider.get()
         let trust = TLSTrust.pem(try Self.authority.get().certificatePEM)
-        return try TLSContext(TLSConfiguration.client(identity: identity.identity, trust: trust))
+        return .client(identity: identity.identity, trust: trust)
     }
 
     /// A message with this identifier for the device of this number.
@@ -83,7 +83,7 @@ enum SimulatorFixture {
         to simulator: Simulator,
         topic: String? = nil
     ) async throws -> ScriptedProvider.Ending {
-        try await ScriptedProvider.withConnection(port: simulator.gatewayPort, context: try Self.client(topic: topic)) {
+        try await ScriptedProvider.withConnection(port: simulator.gatewayPort, tls: try Self.client(topic: topic)) {
             $0.push(bytes)
             return try await $0.end()
         }

@@ -5,6 +5,7 @@ import APNSTestKit
 import APNSWire
 import NIOConcurrencyHelpers
 import NIOCore
+import OpenSSLTLS
 import Testing
 
 @Suite(.timeLimit(.minutes(1)))
@@ -98,6 +99,38 @@ struct SimulatorTests {
             #expect(simulator.statistics.deadCount == 1 && simulator.statistics.processedCount == 2)
             simulator.register(SimulatedDevice(token: try Fixture.token(101), topic: Fixture.topic))
             #expect(simulator.feedback(topic: Fixture.topic, environment: .sandbox) == [])
+        }
+    }
+
+    @Test func `a simulator has what its TLS configuration says, at all listeners`() async throws {
+        let authority = try TestCertificateAuthority()
+        var tls = try authority.makeServerTLS(names: ["gateway.example.com"])
+        tls.minimumVersion = .tls1_2
+        tls.maximumVersion = .tls1_2
+        tls.cipherList = "ECDHE-ECDSA-AES128-GCM-SHA256"
+        let configuration = try SimulatorConfiguration(tls: tls)
+        #expect(configuration.push.maximumVersion == .tls1_3)
+        var old = try authority.makeClientTLS(topic: Fixture.topic)
+        old.maximumVersion = .tls1_2
+        old.cipherList = "ECDHE-ECDSA-AES256-GCM-SHA384"
+        var good = old
+        good.cipherList = nil
+        let clients = (good: good, old: old)
+        try await Simulator.withRunning(configuration) { simulator in
+            for port in [simulator.gatewayPort, simulator.feedbackPort, simulator.pushPort] {
+                let isShaken = try await Self.isShaken(port, clients.good)
+                #expect(isShaken)
+                let isShakenAnyway = try await Self.isShaken(port, clients.old)
+                #expect(!isShakenAnyway, "a cipher that the configuration does not have")
+            }
+        }
+    }
+
+    /// Whether there is a handshake.
+    private static func isShaken(_ port: Int, _ tls: TLSConfiguration) async throws -> Bool {
+        // The handshake is over, or has failed, which closes the connection.
+        try await ScriptedProvider.withConnection(port: port, tls: tls, serverName: "gateway.example.com") {
+            $0.channel.isActive
         }
     }
 }

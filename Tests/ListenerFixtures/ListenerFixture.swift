@@ -30,11 +30,11 @@ package enum ListenerFixture {
         _ identity: TLSIdentity? = nil,
         version: TLSVersion = .tls1_2,
         isAnonymous: Bool = false
-    ) throws -> TLSContext {
+    ) throws -> TLSConfiguration {
         let own = isAnonymous ? nil : try identity ?? Self.provider.get().identity
         var tls = TLSConfiguration.client(identity: own, trust: .pem(try Self.authority.get().certificatePEM))
         tls.maximumVersion = version
-        return try TLSContext(tls)
+        return tls
     }
 
     package static func token(_ number: Int) throws -> DeviceToken {

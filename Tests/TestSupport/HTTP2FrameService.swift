@@ -83,11 +83,10 @@ public final class HTTP2FrameService: Sendable {
     /// Lends one that listens.
     public static func withRunning<Value: Sendable>(
         _ script: Script,
-        identity: TLSIdentity,
+        tls: TLSConfiguration,
         _ body: (HTTP2FrameService) async throws -> Value
     ) async throws -> Value {
-        var tls = TLSConfiguration.server(identity: identity)
-        tls.maximumVersion = .tls1_3
+        var tls = tls
         tls.applicationProtocols = script.applicationProtocols
         let context = try TLSContext(tls)
         let observed = ObservedValue(Record())

@@ -65,9 +65,8 @@ struct QuickstartRun {
         let gateway = try authority.issueServer(names: ["localhost", "127.0.0.1"])
         let provider = try authority.issueClient(topic: SampleBatch.topic)
         let trust = TLSTrust.pem(authority.certificatePEM)
-        let configuration = SimulatorConfiguration(
-            identity: gateway.identity,
-            clientTrust: trust,
+        let configuration = try SimulatorConfiguration(
+            tls: .server(identity: gateway.identity, trust: trust),
             devices: batch.devices
         )
         let logger = Logger(label: "apns-legacy", factory: { _ in SwiftLogNoOpLogHandler() })

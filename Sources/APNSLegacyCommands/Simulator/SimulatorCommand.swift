@@ -115,7 +115,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
     }
 
     private func configuration(_ set: SimulatorCertificates, now: Int64) throws -> SimulatorConfiguration {
-        var configuration = SimulatorConfiguration(identity: set.server.identity, clientTrust: set.trust)
+        var configuration = try SimulatorConfiguration(tls: .server(identity: set.server.identity, trust: set.trust))
         configuration.environment = self.environment
         configuration.acceptsUnknownTokens = self.devices.isEmpty
         let timestamp = UInt64(clamping: now) * 1000

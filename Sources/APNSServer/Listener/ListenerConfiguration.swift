@@ -63,6 +63,9 @@ public struct ListenerConfiguration: Sendable {
     /// A simulator adds handlers of its own; `nil`, the default, adds none.
     package var configurePipeline: (@Sendable (any Channel, _ number: UInt64) throws -> Void)?
 
+    /// What TLS is configured with besides; `nil` for the defaults of a server.
+    private var tls: TLSConfiguration?
+
     init(identity: TLSIdentity, clientTrust: TLSTrust, port: Int) {
         self.identity = identity
         self.clientTrust = clientTrust
@@ -71,21 +74,42 @@ public struct ListenerConfiguration: Sendable {
 
     var unauthenticatedCountMax: Int { self.unauthenticatedCountMaxPerAddress ?? max(1, self.connectionCountMax / 4) }
 
+    /// Takes over what a TLS configuration says.
+    ///
+    /// Whether clients are asked for certificates and which application protocols there are is said by the protocol.
+    ///
+    /// - Parameters:
+    ///   - tls: of a server.
+    ///   - identity: its certificate and key.
+    package mutating func setTLS(_ tls: TLSConfiguration, identity: TLSIdentity) {
+        self.identity = identity
+        self.clientTrust = tls.trust
+        self.admitsUnverified = tls.acceptsUnverifiedClientCertificates
+        self.minimumVersion = tls.minimumVersion
+        self.maximumVersion = tls.maximumVersion
+        self.cipherList = tls.cipherList
+        self.handshakeTimeout = tls.handshakeTimeout
+        var own = TLSConfiguration.server(identity: identity)
+        own.resumesSessions = tls.resumesSessions
+        own.ticketCount = tls.ticketCount
+        own.shutdownTimeout = tls.shutdownTimeout
+        self.tls = own
+    }
+
     /// - Parameter change: what is different for a protocol.
     /// - Returns: what the connections begin with.
     /// - Throws: ``ServerError/tls(_:)``.
     func tlsContext(_ change: (inout TLSConfiguration) -> Void) throws(ServerError) -> TLSContext {
-        var tls = TLSConfiguration.server(
-            identity: self.identity,
-            clientCertificates: .required,
-            trust: self.clientTrust
-        )
+        var tls = self.tls ?? .server(identity: self.identity)
+        tls.identity = self.identity
+        tls.clientCertificates = .required
+        tls.trust = self.clientTrust
         tls.minimumVersion = self.minimumVersion
         tls.maximumVersion = self.maximumVersion
         tls.cipherList = self.cipherList
         tls.handshakeTimeout = self.handshakeTimeout
         tls.acceptsUnverifiedClientCertificates = self.admitsUnverified
-        tls.resumesSessions = !self.admitsUnverified
+        tls.resumesSessions = tls.resumesSessions && !self.admitsUnverified
         change(&tls)
         do { return try TLSContext(tls) } catch { throw .tls(error) }
     }

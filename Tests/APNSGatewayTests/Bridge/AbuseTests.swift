@@ -35,7 +35,7 @@ import Testing
 
     /// A provider that behaves gets through.
     private static func isServed(_ port: Int) async throws {
-        try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) {
+        try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) {
             try await $0.send(try Fixture.frames(1...3))
             try await $0.send(try Fixture.probe(4))
             #expect(try await $0.end().bytes == Fixture.response(.missingDeviceToken, 4))
@@ -44,9 +44,9 @@ import Testing
 
     @Test func `without a certificate there is no handshake`() async throws {
         try await Self.withGateway { _, port in
-            let context = try Fixture.client(isAnonymous: true)
+            let tls = try Fixture.client(isAnonymous: true)
             await #expect(throws: (any Error).self) {
-                try await ScriptedProvider.withConnection(port: port, context: context) {
+                try await ScriptedProvider.withConnection(port: port, tls: tls) {
                     let ending = try await $0.end()
                     if let error = ending.error { throw error }
                 }
@@ -63,7 +63,7 @@ import Testing
                 [0, 0xFF, 0xFF], [0x47, 0x45, 0x54, 0x20, 0x2F],
             ]
             for bytes in lengths {
-                try await ScriptedProvider.withConnection(port: port, context: try Fixture.client()) {
+                try await ScriptedProvider.withConnection(port: port, tls: try Fixture.client()) {
                     $0.push(ByteBuffer(bytes: bytes))
                     let bytes = try await $0.end().bytes
                     #expect(bytes.count <= 6)

@@ -45,8 +45,8 @@ import Testing
         _ identity: TLSIdentity? = nil,
         _ body: (ScriptedProvider) async throws -> Value
     ) async throws -> Value {
-        let context = try Fixture.client(identity)
-        return try await ScriptedProvider.withConnection(port: port, context: context, body)
+        let tls = try Fixture.client(identity)
+        return try await ScriptedProvider.withConnection(port: port, tls: tls, body)
     }
 
     @Test func `what is sent goes out as requests for the certificate's topic`() async throws {

@@ -91,7 +91,7 @@ struct PushClientHostileTests {
     @Test(arguments: Self.cases)
     func `the request ends in time, and the service is told why`(_ hostile: Case) async throws {
         let identity = try PushFixture.server.get().identity
-        try await HTTP2FrameService.withRunning(hostile.script, identity: identity) { service in
+        try await HTTP2FrameService.withRunning(hostile.script, tls: .server(identity: identity)) { service in
             var configuration = try PushFixture.clientConfiguration(port: service.port)
             configuration.answerDurationMax = .seconds(5)
             configuration.attemptCountMax = 2
@@ -116,7 +116,7 @@ struct PushClientHostileTests {
         let identity = try PushFixture.server.get().identity
         var script = Script()
         script.applicationProtocols = protocols
-        try await HTTP2FrameService.withRunning(script, identity: identity) { service in
+        try await HTTP2FrameService.withRunning(script, tls: .server(identity: identity)) { service in
             let configuration = try PushFixture.clientConfiguration(port: service.port)
             let request = try PushFixture.request()
             let outcome = NIOLockedValueBox<DeliveryOutcome?>(nil)

@@ -43,7 +43,8 @@ struct PushClientStallTests {
     func `each connection counts as a failure, and the client gives up with all unsent`(_ setting: UInt16) async throws
     {
         let identity = try PushFixture.server.get().identity
-        try await HTTP2FrameService.withRunning(Script(settings: [(setting, 0)]), identity: identity) { service in
+        let script = Script(settings: [(setting, 0)])
+        try await HTTP2FrameService.withRunning(script, tls: .server(identity: identity)) { service in
             var configuration = try Self.configuration(service)
             configuration.connectFailureCountMax = 3
             let failures = NIOLockedValueBox(0)
@@ -73,7 +74,7 @@ struct PushClientStallTests {
 
     @Test func `what did not leave whole is sent on the next connection, each once`() async throws {
         let identity = try PushFixture.server.get().identity
-        try await HTTP2FrameService.withRunning(.fixedWindow, identity: identity) { service in
+        try await HTTP2FrameService.withRunning(.fixedWindow, tls: .server(identity: identity)) { service in
             let requests = try Self.requests(40, payload: String(repeating: "x", count: 4000))
             var configuration = try Self.configuration(service)
             // Long enough for answers on a machine that has other things to do.
@@ -90,7 +91,7 @@ struct PushClientStallTests {
 
     @Test func `a service that answers nothing ends in a failure of its connections too`() async throws {
         let identity = try PushFixture.server.get().identity
-        try await HTTP2FrameService.withRunning(.silent, identity: identity) { service in
+        try await HTTP2FrameService.withRunning(.silent, tls: .server(identity: identity)) { service in
             var configuration = try Self.configuration(service)
             configuration.connectFailureCountMax = 2
             let requests = try Self.requests(3, payload: "{}")
@@ -140,7 +141,7 @@ struct PushClientStallTests {
 
     @Test func `a client that is stopped ends at once, with all unsent`() async throws {
         let identity = try PushFixture.server.get().identity
-        try await HTTP2FrameService.withRunning(.noStreams, identity: identity) { service in
+        try await HTTP2FrameService.withRunning(.noStreams, tls: .server(identity: identity)) { service in
             let requests = try Self.requests(3, payload: "{}")
             var configuration = try Self.configuration(service)
             configuration.answerDurationMax = .seconds(30)

@@ -44,8 +44,8 @@ import Testing
         _ version: TLSVersion
     ) async throws {
         try await Self.withGateway { gateway in
-            let context = try gateway.context(nil, version: version)
-            let error = try await ScriptedProvider.withConnection(port: gateway.port, context: context) {
+            let tls = try gateway.tls(nil, version: version)
+            let error = try await ScriptedProvider.withConnection(port: gateway.port, tls: tls) {
                 try await $0.end().error
             }
             #expect(error is TLSError, "\(String(describing: error))")

@@ -11,7 +11,7 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct GatewayFeedbackAbuseTests {
     /// Shakes hands from another address of loopback.
     private static func shakesHands(_ gateway: GatewayProgram, from address: String) async throws -> Bool {
-        let context = try gateway.context(gateway.folder.provider.identity)
+        let tls = try gateway.tls(gateway.folder.provider.identity)
         let eventLoop = MultiThreadedEventLoopGroup.singleton.any()
         let shaken = eventLoop.makePromise(of: Bool.self)
         let timer = eventLoop.scheduleTask(in: .seconds(10)) { shaken.succeed(false) }
@@ -20,8 +20,8 @@ import Testing
             .bind(to: try SocketAddress(ipAddress: address, port: 0))
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    let tls = try TLSHandler(context: context, serverName: "localhost")
-                    try channel.pipeline.syncOperations.addHandlers(tls, HandshakeNoter(shaken))
+                    let handler = try TLSHandler(context: try TLSContext(tls), serverName: "localhost")
+                    try channel.pipeline.syncOperations.addHandlers(handler, HandshakeNoter(shaken))
                 }
             }
             .connect(host: "127.0.0.1", port: gateway.feedbackPort).get()

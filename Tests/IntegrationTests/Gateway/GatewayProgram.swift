@@ -149,24 +149,24 @@ final class GatewayProgram: Sendable {
     ) async throws -> Value {
         try await ScriptedProvider.withConnection(
             port: self.port,
-            context: try self.context(identity ?? self.folder.provider.identity, version: version),
+            tls: try self.tls(identity ?? self.folder.provider.identity, version: version),
             isReading: isReading,
             body
         )
     }
 
-    /// A client's context; `nil` for one without a certificate.
-    func context(_ identity: TLSIdentity?, version: TLSVersion = .tls1_2) throws -> TLSContext {
+    /// A client's TLS configuration; `nil` for one without a certificate.
+    func tls(_ identity: TLSIdentity?, version: TLSVersion = .tls1_2) throws -> TLSConfiguration {
         let trust = TLSTrust.pem(self.folder.authority.certificatePEM)
         var tls = TLSConfiguration.client(identity: identity, trust: trust)
         tls.maximumVersion = version
-        return try TLSContext(tls)
+        return tls
     }
 
     /// What the feedback service gives to the provider.
     func feedback() async throws -> [FeedbackTuple] {
-        let context = try self.context(self.folder.provider.identity)
-        let bytes = try await ScriptedProvider.withConnection(port: self.feedbackPort, context: context) { provider in
+        let tls = try self.tls(self.folder.provider.identity)
+        let bytes = try await ScriptedProvider.withConnection(port: self.feedbackPort, tls: tls) { provider in
             let ending = try await provider.end()
             guard ending.hasCloseNotify else { throw Child.Failure(description: "the list was cut") }
             try await provider.channel.close().get()

@@ -16,8 +16,8 @@ import Testing
 
     /// The fingerprint of the certificate that a new connection is shown.
     private static func shown(_ gateway: GatewayProgram, port: Int? = nil) async throws -> String? {
-        let context = try gateway.context(gateway.folder.provider.identity)
-        return try await ScriptedProvider.withConnection(port: port ?? gateway.port, context: context) { provider in
+        let tls = try gateway.tls(gateway.folder.provider.identity)
+        return try await ScriptedProvider.withConnection(port: port ?? gateway.port, tls: tls) { provider in
             let channel = provider.channel
             return try await channel.eventLoop.submit {
                 try channel.pipeline.syncOperations.handler(type: TLSHandler.self).peerCertificate?.fingerprint

@@ -10,7 +10,7 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct GatewayStalledUpstreamTests {
     @Test func `its provider is told when the budget is spent, and SIGTERM ends it`() async throws {
         let folder = try GatewayProgram.Folder()
-        try await HTTP2FrameService.withRunning(.noStreams, identity: folder.server.identity) { service in
+        try await HTTP2FrameService.withRunning(.noStreams, tls: .server(identity: folder.server.identity)) { service in
             try folder.configure(upstreamPort: service.port)
             let text = folder.read("gateway.yaml") + "\n    retry: {budget: 1s}\n"
             try folder.write("gateway.yaml", Array(text.utf8))

@@ -58,7 +58,7 @@ final class GatewayUpstream: PushService {
 
     /// Waits until so many tokens were asked for, 20 seconds at most, or a minute in the long run.
     func wait(count: Int) async throws {
-        let limit = TimeAmount.seconds(TestEffort.count(20, long: 60))
+        let limit = Duration.seconds(TestEffort.count(20, long: 60))
         try await self.record.wait(within: limit, until: { $0.counts.count >= count }) {
             Child.Failure(description: "\($0.counts.count) of \(count) tokens were asked for")
         }

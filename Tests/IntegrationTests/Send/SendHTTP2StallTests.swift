@@ -2,6 +2,7 @@
 
 import APNSTestKit
 import Foundation
+import OpenSSLTLS
 import TestSupport
 import Testing
 
@@ -32,7 +33,8 @@ import Testing
         _ script: Script,
         _ body: (HTTP2FrameService) async throws -> Value
     ) async throws -> Value {
-        try await HTTP2FrameService.withRunning(script, identity: try SendScene.gateway.get().identity, body)
+        let tls = TLSConfiguration.server(identity: try SendScene.gateway.get().identity)
+        return try await HTTP2FrameService.withRunning(script, tls: tls, body)
     }
 
     private func arguments(_ port: Int, count: Int, _ more: [String], text: String = "hello") throws -> [String] {

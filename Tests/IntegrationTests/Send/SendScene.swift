@@ -76,11 +76,11 @@ final class SendScene: Sendable {
         let devices = try (1...deviceCount).map {
             SimulatedDevice(token: try DeviceToken(Self.token($0)), topic: Self.topic)
         }
-        var configuration = SimulatorConfiguration(
+        let tls = TLSConfiguration.server(
             identity: try Self.gateway.get().identity,
-            clientTrust: .pem(try Self.authority.get().certificatePEM),
-            devices: devices
+            trust: try Self.authority.get().trust
         )
+        var configuration = try SimulatorConfiguration(tls: tls, devices: devices)
         configuration.faults = faults
         change(&configuration)
         let logger = Logger(label: "tests", factory: { _ in SwiftLogNoOpLogHandler() })

@@ -61,7 +61,7 @@ final class Observer: ChannelInboundHandler, Sendable {
     /// Waits until what was noted meets a condition.
     func wait(
         _ what: String,
-        within limit: TimeAmount = .seconds(20),
+        within limit: Duration = .seconds(20),
         until isMet: @escaping @Sendable (Notes) -> Bool
     ) async throws {
         try await self.observed.wait(within: limit, until: isMet) {
