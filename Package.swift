@@ -27,7 +27,10 @@ let package = Package(
             targets: ["APNSProvider", "APNSPayload", "APNSSession", "APNSTransport", "APNSWire"]
         ),
         .library(name: "APNSProviderHTTP2", targets: ["APNSProviderHTTP2"]),
-        .library(name: "APNSFeedback", targets: ["APNSFeedback"]),
+        .library(
+            name: "APNSFeedback",
+            targets: ["APNSFeedback", "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS"]
+        ),
         .library(name: "APNSGateway", targets: ["APNSGateway", "APNSServer"]),
         .library(name: "APNSTestKit", targets: ["APNSTestKit", "APNSSimulator", "TestCertificates"]),
         .library(name: "OpenSSLTLS", targets: ["OpenSSLTLS"]),
@@ -166,8 +169,8 @@ let package = Package(
         .testTarget(
             name: "APNSFeedbackTests",
             dependencies: [
-                "APNSFeedback", "APNSServer", "APNSSession", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS",
-                "TestSupport", "TokenStore",
+                "APNSFeedback", "APNSServer", "APNSSession", "APNSSimulator", "APNSTestKit", "APNSWire",
+                "ListenerFixtures", "OpenSSLTLS", "TestSupport", "TokenStore",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -296,10 +299,12 @@ let package = Package(
             name: "APNSSimulator",
             dependencies: [
                 "APNSPayload", "APNSServer", "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS",
+                .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP2", package: "swift-nio-http2"),
+                .product(name: "NIOTLS", package: "swift-nio"),
             ],
             swiftSettings: strict
         ),

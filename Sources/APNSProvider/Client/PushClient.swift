@@ -39,8 +39,8 @@ public final class PushClient: Service, Sendable {
 
     /// Keeps the connections until ``finish()`` was called and everything is settled; may be called once.
     ///
-    /// A graceful shutdown does what ``finish()`` does. When the task is cancelled, sending stops at once: what may have
-    /// been processed is indeterminate, the rest unsent.
+    /// A graceful shutdown does what ``finish()`` does. When the task is cancelled, sending stops at once: what may
+    /// have been processed is indeterminate, the rest unsent.
     ///
     /// - Throws: `CancellationError` where the task is cancelled; ``ProviderError`` where sending is of no use, as with a
     ///   certificate that has expired. Every notification has its outcome by then, too.
@@ -90,8 +90,8 @@ public final class PushClient: Service, Sendable {
 
     /// Sends notifications that have identifiers of the caller's own, as they come.
     ///
-    /// Nothing is asked of `rows` before the first record is asked for, and no more than are sent, or unread, at a time;
-    /// the end of the loop over the records is the end of sending.
+    /// Nothing is asked of `rows` before the first record is asked for, and no more than are sent, or unread, at a
+    /// time; the end of the loop over the records is the end of sending.
     ///
     /// - Parameters:
     ///   - rows: identifiers and notifications.
@@ -109,7 +109,8 @@ public final class PushClient: Service, Sendable {
     /// Over HTTP/2, where each notification has its own answer, it does nothing.
     public func checkpoint() { self.transport.checkpoint() }
 
-    /// Sends to a token again that was rejected, before its time has passed: a device may register with the token it had.
+    /// Sends to a token again that was rejected, before its time has passed: a device may register with the token it
+    /// had.
     ///
     /// - Parameter token: the token.
     public func allow(_ token: DeviceToken) { self.transport.allow(token) }
