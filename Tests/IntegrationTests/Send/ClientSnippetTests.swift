@@ -67,9 +67,4 @@ import Testing
             #expect(try simulator.count(1) == lines.count)
         }
     }
-
-    @Test func `a simulator in the same process`() async throws {
-        let printed = try await Self.run("TestWithoutApple", [])
-        #expect(printed == "accepted\nrejected(8 (invalid token))\naccepted\ntaken: 2, refused: 1\n")
-    }
 }
