@@ -5,8 +5,6 @@
 
 // snippet.show
 import APNSProvider
-import APNSWire
-import OpenSSLTLS
 
 func send(to tokens: [String], _ configuration: PushClientConfiguration) async throws {
     try await PushClient.withClient(configuration) { client in
