@@ -23,7 +23,7 @@ struct HTTP2MetricsTests {
     @Test func `times, open connections and the queue are measured`() async throws {
         let metrics = TestMetrics()
         let service = ScriptedService { _, count in
-            count == 1 ? .reply(.rejected(PushRejection(status: 400, reason: .badTopic))) : nil
+            count == 1 ? .reject(.http2(PushRejection(status: 400, reason: .badDeviceToken))) : nil
         }
         let server = try Listener(PushFixture.serverConfiguration(), service: service, logger: PushFixture.quiet)
         try await server.withRunning { server in
