@@ -75,6 +75,13 @@ public final class PushClient: Service, Sendable {
     /// - Parameter notification: what to send.
     /// - Returns: what became of it, and how.
     public func report(of notification: PushNotification) async -> DeliveryReport {
+        let start = self.transport.observer.startTime
+        let report = await self.outcome(of: notification)
+        self.transport.observer.took(report.outcome, since: start)
+        return report
+    }
+
+    private func outcome(of notification: PushNotification) async -> DeliveryReport {
         while !Task.isCancelled {
             let report = await withCheckedContinuation { (continuation: CheckedContinuation<DeliveryReport?, Never>) in
                 switch self.transport.submit(notification, AwaitedOutcome(continuation), key: 0) {
