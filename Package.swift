@@ -21,6 +21,7 @@ let strict: [SwiftSetting] = settings + [.strictMemorySafety()]
 // What only some users need of other packages is fetched where its trait is on. Each of these is the condition of one.
 let proxy: TargetDependencyCondition? = .when(traits: ["Proxy"])
 let server: TargetDependencyCondition? = .when(traits: ["Server"])
+let services: TargetDependencyCondition? = .when(traits: ["ServiceLifecycleSupport"])
 let tokenStore: TargetDependencyCondition? = .when(traits: ["TokenStore"])
 let commandLine: TargetDependencyCondition? = .when(traits: ["CommandLine"])
 
@@ -33,7 +34,10 @@ let package = Package(
             targets: ["APNSProvider", "APNSPayload", "APNSSession", "APNSTransport", "APNSWire"]
         ),
         .library(name: "APNSProviderHTTP2", targets: ["APNSProviderHTTP2"]),
-        .library(name: "APNSFeedback", targets: ["APNSFeedback"]),
+        .library(
+            name: "APNSFeedback",
+            targets: ["APNSFeedback", "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS"]
+        ),
         .library(name: "APNSGateway", targets: ["APNSGateway", "APNSServer"]),
         .library(name: "APNSTestKit", targets: ["APNSTestKit", "APNSSimulator", "TestCertificates"]),
         .library(name: "OpenSSLTLS", targets: ["OpenSSLTLS"]),
@@ -47,13 +51,17 @@ let package = Package(
             description: "What listens: gateway, simulator and test kit, the products APNSGateway and APNSTestKit."
         ),
         .trait(
+            name: "ServiceLifecycleSupport",
+            description: "Clients, pollers and listeners are services of swift-service-lifecycle."
+        ),
+        .trait(
             name: "TokenStore",
             description: "The purge list and the gateway's stores in SQLite: the product TokenStore."
         ),
         .trait(
             name: "CommandLine",
             description: "The command apns-legacy.",
-            enabledTraits: ["Proxy", "Server", "TokenStore"]
+            enabledTraits: ["Proxy", "Server", "ServiceLifecycleSupport", "TokenStore"]
         ),
         .default(enabledTraits: ["CommandLine"]),
     ],
@@ -167,9 +175,10 @@ let package = Package(
                 "APNSWire", "OpenSSLTLS",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOExtras", package: "swift-nio-extras", condition: proxy),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio", condition: proxy),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOSOCKS", package: "swift-nio-extras", condition: proxy),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: services),
             ],
             swiftSettings: strict
         ),
@@ -182,20 +191,20 @@ let package = Package(
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOTLS", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: services),
             ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "APNSFeedbackTests",
             dependencies: [
-                "APNSFeedback", "APNSServer", "APNSSession", "APNSSimulator", "APNSTestKit", "APNSWire", "OpenSSLTLS",
-                "TestSupport", "TokenStore",
+                "APNSFeedback", "APNSServer", "APNSSession", "APNSSimulator", "APNSTestKit", "APNSWire",
+                "ListenerFixtures", "OpenSSLTLS", "TestSupport", "TokenStore",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: services),
             ],
             swiftSettings: settings
         ),
@@ -210,7 +219,7 @@ let package = Package(
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOTLS", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: services),
             ],
             swiftSettings: strict
         ),
@@ -223,7 +232,7 @@ let package = Package(
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: services),
             ],
             swiftSettings: settings
         ),
@@ -239,7 +248,7 @@ let package = Package(
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOTLS", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: services),
             ],
             swiftSettings: strict
         ),
@@ -257,7 +266,7 @@ let package = Package(
                 .product(name: "NIOHTTP2", package: "swift-nio-http2", condition: server),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOTLS", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: services),
             ],
             swiftSettings: settings
         ),
@@ -273,7 +282,7 @@ let package = Package(
                 .product(name: "NIOHTTP2", package: "swift-nio-http2", condition: server),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOTLS", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: services),
             ],
             swiftSettings: strict
         ),
@@ -320,10 +329,12 @@ let package = Package(
             name: "APNSSimulator",
             dependencies: [
                 "APNSPayload", "APNSServer", "APNSSession", "APNSTransport", "APNSWire", "OpenSSLTLS",
+                .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP2", package: "swift-nio-http2", condition: server),
+                .product(name: "NIOTLS", package: "swift-nio"),
             ],
             swiftSettings: strict
         ),
@@ -338,7 +349,7 @@ let package = Package(
                 .product(name: "NIOEmbedded", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOTLS", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: services),
             ],
             swiftSettings: settings
         ),
@@ -415,7 +426,7 @@ let package = Package(
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTPTypes", package: "swift-nio-extras", condition: commandLine),
                 .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: services),
                 .product(name: "Yams", package: "Yams", condition: commandLine),
             ],
             swiftSettings: strict
@@ -444,7 +455,7 @@ let package = Package(
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "SystemPackage", package: "swift-system"),
-                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle", condition: commandLine),
             ],
             swiftSettings: strict
         ),

@@ -15,9 +15,9 @@ var configuration = SimulatorConfiguration(
 )
 configuration.listener.port = port ?? 2195
 configuration.acceptsUnknownTokens = true
-configuration.faults = FaultPlan([Fault(at: .token(String(repeating: "f", count: 64)), .reject(status: 8))])
-configuration.onDelivery = { delivered in
-    print("\(delivered.notification.token.hexadecimal.prefix(8))... \(String(buffer: delivered.notification.payload))")
+configuration.faults = [Fault(at: .token(prefix: String(repeating: "f", count: 64)), .reject(status: 8))]
+configuration.onReceive = { notification in
+    print("\(notification.token.hexadecimal.prefix(8))... \(notification.payloadText)")
 }
 try await Simulator.withRunning(configuration) { simulator in
     print("A push gateway for anybody with a certificate of \(folder)/ca.pem: localhost:\(simulator.gatewayPort)")

@@ -4,8 +4,8 @@ import OpenSSLTLS
 
 /// Why a drain did not go to its end, or did not begin.
 ///
-/// Whatever it is, the sink has what had been read, or it is in the spool, unless
-/// ``lost(byteCount:underlying:)`` says otherwise.
+/// Whatever it is, what had been read was taken or is in the spool, unless ``lost(byteCount:underlying:)`` says
+/// otherwise.
 @nonexhaustive
 public enum FeedbackError: Error {
     /// The service cannot be reached, or the connection broke.
@@ -17,16 +17,18 @@ public enum FeedbackError: Error {
     case refused(Endpoint)
     /// The spool cannot be used.
     case spool(SpoolError)
-    /// The sink could not take a page of tokens.
-    case sink(any Error)
+    /// The closure that a page was handed to threw this; the page stays in the spool and comes again.
+    case notTaken(underlying: any Error)
     /// A segment in the spool was made by a newer release.
     case newerSpool(path: String, version: Int)
     /// Another drain on this machine reads this service with the same certificate; its process where that is known.
     case held(Endpoint, holder: Int32?)
-    /// So many bytes that were read could go neither to the spool nor to the sink.
+    /// So many bytes that were read could not be spooled and were not taken.
     case lost(byteCount: Int, underlying: any Error)
     /// The certificate names no topic, and none was given.
     case topicMissing
+    /// The certificate is for other topics than the one given: its list would be taken for that of another app.
+    case topicForeign(String, certificate: [String])
     /// The topic is longer than it may be, or has characters that it may not have.
     case topicUnusable(String)
     /// The drain was stopped before it connected.
@@ -57,18 +59,48 @@ extension FeedbackError: CustomStringConvertible {
                 + "says close_notify. Most likely it refuses this certificate: check that it is the right one and has "
                 + "not expired, and look into the log of the service."
         case .spool(let error): "\(error)"
-        case .sink(let error): "\(error)"
+        case .notTaken(let error): "\(error)"
         case .newerSpool(let path, let version):
             "\(path) is of version \(version), which a newer release made. Run that release, and it empties the spool."
         case .held(let endpoint, let holder):
             "Another drain is at work; \(holder.map { "process \($0)" } ?? "it") reads \(endpoint) with this "
                 + "certificate. Two at a time would share the list between them; run again when it is done."
         case .lost(let byteCount, let error):
-            "\(byteCount) bytes that were read could go neither to the spool nor to the purge list, and are lost, as "
+            "\(byteCount) bytes that were read could not be spooled and were not taken, and are lost, as "
                 + "is what the service sent after them where it forgets what it writes: \(error)"
         case .topicMissing: "The certificate names no topic. Say which app it is for."
+        case .topicForeign(let topic, let topics):
+            "The certificate is for \(topics.joined(separator: ", ")), not for \(topic). The service was not asked."
         case .topicUnusable(let detail): detail
         case .stopped: "Stopped before the service was asked."
         }
+    }
+}
+
+extension FeedbackError: Hashable {
+    /// Whether both say the same; of errors from below, types and descriptions are compared.
+    public static func == (left: FeedbackError, right: FeedbackError) -> Bool {
+        switch (left, right) {
+        case (.unavailable(let left, let one), .unavailable(let right, let other)),
+            (.notPermitted(let left, let one), .notPermitted(let right, let other)):
+            left == right && Self.isSame(one, other)
+        case (.notTaken(let one), .notTaken(let other)): Self.isSame(one, other)
+        case (.lost(let left, let one), .lost(let right, let other)): left == right && Self.isSame(one, other)
+        case (.refused(let left), .refused(let right)): left == right
+        case (.spool(let left), .spool(let right)): left == right
+        case (.newerSpool(let left, let one), .newerSpool(let right, let other)): left == right && one == other
+        case (.held(let left, let one), .held(let right, let other)): left == right && one == other
+        case (.topicForeign(let left, let one), .topicForeign(let right, let other)): left == right && one == other
+        case (.topicUnusable(let left), .topicUnusable(let right)): left == right
+        case (.topicMissing, .topicMissing), (.stopped, .stopped): true
+        default: false
+        }
+    }
+
+    /// Feeds the description into the hasher.
+    public func hash(into hasher: inout Hasher) { hasher.combine(self.description) }
+
+    private static func isSame(_ one: any Error, _ other: any Error) -> Bool {
+        type(of: one) == type(of: other) && "\(one)" == "\(other)"
     }
 }

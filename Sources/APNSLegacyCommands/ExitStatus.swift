@@ -90,7 +90,7 @@ struct CommandFailure: Error, CustomStringConvertible {
         switch error {
         case let failure as CommandFailure: self = failure
         case FeedbackError.spool(let error): self.init(error)
-        case FeedbackError.sink(let error): self.init(error)
+        case FeedbackError.notTaken(let error): self.init(error)
         case let error as any CommandError: self.init(error.status, "\(error)" + (Self.remedy(for: error) ?? ""))
         default: self.init(.software, "\(error)")
         }
@@ -196,10 +196,10 @@ extension FeedbackError: CommandError {
         case .unavailable: .unavailable
         case .notPermitted, .refused: .notPermitted
         case .spool(let error): error.status
-        case .sink(let error): CommandFailure(error).status
+        case .notTaken(let error): CommandFailure(error).status
         case .lost: .ioError
         case .newerSpool: .dataError
-        case .topicMissing, .topicUnusable: .configuration
+        case .topicMissing, .topicForeign, .topicUnusable: .configuration
         case .held, .stopped: .tryAgain
         @unknown default: .software
         }

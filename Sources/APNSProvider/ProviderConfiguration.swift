@@ -45,8 +45,8 @@ public struct ProviderConfiguration: Sendable {
     /// 1 h by default, `nil` for not at all.
     public var suppressionDuration: Duration? = .seconds(3600)
 
-    /// How long a notification may wait in a client for its turn, where there is no connection or no room on it; 30 s by
-    /// default, `nil` for as long as the client runs.
+    /// How long a notification may wait in a client for its turn, where there is no connection or no room on it; 30 s
+    /// by default, `nil` for as long as the client runs.
     ///
     /// Then it is unsent.
     public var queueDurationMax: Duration? = .seconds(30)

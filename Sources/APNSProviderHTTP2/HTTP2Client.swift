@@ -65,7 +65,8 @@ extension PushClientConfiguration {
     /// - Returns: the configuration.
     public static func http2(_ configuration: PushConfiguration, _ requests: RequestRules) -> Self {
         Self(endpoint: configuration.endpoint) { group, logger in
-            HTTP2Client(try RequestClient(configuration, eventLoopGroup: group, logger: logger), configuration, requests)
+            let client = try RequestClient(configuration, eventLoopGroup: group, logger: logger)
+            return HTTP2Client(client, configuration, requests)
         }
     }
 }
@@ -91,17 +92,26 @@ private struct HTTP2Client: ClientTransport {
         let token = notification.token
         let isSuppressed = self.rejected.withLockedValue { !$0.isEmpty && $0.contains(token, at: .now()) }
         if isSuppressed { return self.settleHere(.suppressed, receiver, key: key) }
-        let request = self.requests.request(
-            token: token,
+        return self.client.submit(self.request(notification)) { report in
+            if case .rejected(let rejection) = report.outcome { self.suppress(token, rejection) }
+            receiver.settle(key..<(key + 1), report)
+        }
+    }
+
+    private func request(_ notification: borrowing PushNotification) -> PushRequest {
+        var requests = self.requests
+        if let topic = notification.topic { requests.topic = topic }
+        if let type = notification.pushType { requests.pushType = .fixed(type) }
+        var request = requests.request(
+            token: notification.token,
             payload: notification.payload,
             expiry: notification.expiry,
             priority: notification.priority,
             now: UInt32(clamping: time(nil))
         )
-        return self.client.submit(request) { report in
-            if case .rejected(let rejection) = report.outcome { self.suppress(token, rejection) }
-            receiver.settle(key..<(key + 1), report)
-        }
+        request.collapseIdentifier = notification.collapseIdentifier
+        if let identifier = notification.identifier { request.identifier = identifier }
+        return request
     }
 
     func settleHere(

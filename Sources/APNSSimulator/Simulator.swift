@@ -25,8 +25,7 @@ public struct Simulator: Sendable {
     /// The HTTP/2 listener.
     public let push: Listener
 
-    private let devices: DeviceRegistry
-    private let environment: Environment
+    private let registry: DeviceRegistry
 
     /// Runs a simulator while `body` runs, and ends it on every way out.
     ///
@@ -35,42 +34,28 @@ public struct Simulator: Sendable {
     ///   - logger: is told of connections, at debug level.
     ///   - body: is called when the simulator listens.
     /// - Returns: what `body` returns.
-    /// - Throws: what `body` throws, `ServerError` where a listener cannot listen, or `WireError` for a
-    ///   fault at a token that is none.
+    /// - Throws: what `body` throws, `ServerError` where a listener cannot listen, or
+    ///   ``SimulatorError/fault(index:reason:)`` for a fault that can happen nowhere.
     public static func withRunning<Value: Sendable>(
         _ configuration: SimulatorConfiguration,
         logger: Logger = .current,
         _ body: @escaping @Sendable (Simulator) async throws -> Value
     ) async throws -> Value {
         let devices = DeviceRegistry(configuration)
-        let faults = ConnectionFaults()
-        let backend = SimulatorBackend(
-            devices: devices,
-            schedule: try FaultSchedule(configuration.faults.faults),
-            report: configuration.faults.report,
-            faults: faults,
-            environment: configuration.environment,
-            onDelivery: configuration.onDelivery
-        )
+        let faults = try ConnectionFaults(configuration.faults)
+        let backend = SimulatorBackend(devices: devices, faults: faults)
         let store = SimulatorFeedbackStore(
             devices: devices,
-            environment: configuration.environment,
-            fault: configuration.feedbackFault
+            // The listener expects progress from one portion to the next.
+            portionCountMax: faults.schedule.hasFaults(.writing, at: .feedback) ? 1 : nil
         )
-        let service = SimulatorPushService(
-            devices: devices,
-            schedule: try FaultSchedule(configuration.pushFaults),
-            environment: configuration.environment,
-            onDelivery: configuration.onDelivery
-        )
-        var pushConfiguration = configuration.push
-        pushConfiguration.addsUniqueIdentifier = configuration.environment == .sandbox
-        let push = pushConfiguration
-        var listener = configuration.listener
-        listener.configurePipeline = { try faults.add(to: $0, number: $1) }
-        var feedback = configuration.feedback
-        configuration.feedbackFault.apply(to: &feedback)
-        return try await Listener(listener, backend: backend, logger: logger).withRunning { [feedback] listener in
+        let service = SimulatorPushService(devices: devices, schedule: faults.schedule)
+        var (listener, feedback, push) = (configuration.listener, configuration.feedback, configuration.push)
+        push.addsUniqueIdentifier = configuration.environment == .sandbox
+        faults.configure(&listener.listener, as: .binary)
+        faults.configure(&feedback.listener, as: .feedback)
+        faults.configure(&push.listener, as: .http2)
+        return try await Listener(listener, backend: backend, logger: logger).withRunning { [feedback, push] listener in
             try await Listener(feedback, store: store, logger: logger).withRunning { feedback in
                 try await Listener(push, service: service, logger: logger).withRunning { server in
                     let simulator = Simulator(
@@ -79,9 +64,9 @@ public struct Simulator: Sendable {
                         pushPort: try await server.boundAddress.port ?? 0,
                         listener: listener,
                         push: server,
-                        devices: devices,
-                        environment: configuration.environment
+                        registry: devices
                     )
+                    defer { devices.recorder.end() }
                     return try await body(simulator)
                 }
             }
@@ -89,16 +74,46 @@ public struct Simulator: Sendable {
     }
 
     /// What it has seen so far.
-    public var statistics: SimulatorStatistics { self.devices.statistics }
+    public var statistics: SimulatorStatistics { self.registry.statistics }
 
-    /// How many notifications were taken for a token.
+    // MARK: Devices
+
+    /// The devices as they are now, in no order.
+    public var devices: [SimulatedDevice] { self.registry.devices }
+
+    /// Registers an app at a device, which gets a new token of 32 bytes.
     ///
-    /// - Parameter token: the token.
-    /// - Returns: the number; 0 for tokens beyond ``SimulatorConfiguration/countedTokenCountMax``.
-    public func deliveryCount(of token: DeviceToken) -> Int { self.devices.deliveryCount(of: token) }
+    /// From now on, on the binary protocol and over HTTP/2, notifications for the token and its topic are taken.
+    ///
+    /// - Parameter topic: the app.
+    /// - Returns: the token, of the service that the simulator plays.
+    public func register(topic: String) -> DeviceToken { self.registry.register(topic: topic) }
 
-    /// The last notifications that were taken, the newest last.
-    public var lastDeliveries: [DeliveredNotification] { self.devices.lastDeliveries }
+    /// Registers an app at a device with a token of your own, or changes one that is registered.
+    ///
+    /// An app that was removed is there again: notifications are taken, over HTTP/2 as well, and feedback has no entry
+    /// of it any more. Where ``SimulatedDevice/removalTimestamp`` is set, the app is gone, as after ``remove(_:at:)``.
+    ///
+    /// - Parameter device: the app, its device and its token.
+    public func register(_ device: SimulatedDevice) { self.registry.register(device) }
+
+    /// Removes an app from its device, until it is registered again.
+    ///
+    /// What providers meet from now on:
+    /// - over HTTP/2, the answer 410 Unregistered with the time in milliseconds;
+    /// - on the binary protocol, nothing: the gateway takes notifications for it, with
+    ///   ``ReceivedNotification/isDead``;
+    /// - at the feedback service, a tuple with the time in seconds, from the next notification for it on the binary
+    ///   protocol on, and until a provider has read it.
+    ///
+    /// - Parameters:
+    ///   - token: the token that the app had there, of the service that the simulator plays.
+    ///   - timestamp: when, in milliseconds since 1970 (UTC); by default now, as ``SimulatorConfiguration/now`` says.
+    /// - Returns: whether it was there.
+    @discardableResult
+    public func remove(_ token: DeviceToken, at timestamp: UInt64? = nil) -> Bool {
+        self.registry.remove(token, at: timestamp)
+    }
 
     /// The dead devices that were sent something since they died, the one that died first first.
     ///
@@ -107,22 +122,47 @@ public struct Simulator: Sendable {
     ///   - environment: the service.
     /// - Returns: their tokens, with the time since when each is dead.
     public func feedback(topic: String, environment: Environment) -> [FeedbackTuple] {
-        self.devices.feedback(topic: topic, environment: environment)
+        self.registry.feedback(topic: topic, environment: environment)
     }
 
-    /// Registers a device, or changes one that is registered: dead ones come back to life, or the other way round.
-    ///
-    /// - Parameter device: the device.
-    public func register(_ device: SimulatedDevice) { self.devices.register(device) }
+    // MARK: What arrived
 
-    /// Removes an app from its device; the next notification for it makes a tuple of feedback.
+    /// The notifications that were taken, the newest last; so many of the last as
+    /// ``SimulatorConfiguration/receivedCountMax`` says.
+    public var receivedNotifications: [ReceivedNotification] { self.registry.recorder.notifications }
+
+    /// The notifications that are taken, from the oldest one of ``receivedNotifications`` on, each as it arrives.
+    public var notifications: NotificationSequence { NotificationSequence(recorder: self.registry.recorder) }
+
+    /// How many notifications were taken for a token.
+    ///
+    /// - Parameter token: the token.
+    /// - Returns: the number; 0 for tokens beyond ``SimulatorConfiguration/countedTokenCountMax``.
+    public func receivedCount(of token: DeviceToken) -> Int { self.registry.receivedCount(of: token) }
+
+    /// Waits for the next notification for a token: the first one that no call has returned yet, also when it arrived
+    /// before the call.
+    ///
+    /// Of several calls that wait for one token, the first is given the first notification. One that has left
+    /// ``receivedNotifications`` is not returned any more.
     ///
     /// - Parameters:
-    ///   - token: the token that the app had there.
-    ///   - time: when, in seconds since 1970 (UTC).
-    /// - Returns: whether it was there.
-    @discardableResult
-    public func uninstall(_ token: DeviceToken, at time: UInt32) -> Bool {
-        self.devices.uninstall(token, environment: self.environment, at: time)
+    ///   - token: whom it is for.
+    ///   - duration: how long to wait for it.
+    ///   - clock: measures that; by default the continuous clock.
+    /// - Returns: the notification.
+    /// - Throws: ``SimulatorError/notReceived(within:count:overallCount:rejectedCount:)`` when the time is over,
+    ///   ``SimulatorError/ended`` where the simulator ends, or `CancellationError` where the task is cancelled.
+    public func next<C: Clock<Duration>>(
+        for token: DeviceToken,
+        within duration: Duration,
+        clock: C = ContinuousClock()
+    ) async throws -> ReceivedNotification {
+        let registry = self.registry
+        let notification = try await registry.recorder.next(for: token, within: duration, clock: clock) {
+            registry.overdue(token, within: duration)
+        }
+        guard let notification else { throw SimulatorError.ended }
+        return notification
     }
 }

@@ -4,12 +4,13 @@ import APNSPayload
 public import APNSServer
 import APNSTransport
 public import APNSWire
+import Glibc
 public import OpenSSLTLS
 
 /// What a simulator is made of.
 public struct SimulatorConfiguration: Sendable {
     /// How many notifications are kept by default.
-    public static let lastDeliveryCountMaxDefault = 1000
+    public static let receivedCountMaxDefault = 10_000
 
     /// How many tokens are counted one by one by default.
     public static let countedTokenCountMaxDefault = 1_000_000
@@ -25,14 +26,8 @@ public struct SimulatorConfiguration: Sendable {
     /// Whether it closes behind the list is said here, and a wrong certificate is one that is set here.
     public var feedback: FeedbackListenerConfiguration
 
-    /// How feedback is delivered; by default as the service did.
-    public var feedbackFault = FeedbackFault()
-
     /// The HTTP/2 listener; its port is 0 by default, for any that is free.
     public var push: PushServerConfiguration
-
-    /// What goes wrong at the HTTP/2 listener; by default nothing.
-    public var pushFaults: [PushFault] = []
 
     /// Which service it plays; by default the sandbox.
     public var environment = Environment.sandbox
@@ -46,17 +41,27 @@ public struct SimulatorConfiguration: Sendable {
     /// Those of less than 32 bytes, which no real token has, are refused in either case.
     public var acceptsUnknownTokens = false
 
-    /// What goes wrong; by default nothing.
-    public var faults = FaultPlan()
+    /// What goes wrong at any of its listeners; by default nothing.
+    public var faults: [Fault] = []
 
-    /// How many of the last notifications are kept; by default 1000.
-    public var lastDeliveryCountMax = SimulatorConfiguration.lastDeliveryCountMaxDefault
+    /// How many of the last notifications are kept; by default 10,000.
+    ///
+    /// When there are more, the oldest goes. With payloads of 4096 bytes these are 45 MB.
+    public var receivedCountMax = SimulatorConfiguration.receivedCountMaxDefault
 
     /// For how many tokens notifications are counted one by one; by default a million.
     public var countedTokenCountMax = SimulatorConfiguration.countedTokenCountMaxDefault
 
     /// Is told of each notification that is taken, on the event loop of its connection, in order; by default nobody.
-    public var onDelivery: (@Sendable (DeliveredNotification) -> Void)?
+    public var onReceive: (@Sendable (ReceivedNotification) -> Void)?
+
+    /// The time in milliseconds since 1970 (UTC), for what was taken and for apps that are removed; by default the
+    /// system's.
+    public var now: @Sendable () -> UInt64 = {
+        var time = timespec()
+        unsafe clock_gettime(CLOCK_REALTIME, &time)
+        return UInt64(clamping: time.tv_sec) * 1000 + UInt64(clamping: time.tv_nsec / 1_000_000)
+    }
 
     /// Makes a configuration with the defaults.
     ///

@@ -130,8 +130,8 @@ extension DeliveryOutcome {
         if case .rejected(let rejection) = self { rejection.statusCode } else { nil }
     }
 
-    /// Whether the service says that the token is none any more, so that a caller may delete it: status 8, status 410, or
-    /// `BadDeviceToken`.
+    /// Whether the service says that the token is none any more, so that a caller may delete it: status 8, status 410,
+    /// or `BadDeviceToken`.
     ///
     /// The service says the same of tokens of the other environment: where many in a row are dead, suspect that first.
     public var isDeadToken: Bool {

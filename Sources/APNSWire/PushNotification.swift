@@ -21,6 +21,26 @@ public struct PushNotification: Hashable, Sendable {
     /// Only command 2 carries it.
     public var priority: UInt8?
 
+    /// The app, with the suffix of the push type; `nil`, the default, for that of the certificate or the configuration.
+    ///
+    /// Over HTTP/2 only: in the binary protocol it is the certificate's.
+    public var topic: String?
+
+    /// What kind of notification it is; `nil`, the default, to infer it from topic and payload.
+    ///
+    /// Over HTTP/2 only.
+    public var pushType: PushType?
+
+    /// Notifications with the same one replace each other on the device; at most 64 bytes; `nil` by default.
+    ///
+    /// Over HTTP/2 only.
+    public var collapseIdentifier: String?
+
+    /// The `apns-id`, which the service names in its answer; `nil`, the default, for a random one.
+    ///
+    /// Over HTTP/2 only.
+    public var identifier: PushIdentifier?
+
     /// The expiry that command 1, which has no way to leave it out, says for `nil`: 2038-01-19.
     public static let keptAsLongAsPossible: UInt32 = 0x7FFF_FFFF
 

@@ -67,20 +67,18 @@ final class MemoryStore: FeedbackStore {
     }
 
     private let state: NIOLockedValueBox<State>
-    let fault: FeedbackFault
+    let faults: [Fault]
     /// Whether it forgets its list when it begins to write it, as Apple's may have done.
     private let isForgetful: Bool
 
     init(
         _ tuples: [FeedbackTuple],
         isForgetful: Bool = false,
-        _ change: (inout FeedbackFault) -> Void = { _ in }
+        faults: [Fault] = []
     ) {
         self.state = NIOLockedValueBox(State(tuples: tuples))
         self.isForgetful = isForgetful
-        var fault = FeedbackFault()
-        change(&fault)
-        self.fault = fault
+        self.faults = faults
     }
 
     var count: Int { self.state.withLockedValue(\.tuples.count) }
@@ -142,20 +140,16 @@ struct EndlessStore: FeedbackStore {
 }
 
 /// Records tokens in a purge list.
-final class ListSink: DeadTokenSink {
+final class ListRecorder: Sendable {
     private let list: PurgeList
     private let sum = NIOLockedValueBox(PurgeChange())
-    let pageTokenCountMax: Int
 
-    init(_ list: PurgeList, pageTokenCountMax: Int = .max) {
-        self.list = list
-        self.pageTokenCountMax = pageTokenCountMax
-    }
+    init(_ list: PurgeList) { self.list = list }
 
     /// What was changed in the list in all.
     var change: PurgeChange { self.sum.withLockedValue { $0 } }
 
-    func take(_ page: DeadTokenPage) async throws {
+    func take(_ page: DeadTokenPage) throws {
         let change = try self.list.record(
             page.lazy.map {
                 PurgeEntry(
@@ -170,8 +164,11 @@ final class ListSink: DeadTokenSink {
         )
         self.sum.withLockedValue { $0 += change }
     }
+}
 
-    func finish(_ scope: TokenScope) async throws { try self.list.addScope(scope) }
+extension PageConsumer {
+    /// Hands all that there is at once to a recorder.
+    init(_ recorder: ListRecorder) { self.init(tokenCountMax: .max) { try recorder.take($0) } }
 }
 
 /// A folder with a spool and a purge list; removed with this object.
@@ -179,7 +176,7 @@ final class FeedbackFolder: Sendable {
     let path: String
     let spool: FeedbackSpool
     let list: PurgeList
-    let sink: ListSink
+    let recorder: ListRecorder
 
     convenience init() throws {
         let name = "feedback-\(UUID().uuidString)"
@@ -191,7 +188,7 @@ final class FeedbackFolder: Sendable {
         self.path = path
         self.spool = try FeedbackSpool(folder: path + "/spool")
         self.list = try PurgeList(path: path + "/dead.sqlite")
-        self.sink = ListSink(self.list)
+        self.recorder = ListRecorder(self.list)
     }
 
     deinit { try? FileManager.default.removeItem(atPath: self.path) }
@@ -209,33 +206,44 @@ final class FeedbackFolder: Sendable {
         return tokens
     }
 
-    /// One drain from a port.
-    func drain(
+    /// A client for a port.
+    func client(
         port: Int,
         tls: TLSConfiguration? = nil,
-        sink: (any DeadTokenSink)? = nil,
+        logger: Logger = Logger(label: "tests", factory: { _ in SwiftLogNoOpLogHandler() }),
         _ change: (inout FeedbackConfiguration) -> Void = { _ in }
-    ) async throws -> FeedbackOutcome {
+    ) throws -> FeedbackClient {
         var configuration = FeedbackConfiguration(
-            endpoint: Endpoint(host: "localhost", port: port),
+            host: "localhost",
+            port: port,
             tls: try tls ?? FeedbackFixture.tls(),
             scope: FeedbackFixture.scope
         )
         configuration.silence = .seconds(20)
         configuration.deadline = .seconds(40)
+        configuration.pageTokenCountMax = .max
         change(&configuration)
-        let logger = Logger(label: "tests", factory: { _ in SwiftLogNoOpLogHandler() })
-        return await FeedbackDrain(configuration, spool: self.spool, sink: sink ?? self.sink, logger: logger).run()
+        return try FeedbackClient(configuration, spool: self.spool.folder, logger: logger)
+    }
+
+    /// One drain from a port.
+    func drain(
+        port: Int,
+        tls: TLSConfiguration? = nil,
+        _ change: (inout FeedbackConfiguration) -> Void = { _ in }
+    ) async throws -> FeedbackOutcome {
+        let recorder = self.recorder
+        return try await self.client(port: port, tls: tls, change).outcome(of: { try recorder.take($0) })
     }
 
     static let threads = BlockingThreads(pool: .singleton, group: MultiThreadedEventLoopGroup.singleton)
 
     /// Hands over what earlier drains left.
-    func replay(now: Int64, into sink: (any DeadTokenSink)? = nil) async throws -> SpoolImport.Result {
+    func replay(now: Int64, into consumer: PageConsumer? = nil) async throws -> SpoolImport.Result {
         try await SpoolImport.replay(
             FeedbackFixture.scope,
             of: self.spool,
-            into: sink ?? self.sink,
+            into: consumer ?? PageConsumer(self.recorder),
             on: Self.threads,
             now: now
         )
@@ -248,7 +256,8 @@ final class FeedbackFolder: Sendable {
         _ change: @escaping @Sendable (inout FeedbackConfiguration) -> Void = { _ in }
     ) async throws -> FeedbackOutcome {
         var configuration = try listener ?? FeedbackFixture.listener()
-        (store as? MemoryStore)?.fault.apply(to: &configuration)
+        let faults = (store as? MemoryStore)?.faults ?? []
+        try ConnectionFaults(faults).configure(&configuration.listener, as: .feedback)
         return try await Listener(configuration, store: store).withRunning { listener in
             try await self.drain(port: try await listener.boundAddress.port ?? 0, change)
         }

@@ -19,14 +19,9 @@ import Testing
 
     init() throws { self.folder = try FeedbackFolder() }
 
-    /// A drain that fails at once, for nobody listens.
-    func drain(_ topic: String) throws -> FeedbackDrain {
-        let configuration = FeedbackConfiguration(
-            endpoint: Endpoint(host: "localhost", port: 1),
-            tls: try Fixture.tls(),
-            scope: TokenScope(topic: topic, environment: .sandbox)
-        )
-        return FeedbackDrain(configuration, spool: self.folder.spool, sink: self.folder.sink, logger: self.logger)
+    /// A client that fails at once, for nobody listens.
+    func client(_ topic: String) throws -> FeedbackClient {
+        try self.folder.client(port: 1, logger: self.logger) { $0.scope.topic = topic }
     }
 
     func schedule(_ topic: String) -> FeedbackSchedule {
@@ -37,11 +32,12 @@ import Testing
     func poll(_ topics: [String], every period: Duration?, until count: Int) async throws -> [String] {
         let (outcomes, continuation) = AsyncStream.makeStream(of: String.self)
         let poller = FeedbackPoller(
-            try topics.map { try self.drain($0) },
-            spool: self.folder.spool,
+            try topics.map { try self.client($0) },
             every: period,
-            logger: self.logger
-        ) { continuation.yield($0.scope.topic) }
+            logger: self.logger,
+            take: { _ in },
+            onOutcome: { continuation.yield($0.scope.topic) }
+        )
         return try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await poller.run() }
             var done: [String] = []
@@ -63,11 +59,11 @@ import Testing
         let outcomes = NIOLockedValueBox<[FeedbackOutcome]>([])
         let itself = NIOLockedValueBox<FeedbackPoller?>(nil)
         let poller = FeedbackPoller(
-            try ["a", "b", "c"].map { try self.drain($0) },
-            spool: self.folder.spool,
+            try ["a", "b", "c"].map { try self.client($0) },
             every: nil,
             logger: self.logger
-        ) { outcome in
+        ) { _ in
+        } onOutcome: { outcome in
             outcomes.withLockedValue { $0.append(outcome) }
             itself.withLockedValue { $0 }?.finish()
         }
@@ -76,7 +72,7 @@ import Testing
         try await poller.run()
         let all = outcomes.withLockedValue { $0 }
         #expect(all.map(\.scope.topic) == ["a", "b", "c"])
-        #expect(all.map { if case .stopped = $0.failure { true } else { false } } == [false, true, true])
+        #expect(all.map { $0.failure == .stopped } == [false, true, true])
     }
 
     @Test func `after a restart only those are read whose time has come`() async throws {
@@ -103,11 +99,12 @@ import Testing
     @Test func `a graceful shutdown ends its wait`() async throws {
         let (outcomes, continuation) = AsyncStream.makeStream(of: Void.self)
         let poller = FeedbackPoller(
-            [try self.drain("a")],
-            spool: self.folder.spool,
+            [try self.client("a")],
             every: .seconds(3600),
-            logger: self.logger
-        ) { _ in continuation.yield() }
+            logger: self.logger,
+            take: { _ in },
+            onOutcome: { _ in continuation.yield() }
+        )
         let group = ServiceGroup(configuration: .init(services: [.init(service: poller)], logger: self.logger))
         try await withThrowingTaskGroup(of: Void.self) { tasks in
             tasks.addTask { try? await group.run() }

@@ -42,7 +42,7 @@ import TokenStore
         _ = try self.segment(portions, isFinished: isFinished)
         let result = try await self.replay()
         #expect(result.tupleCount == 200 && result.leftovers.isEmpty)
-        #expect(self.folder.sink.change.addedCount == 100 && self.folder.sink.change.unchangedCount == 100)
+        #expect(self.folder.recorder.change.addedCount == 100 && self.folder.recorder.change.unchangedCount == 100)
         #expect(self.folder.files.isEmpty)
         #expect(try await self.replay().tupleCount == 0)
     }
@@ -78,11 +78,13 @@ import TokenStore
     }
 
     /// Notes the tokens that are recorded.
-    private final class Notes: DeadTokenSink {
+    private final class Notes: Sendable {
         private let noted = NIOLockedValueBox<Set<[UInt8]>>([])
         var tokens: Set<[UInt8]> { self.noted.withLockedValue { $0 } }
-        func take(_ page: DeadTokenPage) async {
-            self.noted.withLockedValue { $0.formUnion(page.map(\.token.bytes)) }
+        var consumer: PageConsumer {
+            PageConsumer(tokenCountMax: 10_000) { page in
+                self.noted.withLockedValue { $0.formUnion(page.map(\.token.bytes)) }
+            }
         }
     }
 
@@ -102,7 +104,7 @@ import TokenStore
             try changed.write(to: URL(filePath: path))
             let notes = Notes()
             do {
-                let result = try await self.folder.replay(now: Self.now, into: notes)
+                let result = try await self.folder.replay(now: Self.now, into: notes.consumer)
                 let kept = result.leftovers.map { FileManager.default.contents(atPath: $0.path) }
                 #expect(kept == [] || kept == [changed], "bit \(bit)")
                 if notes.tokens != tokens {

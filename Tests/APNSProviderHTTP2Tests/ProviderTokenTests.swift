@@ -143,7 +143,9 @@ struct ProviderTokenTests {
                 var configuration = try PushFixture.tokenConfiguration(port: port)
                 configuration.providerToken = try PushFixture.tokens { time }
                 outcomes.append(
-                    try await RequestClient.withClient(configuration, logger: PushFixture.quiet) { await $0.send(request) }
+                    try await RequestClient.withClient(configuration, logger: PushFixture.quiet) {
+                        await $0.send(request)
+                    }
                 )
             }
             return outcomes

@@ -83,7 +83,9 @@ struct PushClientLifeTests {
 
     @Test func `a sequence is sent with back-pressure, and every record has its own identifier`() async throws {
         try await Sending.withGateway(script: { _ in
-            GatewayScript { $0.action = { frame, _ in Sending.number(frame) % 1000 == 7 ? .refuse(.invalidToken) : .take } }
+            GatewayScript {
+                $0.action = { frame, _ in Sending.number(frame) % 1000 == 7 ? .refuse(.invalidToken) : .take }
+            }
         }) { gateway in
             let configuration = try Sending.configuration(port: gateway.port)
             let outcomes = try await PushClient.withClient(.binary(configuration)) { client in
@@ -254,7 +256,8 @@ struct PushClientLifeTests {
             let configuration = try Self.service(port: gateway.port)
             let error = await #expect(throws: ProviderError.self) {
                 try await PushClient.withClient(configuration) { client in
-                    guard case .unsent(.notPermitted(let failure)) = await client.send(try Sending.notification(0)) else {
+                    guard case .unsent(.notPermitted(let failure)) = await client.send(try Sending.notification(0))
+                    else {
                         Issue.record("It was not said why.")
                         return
                     }
@@ -303,7 +306,8 @@ struct PushClientLifeTests {
 
     // MARK: Local outcomes
 
-    @Test func `what cannot be sent is invalid, and what was rejected is suppressed until it is allowed`() async throws {
+    @Test func `what cannot be sent is invalid, and what was rejected is suppressed until it is allowed`() async throws
+    {
         let isBad = NIOLockedValueBox(true)
         try await Sending.withGateway(script: { _ in
             GatewayScript { $0.action = { _, _ in isBad.withLockedValue { $0 } ? .refuse(.invalidToken) : .take } }

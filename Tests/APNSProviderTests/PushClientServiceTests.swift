@@ -58,7 +58,9 @@ struct PushClientServiceTests {
 
     // MARK: Outages
 
-    @Test func `what cannot be sent in an outage says why, and the client goes on when the gateway is back`() async throws {
+    @Test func `what cannot be sent in an outage says why, and the client goes on when the gateway is back`()
+        async throws
+    {
         let port = try await Sending.withGateway { $0.port }
         let client = try PushClient(
             PushClientLifeTests.service(port: port) { $0.queueDurationMax = .milliseconds(400) }

@@ -210,12 +210,12 @@ struct CheckOrderTests {
     }
 
     @Test func `a fault happens to what passes the checks, and to nothing else`() async throws {
-        let storm = PushFault(at: .always, .reply(.rejected(PushRejection(status: 503, reason: .serviceUnavailable))))
+        let storm = Fault(at: .always, .reject(reason: .serviceUnavailable))
         let sent = try [Sent(1, "x"), Sent(1), Sent(999)]
-        let outcomes = try await self.outcomes(sent) { $0.pushFaults = [storm] }
+        let outcomes = try await self.outcomes(sent) { $0.faults = [storm] }
         let unavailable = self.rejected(.serviceUnavailable)
         #expect(outcomes == [self.rejected(.payloadEmpty), unavailable, unavailable])
-        let wrong = try await self.outcomes(sent, .wrongKey) { $0.pushFaults = [storm] }
+        let wrong = try await self.outcomes(sent, .wrongKey) { $0.faults = [storm] }
         #expect(wrong == sent.map { _ in self.rejected(.invalidProviderToken) })
     }
 }

@@ -12,7 +12,7 @@ import Testing
 /// What a provider meets when a simulator's fault happens, and what its statistics say of it.
 struct FaultCase: Sendable, CustomTestStringConvertible {
     var testDescription: String
-    var plan: FaultPlan
+    var faults: [Fault]
     /// What the provider reads in all.
     var bytes: [UInt8]
     var processedCount: Int
@@ -21,117 +21,117 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
     static let all: [FaultCase] = [
         FaultCase(
             testDescription: "an undocumented status by message",
-            plan: FaultPlan([Fault(at: .message(5), .reject(status: 77))]),
+            faults: [Fault(at: .notification(5), .reject(status: 77))],
             bytes: SimulatorFixture.response(77, 5),
             processedCount: 4
         ),
         FaultCase(
             testDescription: "a status by overall number",
-            plan: FaultPlan([Fault(at: .messageOverall(3), .reject(status: 1))]),
+            faults: [Fault(at: .notificationOverall(3), .reject(status: 1))],
             bytes: SimulatorFixture.response(1, 3),
             processedCount: 2
         ),
         FaultCase(
             testDescription: "a response with identifier 0",
-            plan: FaultPlan([Fault(at: .message(5), .reject(status: 8), report: FaultReport(identifier: .zero))]),
+            faults: [Fault(at: .notification(5), .reject(status: 8), report: FaultReport(identifier: .zero))],
             bytes: SimulatorFixture.response(8, 0),
             processedCount: 4
         ),
         FaultCase(
             testDescription: "a response with a foreign identifier",
-            plan: FaultPlan([Fault(at: .message(5), .reject(status: 8), report: FaultReport(identifier: .fixed(99)))]),
+            faults: [Fault(at: .notification(5), .reject(status: 8), report: FaultReport(identifier: .fixed(99)))],
             bytes: SimulatorFixture.response(8, 99),
             processedCount: 4
         ),
         FaultCase(
             testDescription: "status 10 with the identifier of the last that was taken",
-            plan: FaultPlan([Fault(at: .message(6), .shutDown)]),
+            faults: [Fault(at: .notification(6), .shutDown)],
             bytes: SimulatorFixture.response(10, 6),
             processedCount: 6
         ),
         FaultCase(
             testDescription: "status 10 with identifier 0",
-            plan: FaultPlan([Fault(at: .message(6), .shutDown, report: FaultReport(identifier: .zero))]),
+            faults: [Fault(at: .notification(6), .shutDown, report: FaultReport(identifier: .zero))],
             bytes: SimulatorFixture.response(10, 0),
             processedCount: 6
         ),
         FaultCase(
             testDescription: "an end without a word",
-            plan: FaultPlan([Fault(at: .message(6), .cut)]),
+            faults: [Fault(at: .notification(6), .closeAfter)],
             bytes: [],
             processedCount: 6
         ),
         FaultCase(
             testDescription: "a response that is lost",
-            plan: FaultPlan([Fault(at: .message(6), .reject(status: 8), report: FaultReport(isLost: true))]),
+            faults: [Fault(at: .notification(6), .reject(status: 8), report: FaultReport(isLost: true))],
             bytes: [],
             processedCount: 5
         ),
         FaultCase(
             testDescription: "a response byte by byte",
-            plan: FaultPlan([Fault(at: .message(6), .reject(status: 8), report: FaultReport(isSplit: true))]),
+            faults: [Fault(at: .notification(6), .reject(status: 8), report: FaultReport(isSplit: true))],
             bytes: SimulatorFixture.response(8, 6),
             processedCount: 5
         ),
         FaultCase(
             testDescription: "a late response",
-            plan: FaultPlan([Fault(at: .message(6), .reject(status: 8), report: FaultReport(delayMilliseconds: 200))]),
+            faults: [Fault(at: .notification(6), .reject(status: 8), report: FaultReport(delay: .milliseconds(200)))],
             bytes: SimulatorFixture.response(8, 6),
             processedCount: 5
         ),
         FaultCase(
             testDescription: "a reset without a response",
-            plan: FaultPlan([
-                Fault(at: .message(6), .reject(status: 8), report: FaultReport(isLost: true, ending: .reset))
-            ]),
+            faults: [
+                Fault(at: .notification(6), .reject(status: 8), report: FaultReport(isLost: true, ending: .reset))
+            ],
             bytes: [],
             processedCount: 5,
             hasCloseNotify: false
         ),
         FaultCase(
             testDescription: "a reset behind a message that was taken",
-            plan: FaultPlan([Fault(at: .message(6), .cut, report: FaultReport(ending: .reset))]),
+            faults: [Fault(at: .notification(6), .closeAfter, report: FaultReport(ending: .reset))],
             bytes: [],
             processedCount: 6,
             hasCloseNotify: false
         ),
         FaultCase(
             testDescription: "a reset behind the response",
-            plan: FaultPlan([Fault(at: .message(6), .reject(status: 8), report: FaultReport(ending: .reset))]),
+            faults: [Fault(at: .notification(6), .reject(status: 8), report: FaultReport(ending: .reset))],
             bytes: SimulatorFixture.response(8, 6),
             processedCount: 5,
             hasCloseNotify: false
         ),
         FaultCase(
             testDescription: "an abrupt close behind the response",
-            plan: FaultPlan([Fault(at: .message(6), .reject(status: 8), report: FaultReport(ending: .abrupt))]),
+            faults: [Fault(at: .notification(6), .reject(status: 8), report: FaultReport(ending: .abrupt))],
             bytes: SimulatorFixture.response(8, 6),
             processedCount: 5
         ),
         FaultCase(
             testDescription: "a close right after the handshake",
-            plan: FaultPlan([Fault(at: .connection(1), .refuse)]),
+            faults: [Fault(at: .connection(1), .refuseConnection)],
             bytes: [],
             processedCount: 0
         ),
         FaultCase(
             testDescription: "a reset right after the handshake",
-            plan: FaultPlan([Fault(at: .anyConnection, .refuse, report: FaultReport(ending: .reset))]),
+            faults: [Fault(at: .always, .refuseConnection, report: FaultReport(ending: .reset))],
             bytes: [],
             processedCount: 0,
             hasCloseNotify: false
         ),
         FaultCase(
             testDescription: "a probe's answer byte by byte and with identifier 0",
-            plan: FaultPlan(report: FaultReport(identifier: .zero, isSplit: true)),
+            faults: [Fault(at: .always, .errorResponse, report: FaultReport(identifier: .zero, isSplit: true))],
             bytes: SimulatorFixture.response(2, 0),
             processedCount: 20
         ),
         FaultCase(
             testDescription: "a slow reader",
-            plan: FaultPlan([
-                Fault(at: .anyConnection, .slow(ReadingPace(byteCount: 300, intervalMilliseconds: 5)))
-            ]),
+            faults: [
+                Fault(at: .always, .slowReading(TransferPace(byteCount: 300, interval: .milliseconds(5))))
+            ],
             bytes: SimulatorFixture.response(2, 21),
             processedCount: 20
         ),
@@ -143,7 +143,7 @@ struct FaultTests {
     typealias Fixture = SimulatorFixture
 
     @Test(arguments: FaultCase.all) func `each fault does what it says`(_ fault: FaultCase) async throws {
-        try await Simulator.withRunning(try Fixture.configuration(fault.plan)) { simulator in
+        try await Simulator.withRunning(try Fixture.configuration(fault.faults)) { simulator in
             var bytes = try Fixture.messages(20)
             bytes.writeImmutableBuffer(try Fixture.probe(21))
             let ending = try await Fixture.send(bytes, to: simulator)
@@ -151,7 +151,7 @@ struct FaultTests {
             #expect(ending.hasCloseNotify == fault.hasCloseNotify)
             #expect(simulator.statistics.processedCount == fault.processedCount)
             for number in 1...20 {
-                let count = simulator.deliveryCount(of: try Fixture.token(number))
+                let count = simulator.receivedCount(of: try Fixture.token(number))
                 #expect(count == (number <= fault.processedCount ? 1 : 0))
             }
         }
@@ -159,8 +159,8 @@ struct FaultTests {
 
     @Test func `a fault by token happens wherever the token is, as often as it may`() async throws {
         let token = try Fixture.token(7).hexadecimal
-        let plan = FaultPlan([Fault(at: .token(token), .reject(status: 1), occurrenceCountMax: 2)])
-        try await Simulator.withRunning(try Fixture.configuration(plan)) { simulator in
+        let fault = Fault(at: .token(prefix: token), .reject(status: 1), occurrenceCountMax: 2)
+        try await Simulator.withRunning(try Fixture.configuration([fault])) { simulator in
             for _ in 0..<2 {
                 let bytes = try Fixture.messages(9)
                 #expect(try await Fixture.send(bytes, to: simulator).bytes == Fixture.response(1, 7))
@@ -179,10 +179,10 @@ struct FaultTests {
     @Test(arguments: [0, 50, 300]) func `nothing behind a bad message counts, however late the response`(
         delayMilliseconds: Int
     ) async throws {
-        let report = FaultReport(delayMilliseconds: delayMilliseconds)
-        let plan = FaultPlan(report: report)
+        let report = FaultReport(delay: .milliseconds(delayMilliseconds))
+        let late = Fault(at: .always, .errorResponse, report: report)
         let began = ContinuousClock.now
-        try await Simulator.withRunning(try Fixture.configuration(plan)) { simulator in
+        try await Simulator.withRunning(try Fixture.configuration([late])) { simulator in
             let context = try Fixture.client()
             try await ScriptedProvider.withConnection(port: simulator.gatewayPort, context: context) { provider in
                 var bytes = try Fixture.messages(50)
@@ -197,21 +197,8 @@ struct FaultTests {
                 }
             }
             #expect(simulator.statistics.processedCount == 50)
-            #expect(simulator.deliveryCount(of: try Fixture.token(60)) == 0)
+            #expect(simulator.receivedCount(of: try Fixture.token(60)) == 0)
         }
         #expect(ContinuousClock.now - began >= .milliseconds(delayMilliseconds))
-    }
-
-    @Test func `a plan goes through JSON unchanged`() throws {
-        let plan = FaultPlan(FaultCase.all.flatMap(\.plan.faults), report: FaultReport(identifier: .fixed(3)))
-        let data = try JSONEncoder().encode(plan)
-        #expect(try JSONDecoder().decode(FaultPlan.self, from: data) == plan)
-    }
-
-    @Test func `a fault at a token that is none is an error`() async throws {
-        let plan = FaultPlan([Fault(at: .token("no token"), .cut)])
-        await #expect(throws: WireError.self) {
-            try await Simulator.withRunning(try Fixture.configuration(plan)) { _ in }
-        }
     }
 }

@@ -34,7 +34,7 @@ struct InteropTests {
             let bad = try Fixture.token(999).hexadecimal
             #expect(outcome.failed == [bad: client.invalidToken])
             #expect(outcome.succeeded == texts.filter { $0 != bad })
-            for number in 1...100 { #expect(simulator.deliveryCount(of: try Fixture.token(number)) == 1) }
+            for number in 1...100 { #expect(simulator.receivedCount(of: try Fixture.token(number)) == 1) }
             #expect(simulator.statistics.rejectedCount == 1)
             #expect(simulator.statistics.endings[8] == 1)
         }
@@ -101,7 +101,7 @@ struct InteropTests {
             for number in 1...100 {
                 let token = try Fixture.token(number)
                 let time = Fixture.deadSince + UInt32(number)
-                simulator.uninstall(token, at: time)
+                simulator.remove(token, at: UInt64(time) * 1000)
                 expected.insert([.token(token.hexadecimal), .seconds(Int(time))])
             }
             let ending = try await ScriptedProvider.withConnection(

@@ -18,10 +18,10 @@ struct PushListenerTests {
     private func outcomes(
         _ devices: [Int],
         topic: String? = nil,
-        faults: [PushFault] = [],
+        faults: [Fault] = [],
         _ check: @escaping @Sendable (Simulator) throws -> Void = { _ in }
     ) async throws -> [DeliveryOutcome] {
-        let configuration = try Fixture.configuration { $0.pushFaults = faults }
+        let configuration = try Fixture.configuration(faults)
         return try await Simulator.withRunning(configuration) { simulator in
             var client = PushConfiguration(
                 endpoint: Endpoint(host: "127.0.0.1", port: simulator.pushPort),
@@ -51,9 +51,9 @@ struct PushListenerTests {
         let outcomes = try await self.outcomes([1, 2, 101, 102, 103, 104]) { simulator in
             #expect(simulator.statistics.processedCount == 2)
             #expect(simulator.statistics.rejectedCount == 4)
-            let count = simulator.deliveryCount(of: try Fixture.token(1))
+            let count = simulator.receivedCount(of: try Fixture.token(1))
             #expect(count == 1)
-            let last = try #require(simulator.lastDeliveries.last)
+            let last = try #require(simulator.receivedNotifications.last)
             #expect(last.topic == Fixture.topic && last.requestIdentifier != nil && last.pushType == .alert)
         }
         #expect(
@@ -70,23 +70,19 @@ struct PushListenerTests {
     }
 
     @Test func `a storm ends after as many answers as were planned`() async throws {
-        let storm = PushFault(
-            at: .always,
-            .reply(.rejected(PushRejection(status: 503, reason: .serviceUnavailable))),
-            occurrenceCountMax: 2
-        )
+        let storm = Fault(at: .always, .reject(reason: .serviceUnavailable), occurrenceCountMax: 2)
         let outcomes = try await self.outcomes([1, 2, 3], faults: [storm])
         #expect(outcomes == [self.rejected(.serviceUnavailable), self.rejected(.serviceUnavailable), .accepted])
     }
 
     @Test func `faults at tokens and numbers happen there`() async throws {
         let faults = [
-            PushFault(at: .token(try Fixture.token(2)), .reset(code: 2)),
-            PushFault(at: .requestOverall(3), .reply(.refused), occurrenceCountMax: 1),
-            PushFault(at: .requestOverall(5), .reply(.lastAccepted(.shutdown))),
+            Fault(at: .token(prefix: try Fixture.token(2).hexadecimal), .resetStream(code: 2)),
+            Fault(at: .notificationOverall(3), .refuseStream, occurrenceCountMax: 1),
+            Fault(at: .notificationOverall(5), .shutDown),
         ]
         let outcomes = try await self.outcomes([1, 2, 3, 4, 5], faults: faults) { simulator in
-            let counts = try [1, 3, 4, 5].map { simulator.deliveryCount(of: try Fixture.token($0)) }
+            let counts = try [1, 3, 4, 5].map { simulator.receivedCount(of: try Fixture.token($0)) }
             #expect(counts == [1, 1, 1, 1])
         }
         #expect(

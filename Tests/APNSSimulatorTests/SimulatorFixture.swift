@@ -21,11 +21,12 @@ enum SimulatorFixture {
 
     /// Devices 1 to 100 are there, 101 is dead, 102 is of another app, 103 is of the other environment.
     static func configuration(
-        _ faults: FaultPlan = FaultPlan(),
+        _ faults: [Fault] = [],
         _ change: (inout SimulatorConfiguration) -> Void = { _ in }
     ) throws -> SimulatorConfiguration {
         var devices = try (1...100).map { SimulatedDevice(token: try Self.token($0), topic: Self.topic) }
-        devices.append(SimulatedDevice(token: try Self.token(101), topic: Self.topic, deadSince: Self.deadSince))
+        let timestamp = UInt64(Self.deadSince) * 1000
+        devices.append(SimulatedDevice(token: try Self.token(101), topic: Self.topic, removalTimestamp: timestamp))
         devices.append(SimulatedDevice(token: try Self.token(102), topic: "com.example.other"))
         devices.append(SimulatedDevice(token: try Self.token(103), topic: Self.topic, environment: .production))
         var configuration = SimulatorConfiguration(

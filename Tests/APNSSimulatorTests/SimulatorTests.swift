@@ -14,8 +14,8 @@ struct SimulatorTests {
     @Test func `what is taken is in the statistics, the last of it in full`() async throws {
         let seen = NIOLockedValueBox<[UInt64]>([])
         let configuration = try Fixture.configuration {
-            $0.lastDeliveryCountMax = 7
-            $0.onDelivery = { delivered in seen.withLockedValue { $0.append(delivered.messageNumber) } }
+            $0.receivedCountMax = 7
+            $0.onReceive = { delivered in seen.withLockedValue { $0.append(delivered.notificationNumber) } }
         }
         try await Simulator.withRunning(configuration) { simulator in
             var bytes = try Fixture.messages(20)
@@ -26,13 +26,13 @@ struct SimulatorTests {
             #expect(simulator.statistics.messageCount == 21)
             #expect(simulator.statistics.connectionCount == 1)
             #expect(simulator.statistics.endings == [2: 1])
-            #expect(simulator.deliveryCount(of: try Fixture.token(3)) == 2)
-            #expect(simulator.deliveryCount(of: try Fixture.token(20)) == 1)
-            #expect(simulator.deliveryCount(of: try Fixture.token(21)) == 0)
-            #expect(simulator.lastDeliveries.map(\.identifier) == [15, 16, 17, 18, 19, 20, 21])
-            let last = try #require(simulator.lastDeliveries.last)
-            #expect(last.notification.token == (try Fixture.token(3)))
-            #expect(last.notification.payload == ByteBuffer(string: "{\"aps\":{}}"))
+            #expect(simulator.receivedCount(of: try Fixture.token(3)) == 2)
+            #expect(simulator.receivedCount(of: try Fixture.token(20)) == 1)
+            #expect(simulator.receivedCount(of: try Fixture.token(21)) == 0)
+            #expect(simulator.receivedNotifications.map(\.identifier) == [15, 16, 17, 18, 19, 20, 21])
+            let last = try #require(simulator.receivedNotifications.last)
+            #expect(last.token == (try Fixture.token(3)))
+            #expect(last.payloadText == "{\"aps\":{}}")
             #expect(last.topic == Fixture.topic && last.connectionNumber == 1 && !last.isDead)
         }
         #expect(seen.withLockedValue { $0 } == Array(1...21))
@@ -78,8 +78,8 @@ struct SimulatorTests {
             bytes.writeImmutableBuffer(try Fixture.message(2, to: 501))
             bytes.writeImmutableBuffer(try Fixture.message(3, to: 102))
             #expect(try await Fixture.send(bytes, to: simulator).bytes == Fixture.response(8, 3))
-            #expect(simulator.deliveryCount(of: try Fixture.token(500)) == 1)
-            #expect(simulator.deliveryCount(of: try Fixture.token(501)) == 0)
+            #expect(simulator.receivedCount(of: try Fixture.token(500)) == 1)
+            #expect(simulator.receivedCount(of: try Fixture.token(501)) == 0)
             #expect(simulator.statistics.processedCount == 2)
         }
     }

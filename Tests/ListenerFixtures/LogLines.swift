@@ -37,6 +37,9 @@ package final class LogLines: Sendable {
         Logger(label: "test") { _ in Handler(lines: self, logLevel: level) }
     }
 
+    /// All lines, in order.
+    package var all: [Line] { self.lines.withLockedValue { $0 } }
+
     /// The lines with this message.
     package func of(_ message: String) -> [Line] { self.lines.withLockedValue { $0.filter { $0.message == message } } }
 }

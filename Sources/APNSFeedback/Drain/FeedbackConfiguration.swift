@@ -3,7 +3,7 @@
 public import APNSWire
 public import OpenSSLTLS
 
-/// Where one list of dead tokens is read, and how.
+/// Where one list of dead tokens is read, how, and in which portions it is handed over.
 public struct FeedbackConfiguration: Sendable {
     /// Where the feedback service listens.
     public var endpoint: Endpoint
@@ -43,17 +43,56 @@ public struct FeedbackConfiguration: Sendable {
     /// How long opening a TCP connection may take, proxy included; 10 s by default.
     public var connectDurationMax = Duration.seconds(10)
 
+    /// The most tokens of a ``DeadTokenPage``; 10,000 by default.
+    ///
+    /// A store takes many tokens faster in one transaction than in many. `.max` makes one page of all that is in the
+    /// spool when tokens are handed over.
+    public var pageTokenCountMax = 10_000
+
     /// Makes a configuration with the defaults.
     ///
     /// - Parameters:
-    ///   - endpoint: where the feedback service listens.
+    ///   - host: where the feedback service listens: the name that its certificate bears, or an IP address.
+    ///   - port: 2196 by default.
     ///   - tls: identity, trust and versions of TLS.
     ///   - scope: the app and environment that the identity is for.
-    public init(endpoint: Endpoint, tls: TLSConfiguration, scope: TokenScope) {
-        self.endpoint = endpoint
+    public init(host: String, port: Int = Endpoint.feedbackPort, tls: TLSConfiguration, scope: TokenScope) {
+        self.endpoint = Endpoint(host: host, port: port)
         self.tls = tls
         self.scope = scope
     }
+
+    /// Makes a configuration with the defaults, for the app that a certificate names.
+    ///
+    /// - Parameters:
+    ///   - host: where the feedback service listens: the name that its certificate bears, or an IP address.
+    ///   - port: 2196 by default.
+    ///   - identity: the push certificate, with its key.
+    ///   - trust: the authorities that the service's certificate must lead to; by default those of the system.
+    ///   - topic: the app; `nil` (default) for the first that the certificate names.
+    ///   - environment: where the tokens are from; `nil` (default) for production, unless the certificate is for the
+    ///     sandbox alone.
+    /// - Throws: ``FeedbackError/topicMissing``, ``FeedbackError/topicForeign(_:certificate:)``,
+    ///   ``FeedbackError/topicUnusable(_:)``.
+    public init(
+        host: String,
+        port: Int = Endpoint.feedbackPort,
+        identity: TLSIdentity,
+        trust: TLSTrust = .system,
+        topic: String? = nil,
+        environment: Environment? = nil
+    ) throws(FeedbackError) {
+        let scope = try TokenScope(of: identity.certificate, topic: topic, environment: environment)
+        self.init(host: host, port: port, tls: .client(identity: identity, trust: trust), scope: scope)
+    }
+}
+
+extension FeedbackConfiguration: CustomStringConvertible, CustomReflectable {
+    /// Whose list it is and where it is read.
+    public var description: String { "feedback of \(self.scope) at \(self.endpoint)" }
+
+    /// Whose list it is and where it is read; nothing of certificates.
+    public var customMirror: Mirror { Mirror(self, children: ["scope": self.scope, "endpoint": self.endpoint]) }
 }
 
 extension Endpoint {

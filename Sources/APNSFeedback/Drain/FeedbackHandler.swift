@@ -42,7 +42,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
     private var pending = ByteBuffer()
     private var isSpooling = false
     private var isImporting = false
-    /// Why what was read last could not be written: the sink gets all there is before more is written.
+    /// Why what was read last could not be written: all there is is handed over before more is written.
     private var reliefCause: (any Error)?
     private var isReadHeld = false
     private var closeDue: Close?
@@ -170,7 +170,7 @@ final class FeedbackHandler: ChannelDuplexHandler {
             eventLoop.makeFutureWithTask { try await receiver.advance() }
                 .assumeIsolated().whenComplete { result in
                     self.isImporting = false
-                    // Reading goes on: what comes is safe in the spool, and the sink gets it the next time.
+                    // Reading goes on: what comes is safe in the spool, and is handed over the next time.
                     if case .failure(let error) = result { self.ending.importFailure = error }
                     self.importIfDue()
                     self.endIfIdle()

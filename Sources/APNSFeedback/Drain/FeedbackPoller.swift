@@ -1,30 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSTransport
 import APNSWire
 import Glibc
 public import Logging
 import NIOConcurrencyHelpers
 import NIOCore
 import NIOPosix
+
+#if ServiceLifecycleSupport
 public import ServiceLifecycle
 
-/// Drains several lists, once or again and again.
+extension FeedbackPoller: Service {}
+#endif
+
+/// Drains several lists, once or again and again, and hands over their pages as ``FeedbackClient/drain(_:)`` does.
+///
+/// Run it in a `ServiceGroup`: a graceful shutdown waits for the drain that goes on.
 ///
 /// Each list has a time of its own at which it is read next, with some chance in it so that many machines do not come
 /// at once. It is kept in the spool: a process that starts again waits for what is left of the time. One drain goes on
 /// at a time, and one that fails does not keep the others from their turn.
-public final class FeedbackPoller: Service, Sendable {
+public final class FeedbackPoller: Sendable {
     /// By how much of the period a time may be earlier or later.
     private static let jitter = 0.1
 
     /// The clock of the machine may be set, so it is looked at so often.
     private static let waitSecondsMax: Int64 = 60
 
-    private let drains: [FeedbackDrain]
-    private let spool: FeedbackSpool
+    private let clients: [FeedbackClient]
     private let period: Duration?
     private let logger: Logger
-    private let onOutcome: @Sendable (FeedbackOutcome) -> Void
+    private let take: PageConsumer.Body
+    private let onOutcome: (@Sendable (FeedbackOutcome) async -> Void)?
     private let state = NIOLockedValueBox(State())
 
     private struct State {
@@ -36,23 +44,23 @@ public final class FeedbackPoller: Service, Sendable {
     /// Makes a poller.
     ///
     /// - Parameters:
-    ///   - drains: the lists, in order.
-    ///   - spool: keeps the times.
+    ///   - clients: the lists, in order; the time of the next drain of each is in its spool.
     ///   - period: how long from a drain to the next of the same list, give or take a tenth; at least 1 s. `nil` for
     ///     one drain of each, whenever the last one was.
-    ///   - logger: gets debug messages.
-    ///   - onOutcome: is told of each drain.
+    ///   - logger: gets debug messages, and without `onOutcome` what went wrong.
+    ///   - take: is given the pages, one at a time, as by ``FeedbackClient/drain(_:)``.
+    ///   - onOutcome: is told of each drain before the next begins; by default failures are logged as errors.
     public init(
-        _ drains: [FeedbackDrain],
-        spool: FeedbackSpool,
+        _ clients: [FeedbackClient],
         every period: Duration?,
         logger: Logger = .current,
-        onOutcome: @escaping @Sendable (FeedbackOutcome) -> Void
+        take: @escaping @Sendable (_ page: DeadTokenPage) async throws -> Void,
+        onOutcome: (@Sendable (_ outcome: FeedbackOutcome) async -> Void)? = nil
     ) {
-        self.drains = drains
-        self.spool = spool
+        self.clients = clients
         self.period = period.map { max($0, .seconds(1)) }
         self.logger = logger
+        self.take = take
         self.onOutcome = onOutcome
     }
 
@@ -75,7 +83,7 @@ public final class FeedbackPoller: Service, Sendable {
     /// - Throws: ``SpoolError`` where the times cannot be kept.
     public func run() async throws {
         try await withTaskCancellationHandler {
-            try await withGracefulShutdownHandler {
+            try await withShutdownHandler {
                 guard let period = self.period else { return await self.drainOnce() }
                 while !self.isStopped { try await self.drainDue(Int64(clamping: period.components.seconds)) }
             } onGracefulShutdown: {
@@ -88,8 +96,21 @@ public final class FeedbackPoller: Service, Sendable {
 
     /// Of one that had no turn nobody else would tell.
     private func drainOnce() async {
-        for drain in self.drains {
-            self.onOutcome(self.isStopped ? FeedbackOutcome(stopped: drain.scope) : await drain.run())
+        for client in self.clients {
+            if self.isStopped {
+                await self.tell(FeedbackOutcome(stopped: client.scope), client)
+            } else {
+                await self.tell(client.outcome(of: self.take), client)
+            }
+        }
+    }
+
+    private func tell(_ outcome: FeedbackOutcome, _ client: FeedbackClient) async {
+        if let onOutcome = self.onOutcome { return await onOutcome(outcome) }
+        client.log(outcome)
+        if let failure = outcome.failure {
+            let metadata: Logger.Metadata = [LogKey.topic: "\(outcome.scope.topic)", LogKey.failure: "\(failure)"]
+            self.logger.error("feedback failed", metadata: metadata)
         }
     }
 
@@ -97,14 +118,14 @@ public final class FeedbackPoller: Service, Sendable {
     private func drainDue(_ seconds: Int64) async throws {
         let spread = Int64(Double(seconds) * FeedbackPoller.jitter)
         var nextTime = Int64.max
-        for drain in self.drains where !self.isStopped {
-            let schedule = FeedbackSchedule(drain.scope, in: self.spool)
+        for client in self.clients where !self.isStopped {
+            let schedule = FeedbackSchedule(client.scope, in: client.spool)
             let now = Int64(time(nil))
             var due = try schedule.next() ?? now
             // Another period, or another clock, made that one.
             if due > now + seconds + spread { due = now }
             if due <= now {
-                self.onOutcome(await drain.run())
+                await self.tell(client.outcome(of: self.take), client)
                 due = Int64(time(nil)) + seconds + Int64.random(in: -spread...spread)
                 try schedule.store(due)
                 self.logger.debug("next drain", metadata: [LogKey.nextDrain: "\(due)"])

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package import APNSWire
-package import FileSystemSupport
+import APNSWire
+import FileSystemSupport
 import Glibc
 
-/// A folder in which what was read from the feedback service waits until a ``DeadTokenSink`` has it.
+/// A folder in which what was read from the feedback service waits until it was taken.
 ///
-/// Files of a topic and environment begin with its `fileStem`: `.lock`, `.next`, and for each
-/// connection a segment, `.TIME-PROCESS-COUNT.spool`, beside which `.taken` says how much of it the sink has. What
-/// cannot be used is set aside under the same name with another ending, and is never read or removed again:
-/// `.partial`, `.torn`, `.malformed`, `.damaged`.
-public struct FeedbackSpool: Hashable, Sendable {
-    /// The folder.
-    public let folder: String
+/// Files of a topic and environment begin with its `fileStem`: `.lock`, `.next`, and for each connection a segment,
+/// `.TIME-PROCESS-COUNT.spool`, beside which `.taken` says how much of it was taken. What cannot be used is set aside
+/// under the same name with another ending, and is never read or removed again: `.partial`, `.torn`, `.malformed`,
+/// `.damaged`.
+struct FeedbackSpool: Sendable {
+    /// The folder, without a slash at its end.
+    let folder: String
 
     static let segmentEnding = ".spool"
 
@@ -20,8 +20,9 @@ public struct FeedbackSpool: Hashable, Sendable {
     ///
     /// - Parameter folder: the folder.
     /// - Throws: ``SpoolError``.
-    public init(folder: String) throws {
-        self.folder = folder
+    init(folder: String) throws(SpoolError) {
+        let stem = String(folder.reversed().drop { $0 == "/" }.reversed())
+        self.folder = stem.isEmpty ? folder : stem
         guard unsafe mkdir(folder, 0o700) != 0 else { return }
         guard errno == EEXIST else { throw SpoolError.current("open", folder) }
         var status = stat()
@@ -36,7 +37,7 @@ public struct FeedbackSpool: Hashable, Sendable {
     /// - Parameter scope: the topic and environment.
     /// - Returns: the lock, which ends with its last reference.
     /// - Throws: ``SpoolError/held(path:holder:)``, and that it cannot be taken.
-    package func lock(_ scope: TokenScope) throws(SpoolError) -> FileLock {
+    func lock(_ scope: TokenScope) throws(SpoolError) -> FileLock {
         let path = self.path(scope.fileStem + ".lock")
         do throws(FileLock.Failure) {
             return try FileLock(path: path)
@@ -83,22 +84,22 @@ public struct FeedbackSpool: Hashable, Sendable {
         try SpoolNames.list(self.folder).contains { $0.hasPrefix(name + ".") }
     }
 
-    // MARK: What the sink has
+    // MARK: What was taken
 
-    /// How many bytes of a segment's content the sink has; 0 where nothing is noted.
+    /// How many bytes of a segment's content were taken; 0 where nothing is noted.
     func takenByteCount(of path: String) throws(SpoolError) -> UInt64 {
         let path = Self.aside(path, Self.takenEnding)
         guard unsafe access(path, F_OK) == 0 else { return 0 }
         let bytes = try SpoolFile(path: path, O_RDONLY).read(byteCount: Self.takenByteCount, at: 0)
         let count = bytes.prefix(8)
-        // What a crash cut short counts for nothing: then the sink is given all of the segment again.
+        // What a crash cut short counts for nothing: then all of the segment is handed over again.
         guard bytes.count == Self.takenByteCount,
             SpoolDigest.of(Array(count), at: 0)?.elementsEqual(bytes.dropFirst(8)) == true
         else { return 0 }
         return count.reduce(0) { $0 << 8 | UInt64($1) }
     }
 
-    /// Notes how many bytes of a segment's content the sink has.
+    /// Notes how many bytes of a segment's content were taken.
     func setTakenByteCount(_ count: UInt64, of path: String) throws(SpoolError) {
         let bytes = SpoolFormat.bytes(count)
         guard let digest = SpoolDigest.of(bytes, at: 0) else { return }
@@ -108,7 +109,7 @@ public struct FeedbackSpool: Hashable, Sendable {
         try SpoolNames.synchronize(folder: self.folder)
     }
 
-    /// Removes the note of what the sink has, before the segment goes or changes.
+    /// Removes the note of what was taken, before the segment goes or changes.
     func removeTakenByteCount(of path: String) throws(SpoolError) {
         let path = Self.aside(path, Self.takenEnding)
         guard unsafe access(path, F_OK) == 0 else { return }
@@ -119,7 +120,7 @@ public struct FeedbackSpool: Hashable, Sendable {
     private static let takenEnding = "taken"
     private static let takenByteCount = 8 + SpoolDigest.byteCount
 
-    /// Removes a segment, which the sink has.
+    /// Removes a segment of which everything was taken.
     func acknowledge(_ path: String) throws(SpoolError) {
         try self.removeTakenByteCount(of: path)
         try SpoolNames.remove(path)

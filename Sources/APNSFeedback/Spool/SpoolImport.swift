@@ -4,7 +4,7 @@ import APNSWire
 import Glibc
 import NIOConcurrencyHelpers
 
-/// Hands the tuples of one segment to a sink, and gives the segment up when the sink has them.
+/// Hands over the tuples of one segment page by page, and gives the segment up when all were taken.
 ///
 /// One call at a time.
 final class SpoolImport: Sendable {
@@ -21,28 +21,32 @@ final class SpoolImport: Sendable {
         var result = Result()
         /// What the service sent after what is in the segment, and what could not be written there.
         var unspooled: [UInt8] = []
+        /// Whether a page was not taken, so that it comes again.
+        var isRefused = false
     }
 
     private let spool: FeedbackSpool
     private let path: String
-    private let sink: any DeadTokenSink
+    private let consumer: PageConsumer
     private let threads: BlockingThreads
     private let now: Int64
     /// By when its bytes had been read; `nil` while they are.
     private let readBy: Int64?
+    /// Whether a drain before this one left it.
+    private var isFromEarlier: Bool { self.readBy != nil }
     private let state = NIOLockedValueBox(State())
 
     init(
         _ path: String,
         of spool: FeedbackSpool,
-        into sink: any DeadTokenSink,
+        into consumer: PageConsumer,
         on threads: BlockingThreads,
         now: Int64,
         readBy: Int64? = nil
     ) {
         self.path = path
         self.spool = spool
-        self.sink = sink
+        self.consumer = consumer
         self.threads = threads
         self.now = now
         self.readBy = readBy
@@ -50,7 +54,7 @@ final class SpoolImport: Sendable {
 
     var result: Result { self.state.withLockedValue(\.result) }
 
-    /// Bytes that are neither in the segment nor with the sink.
+    /// Bytes that are not in the segment and were not taken.
     var unspooledByteCount: Int { self.state.withLockedValue(\.unspooled.count) }
 
     /// Hands over what may be read so far of a segment that is being written, and then what is not in it.
@@ -61,7 +65,7 @@ final class SpoolImport: Sendable {
     private func advance(to byteCount: @escaping @Sendable () -> Int, isLast: Bool) async throws {
         guard var cursor = try await self.threads.run({ try self.open(byteCount()) }) else { return }
         while let page = try await self.nextPage(&cursor) {
-            try await self.sink.take(page)
+            try await self.take(page)
             cursor = try await self.threads.run { page.end }
             self.note(cursor)
             // Where this was the last page, the segment itself goes next.
@@ -74,7 +78,7 @@ final class SpoolImport: Sendable {
         cursor.feed(unspooled)
         // They are in no segment, so that all of them come again where one page is not taken.
         while let page = try await self.nextPage(&cursor) {
-            try await self.sink.take(page)
+            try await self.take(page)
             cursor = try await self.threads.run { page.end }
         }
         self.note(cursor)
@@ -115,7 +119,19 @@ final class SpoolImport: Sendable {
             cursor = probed
             return nil
         }
-        return DeadTokenPage(start, tokenCountMax: self.sink.pageTokenCountMax, firstSeen: self.now)
+        return DeadTokenPage(
+            start,
+            tokenCountMax: self.consumer.tokenCountMax,
+            firstSeen: self.now,
+            possibleDuplicate: self.isFromEarlier || self.state.withLockedValue(\.isRefused)
+        )
+    }
+
+    private func take(_ page: DeadTokenPage) async throws(FeedbackError) {
+        do throws(FeedbackError) { try await self.consumer.take(page) } catch {
+            self.state.withLockedValue { $0.isRefused = true }
+            throw error
+        }
     }
 
     private func note(_ cursor: SpoolCursor) {
@@ -126,15 +142,15 @@ final class SpoolImport: Sendable {
         }
     }
 
-    /// Notes in the spool what was taken; where that fails, the sink is given it again after a crash.
+    /// Notes in the spool what was taken; where that fails, it is handed over again after a crash.
     private func mark(_ cursor: SpoolCursor) async {
         try? await self.threads.run { try self.spool.setTakenByteCount(cursor.segmentOffset, of: self.path) }
     }
 
-    /// Keeps bytes that could not be written to the segment, until the sink has them.
+    /// Keeps bytes that could not be written to the segment, until they are taken.
     func keep(_ bytes: UnsafeRawBufferPointer) { self.state.withLockedValue { unsafe $0.unspooled += bytes } }
 
-    /// Begins the segment anew, as the sink has all that is in it.
+    /// Begins the segment anew, as all that is in it was taken.
     ///
     /// - Returns: whether that was possible: not where there is something that is no tuple.
     func restart(_ segment: SpoolSegment) async throws -> Bool {
@@ -156,21 +172,20 @@ final class SpoolImport: Sendable {
     ///
     /// The beginning of a tuple is kept only where the segment says that the service's list came to its end: otherwise
     /// this end cut it off.
-    func finish(at byteCount: @escaping @Sendable () -> Int, isFromEarlier: Bool = false) async throws {
+    func finish(at byteCount: @escaping @Sendable () -> Int) async throws {
         try await self.advance(to: byteCount, isLast: true)
         guard let cursor = self.state.withLockedValue(\.cursor), let ending = cursor.ending else { return }
-        let leftover = try await self.threads.run { try self.release(cursor, ending, isFromEarlier) }
+        let leftover = try await self.threads.run { try self.release(cursor, ending) }
         if let leftover { self.state.withLockedValue { $0.result.leftovers.append(leftover) } }
     }
 
     private func release(
         _ cursor: SpoolCursor,
-        _ ending: SpoolCursor.Ending,
-        _ isFromEarlier: Bool
+        _ ending: SpoolCursor.Ending
     ) throws -> SpoolLeftover? {
         func setAside(_ kind: SpoolLeftover.Kind, _ detail: String) throws -> SpoolLeftover {
             let path = try self.spool.setAside(self.path, as: kind)
-            return SpoolLeftover(kind: kind, path: path, isFromEarlier: isFromEarlier, detail: detail)
+            return SpoolLeftover(kind: kind, path: path, isFromEarlier: self.isFromEarlier, detail: detail)
         }
         switch ending {
         case .drained:
@@ -179,7 +194,7 @@ final class SpoolImport: Sendable {
             if !partial.isEmpty, cursor.isEnded {
                 let path = try self.spool.keepPartial(partial, of: self.path)
                 let detail = "\(partial.count)"
-                leftover = SpoolLeftover(kind: .partial, path: path, isFromEarlier: isFromEarlier, detail: detail)
+                leftover = SpoolLeftover(kind: .partial, path: path, isFromEarlier: self.isFromEarlier, detail: detail)
             }
             try self.spool.acknowledge(self.path)
             return leftover
@@ -204,7 +219,7 @@ extension SpoolImport {
     static func replay(
         _ scope: TokenScope,
         of spool: FeedbackSpool,
-        into sink: any DeadTokenSink,
+        into consumer: PageConsumer,
         on threads: BlockingThreads,
         now: Int64
     ) async throws -> Result {
@@ -221,8 +236,8 @@ extension SpoolImport {
             }
             // The last bytes came when the file was changed last.
             let readBy = min(now, max(startedAt, modifiedAt))
-            let segment = SpoolImport(path, of: spool, into: sink, on: threads, now: now, readBy: readBy)
-            try await segment.finish(at: { byteCount }, isFromEarlier: true)
+            let segment = SpoolImport(path, of: spool, into: consumer, on: threads, now: now, readBy: readBy)
+            try await segment.finish(at: { byteCount })
             let result = segment.result
             sum.tupleCount += result.tupleCount
             sum.futureTupleCount += result.futureTupleCount

@@ -3,7 +3,7 @@
 import NIOConcurrencyHelpers
 import NIOCore
 
-/// Takes what one connection delivers into the spool, and from there to the sink.
+/// Takes what one connection delivers into the spool, and hands it over from there.
 ///
 /// One call at a time appends, and one other hands over; the two may go on at the same time.
 final class SpoolReceiver: Sendable {
@@ -13,25 +13,25 @@ final class SpoolReceiver: Sendable {
         var importedByteCount = 0
     }
 
-    /// So much waits on the disk before the sink is told, in bytes: one transaction of many tokens is much faster than
+    /// So much waits on the disk before it is handed over, in bytes: one transaction of many tokens is much faster than
     /// many transactions, each of which touches most pages of a list.
     private static let portionByteCount = 64 << 20
 
     private let spool: FeedbackSpool
     private let header: SpoolHeader
-    private let sink: any DeadTokenSink
+    private let consumer: PageConsumer
     private let threads: BlockingThreads
     private let state = NIOLockedValueBox(State())
 
     init(
         _ spool: FeedbackSpool,
         _ header: SpoolHeader,
-        into sink: any DeadTokenSink,
+        into consumer: PageConsumer,
         on threads: BlockingThreads
     ) {
         self.spool = spool
         self.header = header
-        self.sink = sink
+        self.consumer = consumer
         self.threads = threads
     }
 
@@ -41,7 +41,7 @@ final class SpoolReceiver: Sendable {
         let segmentImport = SpoolImport(
             segment.path,
             of: self.spool,
-            into: self.sink,
+            into: self.consumer,
             on: self.threads,
             now: self.header.startedAt
         )
@@ -62,10 +62,10 @@ final class SpoolReceiver: Sendable {
         }
     }
 
-    /// Hands all there is to the sink and begins the spool anew, so that what does not fit into the one may still fit
+    /// Hands over all there is and begins the spool anew, so that what does not fit into the one may still fit
     /// into the other.
     ///
-    /// - Returns: whether more may be read. If not, the spool or the sink has what was read all the same, or else
+    /// - Returns: whether more may be read. If not, what was read is in the spool or was taken all the same, or else
     ///   ``unspooledByteCount`` says so.
     func relieve() async -> Bool {
         guard case (let segment?, let segmentImport?) = self.parts else { return false }
@@ -96,10 +96,10 @@ final class SpoolReceiver: Sendable {
         return nil
     }
 
-    /// Bytes that were read and are neither in the spool nor with the sink.
+    /// Bytes that were read, are not in the spool and were not taken.
     var unspooledByteCount: Int { self.parts.1?.unspooledByteCount ?? 0 }
 
-    /// Whether enough is on the disk to tell the sink.
+    /// Whether enough is on the disk to hand it over.
     var isImportDue: Bool {
         self.state.withLockedValue { state in
             (state.segment?.durableByteCount ?? 0) - state.importedByteCount >= Self.portionByteCount
@@ -117,7 +117,7 @@ final class SpoolReceiver: Sendable {
     /// Hands over the rest, and gives up the segment; nothing is appended any more.
     ///
     /// - Parameter isEnded: whether the service ended its list, be it inside a tuple.
-    /// - Throws: that the sink cannot take it; then the segment stays.
+    /// - Throws: that it was not taken; then the segment stays.
     func finish(isEnded: Bool) async throws {
         guard case (let segment?, let segmentImport?) = self.parts else { return }
         // Without the mark of its end it is like one that a kill left.
@@ -125,7 +125,7 @@ final class SpoolReceiver: Sendable {
         try await segmentImport.finish(at: { segment.durableByteCount })
     }
 
-    /// What the sink has been given.
+    /// What was taken.
     var result: SpoolImport.Result { self.parts.1?.result ?? SpoolImport.Result() }
 
     private var parts: (SpoolSegment?, SpoolImport?) {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import APNSWire
+package import APNSWire
+package import OpenSSLTLS
 
 extension TokenScope {
     /// The name of this scope in file names: letters, digits, dots and hyphens stay, other bytes become `%XX`.
-    public var fileStem: String {
+    var fileStem: String {
         let topic = self.topic.utf8.map { byte -> String in
             switch byte {
             case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
@@ -18,13 +19,38 @@ extension TokenScope {
         return topic.joined() + "_" + self.environment.rawValue
     }
 
+    /// Finds out whose list a certificate is for.
+    ///
+    /// The service goes by the certificate: under another topic, its list would be emptied and stand in a wrong place.
+    ///
+    /// - Parameters:
+    ///   - certificate: a push certificate.
+    ///   - topic: the app; `nil` for the first that the certificate names.
+    ///   - environment: where the tokens are from; `nil` for production, unless it is for the sandbox alone.
+    /// - Throws: ``FeedbackError/topicMissing``, ``FeedbackError/topicForeign(_:certificate:)``,
+    ///   ``FeedbackError/topicUnusable(_:)``.
+    package init(
+        of certificate: TLSCertificate,
+        topic: String?,
+        environment: Environment?
+    ) throws(FeedbackError) {
+        let facts = ProviderIdentity(certificate)
+        guard let topic = topic ?? facts.topic else { throw .topicMissing }
+        guard facts.topics.isEmpty || facts.topics.contains(topic) else {
+            throw .topicForeign(topic, certificate: facts.topics)
+        }
+        let isSandboxOnly = facts.isForSandbox && !facts.isForProduction
+        self.init(topic: topic, environment: environment ?? (isSandboxOnly ? .sandbox : .production))
+        try self.check()
+    }
+
     /// The longest topic in bytes of UTF-8.
     private static var topicByteCountMax: Int { 255 }
 
-    /// Finds out whether the spool, and a sink behind it, can keep tokens of this scope.
+    /// Finds out whether the spool, and a store behind it, can keep tokens of this scope.
     ///
     /// - Throws: ``FeedbackError/topicUnusable(_:)``.
-    package func check() throws(FeedbackError) {
+    func check() throws(FeedbackError) {
         let byteCount = self.topic.utf8.count
         guard (1...Self.topicByteCountMax).contains(byteCount) else {
             throw .topicUnusable("A topic has \(byteCount) bytes; it must have 1 to \(Self.topicByteCountMax).")

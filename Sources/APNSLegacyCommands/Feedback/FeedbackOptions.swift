@@ -119,34 +119,36 @@ struct FeedbackEndpointOptions: ParsableArguments, Sendable {
         let passphrase = try self.passphraseFile.map { try TLSPassphrase(contentsOf: $0) }
         let identity = try TLSIdentity(contentsOf: certificate, key: key, passphrase: passphrase)
         try CertificateValidity.check(identity, of: certificate, allowsExpired: self.allowExpiredCertificate, now: now)
-        let facts = ProviderIdentity(identity.certificate)
-        guard let topic = self.topic ?? facts.topic else {
-            throw CommandFailure(.configuration, "The certificate names no topic. Say --topic BUNDLE-ID.")
-        }
-        guard facts.topics.isEmpty || facts.topics.contains(topic) else {
-            // The service goes by the certificate: its list would be emptied, and stand under the wrong topic.
-            throw CommandFailure(
-                .configuration,
-                "The certificate is for \(facts.topics.joined(separator: ", ")), not for \(topic). The service was not "
-                    + "asked. Give --topic one of these, or leave it out, or give the certificate of \(topic)."
-            )
-        }
-        let isSandboxOnly = facts.isForSandbox && !facts.isForProduction
-        let environment = self.environment ?? (isSandboxOnly ? .sandbox : .production)
-        let scope = TokenScope(topic: topic, environment: environment)
-        do { try scope.check() } catch {
-            throw CommandFailure(
-                self.topic == nil ? .configuration : .usage,
-                "\(error) The service was not asked. Say --topic BUNDLE-ID."
-            )
-        }
-        let host = self.host ?? Endpoint.feedback(environment).host
+        let scope = try self.scope(identity)
         var configuration = FeedbackConfiguration(
-            endpoint: Endpoint(host: host, port: self.port),
+            host: self.host ?? Endpoint.feedback(scope.environment).host,
+            port: self.port,
             tls: try self.connection.tls(identity, trust: self.trust),
             scope: scope
         )
         configuration.proxy = try self.connection.proxyValue
         return configuration
+    }
+
+    /// Whose list is read.
+    private func scope(_ identity: TLSIdentity) throws -> TokenScope {
+        do throws(FeedbackError) {
+            return try TokenScope(of: identity.certificate, topic: self.topic, environment: self.environment)
+        } catch {
+            switch error {
+            case .topicMissing:
+                throw CommandFailure(.configuration, "The certificate names no topic. Say --topic BUNDLE-ID.")
+            case .topicForeign(let topic, _):
+                throw CommandFailure(
+                    .configuration,
+                    "\(error) Give --topic one of these, or leave it out, or give the certificate of \(topic)."
+                )
+            default:
+                throw CommandFailure(
+                    self.topic == nil ? .configuration : .usage,
+                    "\(error) The service was not asked. Say --topic BUNDLE-ID."
+                )
+            }
+        }
     }
 }

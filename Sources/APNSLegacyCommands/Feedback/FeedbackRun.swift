@@ -36,6 +36,7 @@ struct FeedbackRun {
                 configuration.requiresCloseNotify = !self.command.withoutCloseNotify
                 configuration.deadline = self.command.deadline.duration
                 configuration.byteCountMax = self.command.maxBytes
+                configuration.pageTokenCountMax = PurgeListSink.pageTokenCountMax
                 configurations.append(configuration)
             } catch {
                 let failure = CommandFailure(error)
@@ -49,29 +50,31 @@ struct FeedbackRun {
         let list = try PurgeList(path: self.command.purgeList)
         // One file is left, whoever still holds this object for an instant.
         defer { list.close() }
-        let spool = try FeedbackSpool(folder: self.command.spool ?? self.command.purgeList + ".spool")
+        let spool = self.command.spool ?? self.command.purgeList + ".spool"
+        let clients = try configurations.map { try FeedbackClient($0, spool: spool, logger: self.logger) }
         let printer = self.command.output.map { FeedbackPrinter($0, self.console) }
         var onPage: (@Sendable (PurgeListSink.Entries) throws -> Void)?
         if let printer { onPage = { try printer.print($0) } }
         let sink = PurgeListSink(list, onPage: onPage)
-        let drains = configurations.map { FeedbackDrain($0, spool: spool, sink: sink, logger: self.logger) }
-        let status = try await self.poll(drains, spool, sink)
+        let status = try await self.poll(clients, sink)
         // A header that stands alone is written too.
         try printer?.flush()
         return worst.worse(status)
     }
 
-    private func poll(
-        _ drains: [FeedbackDrain],
-        _ spool: FeedbackSpool,
-        _ sink: PurgeListSink
-    ) async throws -> ExitStatus {
+    private func poll(_ clients: [FeedbackClient], _ sink: PurgeListSink) async throws -> ExitStatus {
         let worst = NIOLockedValueBox(ExitStatus.success)
         let isDaemon = self.command.every != nil
-        let poller = FeedbackPoller(drains, spool: spool, every: self.command.every?.duration, logger: self.logger) {
+        let poller = FeedbackPoller(clients, every: self.command.every?.duration, logger: self.logger) { page in
+            try await sink.take(page)
+        } onOutcome: { outcome in
+            var outcome = outcome
+            if outcome.failure == nil {
+                do { try await sink.finish(outcome.scope) } catch { outcome.failure = .notTaken(underlying: error) }
+            }
             // One drain goes on at a time, so all of that is its own.
-            self.report($0, sink.takeChange())
-            let status = self.isDoubtful($0) ? .unavailable : ExitStatus($0)
+            self.report(outcome, sink.takeChange())
+            let status = self.isDoubtful(outcome) ? .unavailable : ExitStatus(outcome)
             // A daemon that is told to end has no drain to answer for.
             if !isDaemon { worst.withLockedValue { $0 = $0.worse(status) } }
         }
@@ -107,7 +110,7 @@ struct FeedbackRun {
     // MARK: Telling
 
     private func report(_ outcome: FeedbackOutcome, _ change: PurgeChange) {
-        let name = "\(outcome.scope.topic) (\(outcome.scope.environment.rawValue))"
+        let name = "\(outcome.scope)"
         for leftover in outcome.leftovers { self.console.say("apns-legacy feedback: \(name): \(leftover)") }
         if let failure = outcome.failure {
             self.console.say("apns-legacy feedback: \(name): \(CommandFailure(failure))")

@@ -79,7 +79,8 @@ struct QuickstartRun {
             try self.show(batch)
             try self.compare(outcomeCounts, simulator.statistics)
             let feedback = FeedbackConfiguration(
-                endpoint: Endpoint(host: "localhost", port: simulator.feedbackPort),
+                host: "localhost",
+                port: simulator.feedbackPort,
                 tls: tls,
                 scope: TokenScope(topic: SampleBatch.topic, environment: .sandbox)
             )

@@ -41,11 +41,11 @@ struct QuickstartFeedback {
         self.print(
             "\nReading the feedback of the local APNs on 127.0.0.1:\(configuration.endpoint.port) into a purge list:"
         )
-        let spool = try FeedbackSpool(folder: self.path("spool"))
+        let client = try FeedbackClient(configuration, spool: self.path("spool"), logger: logger)
         let sink = PurgeListSink(list)
-        let outcome = await FeedbackDrain(configuration, spool: spool, sink: sink, logger: logger).run()
+        let outcome = try await client.drain { page in try await sink.take(page) }
+        try await sink.finish(outcome.scope)
         let addedCount = sink.takeChange().addedCount
-        if let failure = outcome.failure { throw failure }
         try list.entries { entry in
             self.print(
                 "  \(QuickstartFeedback.short(entry.token)) failed at \(QuickstartFeedback.time(entry.failedAt))"

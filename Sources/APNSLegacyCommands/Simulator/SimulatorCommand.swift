@@ -118,11 +118,11 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         var configuration = SimulatorConfiguration(identity: set.server.identity, clientTrust: set.trust)
         configuration.environment = self.environment
         configuration.acceptsUnknownTokens = self.devices.isEmpty
-        let now = UInt32(clamping: now)
+        let timestamp = UInt64(clamping: now) * 1000
         configuration.devices =
             try self.devices.map { try self.device($0) }
             + self.deadDevices.map {
-                try self.device($0, deadSince: now)
+                try self.device($0, removalTimestamp: timestamp)
             }
         configuration.listener.host = self.host
         configuration.listener.port = self.gatewayPort
@@ -136,12 +136,12 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         return configuration
     }
 
-    private func device(_ text: String, deadSince: UInt32? = nil) throws -> SimulatedDevice {
+    private func device(_ text: String, removalTimestamp: UInt64? = nil) throws -> SimulatedDevice {
         SimulatedDevice(
             token: try DeviceToken(text),
             topic: self.topic,
             environment: self.environment,
-            deadSince: deadSince
+            removalTimestamp: removalTimestamp
         )
     }
 }

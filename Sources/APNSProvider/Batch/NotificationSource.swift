@@ -7,8 +7,8 @@ import NIOCore
 /// Gives notifications in batches, and takes what became of them.
 ///
 /// Its methods are called on the event loops of the connections, for several connections at the same time: they must
-/// not wait, and guard what they share. What they cost is what sending costs, so this is the fast way; ``PushClient`` is
-/// the convenient one.
+/// not wait, and guard what they share. What they cost is what sending costs, so this is the fast way; ``PushClient``
+/// is the convenient one.
 public protocol NotificationSource: Sendable {
     /// Appends notifications until the batch is full or there are no more.
     ///

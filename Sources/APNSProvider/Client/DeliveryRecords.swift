@@ -37,8 +37,8 @@ public enum DeliveryFilter: Hashable, Sendable {
 /// What became of the notifications of a sequence, in the order in which that was proved; for one loop.
 ///
 /// Reading it drives the sending: from the first record that is asked for, notifications are taken from the sequence as
-/// long as no more than ``openCountMax`` of them are without an outcome or unread. Where the loop is left early, no more
-/// are taken, and what was taken is still sent as long as the client runs.
+/// long as no more than ``openCountMax`` of them are without an outcome or unread. Where the loop is left early, no
+/// more are taken, and what was taken is still sent as long as the client runs.
 public struct DeliveryRecords<Rows: AsyncSequence & Sendable, ID: Sendable>: AsyncSequence, Sendable
 where Rows.Element == (id: ID, notification: PushNotification) {
     /// What became of one notification.
@@ -91,9 +91,10 @@ where Rows.Element == (id: ID, notification: PushNotification) {
         ///
         /// - Throws: what the sequence throws, once all that it gave before has been read.
         public mutating func next() async throws -> DeliveryRecord<ID>? {
-            let feed = self.feed ?? Feed(self.rows, OpenBatch(self.filter, openCountMax: DeliveryRecords.openCountMax), self.transport)
-            self.feed = feed
-            return try await feed.batch.next()
+            if let feed = self.feed { return try await feed.batch.next() }
+            let batch = OpenBatch<ID>(self.filter, openCountMax: DeliveryRecords.openCountMax)
+            self.feed = Feed(self.rows, batch, self.transport)
+            return try await batch.next()
         }
     }
 }

@@ -1,22 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import APNSSession
+import APNSTransport
 public import APNSWire
 public import Logging
 import NIOConcurrencyHelpers
 public import NIOCore
 public import NIOPosix
+
+#if ServiceLifecycleSupport
 public import ServiceLifecycle
+
+extension PushClient: Service {}
+#endif
 
 /// Sends notifications, and says what became of each once that is proved.
 ///
-/// ``run()`` does the work: as a child task, as a service of swift-service-lifecycle, or lent with
-/// ``withClient(_:eventLoopGroup:logger:_:)``. Meanwhile ``send(_:)`` may be called from any task. The protocol is the
-/// configuration's choice.
+/// ``run()`` does the work: as a child task, lent with ``withClient(_:eventLoopGroup:logger:_:)``, or as a service of
+/// swift-service-lifecycle, where the package's trait `ServiceLifecycleSupport` is on, as it is by default. Meanwhile
+/// ``send(_:)`` may be called from any task. The protocol is the configuration's choice.
 ///
 /// A client outlives outages: connections that fail are opened again, after pauses that grow. A notification that waits
 /// for too long meanwhile is unsent, and its outcome says why.
-public final class PushClient: Service, Sendable {
+public final class PushClient: Sendable {
     private let transport: any ClientTransport
     private let name: String
 
@@ -40,14 +46,14 @@ public final class PushClient: Service, Sendable {
 
     /// Keeps the connections until ``finish()`` was called and everything is settled; may be called once.
     ///
-    /// A graceful shutdown does what ``finish()`` does. When the task is cancelled, sending stops at once: what may have
-    /// been processed is indeterminate, the rest unsent.
+    /// A graceful shutdown does what ``finish()`` does. When the task is cancelled, sending stops at once: what may
+    /// have been processed is indeterminate, the rest unsent.
     ///
     /// - Throws: `CancellationError` where the task is cancelled; why sending is of no use, such as a certificate that
     ///   has expired. Every notification has its outcome by then, too.
     public func run() async throws {
         do {
-            try await withGracefulShutdownHandler {
+            try await withShutdownHandler {
                 try await self.transport.run()
             } onGracefulShutdown: {
                 self.transport.finish()
@@ -91,8 +97,8 @@ public final class PushClient: Service, Sendable {
 
     /// Sends notifications that have identifiers of the caller's own, as they come.
     ///
-    /// Nothing is asked of `rows` before the first record is asked for, and no more than are sent, or unread, at a time;
-    /// the end of the loop over the records is the end of sending.
+    /// Nothing is asked of `rows` before the first record is asked for, and no more than are sent, or unread, at a
+    /// time; the end of the loop over the records is the end of sending.
     ///
     /// - Parameters:
     ///   - rows: identifiers and notifications.
@@ -110,7 +116,8 @@ public final class PushClient: Service, Sendable {
     /// Over HTTP/2, where each notification has its own answer, it does nothing.
     public func checkpoint() { self.transport.checkpoint() }
 
-    /// Sends to a token again that was rejected, before its time has passed: a device may register with the token it had.
+    /// Sends to a token again that was rejected, before its time has passed: a device may register with the token it
+    /// had.
     ///
     /// - Parameter token: the token.
     public func allow(_ token: DeviceToken) { self.transport.allow(token) }

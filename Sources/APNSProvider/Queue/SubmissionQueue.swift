@@ -9,8 +9,8 @@ import NIOCore
 
 /// A source of what callers put in one by one, from any thread.
 ///
-/// Framing happens on the caller's thread; the connections only copy and number. What waits for too long is unsent, also
-/// while nothing runs.
+/// Framing happens on the caller's thread; the connections only copy and number. What waits for too long is unsent,
+/// also while nothing runs.
 final class SubmissionQueue: NotificationSource {
     private let queue: NotificationQueue<FrameBlocks>
     private let configuration: ProviderConfiguration

@@ -2,9 +2,9 @@
 
 /// Decides when a session may prove what it has written.
 ///
-/// Each proof costs a connection. So proofs that are made for the sake of ``ProviderLimits/proofDelay`` keep an interval
-/// in the long run, but for a burst after a time without any; those that must be, since the window is full or someone
-/// asks for one, keep only ``ProviderLimits/checkpointIntervalMin``.
+/// Each proof costs a connection. So proofs that are made for the sake of ``ProviderLimits/proofDelay`` keep an
+/// interval in the long run, but for a burst after a time without any; those that must be, since the window is full or
+/// someone asks for one, keep only ``ProviderLimits/checkpointIntervalMin``.
 struct CheckpointSchedule: Sendable {
     /// What a checkpoint is made for.
     enum Cause {

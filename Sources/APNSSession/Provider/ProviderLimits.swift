@@ -16,8 +16,8 @@ public enum ProviderLife: Hashable, Sendable {
     ///
     /// It connects again after the pauses of ``ProviderLimits/backoff``. What was taken and has been without a
     /// connection for ``ProviderLimits/outageDurationMax`` gets its outcome. After
-    /// ``ProviderLimits/invalidTokenRunCountMax`` invalid tokens in a row it writes one notification a checkpoint, until
-    /// one is accepted.
+    /// ``ProviderLimits/invalidTokenRunCountMax`` invalid tokens in a row it writes one notification a checkpoint,
+    /// until one is accepted.
     case service
 }
 

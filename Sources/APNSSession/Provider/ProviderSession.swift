@@ -690,18 +690,3 @@ extension ProviderSession {
         self.closesDue = self.live.sorted()
     }
 }
-
-fileprivate extension [UInt64] {
-    /// Inserts a number where it belongs in an ascending array; the usual place is the end.
-    mutating func insertSorted(_ number: UInt64) {
-        var index = self.endIndex
-        while index > self.startIndex, self[index - 1] > number { index -= 1 }
-        self.insert(number, at: index)
-    }
-
-    /// Removes from the head as long as the condition holds.
-    mutating func removeFirst(while condition: (UInt64) -> Bool) {
-        let count = self.prefix(while: condition).count
-        if count > 0 { self.removeFirst(count) }
-    }
-}

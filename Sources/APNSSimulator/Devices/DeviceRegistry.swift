@@ -14,27 +14,37 @@ final class DeviceRegistry: Sendable {
         var devices: [Key: SimulatedDevice] = [:]
         var statistics = SimulatorStatistics()
         var counts: [DeviceToken: Int] = [:]
-        /// A ring of the last notifications.
-        var last: [DeliveredNotification] = []
-        var lastStart = 0
         var feedback: [Key: SimulatedDevice] = [:]
     }
 
+    /// The service that the simulator plays.
+    let environment: Environment
+    /// The notifications that were taken.
+    let recorder: NotificationRecorder
     private let state: NIOLockedValueBox<State>
     private let acceptsUnknownTokens: Bool
     private let countedTokenCountMax: Int
-    private let lastCountMax: Int
+    private let onReceive: (@Sendable (ReceivedNotification) -> Void)?
+    private let now: @Sendable () -> UInt64
 
     init(_ configuration: SimulatorConfiguration) {
         var state = State()
         for device in configuration.devices {
             state.devices[Key(token: device.token, environment: device.environment)] = device
         }
+        self.environment = configuration.environment
+        self.recorder = NotificationRecorder(countMax: configuration.receivedCountMax)
         self.state = NIOLockedValueBox(state)
         self.acceptsUnknownTokens = configuration.acceptsUnknownTokens
         self.countedTokenCountMax = configuration.countedTokenCountMax
-        self.lastCountMax = configuration.lastDeliveryCountMax
+        self.onReceive = configuration.onReceive
+        self.now = configuration.now
     }
+
+    // MARK: Devices
+
+    /// All of them, in no order.
+    var devices: [SimulatedDevice] { Array(self.state.withLockedValue(\.devices).values) }
 
     func register(_ device: SimulatedDevice) {
         let key = Key(token: device.token, environment: device.environment)
@@ -44,36 +54,63 @@ final class DeviceRegistry: Sendable {
         }
     }
 
-    /// No device ever had a token that is shorter than the usual ones.
-    private func acceptsUnknown(_ token: DeviceToken) -> Bool {
-        self.acceptsUnknownTokens && token.byteCount >= WireLimits.tokenByteCountUsual
+    /// Registers an app at a device of this service, with a new token.
+    func register(topic: String) -> DeviceToken {
+        var random = SystemRandomNumberGenerator()
+        let bytes = (0..<WireLimits.tokenByteCountUsual).map { _ in UInt8.random(in: 0...255, using: &random) }
+        guard let token = try? DeviceToken(bytes: bytes) else { preconditionFailure("Any 32 bytes are a token.") }
+        self.register(SimulatedDevice(token: token, topic: topic, environment: self.environment))
+        return token
+    }
+
+    /// Removes an app from its device.
+    ///
+    /// - Returns: whether it was there.
+    func remove(_ token: DeviceToken, at timestamp: UInt64?) -> Bool {
+        let timestamp = timestamp ?? self.now()
+        return self.state.withLockedValue { state in
+            let key = Key(token: token, environment: self.environment)
+            guard let device = state.devices[key], device.removalTimestamp == nil else { return false }
+            state.devices[key]?.removalTimestamp = timestamp
+            return true
+        }
     }
 
     /// What a token is worth for a topic.
     enum Standing: Equatable {
         case alive
-        /// Since when, in seconds since 1970.
-        case dead(since: UInt32)
+        /// Since when, in milliseconds since 1970.
+        case dead(since: UInt64)
         /// It belongs to another topic.
         case foreign
         /// It is not of this environment, or of none.
         case unknown
     }
 
-    func standing(of token: DeviceToken, topic: String?, environment: Environment) -> Standing {
-        let device = self.state.withLockedValue { $0.devices[Key(token: token, environment: environment)] }
+    func standing(of token: DeviceToken, topic: String?) -> Standing {
+        let device = self.state.withLockedValue { $0.devices[Key(token: token, environment: self.environment)] }
         guard let device else { return self.acceptsUnknown(token) ? .alive : .unknown }
         guard device.topic == topic else { return .foreign }
-        return device.deadSince.map { .dead(since: $0) } ?? .alive
+        return device.removalTimestamp.map { .dead(since: $0) } ?? .alive
     }
 
-    func deliver(_ delivered: DeliveredNotification, environment: Environment) {
-        let token = delivered.notification.token
+    /// No device ever had a token that is shorter than the usual ones.
+    private func acceptsUnknown(_ token: DeviceToken) -> Bool {
+        self.acceptsUnknownTokens && token.byteCount >= WireLimits.tokenByteCountUsual
+    }
+
+    // MARK: Notifications
+
+    /// Counts a notification that is taken, and keeps it.
+    func take(_ notification: ReceivedNotification) {
+        var notification = notification
+        notification.timestamp = self.now()
+        let token = notification.token
         self.state.withLockedValue { state in
             state.statistics.processedCount += 1
-            if delivered.isDead {
+            if notification.isDead {
                 state.statistics.deadCount += 1
-                let key = Key(token: token, environment: environment)
+                let key = Key(token: token, environment: self.environment)
                 state.feedback[key] = state.devices[key]
             }
             if let count = state.counts[token] {
@@ -81,14 +118,9 @@ final class DeviceRegistry: Sendable {
             } else if state.counts.count < self.countedTokenCountMax {
                 state.counts[token] = 1
             }
-            guard self.lastCountMax > 0 else { return }
-            if state.last.count < self.lastCountMax {
-                state.last.append(delivered)
-            } else {
-                state.last[state.lastStart] = delivered
-                state.lastStart = (state.lastStart + 1) % self.lastCountMax
-            }
         }
+        notification = self.recorder.receive(notification)
+        self.onReceive?(notification)
     }
 
     /// Counts a message that reached the simulator.
@@ -107,38 +139,36 @@ final class DeviceRegistry: Sendable {
 
     var statistics: SimulatorStatistics { self.state.withLockedValue(\.statistics) }
 
-    func deliveryCount(of token: DeviceToken) -> Int { self.state.withLockedValue { $0.counts[token] ?? 0 } }
+    func receivedCount(of token: DeviceToken) -> Int { self.state.withLockedValue { $0.counts[token] ?? 0 } }
 
-    var lastDeliveries: [DeliveredNotification] {
-        self.state.withLockedValue { Array($0.last[$0.lastStart...] + $0.last[..<$0.lastStart]) }
+    /// What is said where a notification for a token does not come.
+    func overdue(_ token: DeviceToken, within duration: Duration) -> SimulatorError {
+        self.state.withLockedValue { state in
+            .notReceived(
+                within: duration,
+                count: state.counts[token] ?? 0,
+                overallCount: state.statistics.processedCount,
+                rejectedCount: state.statistics.rejectedCount
+            )
+        }
     }
+
+    // MARK: Feedback
 
     func feedback(topic: String, environment: Environment) -> [FeedbackTuple] {
         let devices = self.state.withLockedValue { Array($0.feedback.values) }
         return devices.filter { $0.topic == topic && $0.environment == environment }
-            .compactMap { device in device.deadSince.map { FeedbackTuple(token: device.token, failedAt: $0) } }
+            .compactMap(\.feedback)
             .sorted { ($0.failedAt, $0.token.hexadecimal) < ($1.failedAt, $1.token.hexadecimal) }
     }
 
     /// Takes entries off the lists, unless they changed since.
-    func removeFeedback(_ tuples: some Sequence<FeedbackTuple>, environment: Environment) {
+    func removeFeedback(_ tuples: some Sequence<FeedbackTuple>) {
         self.state.withLockedValue { state in
             for tuple in tuples {
-                let key = Key(token: tuple.token, environment: environment)
-                if state.feedback[key]?.deadSince == tuple.failedAt { state.feedback[key] = nil }
+                let key = Key(token: tuple.token, environment: self.environment)
+                if state.feedback[key]?.feedback == tuple { state.feedback[key] = nil }
             }
-        }
-    }
-
-    /// Removes an app from its device.
-    ///
-    /// - Returns: whether it was there.
-    func uninstall(_ token: DeviceToken, environment: Environment, at time: UInt32) -> Bool {
-        self.state.withLockedValue { state in
-            let key = Key(token: token, environment: environment)
-            guard state.devices[key]?.deadSince == nil else { return false }
-            state.devices[key]?.deadSince = time
-            return state.devices[key] != nil
         }
     }
 }

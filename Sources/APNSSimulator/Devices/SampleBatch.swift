@@ -52,7 +52,7 @@ package struct SampleBatch {
                 SimulatedDevice(
                     token: $0,
                     topic: SampleBatch.topic,
-                    deadSince: now - SampleBatch.deadSecondCount
+                    removalTimestamp: UInt64(now - SampleBatch.deadSecondCount) * 1000
                 )
             }
         var kinds = (0..<SampleBatch.deviceCount).map { Kind.usual($0) }

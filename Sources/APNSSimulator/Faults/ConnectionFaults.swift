@@ -1,31 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
 
+package import APNSServer
 import NIOConcurrencyHelpers
 import NIOCore
 import OpenSSLTLS
 
-/// The handlers that carry out faults of the binary protocol, by the number of their connection.
-final class ConnectionFaults: Sendable {
-    /// Those of one connection; on its event loop.
+/// Adds the handlers that carry out faults to the connections of a simulator's listeners.
+package final class ConnectionFaults: Sendable {
+    /// Those of one connection of the binary protocol that are told what to do later; on its event loop.
     struct Handlers {
-        let throttle = ReadThrottleHandler()
-        let report = FaultReportHandler()
+        let report: FaultReportHandler
     }
 
+    let schedule: FaultSchedule
     private let handlers = NIOLockedValueBox<[UInt64: NIOLoopBound<Handlers>]>([:])
 
+    /// - Throws: ``SimulatorError/fault(index:reason:)`` for the first fault that can happen nowhere.
+    package init(_ faults: [Fault]) throws(SimulatorError) { self.schedule = try FaultSchedule(faults) }
+
+    /// Lets the connections of a listener meet the faults that are for it.
+    package func configure(_ configuration: inout ListenerConfiguration, as listener: SimulatorListener) {
+        guard self.schedule.hasFaults(at: listener) else { return }
+        configuration.configurePipeline = { try self.add(to: $0, number: $1, listener) }
+    }
+
     /// Adds the handlers to the pipeline of a connection; called on its event loop.
-    func add(to channel: any Channel, number: UInt64) throws {
-        let handlers = Handlers()
+    private func add(to channel: any Channel, number: UInt64, _ listener: SimulatorListener) throws {
+        if self.schedule.fault(.accept, at: listener, connection: number) != nil { throw ChannelError.eof }
         let pipeline = channel.pipeline.syncOperations
-        try pipeline.addHandler(handlers.throttle, position: .first)
-        try pipeline.addHandler(handlers.report, position: .after(try pipeline.handler(type: TLSHandler.self)))
+        let throttle = ReadThrottleHandler()
+        let list = listener == .feedback ? FeedbackFaultHandler() : nil
+        let connection = ConnectionFaultHandler(
+            listener,
+            number: number,
+            schedule: self.schedule,
+            throttle: throttle,
+            list: list
+        )
+        let tls = try pipeline.handler(type: TLSHandler.self)
+        try pipeline.addHandler(throttle, position: .first)
+        if let list { try pipeline.addHandler(list, position: .after(tls)) }
+        if listener == .binary { try self.addReport(to: channel, number, behind: tls) }
+        try pipeline.addHandler(connection, position: .after(tls))
+    }
+
+    private func addReport(to channel: any Channel, _ number: UInt64, behind tls: TLSHandler) throws {
+        let handlers = Handlers(report: FaultReportHandler())
+        try channel.pipeline.syncOperations.addHandler(handlers.report, position: .after(tls))
         let bound = NIOLoopBound(handlers, eventLoop: channel.eventLoop)
         self.handlers.withLockedValue { $0[number] = bound }
         channel.closeFuture.whenComplete { _ in self.handlers.withLockedValue { $0[number] = nil } }
     }
 
-    /// The handlers of a connection; called on its event loop.
+    /// The handlers of a connection of the binary protocol; called on its event loop.
     func handlers(of number: UInt64) -> Handlers? {
         self.handlers.withLockedValue { $0[number] }?.value
     }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSTransport
 import APNSWire
+import NIOCore
 
-/// How a provider is told of an end, and how its connection is ended: by default as the protocol asks for.
-public struct FaultReport: Hashable, Sendable, Codable {
+/// How a provider is told of a fault, and how its connection is ended: by default as the protocol asks for.
+public struct FaultReport: Hashable, Sendable {
     /// Which identifier the response carries.
-    public enum Identifier: Hashable, Sendable, Codable {
+    public enum Identifier: Hashable, Sendable {
         /// The one that the protocol asks for.
         case correct
         /// 0, as if the service did not know.
@@ -14,47 +16,51 @@ public struct FaultReport: Hashable, Sendable, Codable {
         case fixed(UInt32)
     }
 
-    /// What is done to the socket.
+    /// What is done to the connection.
     public enum Ending: String, Hashable, Sendable, Codable, CaseIterable {
         /// close_notify, half-close, a bounded time of reading on, close.
         case orderly
-        /// Close at once, though there may be unread input.
+        /// close_notify, and close at once, though there may be unread input.
         case abrupt
+        /// An end of stream (FIN) without close_notify.
+        case fin
         /// Reset (RST) at once, after the response if there is one.
         case reset
     }
 
-    /// How long the simulator goes on reading and throwing away before it tells, in milliseconds; by default 0.
-    public var delayMilliseconds: Int
+    /// How long it takes until the provider is told; by default no time.
+    ///
+    /// On a binary connection the simulator reads on meanwhile, and throws away what comes.
+    public var delay: Duration
 
-    /// Which identifier the response carries; by default the correct one.
+    /// Which identifier the error response carries; by default the correct one.
     public var identifier: Identifier
 
-    /// Whether the response is never sent; by default it is.
+    /// Whether the error response is never sent; by default it is.
     public var isLost: Bool
 
-    /// Whether each byte of the response comes in a record of its own; by default not.
+    /// Whether each byte of the error response comes in a record of its own; by default not.
     public var isSplit: Bool
 
-    /// What is done to the socket; by default an orderly close.
+    /// What is done to the connection; by default an orderly close.
     public var ending: Ending
 
     /// Makes a report.
     ///
     /// - Parameters:
-    ///   - delayMilliseconds: how long to go on reading and throwing away before.
-    ///   - identifier: which identifier the response carries.
-    ///   - isLost: whether the response is never sent.
-    ///   - isSplit: whether each byte of the response comes in a record of its own.
-    ///   - ending: what is done to the socket.
+    ///   - delay: how long it takes until the provider is told.
+    ///   - identifier: which identifier the error response carries; binary protocol.
+    ///   - isLost: whether the error response is never sent; binary protocol.
+    ///   - isSplit: whether each byte of the error response comes in a record of its own; binary protocol.
+    ///   - ending: what is done to the connection, where the fault ends it.
     public init(
-        delayMilliseconds: Int = 0,
+        delay: Duration = .zero,
         identifier: Identifier = .correct,
         isLost: Bool = false,
         isSplit: Bool = false,
         ending: Ending = .orderly
     ) {
-        self.delayMilliseconds = delayMilliseconds
+        self.delay = delay
         self.identifier = identifier
         self.isLost = isLost
         self.isSplit = isSplit
@@ -70,5 +76,16 @@ public struct FaultReport: Hashable, Sendable, Codable {
         case .fixed(let identifier): told.identifier = identifier
         }
         return told
+    }
+}
+
+extension FaultReport.Ending {
+    /// Ends a connection, from the last handler of its pipeline on.
+    func end(_ channel: any Channel) {
+        switch self {
+        case .orderly, .abrupt: channel.close(promise: nil)
+        case .fin: channel.triggerUserOutboundEvent(RawCloseHandler.Cut(), promise: nil)
+        case .reset: channel.triggerUserOutboundEvent(RawCloseHandler.Cut(isReset: true), promise: nil)
+        }
     }
 }

@@ -25,14 +25,21 @@ final class FaultReportHandler: ChannelDuplexHandler {
     ///   - end: writes the response and closes; called when the delay of the report is over.
     func begin(_ report: FaultReport, end: @escaping @Sendable () -> Void) {
         self.report = report
-        guard report.delayMilliseconds > 0, let context = self.context else { return end() }
+        guard report.delay > .zero, let context = self.context else { return end() }
         // A service that finds a fault late has taken what came meanwhile; the protocol's handler discards it.
         self.isReadingOn = true
         context.read()
-        let delay = TimeAmount.milliseconds(Int64(report.delayMilliseconds))
-        context.eventLoop.assumeIsolated().scheduleTask(in: delay) {
+        context.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(report.delay)) {
             self.isReadingOn = false
             end()
+        }
+    }
+
+    /// Does something later on the connection's event loop, unless the connection is gone by then.
+    func schedule(in delay: Duration, _ body: @escaping () -> Void) {
+        guard let context = self.context else { return }
+        context.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(delay)) {
+            if self.context != nil { body() }
         }
     }
 
@@ -56,6 +63,7 @@ final class FaultReportHandler: ChannelDuplexHandler {
         case .abrupt:
             context.close(mode: .output, promise: nil)
             context.triggerUserOutboundEvent(RawCloseHandler.Cut(), promise: promise)
+        case .fin: context.triggerUserOutboundEvent(RawCloseHandler.Cut(), promise: promise)
         case .reset: context.triggerUserOutboundEvent(RawCloseHandler.Cut(isReset: true), promise: promise)
         }
     }

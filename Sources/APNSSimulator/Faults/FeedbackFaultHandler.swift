@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSTransport
 import NIOCore
 
-/// Lies between TLS and the handler of the feedback protocol, and delivers as a ``FeedbackFault`` says.
+/// Lies between TLS and the handler of the feedback protocol, and delivers a list slowly or not to its end.
 ///
 /// The handler above it writes a portion when the one before is done, so there is one portion at a time.
 final class FeedbackFaultHandler: ChannelOutboundHandler {
     typealias OutboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    private let fault: FeedbackFault
+    private var pace: TransferPace?
+    private var cut: (byteCount: Int, ending: FaultReport.Ending)?
     private var context: ChannelHandlerContext?
     private var portion = ByteBuffer()
     private var promise: EventLoopPromise<Void>?
     private var writtenByteCount = 0
-
-    init(_ fault: FeedbackFault) { self.fault = fault }
 
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
 
@@ -26,17 +24,25 @@ final class FeedbackFaultHandler: ChannelOutboundHandler {
         self.promise = nil
     }
 
+    /// Delivers at this pace from now on.
+    func setPace(_ pace: TransferPace) { self.pace = pace }
+
+    /// Ends the connection behind so many bytes.
+    func cut(behind byteCount: Int, _ ending: FaultReport.Ending) { self.cut = (byteCount, ending) }
+
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         let bytes = self.unwrapOutboundIn(data)
-        guard bytes.readableBytes > 0 else { return context.write(data, promise: promise) }
+        guard bytes.readableBytes > 0, self.pace != nil || self.cut != nil else {
+            return context.write(data, promise: promise)
+        }
         self.portion = bytes
         self.promise = promise ?? context.eventLoop.makePromise()
         self.writeNext(context)
     }
 
     private func writeNext(_ context: ChannelHandlerContext) {
-        let left = self.fault.cutByteCount.map { max(0, $0 - self.writtenByteCount) } ?? .max
-        let count = min(self.portion.readableBytes, self.fault.dripByteCount ?? .max, left)
+        let left = self.cut.map { max(0, $0.byteCount - self.writtenByteCount) } ?? .max
+        let count = min(self.portion.readableBytes, self.pace?.byteCount ?? .max, left)
         let isCut = count == left
         let bytes = self.portion.readSlice(length: count) ?? ByteBuffer()
         self.writtenByteCount += count
@@ -49,10 +55,9 @@ final class FeedbackFaultHandler: ChannelOutboundHandler {
     /// The kernel has taken what was written.
     private func left(isCut: Bool) {
         guard let context = self.context else { return }
-        if isCut { return self.cut(context) }
-        guard self.fault.dripByteCount != nil else { return self.proceed(context) }
-        let pause = TimeAmount.milliseconds(Int64(self.fault.dripMilliseconds))
-        context.eventLoop.assumeIsolated().scheduleTask(in: pause) {
+        if isCut, let cut = self.cut { return cut.ending.end(context.channel) }
+        guard let pace = self.pace else { return self.proceed(context) }
+        context.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(pace.interval)) {
             if let context = self.context { self.proceed(context) }
         }
     }
@@ -62,13 +67,5 @@ final class FeedbackFaultHandler: ChannelOutboundHandler {
         let promise = self.promise
         self.promise = nil
         promise?.succeed(())
-    }
-
-    private func cut(_ context: ChannelHandlerContext) {
-        switch self.fault.cut {
-        case .orderly: context.close(promise: nil)
-        case .abrupt: context.triggerUserOutboundEvent(RawCloseHandler.Cut(), promise: nil)
-        case .reset: context.triggerUserOutboundEvent(RawCloseHandler.Cut(isReset: true), promise: nil)
-        }
     }
 }

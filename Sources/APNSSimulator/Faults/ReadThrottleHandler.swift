@@ -10,7 +10,7 @@ final class ReadThrottleHandler: ChannelDuplexHandler {
     typealias OutboundOut = ByteBuffer
 
     private var context: ChannelHandlerContext?
-    private var pace: ReadingPace?
+    private var pace: TransferPace?
     private var isWaiting = false
     private var isReadHeld = false
 
@@ -19,7 +19,7 @@ final class ReadThrottleHandler: ChannelDuplexHandler {
     func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
 
     /// Slows reading down from now on.
-    func setPace(_ pace: ReadingPace) {
+    func setPace(_ pace: TransferPace) {
         self.pace = pace
         guard let channel = self.context?.channel else { return }
         let allocator = FixedSizeRecvByteBufferAllocator(capacity: pace.byteCount)
@@ -40,7 +40,7 @@ final class ReadThrottleHandler: ChannelDuplexHandler {
         if let pace = self.pace, !self.isWaiting {
             self.isWaiting = true
             let context = NIOLoopBound(context, eventLoop: context.eventLoop)
-            context.value.eventLoop.assumeIsolated().scheduleTask(in: .milliseconds(Int64(pace.intervalMilliseconds))) {
+            context.value.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(pace.interval)) {
                 self.isWaiting = false
                 guard self.isReadHeld else { return }
                 self.isReadHeld = false

@@ -4,13 +4,15 @@ import APNSServer
 import APNSSession
 import APNSTransport
 import APNSWire
+import NIOCore
 
 /// One provider's connection to the simulator.
 final class SimulatorConnection: DeliveryConnection {
     private let provider: ProviderConnection
     private let backend: SimulatorBackend
-    /// The fault that ended the connection.
+    /// `nil` where no faults are planned.
     private let reportHandler: FaultReportHandler?
+    /// The fault that ended the connection.
     private var fault: Fault?
 
     init(_ provider: ProviderConnection, backend: SimulatorBackend, reportHandler: FaultReportHandler?) {
@@ -20,50 +22,89 @@ final class SimulatorConnection: DeliveryConnection {
     }
 
     func deliver(_ message: borrowing InboundNotification) -> DeliveryOutcome? {
-        let overall = self.backend.devices.countMessage()
-        let token = message.token
-        let fault = self.backend.schedule.fault(token: token, message: message.number, overall: overall)
-        if case .reject(let status) = fault?.effect {
-            self.fault = fault
-            return self.reject(ErrorResponse.Status(rawValue: status))
-        }
-        let topic = self.provider.identity.topic
-        let environment = self.backend.environment
-        let isDead: Bool
-        switch self.backend.devices.standing(of: token, topic: topic, environment: environment) {
-        case .alive: isDead = false
-        case .dead: isDead = true
-        case .foreign, .unknown: return self.reject(.invalidToken)
-        }
-        let delivered = DeliveredNotification(
-            notification: message.notification,
-            topic: topic,
-            identifier: message.identifier,
-            connectionNumber: self.provider.number,
-            messageNumber: message.number,
-            isDead: isDead
+        let fault = self.backend.faults.schedule.fault(
+            at: .binary,
+            token: message.token,
+            connection: self.provider.number,
+            number: message.number,
+            overall: self.backend.devices.countMessage()
         )
-        self.backend.devices.deliver(delivered, environment: environment)
-        self.backend.onDelivery?(delivered)
         switch fault?.effect {
-        case .shutDown, .cut:
+        case .reject(let rejection):
+            self.fault = fault
+            return self.reject(rejection)
+        case .closeBefore:
+            self.fault = fault
+            // Only the end counts: the provider is told nothing of the status.
+            return .rejected(.binary(.processingError))
+        case .ignore: return nil
+        case .delay(let duration):
+            guard let handler = self.reportHandler else { break }
+            let message = copy message
+            handler.schedule(in: duration) { message.ticket.settle(self.take(message)) }
+            return nil
+        default: break
+        }
+        let outcome = self.take(message)
+        switch fault?.effect {
+        case .shutDown, .closeAfter:
+            guard self.isTaken(outcome) else { return outcome }
             self.fault = fault
             message.ticket.settle(.accepted, isLast: true)
             return nil
-        case .reject, .refuse, .slow, nil:
-            return isDead ? .rejected(.unregistered(at: nil)) : .accepted
+        default: return outcome
         }
     }
 
-    private func reject(_ status: ErrorResponse.Status) -> DeliveryOutcome {
+    /// Whether the gateway takes a notification with this outcome, as it does for a device that is dead.
+    private func isTaken(_ outcome: DeliveryOutcome) -> Bool {
+        switch outcome {
+        case .rejected(.binary): false
+        default: true
+        }
+    }
+
+    private func take(_ message: borrowing InboundNotification) -> DeliveryOutcome {
+        let topic = self.provider.identity.topic
+        let isDead: Bool
+        switch self.backend.devices.standing(of: message.token, topic: topic) {
+        case .alive: isDead = false
+        case .dead: isDead = true
+        case .foreign, .unknown: return self.reject(.binary(.invalidToken))
+        }
+        self.backend.devices.take(
+            ReceivedNotification(
+                listener: .binary,
+                token: message.token,
+                payload: Array(message.payload.readableBytesView),
+                topic: topic,
+                expiry: message.expiry,
+                priority: message.priority,
+                identifier: message.identifier,
+                connectionNumber: self.provider.number,
+                notificationNumber: message.number,
+                isDead: isDead
+            )
+        )
+        return isDead ? .rejected(.unregistered(at: nil)) : .accepted
+    }
+
+    private func reject(_ rejection: Rejection) -> DeliveryOutcome {
         self.backend.devices.change { $0.rejectedCount += 1 }
-        return .rejected(.binary(status))
+        return .rejected(rejection)
     }
 
     func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (ErrorResponse?) -> Void) {
+        let report: FaultReport
         var response = ending.response
-        if case .cut = self.fault?.effect { response = nil }
-        let report = self.fault?.report ?? self.backend.report
+        if let fault = self.fault {
+            report = fault.report
+            if [.closeBefore, .closeAfter].contains(fault.effect) { response = nil }
+        } else {
+            let schedule = self.backend.faults.schedule
+            let fault = schedule.fault(.errorResponse, at: .binary, connection: self.provider.number)
+            report = fault?.report ?? FaultReport()
+        }
         let told = report.response(response)
         self.backend.devices.change { $0.endings[told?.status.rawValue ?? 0, default: 0] += 1 }
         guard let handler = self.reportHandler else { return carryOut(told) }

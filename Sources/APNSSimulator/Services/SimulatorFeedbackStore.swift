@@ -7,8 +7,8 @@ import APNSWire
 /// Lists the dead devices that were sent something, by topic and environment.
 struct SimulatorFeedbackStore: FeedbackStore {
     let devices: DeviceRegistry
-    let environment: Environment
-    let fault: FeedbackFault
+    /// How many tuples are handed on at a time; `nil` for as many as are asked for.
+    let portionCountMax: Int?
 
     func open(_ provider: ProviderConnection) -> (any FeedbackList)? {
         guard let topic = provider.identity.topic else { return nil }
@@ -24,18 +24,16 @@ final class SimulatorFeedbackList: FeedbackList {
 
     init(_ store: SimulatorFeedbackStore, topic: String) {
         self.store = store
-        self.tuples = store.devices.feedback(topic: topic, environment: store.environment)
+        self.tuples = store.devices.feedback(topic: topic, environment: store.devices.environment)
     }
 
     func next(_ countMax: Int) -> [FeedbackTuple] {
-        // What drips is handed on in small portions, since the listener expects progress from one to the next.
-        let countMax = self.store.fault.dripByteCount == nil ? countMax : 1
-        let portion = self.tuples[self.index...].prefix(countMax)
+        let portion = self.tuples[self.index...].prefix(min(countMax, self.store.portionCountMax ?? countMax))
         self.index += portion.count
         return Array(portion)
     }
 
     func acknowledge() {
-        self.store.devices.removeFeedback(self.tuples[..<self.index], environment: self.store.environment)
+        self.store.devices.removeFeedback(self.tuples[..<self.index])
     }
 }

@@ -2,38 +2,54 @@
 
 import APNSServer
 import APNSWire
+import NIOCore
 
 /// The simulator's devices behind the HTTP/2 listener.
 struct SimulatorPushService: PushService {
     let devices: DeviceRegistry
-    let schedule: FaultSchedule<PushFault>
-    let environment: Environment
-    let onDelivery: (@Sendable (DeliveredNotification) -> Void)?
+    let schedule: FaultSchedule
 
     func take(_ request: borrowing InboundPush) -> PushReply? {
-        if let effect = self.fault(request) { return effect.carryOut(request.ticket) }
+        let fault = self.schedule.fault(
+            at: .http2,
+            token: request.token,
+            connection: request.connectionNumber,
+            number: request.number,
+            overall: self.devices.countMessage()
+        )
+        guard let fault else { return self.answer(request) }
+        switch fault.effect {
+        case .reject: self.countRejection()
+        case .delay(let duration):
+            let request = copy request
+            request.ticket.channel.eventLoop.scheduleTask(in: TimeAmount(duration)) {
+                request.ticket.reply(self.answer(request))
+            }
+            return nil
+        case .limitStreams:
+            _ = fault.carryOut(request.ticket)
+            return self.answer(request)
+        case .shutDown, .closeAfter:
+            if case .rejected(let rejection) = self.answer(request) { return .rejected(rejection) }
+        default: break
+        }
+        return fault.carryOut(request.ticket)
+    }
+
+    /// Takes a request, or refuses it.
+    private func answer(_ request: borrowing InboundPush) -> PushReply {
         if let rejection = self.rejection(request) { return .rejected(rejection) }
         self.deliver(request)
         return .accepted
     }
 
-    private func fault(_ request: borrowing InboundPush) -> PushFault.Effect? {
-        let overall = self.devices.countMessage()
-        let fault = self.schedule.fault(token: request.token, message: request.number, overall: overall)
-        let effect = fault?.effect
-        if case .reply(.rejected) = effect { self.countRejection() }
-        // What is processed on the way out was delivered.
-        if case .reply(.lastAccepted) = effect { self.deliver(request) }
-        return effect
-    }
-
     private func rejection(_ request: borrowing InboundPush) -> PushRejection? {
-        switch self.devices.standing(of: request.token, topic: request.topic, environment: self.environment) {
+        switch self.devices.standing(of: request.token, topic: request.topic) {
         case .alive: return nil
         case .dead(let since):
             self.countRejection()
             self.devices.change { $0.deadCount += 1 }
-            return PushRejection(status: 410, reason: .unregistered, timestamp: UInt64(since) * 1000)
+            return PushRejection(status: 410, reason: .unregistered, timestamp: since)
         case .foreign:
             self.countRejection()
             return PushRejection(status: 400, reason: .deviceTokenNotForTopic)
@@ -46,21 +62,21 @@ struct SimulatorPushService: PushService {
     private func countRejection() { self.devices.change { $0.rejectedCount += 1 } }
 
     private func deliver(_ request: borrowing InboundPush) {
-        let delivered = DeliveredNotification(
-            notification: PushNotification(
+        self.devices.take(
+            ReceivedNotification(
+                listener: .http2,
                 token: request.token,
-                payload: request.payload,
+                payload: Array(request.payload.readableBytesView),
+                topic: request.topic,
+                pushType: request.pushType,
                 expiry: request.expiration,
-                priority: request.priority
-            ),
-            topic: request.topic,
-            requestIdentifier: request.identifier,
-            pushType: request.pushType,
-            connectionNumber: request.connectionNumber,
-            messageNumber: request.number,
-            isDead: false
+                priority: request.priority,
+                collapseIdentifier: request.collapseIdentifier,
+                requestIdentifier: request.identifier,
+                connectionNumber: request.connectionNumber,
+                notificationNumber: request.number,
+                isDead: false
+            )
         )
-        self.devices.deliver(delivered, environment: self.environment)
-        self.onDelivery?(delivered)
     }
 }

@@ -7,8 +7,11 @@ import NIOCore
 import NIOPosix
 package import TokenStore
 
-/// Records what a drain reads in a purge list.
-package final class PurgeListSink: DeadTokenSink {
+/// Records what a drain hands over in a purge list.
+///
+/// Give the drain's configuration ``pageTokenCountMax``: one transaction of many tokens is much faster than many, and
+/// the list sorts them in bounded memory.
+package final class PurgeListSink: Sendable {
     /// Who said that a token is dead.
     private static let source = "feedback"
 
@@ -27,9 +30,10 @@ package final class PurgeListSink: DeadTokenSink {
         self.onPage = onPage
     }
 
-    /// No bound: one transaction of many tokens is much faster than many, and the list sorts them in bounded memory.
-    package var pageTokenCountMax: Int { .max }
+    /// No bound.
+    package static let pageTokenCountMax = Int.max
 
+    /// Returns when the list has the tokens.
     package func take(_ page: DeadTokenPage) async throws {
         try await self.blocking { [list, onPage, change] in
             let entries = page.lazy.map { PurgeListSink.entry($0, of: page) }
@@ -50,7 +54,7 @@ package final class PurgeListSink: DeadTokenSink {
         )
     }
 
-    /// Also where nothing was dead there: then that is known.
+    /// Notes that a list was read to its end, also where nothing was dead there.
     package func finish(_ scope: TokenScope) async throws {
         try await self.blocking { [list] in try list.addScope(scope) }
     }

@@ -86,13 +86,13 @@ struct HTTP2BatchTests {
         let dead = try PushFixture.token(19)
         let tries = NIOLockedValueBox(0)
         let service = ScriptedService(dead: [dead: 1_700_000_000_123]) { request, _ in
-            if request.token == bad { return .reply(.rejected(PushRejection(status: 400, reason: .badDeviceToken))) }
+            if request.token == bad { return .reject(.http2(PushRejection(status: 400, reason: .badDeviceToken))) }
             guard request.token == passing else { return nil }
             let isFirst = tries.withLockedValue { tries in
                 tries += 1
                 return tries == 1
             }
-            return isFirst ? .reply(.rejected(PushRejection(status: 503, reason: .serviceUnavailable))) : nil
+            return isFirst ? .reject(.http2(PushRejection(status: 503, reason: .serviceUnavailable))) : nil
         }
         let source = Source(count: count)
         try await self.send(source, to: service) { configuration in
@@ -115,7 +115,7 @@ struct HTTP2BatchTests {
 
     @Test func `a service that permits nothing ends the batch, and nothing is lost`() async throws {
         let answer = PushRejection(status: 403, reason: .invalidProviderToken)
-        let service = ScriptedService { _, _ in .reply(.rejected(answer)) }
+        let service = ScriptedService { _, _ in .reject(.http2(answer)) }
         let source = Source(count: 5000)
         await #expect(throws: PushError.senderRefused(answer)) {
             try await self.send(source, to: service) { $0.streamCountMax = TestEffort.count(100, long: 1000) }
@@ -127,7 +127,7 @@ struct HTTP2BatchTests {
 
     @Test func `a service that has only trouble ends the batch after so many tries`() async throws {
         let answer = PushRejection(status: 500, reason: .internalServerError)
-        let service = ScriptedService { _, _ in .reply(.rejected(answer)) }
+        let service = ScriptedService { _, _ in .reject(.http2(answer)) }
         let source = Source(count: 10)
         await #expect(throws: PushError.serviceTrouble(answer)) { try await self.send(source, to: service) }
         let record = source.record.withLockedValue(\.self)

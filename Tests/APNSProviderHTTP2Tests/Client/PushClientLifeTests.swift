@@ -54,14 +54,27 @@ struct PushClientLifeTests {
         #expect(throws: PushError.self) { try RequestClient(configuration, logger: PushFixture.quiet) }
     }
 
-    @Test func `what waits too long for its turn is unsent`() async throws {
+    @Test func `what waits too long for its turn is unsent, and it is said why there was none`() async throws {
         var configuration = try PushFixture.clientConfiguration(port: try await PushFixture.unusedPort())
         configuration.queueDurationMax = .milliseconds(50)
         let request = try PushFixture.request()
         let outcome = try await RequestClient.withClient(configuration, logger: PushFixture.quiet) {
             await $0.send(request)
         }
-        #expect(outcome == .unsent(.deadline))
+        guard case .unsent(.unavailable(let failure)) = outcome else {
+            Issue.record("\(outcome)")
+            return
+        }
+        #expect(failure.kind == .refused)
+    }
+
+    @Test func `nothing waits for longer than its time where nothing runs`() async throws {
+        var configuration = try PushFixture.clientConfiguration(port: 1)
+        configuration.queueDurationMax = .milliseconds(50)
+        let client = try RequestClient(configuration, logger: PushFixture.quiet)
+        #expect(await client.send(try PushFixture.request()) == .unsent(.deadline))
+        client.finish()
+        try await client.run()
     }
 
     @Test func `a certificate of a foreign authority ends the client at once`() async throws {
@@ -107,7 +120,7 @@ struct PushClientLifeTests {
     )
 
     @Test func `a service that says the certificate is bad ends the client`() async throws {
-        let service = ScriptedService { _, _ in .reply(.goingAway(.badCertificateEnvironment)) }
+        let service = ScriptedService { _, _ in .goAway(.badCertificateEnvironment) }
         let request = try PushFixture.request()
         let outcome = NIOLockedValueBox<DeliveryOutcome?>(nil)
         await #expect(throws: PushError.notPermitted(Self.badEnvironment)) {
@@ -120,7 +133,7 @@ struct PushClientLifeTests {
     }
 
     @Test func `a client that is told to go on serves again when the service lets it in`() async throws {
-        let service = ScriptedService { _, count in count == 1 ? .reply(.goingAway(.badCertificate)) : nil }
+        let service = ScriptedService { _, count in count == 1 ? .goAway(.badCertificate) : nil }
         let request = try PushFixture.request()
         let outcomes = try await PushFixture.withPair(
             service,
@@ -167,7 +180,7 @@ struct PushClientLifeTests {
     @Test(arguments: [PushReason.shutdown, .idleTimeout])
     func `a connection that says it is at its end is left`(_ reason: PushReason) async throws {
         let service = ScriptedService { _, count in
-            count == 2 ? .reply(.rejected(PushRejection(status: 503, reason: reason))) : nil
+            count == 2 ? .reject(.http2(PushRejection(status: 503, reason: reason))) : nil
         }
         let request = try PushFixture.request()
         let connections = NIOLockedValueBox(0)
@@ -181,7 +194,7 @@ struct PushClientLifeTests {
     }
 
     @Test func `no more are taken than may be open, and room is told of`() async throws {
-        let service = ScriptedService { request, _ in request.priority == 5 ? .silence : nil }
+        let service = ScriptedService { request, _ in request.priority == 5 ? .ignore : nil }
         var request = try PushFixture.request()
         request.priority = 5
         let silent = request
@@ -208,7 +221,7 @@ struct PushClientLifeTests {
     }
 
     @Test func `a cancelled client settles everything`() async throws {
-        let service = ScriptedService { _, _ in .silence }
+        let service = ScriptedService { _, _ in .ignore }
         var configuration = try PushFixture.serverConfiguration()
         configuration.streamCountMax = 2
         let request = try PushFixture.request()

@@ -74,7 +74,7 @@ struct PushClientTests {
     @Test(arguments: PushReason.allDocumented)
     func `every documented reason arrives as itself`(_ reason: PushReason) async throws {
         let rejection = PushRejection(status: reason.status ?? 0, reason: reason)
-        let service = ScriptedService { _, _ in .reply(.rejected(rejection)) }
+        let service = ScriptedService { _, _ in .reject(.http2(rejection)) }
         let request = try PushFixture.request()
         let outcome = try await PushFixture.withPair(service) { await $0.send(request) }
         #expect(outcome == .rejected(.http2(rejection)))
@@ -82,14 +82,14 @@ struct PushClientTests {
 
     @Test func `an unknown reason is kept as text`() async throws {
         let rejection = PushRejection(status: 418, reason: .other("Teapot"))
-        let service = ScriptedService { _, _ in .reply(.rejected(rejection)) }
+        let service = ScriptedService { _, _ in .reject(.http2(rejection)) }
         let request = try PushFixture.request()
         let outcome = try await PushFixture.withPair(service) { await $0.send(request) }
         #expect(outcome == .rejected(.http2(rejection)))
     }
 
     @Test func `what goes away unprocessed is sent again on another connection`() async throws {
-        let service = ScriptedService { _, count in count == 3 ? .reply(.goingAway(.shutdown)) : nil }
+        let service = ScriptedService { _, count in count == 3 ? .goAway(.shutdown) : nil }
         let reports = try await self.reports(of: 20, service)
         #expect(reports.allSatisfy { $0.outcome == .accepted && !$0.possibleDuplicate })
         #expect(reports.contains { $0.attempts == 2 })
@@ -97,7 +97,7 @@ struct PushClientTests {
     }
 
     @Test func `what was processed before the service goes away is not sent again`() async throws {
-        let service = ScriptedService { _, count in count == 3 ? .reply(.lastAccepted(.shutdown)) : nil }
+        let service = ScriptedService { _, count in count == 3 ? .shutDown : nil }
         let reports = try await self.reports(of: 20, service)
         #expect(reports.allSatisfy { $0.outcome == .accepted })
         let first = service.requests.filter { $0.connectionNumber == 1 }.map(\.identifier)
@@ -107,13 +107,13 @@ struct PushClientTests {
     }
 
     @Test func `a refused stream is sent again`() async throws {
-        let service = ScriptedService { _, count in count.isMultiple(of: 3) ? .reply(.refused) : nil }
+        let service = ScriptedService { _, count in count.isMultiple(of: 3) ? .refuseStream : nil }
         let reports = try await self.reports(of: 30, service)
         #expect(reports.allSatisfy { $0.outcome == .accepted && !$0.possibleDuplicate })
     }
 
     @Test func `what is refused again and again is unsent`() async throws {
-        let service = ScriptedService { _, _ in .reply(.refused) }
+        let service = ScriptedService { _, _ in .refuseStream }
         let request = try PushFixture.request()
         let report = try await PushFixture.withPair(service, client: { $0.attemptCountMax = 4 }) {
             await $0.report(of: request)
@@ -123,14 +123,14 @@ struct PushClientTests {
     }
 
     @Test func `a stream that is reset is indeterminate`() async throws {
-        let service = ScriptedService { _, _ in .reset(code: 2) }
+        let service = ScriptedService { _, _ in .resetStream(code: 2) }
         let request = try PushFixture.request()
         let outcome = try await PushFixture.withPair(service) { await $0.send(request) }
         #expect(outcome == .indeterminate(.streamReset(code: 2)))
     }
 
     @Test func `a lost connection leaves what was written indeterminate, and goes on`() async throws {
-        let service = ScriptedService { _, count in count == 1 ? .cut : nil }
+        let service = ScriptedService { _, count in count == 1 ? .closeBefore : nil }
         let request = try PushFixture.request()
         let outcomes = try await PushFixture.withPair(service) { [await $0.send(request), await $0.send(request)] }
         guard case .indeterminate(.connectionLost) = outcomes[0] else {
@@ -141,7 +141,7 @@ struct PushClientTests {
     }
 
     @Test func `by option what is unknown is sent again, and flagged`() async throws {
-        let service = ScriptedService { _, count in count == 1 ? .cut : nil }
+        let service = ScriptedService { _, count in count == 1 ? .closeBefore : nil }
         let request = try PushFixture.request()
         let report = try await PushFixture.withPair(service, client: { $0.resendsUnknown = true }) {
             await $0.report(of: request)
@@ -153,7 +153,7 @@ struct PushClientTests {
     }
 
     @Test func `an answer that does not come is indeterminate in time`() async throws {
-        let service = ScriptedService { request, _ in request.priority == 5 ? .silence : nil }
+        let service = ScriptedService { request, _ in request.priority == 5 ? .ignore : nil }
         var silent = try PushFixture.request()
         silent.priority = 5
         let (first, second) = (silent, try PushFixture.request())
@@ -177,7 +177,7 @@ struct PushClientTests {
 
     @Test func `after a rejection the limit may fall to one`() async throws {
         let rejection = PushRejection(status: 400, reason: .badTopic)
-        let service = ScriptedService { _, count in count.isMultiple(of: 5) ? .reply(.rejected(rejection)) : nil }
+        let service = ScriptedService { _, count in count.isMultiple(of: 5) ? .reject(.http2(rejection)) : nil }
         let reports = try await self.reports(of: 50, service) { $0.limitsStreamsAfterRejection = true }
         #expect(reports.count { $0.outcome == .accepted } == 40)
         #expect(service.requests.count == 50)
@@ -188,7 +188,7 @@ struct PushClientTests {
         // What is not visible is not kept, see `PushReason.init(text:)`.
         let read = PushReason.other("a \"quote\", a \\ and ??")
         let service = ScriptedService { _, count in
-            .reply(count == 1 ? .goingAway(reason) : .rejected(PushRejection(status: 400, reason: reason)))
+            count == 1 ? .goAway(reason) : .reject(.http2(PushRejection(status: 400, reason: reason)))
         }
         let failures = NIOLockedValueBox<[ConnectionFailure]>([])
         let request = try PushFixture.request()

@@ -22,7 +22,7 @@ final class ScriptedService: PushService {
 
     private let record = ObservedValue(Record())
     private let dead: [DeviceToken: UInt64]
-    private let script: @Sendable (InboundPush, _ count: Int) -> PushFault.Effect?
+    private let script: @Sendable (InboundPush, _ count: Int) -> Fault.Effect?
     private let holds: Int
 
     /// - Parameters:
@@ -33,7 +33,7 @@ final class ScriptedService: PushService {
     init(
         dead: [DeviceToken: UInt64] = [:],
         holding: Int = 0,
-        _ script: @escaping @Sendable (InboundPush, _ count: Int) -> PushFault.Effect? = { _, _ in nil }
+        _ script: @escaping @Sendable (InboundPush, _ count: Int) -> Fault.Effect? = { _, _ in nil }
     ) {
         self.dead = dead
         self.holds = holding
@@ -59,7 +59,7 @@ final class ScriptedService: PushService {
             record.requests.append(request)
             return record.requests.count
         }
-        if let effect = self.script(request, count) { return effect.carryOut(request.ticket) }
+        if let effect = self.script(request, count) { return effect.carryOut(request.ticket, ending: .fin) }
         if let timestamp = self.dead[request.token] {
             return .rejected(PushRejection(status: 410, reason: .unregistered, timestamp: timestamp))
         }

@@ -15,8 +15,8 @@ import Testing
 
     init() throws { self.scene = try SendScene() }
 
-    func store(_ count: Int, _ change: (inout FeedbackFault) -> Void = { _ in }) throws -> ForgetfulStore {
-        let store = ForgetfulStore(change)
+    func store(_ count: Int, _ fault: Fault? = nil) throws -> ForgetfulStore {
+        let store = ForgetfulStore(faults: fault.map { [$0] } ?? [])
         store.add(try (0..<count).map { try SendScene.tuple($0) })
         return store
     }
@@ -37,6 +37,17 @@ import Testing
             let quiet = try await scene.run(scene.feedback(port, ["--quiet"]))
             #expect(quiet.ending.code == 0 && quiet.error.isEmpty)
         }
+    }
+
+    @Test func `an empty list makes its topic known, and one that was not read does not`() async throws {
+        let scene = self.scene
+        #expect(try await scene.run(scene.feedback(1)).ending.code == 69)
+        #expect(try scene.knownTopics().isEmpty)
+        try await SendScene.withFeedback(ForgetfulStore()) { port in
+            let run = try await scene.run(scene.feedback(port))
+            #expect(run.ending.code == 0)
+        }
+        #expect(try scene.knownTopics() == ["com.example.app"])
     }
 
     @Test func `a failure in the future does not outweigh a registration after the drain`() async throws {
@@ -85,7 +96,7 @@ import Testing
         let scene = self.scene
         try scene.write("batch.jsonl", (1...5).map { SendScene.line($0) }.joined())
         try await SendScene.withGateway { simulator in
-            #expect(simulator.uninstall(try DeviceToken(SendScene.token(4)), at: 1_700_000_000))
+            #expect(simulator.remove(try DeviceToken(SendScene.token(4)), at: 1_700_000_000_000))
             let before = try await scene.run(scene.feedback(simulator.feedbackPort))
             #expect(before.ending.code == 0 && before.error.contains(" 0 dead tokens"))
             let sent = try await scene.send([scene.path("batch.jsonl")], port: simulator.gatewayPort)
@@ -98,7 +109,7 @@ import Testing
     }
 
     @Test func `65 says that a tuple came without its end`() async throws {
-        let (scene, store) = (self.scene, try self.store(3) { $0.cutByteCount = 100 })
+        let (scene, store) = (self.scene, try self.store(3, Fault(at: .always, .cutList(byteCount: 100))))
         try await SendScene.withFeedback(store) { port in
             let run = try await scene.run(scene.feedback(port))
             #expect(run.ending.code == 65 && run.error.contains("24 bytes are kept in "), "\(run.error)")
@@ -108,7 +119,8 @@ import Testing
     }
 
     @Test func `65 says that the spool is damaged, and every token before that is on the list`() async throws {
-        let (scene, store) = (self.scene, try self.store(1200) { $0.dripByteCount = 400 * 38 })
+        let pace = TransferPace(byteCount: 400 * 38, interval: .milliseconds(10))
+        let (scene, store) = (self.scene, try self.store(1200, Fault(at: .always, .slowWriting(pace))))
         try await SendScene.withFeedback(store, { $0.closesBehindList = false }) { port in
             let child = try Child(scene.feedback(port, ["--silence", "60s"]), Child.Streams(error: scene.path("err")))
             try await eventually("all is in the spool") { scene.spooled().count == 1200 }
@@ -130,10 +142,8 @@ import Testing
     @Test func `a list that ends without close_notify is 69, unless it was to be expected`() async throws {
         let (scene, byteCount) = (self.scene, 3 * 38)
         for (more, code) in [([], 69), (["--without-close-notify"], 0)] as [([String], Int32)] {
-            let store = try self.store(4) {
-                $0.cutByteCount = byteCount
-                $0.cut = .abrupt
-            }
+            let cut = Fault(at: .always, .cutList(byteCount: byteCount), report: FaultReport(ending: .fin))
+            let store = try self.store(4, cut)
             try await SendScene.withFeedback(store) { port in
                 let run = try await scene.run(scene.feedback(port, more))
                 #expect(run.ending.code == code && run.error.contains("3 dead tokens"), "\(run)")
@@ -143,13 +153,8 @@ import Testing
 
     @Test(arguments: [[], ["--without-close-notify"], ["--quiet"]])
     func `77 says that the service closed without a word`(_ more: [String]) async throws {
-        let (scene, store) = (
-            self.scene,
-            try self.store(4) {
-                $0.cutByteCount = 0
-                $0.cut = .abrupt
-            }
-        )
+        let cut = Fault(at: .always, .cutList(byteCount: 0), report: FaultReport(ending: .fin))
+        let (scene, store) = (self.scene, try self.store(4, cut))
         try await SendScene.withFeedback(store) { port in
             let run = try await scene.run(scene.feedback(port, more))
             #expect(run.ending.code == 77, "\(run)")
@@ -159,7 +164,8 @@ import Testing
     }
 
     @Test func `75 says that a list is longer than --max-bytes, and what was read is on the list`() async throws {
-        let (scene, store) = (self.scene, try self.store(4000) { $0.dripByteCount = 1000 })
+        let pace = TransferPace(byteCount: 1000, interval: .milliseconds(10))
+        let (scene, store) = (self.scene, try self.store(4000, Fault(at: .always, .slowWriting(pace))))
         try await SendScene.withFeedback(store) { port in
             let run = try await scene.run(scene.feedback(port, ["--max-bytes", "5001"]))
             #expect(run.ending.code == 75 && run.error.contains("--max-bytes was reached"), "\(run)")

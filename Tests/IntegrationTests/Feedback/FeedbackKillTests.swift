@@ -20,10 +20,8 @@ import Testing
         seed: UInt64
     ) async throws {
         let scene = try SendScene()
-        let store = ForgetfulStore {
-            $0.dripByteCount = 997
-            $0.dripMilliseconds = 2
-        }
+        let slow = Fault(at: .always, .slowWriting(TransferPace(byteCount: 997, interval: .milliseconds(2))))
+        let store = ForgetfulStore(faults: [slow])
         try await SendScene.withFeedback(store) { port in
             var random = SplitMix64(seed: seed)
             var known: Set<[UInt8]> = []

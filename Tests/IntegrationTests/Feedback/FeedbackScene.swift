@@ -21,15 +21,13 @@ final class ForgetfulStore: FeedbackStore {
     }
 
     private let state = NIOLockedValueBox(State())
-    let fault: FeedbackFault
+    let faults: [Fault]
     /// The connections, as they come.
     let opened: AsyncStream<Void>
     private let openedContinuation: AsyncStream<Void>.Continuation
 
-    init(_ change: (inout FeedbackFault) -> Void = { _ in }) {
-        var fault = FeedbackFault()
-        change(&fault)
-        self.fault = fault
+    init(faults: [Fault] = []) {
+        self.faults = faults
         (self.opened, self.openedContinuation) = AsyncStream.makeStream()
     }
 
@@ -93,6 +91,13 @@ extension SendScene {
         return tokens
     }
 
+    /// The topics whose lists were read to their ends.
+    func knownTopics() throws -> [String] {
+        let list = try PurgeList(path: self.purgeList)
+        defer { list.close() }
+        return try list.knownScopes().map(\.topic)
+    }
+
     /// The tokens of whole tuples in the spool, read by other code than the program's.
     func spooled() -> [[UInt8]] {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: self.spool)) ?? []
@@ -135,7 +140,8 @@ extension SendScene {
         configuration.closingPause = .milliseconds(1)
         configuration.shutdownDuration = .zero
         change(&configuration)
-        (store as? ForgetfulStore)?.fault.apply(to: &configuration)
+        let faults = (store as? ForgetfulStore)?.faults ?? []
+        try ConnectionFaults(faults).configure(&configuration.listener, as: .feedback)
         let logger = Logger(label: "tests", factory: { _ in SwiftLogNoOpLogHandler() })
         return try await Listener(configuration, store: store, logger: logger).withRunning { listener in
             try await body(try await listener.boundAddress.port ?? 0)

@@ -34,8 +34,9 @@ import Testing
     func `six bad ones of thousands are named, and every other one is processed once`(_ manner: Manner) async throws {
         let scene = try SendScene()
         try scene.write("batch.jsonl", Self.batch())
-        let report = FaultReport(delayMilliseconds: manner.milliseconds, ending: manner.ending)
-        try await SendScene.withGateway(deviceCount: Self.count, faults: FaultPlan(report: report)) { simulator in
+        let report = FaultReport(delay: .milliseconds(manner.milliseconds), ending: manner.ending)
+        let faults = [Fault(at: .always, .errorResponse, report: report)]
+        try await SendScene.withGateway(deviceCount: Self.count, faults: faults) { simulator in
             let run = try await scene.send(
                 [scene.path("batch.jsonl"), "--results", scene.path("results.jsonl"), "--summary", "json"],
                 port: simulator.gatewayPort
@@ -57,11 +58,9 @@ import Testing
         }
     }
 
-    static let resets = FaultPlan(
-        (TestEffort.isLong ? [300, 1500, 4000, 4001, 7777] : [300, 1500, 2500, 2501, 3777]).map {
-            Fault(at: .messageOverall($0), .cut, report: FaultReport(isLost: true, ending: .reset))
-        }
-    )
+    static let resets = (TestEffort.isLong ? [300, 1500, 4000, 4001, 7777] : [300, 1500, 2500, 2501, 3777]).map {
+        Fault(at: .notificationOverall($0), .closeAfter, report: FaultReport(ending: .reset))
+    }
 
     @Test func `resets without a word lose nothing at least once, and all duplicates are flagged`() async throws {
         let scene = try SendScene()

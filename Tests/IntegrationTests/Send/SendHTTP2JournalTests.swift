@@ -24,8 +24,8 @@ import Testing
                 deviceCount: SendJournalTests.count,
                 change: { configuration in
                     let step: UInt64 = TestEffort.count(373, long: 1117)
-                    configuration.pushFaults = (1...10).map {
-                        PushFault(at: .requestOverall($0 * step), .cut)
+                    configuration.faults = (1...10).map {
+                        Fault(at: .notificationOverall($0 * step), .closeBefore, report: FaultReport(ending: .fin))
                     }
                 },
                 { simulator in

@@ -24,7 +24,11 @@ import Testing
             change: { configuration in
                 configuration.devices.removeAll { [dead, foreign].contains($0.token) }
                 configuration.devices += [
-                    SimulatedDevice(token: dead, topic: SendScene.topic, deadSince: Self.deadSince),
+                    SimulatedDevice(
+                        token: dead,
+                        topic: SendScene.topic,
+                        removalTimestamp: UInt64(Self.deadSince) * 1000
+                    ),
                     SimulatedDevice(token: foreign, topic: "org.example"),
                 ]
             },

@@ -12,8 +12,8 @@ import Testing
 /// `send --transport http2` where the service has trouble, or does not permit it.
 @Suite(.timeLimit(.minutes(2))) struct SendHTTP2RefusalTests {
     static let count = TestEffort.count(150, long: 500)
-    static let unavailable = PushFault.Effect.reply(.rejected(PushRejection(status: 503, reason: .serviceUnavailable)))
-    static let throttled = PushFault.Effect.reply(.rejected(PushRejection(status: 429, reason: .tooManyRequests)))
+    static let unavailable = Fault.Effect.reject(reason: .serviceUnavailable)
+    static let throttled = Fault.Effect.reject(reason: .tooManyRequests)
     static let (keyId, teamId) = ("KEY0000001", "TEAM000001")
 
     let scene: SendScene
@@ -35,14 +35,14 @@ import Testing
     }
 
     private static func withService<Value: Sendable>(
-        _ faults: [PushFault] = [],
+        _ faults: [Fault] = [],
         change: (inout SimulatorConfiguration) -> Void = { _ in },
         _ body: @escaping @Sendable (Simulator) async throws -> Value
     ) async throws -> Value {
         try await SendScene.withGateway(
             deviceCount: Self.count,
             change: {
-                $0.pushFaults = faults
+                $0.faults = faults
                 change(&$0)
             },
             body
@@ -52,9 +52,9 @@ import Testing
     // MARK: Trouble
 
     @Test(arguments: [unavailable, throttled])
-    func `what the service puts off is sent again, and nothing twice`(_ effect: PushFault.Effect) async throws {
+    func `what the service puts off is sent again, and nothing twice`(_ effect: Fault.Effect) async throws {
         let (scene, arguments) = (self.scene, self.arguments())
-        let storm = PushFault(at: .always, effect, occurrenceCountMax: Self.count)
+        let storm = Fault(at: .always, effect, occurrenceCountMax: Self.count)
         try await Self.withService([storm]) { simulator in
             let run = try await scene.send(arguments, port: simulator.pushPort)
             #expect(run.ending.code == 0, "\(run)")
@@ -67,7 +67,7 @@ import Testing
 
     @Test func `a service in trouble is exit 69, and the journal sends all of it later`() async throws {
         let (scene, arguments) = (self.scene, self.journal(["--give-up-after", "2", "--delivery", "at-most-once"]))
-        try await Self.withService([PushFault(at: .always, Self.unavailable)]) { simulator in
+        try await Self.withService([Fault(at: .always, Self.unavailable)]) { simulator in
             let run = try await scene.send(arguments, port: simulator.pushPort)
             #expect(run.ending.code == 69 && run.error.contains("503 ServiceUnavailable"), "\(run)")
             let summary = try SummaryObject.last(of: run.output)
@@ -87,7 +87,7 @@ import Testing
 
     @Test func `one device that gets too many costs only its own lines`() async throws {
         let (scene, arguments) = (self.scene, self.arguments(["--give-up-after", "3"]))
-        let fault = PushFault(at: .token(try DeviceToken(SendScene.token(7))), Self.throttled)
+        let fault = Fault(at: .token(prefix: SendScene.token(7)), Self.throttled)
         try await Self.withService([fault]) { simulator in
             let run = try await scene.send(arguments, port: simulator.pushPort)
             #expect(run.ending.code == 75, "\(run)")

@@ -19,20 +19,20 @@ import Testing
     private static let hidden = #"{"aps":{"content-available":1}}"#
 
     /// Sends lines, and returns what arrived, by device.
-    private func send(_ lines: [String], _ more: [String] = []) async throws -> [DeviceToken: DeliveredNotification] {
+    private func send(_ lines: [String], _ more: [String] = []) async throws -> [DeviceToken: ReceivedNotification] {
         let path = try self.scene.write("batch.jsonl", lines.joined())
         let scene = self.scene
         return try await SendScene.withGateway { simulator in
             let run = try await scene.send([path, "--transport", "http2"] + more, port: simulator.pushPort)
             #expect(run.ending.code == 0, "\(run)")
-            return Dictionary(uniqueKeysWithValues: simulator.lastDeliveries.map { ($0.notification.token, $0) })
+            return Dictionary(uniqueKeysWithValues: simulator.receivedNotifications.map { ($0.token, $0) })
         }
     }
 
     private static func delivered(
         _ device: Int,
-        _ all: [DeviceToken: DeliveredNotification]
-    ) throws -> DeliveredNotification {
+        _ all: [DeviceToken: ReceivedNotification]
+    ) throws -> ReceivedNotification {
         try #require(all[DeviceToken(SendScene.token(device))])
     }
 
@@ -45,15 +45,15 @@ import Testing
         ])
         #expect(all.count == 4)
         let first = try Self.delivered(1, all)
-        #expect(first.notification.expiry == nil && first.notification.priority == 10)
+        #expect(first.expiry == nil && first.priority == 10)
         #expect(first.topic == SendScene.topic && first.pushType == .alert)
-        #expect(try Self.delivered(2, all).notification.expiry == 0)
-        let third = try Self.delivered(3, all).notification
+        #expect(try Self.delivered(2, all).expiry == 0)
+        let third = try Self.delivered(3, all)
         #expect(third.priority == 5)
         #expect((start + 3600...start + 3660).contains(third.expiry ?? 0))
         // The service keeps none for longer than 30 days.
         let latest = start + 30 * 86_400
-        #expect((latest...latest + 60).contains(try Self.delivered(4, all).notification.expiry ?? 0))
+        #expect((latest...latest + 60).contains(try Self.delivered(4, all).expiry ?? 0))
     }
 
     @Test func `the push type is that of the payload, or the one that is said`() async throws {
@@ -61,9 +61,9 @@ import Testing
         let inferred = try await self.send(lines)
         #expect(try Self.delivered(1, inferred).pushType == .alert)
         let hidden = try Self.delivered(2, inferred)
-        #expect(hidden.pushType == .background && hidden.notification.priority == 5)
+        #expect(hidden.pushType == .background && hidden.priority == 5)
         let said = try await self.send(lines, ["--push-type", "background"])
-        #expect(said.values.allSatisfy { $0.pushType == .background && $0.notification.priority == 5 })
+        #expect(said.values.allSatisfy { $0.pushType == .background && $0.priority == 5 })
     }
 
     @Test func `a payload may be as long as the service takes, unless another limit is said`() async throws {

@@ -26,7 +26,7 @@ import Testing
     func `the first signal ends waiting for input, and what was read has its outcome`(_ signal: CInt) async throws {
         let ends = try SendExitTests.pipe()
         let arrivals = AsyncStream<Void>.makeStream()
-        try await SendScene.withGateway(change: { $0.onDelivery = { _ in arrivals.continuation.yield() } }) {
+        try await SendScene.withGateway(change: { $0.onReceive = { _ in arrivals.continuation.yield() } }) {
             simulator in
             var streams = self.streams
             streams.input = ends.reading
@@ -47,12 +47,12 @@ import Testing
 
     @Test func `the second signal stops at once and still reports`() async throws {
         let path = try self.scene.write("a.jsonl", (1...100).map { SendScene.line($0) }.joined())
-        let silent = PushFault(at: .token(try DeviceToken(SendScene.token(40))), .silence)
+        let silent = Fault(at: .token(prefix: SendScene.token(40)), .ignore)
         let arrivals = AsyncStream<Void>.makeStream()
         try await SendScene.withGateway(
             change: { configuration in
-                configuration.pushFaults = [silent]
-                configuration.onDelivery = { _ in arrivals.continuation.yield() }
+                configuration.faults = [silent]
+                configuration.onReceive = { _ in arrivals.continuation.yield() }
             },
             { simulator in
                 let more = ["--results", self.scene.path("results.jsonl"), "--summary", "json"]
@@ -97,12 +97,12 @@ import Testing
         let terminal = String(decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
         let reader = TerminalReader(main)
         // Its pauses last longer than the bar takes to be shown.
-        let fault = PushFault(
-            at: .token(try DeviceToken(SendScene.token(40))),
-            .reply(.rejected(PushRejection(status: 503, reason: .serviceUnavailable))),
+        let fault = Fault(
+            at: .token(prefix: SendScene.token(40)),
+            .reject(reason: .serviceUnavailable),
             occurrenceCountMax: 5
         )
-        try await SendScene.withGateway(change: { $0.pushFaults = [fault] }) { simulator in
+        try await SendScene.withGateway(faults: [fault]) { simulator in
             var streams = self.streams
             streams.error = terminal
             let ending = try await self.child(path, simulator.pushPort, [], streams).end()

@@ -33,17 +33,17 @@ import Testing
     }
 
     private static func withService<Value: Sendable>(
-        _ faults: [PushFault] = [],
+        _ faults: [Fault] = [],
         _ body: @escaping @Sendable (Simulator) async throws -> Value
     ) async throws -> Value {
         let token = try DeviceToken(SendScene.token(Self.dead))
         return try await SendScene.withGateway(
             deviceCount: Self.count,
             change: { configuration in
-                configuration.pushFaults = faults
+                configuration.faults = faults
                 configuration.devices.removeAll { $0.token == token }
                 configuration.devices.append(
-                    SimulatedDevice(token: token, topic: SendScene.topic, deadSince: 1_700_000_000)
+                    SimulatedDevice(token: token, topic: SendScene.topic, removalTimestamp: 1_700_000_000_000)
                 )
             },
             body
@@ -107,9 +107,9 @@ import Testing
     @Test func `what the service refuses or leaves behind is sent again, once`() async throws {
         let (scene, path) = (self.scene, try self.writeBatch())
         let faults = [
-            PushFault(at: .requestOverall(50), .reply(.goingAway(.shutdown))),
-            PushFault(at: .requestOverall(TestEffort.count(150, long: 900)), .reply(.refused)),
-            PushFault(at: .requestOverall(TestEffort.count(250, long: 1500)), .reply(.lastAccepted(.shutdown))),
+            Fault(at: .notificationOverall(50), .goAway(.shutdown)),
+            Fault(at: .notificationOverall(TestEffort.count(150, long: 900)), .refuseStream),
+            Fault(at: .notificationOverall(TestEffort.count(250, long: 1500)), .shutDown),
         ]
         let arguments = self.arguments(path, ["--connections", "2"])
         try await Self.withService(faults) { simulator in
@@ -125,7 +125,9 @@ import Testing
     @Test func `lost connections lose nothing at least once, and all duplicates are flagged`() async throws {
         let (scene, path) = (self.scene, try self.writeBatch())
         let requests: [UInt64] = TestEffort.isLong ? [300, 301, 1200] : [100, 101, 200]
-        let faults = requests.map { PushFault(at: .requestOverall($0), .cut) }
+        let faults = requests.map {
+            Fault(at: .notificationOverall($0), .closeBefore, report: FaultReport(ending: .fin))
+        }
         let arguments = self.arguments(path)
         try await Self.withService(faults) { simulator in
             let run = try await scene.send(arguments, port: simulator.pushPort)
@@ -145,7 +147,7 @@ import Testing
             ["--journal", scene.path("journal"), "--delivery", "at-most-once", "--give-up-after", "2"]
         )
         let request: UInt64 = TestEffort.count(100, long: 500)
-        let away = [PushFault(at: .requestOverall(request), .reply(.goingAway(.badCertificate)))]
+        let away = [Fault(at: .notificationOverall(request), .goAway(.badCertificate))]
         let taken = try await Self.withService(away) { simulator in
             let run = try await scene.send(arguments, port: simulator.pushPort)
             #expect(run.ending.code == 77, "\(run.ending) \(run.error)")

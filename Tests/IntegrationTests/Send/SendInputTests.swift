@@ -16,7 +16,7 @@ import Testing
 
     /// The payloads that a gateway took, in order.
     static func payloads(_ simulator: Simulator) -> [String] {
-        simulator.lastDeliveries.map { String(decoding: $0.notification.payload.readableBytesView, as: UTF8.self) }
+        simulator.receivedNotifications.map(\.payloadText)
     }
 
     @Test(arguments: [0, 1, 2], TestEffort.isLong ? [1, 3] : [3])
@@ -96,7 +96,7 @@ import Testing
         let arrivals = AsyncStream<Int>.makeStream()
         let taken = NIOLockedValueBox(0)
         try await SendScene.withGateway(change: { configuration in
-            configuration.onDelivery = { _ in
+            configuration.onReceive = { _ in
                 arrivals.continuation.yield(
                     taken.withLockedValue { count in
                         count += 1
@@ -198,7 +198,7 @@ import Testing
         let lines = [SendScene.line(1, text: "sesame"), SendScene.line(1_000_000, text: "sesame"), "{\"sesame\":1}\n"]
         let path = try self.scene.write("a.jsonl", lines.joined())
         let scene = self.scene
-        let faults = FaultPlan([Fault(at: .messageOverall(1), .cut, report: FaultReport(isLost: true, ending: .reset))])
+        let faults = [Fault(at: .notificationOverall(1), .closeAfter, report: FaultReport(ending: .reset))]
         try await SendScene.withGateway(faults: faults) { simulator in
             let arguments = ["send", path, "--verbose"] + scene.endpoint(simulator.gatewayPort)
             let run = try await scene.start(arguments)

@@ -18,12 +18,13 @@ import Testing
     static func batch() -> String { (1...Self.count).map { SendScene.line(Self.device($0), id: "\($0)") }.joined() }
 
     /// Connections are read slowly and die without a word at times, and answers are late.
-    static let faults = FaultPlan(
+    static let faults =
         (1...300).map {
-            Fault(at: .messageOverall(UInt64($0 * 1117)), .cut, report: FaultReport(isLost: true, ending: .reset))
-        } + [Fault(at: .anyConnection, .slow(ReadingPace(byteCount: 8192, intervalMilliseconds: 10)))],
-        report: FaultReport(delayMilliseconds: 60)
-    )
+            Fault(at: .notificationOverall(UInt64($0 * 1117)), .closeAfter, report: FaultReport(ending: .reset))
+        } + [
+            Fault(at: .always, .slowReading(TransferPace(byteCount: 8192, interval: .milliseconds(10)))),
+            Fault(at: .always, .errorResponse, report: FaultReport(delay: .milliseconds(60))),
+        ]
 
     /// Runs a command again and again, and kills it at random instants, until it comes to its end.
     ///
@@ -220,9 +221,7 @@ import Testing
             "--delivery", "at-most-once",
         ]
         try scene.write("batch.jsonl", (1...300).map { SendScene.line($0) }.joined())
-        let faults = FaultPlan([
-            Fault(at: .messageOverall(151), .cut, report: FaultReport(isLost: true, ending: .reset))
-        ])
+        let faults = [Fault(at: .notificationOverall(151), .closeAfter, report: FaultReport(ending: .reset))]
         try await SendScene.withGateway(deviceCount: 300, faults: faults) { simulator in
             _ = try await scene.send(arguments, port: simulator.gatewayPort)
             let count = simulator.statistics.processedCount
@@ -252,9 +251,7 @@ import Testing
             "--delivery", "at-most-once", "--summary", "json",
         ]
         try scene.write("batch.jsonl", (1...300).map { SendScene.line($0) }.joined())
-        let faults = FaultPlan([
-            Fault(at: .messageOverall(151), .cut, report: FaultReport(isLost: true, ending: .reset))
-        ])
+        let faults = [Fault(at: .notificationOverall(151), .closeAfter, report: FaultReport(ending: .reset))]
         try await SendScene.withGateway(deviceCount: 300, faults: faults) { simulator in
             for number in 1...3 {
                 let run = try await scene.send(arguments, port: simulator.gatewayPort)

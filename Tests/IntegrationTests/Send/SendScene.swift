@@ -69,7 +69,7 @@ final class SendScene: Sendable {
     /// Runs a gateway that knows devices 1 to `deviceCount`.
     static func withGateway<Value: Sendable>(
         deviceCount: Int = 100,
-        faults: FaultPlan = FaultPlan(),
+        faults: [Fault] = [],
         change: (inout SimulatorConfiguration) -> Void = { _ in },
         _ body: @escaping @Sendable (Simulator) async throws -> Value
     ) async throws -> Value {
@@ -128,5 +128,5 @@ final class SendScene: Sendable {
 
 extension Simulator {
     /// How many notifications the simulator took for a device.
-    func count(_ device: Int) throws -> Int { self.deliveryCount(of: try DeviceToken(SendScene.token(device))) }
+    func count(_ device: Int) throws -> Int { self.receivedCount(of: try DeviceToken(SendScene.token(device))) }
 }

@@ -21,16 +21,16 @@ import Testing
 
     /// Runs until the gateway has taken some, and then does something with the program.
     func interrupt(
-        pace: ReadingPace?,
+        pace: TransferPace?,
         _ arguments: [String],
         _ act: @escaping @Sendable (Child) async throws -> Void
     ) async throws -> SendScene.Run {
         let scene = self.scene
         let arrivals = AsyncStream<Void>.makeStream()
-        let faults = FaultPlan(pace.map { [Fault(at: .anyConnection, .slow($0))] } ?? [])
+        let faults = pace.map { [Fault(at: .always, .slowReading($0))] } ?? []
         return try await SendScene.withGateway(
             faults: faults,
-            change: { $0.onDelivery = { _ in arrivals.continuation.yield() } }
+            change: { $0.onReceive = { _ in arrivals.continuation.yield() } }
         ) { simulator in
             let streams = Child.Streams(output: scene.path("out"), error: scene.path("err"))
             let child = try Child(["send"] + scene.endpoint(simulator.gatewayPort) + arguments, streams)
@@ -45,7 +45,7 @@ import Testing
     @Test(arguments: [SIGINT, SIGTERM])
     func `the first signal sends and proves what was read, and says that input was left`(_ signal: CInt) async throws {
         let path = try self.writeBatch()
-        let pace = ReadingPace(byteCount: 16_384, intervalMilliseconds: 10)
+        let pace = TransferPace(byteCount: 16_384, interval: .milliseconds(10))
         let start = NIOLockedValueBox(ContinuousClock.now)
         let run = try await self.interrupt(
             pace: pace,
@@ -66,7 +66,7 @@ import Testing
     @Test func `the second signal stops at once and still reports`() async throws {
         let path = try self.writeBatch()
         // So slow that a drain would take minutes.
-        let pace = ReadingPace(byteCount: 2048, intervalMilliseconds: 200)
+        let pace = TransferPace(byteCount: 2048, interval: .milliseconds(200))
         let scene = self.scene
         let start = NIOLockedValueBox(ContinuousClock.now)
         let run = try await self.interrupt(
@@ -92,7 +92,7 @@ import Testing
             path, "--results", self.scene.path("results.jsonl"), "--journal", self.scene.path("journal"), "--window",
             "500", "--delivery", "at-most-once",
         ]
-        let pace = ReadingPace(byteCount: 16_384, intervalMilliseconds: 10)
+        let pace = TransferPace(byteCount: 16_384, interval: .milliseconds(10))
         let first = try await self.interrupt(pace: pace, arguments) { $0.send(SIGTERM) }
         #expect(first.ending.code == 75, "\(first.ending) \(first.error)")
         let scene = self.scene
@@ -110,7 +110,7 @@ import Testing
         let ends = try SendExitTests.pipe()
         let scene = self.scene
         let arrivals = AsyncStream<Void>.makeStream()
-        try await SendScene.withGateway(change: { $0.onDelivery = { _ in arrivals.continuation.yield() } }) {
+        try await SendScene.withGateway(change: { $0.onReceive = { _ in arrivals.continuation.yield() } }) {
             simulator in
             let streams = Child.Streams(input: ends.reading, output: scene.path("out"), error: scene.path("err"))
             let child = try Child(["send", "-"] + scene.endpoint(simulator.gatewayPort), streams, deadline: 30)
@@ -150,9 +150,8 @@ import Testing
         let terminal = String(decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
         let scene = self.scene
         let reader = TerminalReader(main)
-        let faults = FaultPlan([
-            Fault(at: .anyConnection, .slow(ReadingPace(byteCount: 65_536, intervalMilliseconds: 20)))
-        ])
+        let pace = TransferPace(byteCount: 65_536, interval: .milliseconds(20))
+        let faults = [Fault(at: .always, .slowReading(pace))]
         try await SendScene.withGateway(faults: faults) { simulator in
             let streams = Child.Streams(output: scene.path("out"), error: terminal)
             let child = try Child(["send", path] + scene.endpoint(simulator.gatewayPort), streams)

@@ -3,27 +3,31 @@
 public import APNSWire
 import NIOConcurrencyHelpers
 
-/// Dead tokens of one topic and environment, with the times of their failures.
+/// Dead tokens of one topic and environment, each with the time of its failure.
 ///
-/// The tokens are read from the spool while they are iterated over, so that a page of any length needs little memory.
-/// Iterating reads a file, which belongs on a thread that may block. It may be done any number of times until
-/// ``DeadTokenSink/take(_:)`` returns.
+/// ``FeedbackClient/drain(_:)`` hands them over, one page after the other. The tokens are read from a file of the spool
+/// while they are iterated over, so that a page of any length needs little memory. That may be done any number of times
+/// until the closure that was given the page returns; then the page leaves the spool.
 public struct DeadTokenPage: Sequence, Sendable {
     /// The topic and environment of the tokens.
     public let scope: TokenScope
-    /// When this machine first heard of the tokens, in seconds since 1970.
+    /// When this machine first heard of the tokens, in seconds since 1970 (UTC).
     public let firstSeen: Int64
+    /// Whether some of these tokens may have been handed over before: an earlier drain left them in the spool, because
+    /// its process ended or because the closure threw, or they follow an error within this drain.
+    public let possibleDuplicate: Bool
 
     private let start: SpoolCursor
     private let tokenCountMax: Int
     private let last = NIOLockedValueBox<SpoolCursor?>(nil)
 
     /// A page of the next tokens of a segment.
-    init(_ start: SpoolCursor, tokenCountMax: Int, firstSeen: Int64) {
+    init(_ start: SpoolCursor, tokenCountMax: Int, firstSeen: Int64, possibleDuplicate: Bool) {
         self.scope = start.scope
         self.firstSeen = firstSeen
+        self.possibleDuplicate = possibleDuplicate
         self.start = start
-        self.tokenCountMax = Swift.max(1, tokenCountMax)
+        self.tokenCountMax = tokenCountMax
     }
 
     /// The tokens, none with a time later than that of reading it.
@@ -31,7 +35,7 @@ public struct DeadTokenPage: Sequence, Sendable {
 
     /// The position behind the last token, where the next page begins.
     var end: SpoolCursor {
-        // Usually the sink has iterated to the end.
+        // Usually the closure has iterated to the end.
         if let end = self.last.withLockedValue({ $0 }) { return end }
         var iterator = self.makeIterator()
         while iterator.next() != nil {}
@@ -59,5 +63,17 @@ public struct DeadTokenPage: Sequence, Sendable {
             self.leftCount -= 1
             return tuple
         }
+    }
+}
+
+extension DeadTokenPage: CustomStringConvertible, CustomReflectable {
+    /// Whose tokens they are; tokens are private data.
+    public var description: String {
+        "dead tokens of \(self.scope)\(self.possibleDuplicate ? ", some perhaps not for the first time" : "")"
+    }
+
+    /// Nothing of the tokens.
+    public var customMirror: Mirror {
+        Mirror(self, children: ["scope": self.scope, "possibleDuplicate": self.possibleDuplicate])
     }
 }

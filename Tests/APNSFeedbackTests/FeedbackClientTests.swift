@@ -13,7 +13,7 @@ import TokenStore
 @testable import APNSFeedback
 
 /// Drains from our listener over TLS, in good and bad order.
-@Suite(.timeLimit(.minutes(2))) struct FeedbackDrainTests {
+@Suite(.timeLimit(.minutes(2))) struct FeedbackClientTests {
     typealias Fixture = FeedbackFixture
 
     let folder: FeedbackFolder
@@ -30,19 +30,11 @@ import TokenStore
         let outcome = try await self.folder.drain(store)
         #expect(outcome.failure == nil)
         #expect(outcome.ending?.cause == .closed && outcome.tupleCount == 5000)
-        #expect(self.folder.sink.change.addedCount == Set(tuples.map(\.token)).count)
+        #expect(self.folder.recorder.change.addedCount == Set(tuples.map(\.token)).count)
         try self.expectList(tuples)
         #expect(store.count == 0 && self.folder.files.isEmpty)
         let again = try await self.folder.drain(store)
         #expect(again.failure == nil && again.tupleCount == 0 && again.ending?.cause == .closed)
-    }
-
-    @Test func `a list without tuples makes the topic known, and one that was not read does not`() async throws {
-        let refused = try await self.folder.drain(port: 1)
-        #expect(try refused.failure != nil && self.folder.list.knownScopes().isEmpty)
-        let outcome = try await self.folder.drain(MemoryStore([]))
-        #expect(outcome.failure == nil && outcome.tupleCount == 0)
-        #expect(try self.folder.list.knownScopes() == [Fixture.scope] && self.folder.list.scopes().isEmpty)
     }
 
     @Test func `a failure in the future is taken for one at this moment, and counted`() async throws {
@@ -69,10 +61,8 @@ import TokenStore
 
     @Test func `the deadline ends a drain that drips, and what came is kept`() async throws {
         let tuples = try Fixture.tuples(1000)
-        let store = MemoryStore(tuples) {
-            $0.dripByteCount = 7
-            $0.dripMilliseconds = 1
-        }
+        let slow = Fault(at: .always, .slowWriting(TransferPace(byteCount: 7, interval: .milliseconds(1))))
+        let store = MemoryStore(tuples, faults: [slow])
         // A fifth of what it takes for all, and enough to connect where much else is going on.
         let outcome = try await self.folder.drain(store) { $0.deadline = .seconds(1) }
         #expect(outcome.failure == nil && outcome.ending?.cause == .deadline)
@@ -82,10 +72,8 @@ import TokenStore
 
     @Test(arguments: [1, 7]) func `drips of a few bytes make the same list`(_ byteCount: Int) async throws {
         let tuples = try Fixture.tuples(60)
-        let store = MemoryStore(tuples) {
-            $0.dripByteCount = byteCount
-            $0.dripMilliseconds = 0
-        }
+        let slow = Fault(at: .always, .slowWriting(TransferPace(byteCount: byteCount, interval: .zero)))
+        let store = MemoryStore(tuples, faults: [slow])
         let outcome = try await self.folder.drain(store)
         #expect(outcome.failure == nil && outcome.tupleCount == 60)
         try self.expectList(tuples)
@@ -95,7 +83,7 @@ import TokenStore
         let tuples = try Fixture.tuples(50)
         var bytes = 0
         for tuple in tuples { bytes += 6 + tuple.token.byteCount }
-        let store = MemoryStore(tuples) { $0.cutByteCount = bytes - 3 }
+        let store = MemoryStore(tuples, faults: [Fault(at: .always, .cutList(byteCount: bytes - 3))])
         let outcome = try await self.folder.drain(store)
         #expect(outcome.failure == nil && outcome.tupleCount == 49)
         #expect((outcome.ending?.partialByteCount ?? 0) > 0)
@@ -108,13 +96,11 @@ import TokenStore
         #expect("\(leftover)".contains(leftover.path))
     }
 
-    @Test(arguments: [FeedbackFault.Cut.abrupt, .reset])
-    func `a connection that breaks is a failure that keeps what came`(_ cut: FeedbackFault.Cut) async throws {
+    @Test(arguments: [FaultReport.Ending.fin, .reset])
+    func `a connection that breaks is a failure that keeps what came`(_ ending: FaultReport.Ending) async throws {
         let tuples = try Fixture.tuples(50)
-        let store = MemoryStore(tuples) {
-            $0.cutByteCount = 1000
-            $0.cut = cut
-        }
+        let cut = Fault(at: .always, .cutList(byteCount: 1000), report: FaultReport(ending: ending))
+        let store = MemoryStore(tuples, faults: [cut])
         let outcome = try await self.folder.drain(store)
         guard case .unavailable = outcome.failure else {
             Issue.record("\(String(describing: outcome.failure))")
@@ -124,26 +110,22 @@ import TokenStore
         try self.expectList(tuples.prefix(Int(outcome.tupleCount)))
     }
 
-    @Test(arguments: [FeedbackFault.Cut.abrupt, .reset])
+    @Test(arguments: [FaultReport.Ending.fin, .reset])
     func `where close_notify is not required, an end inside a tuple and a reset are failures all the same`(
-        _ cut: FeedbackFault.Cut
+        _ ending: FaultReport.Ending
     ) async throws {
-        let store = MemoryStore(try Fixture.tuples(50)) {
-            $0.cutByteCount = 1000
-            $0.cut = cut
-        }
+        let cut = Fault(at: .always, .cutList(byteCount: 1000), report: FaultReport(ending: ending))
+        let store = MemoryStore(try Fixture.tuples(50), faults: [cut])
         let outcome = try await self.folder.drain(store) { $0.requiresCloseNotify = false }
-        #expect((outcome.failure == nil) == (cut == .abrupt), "\(outcome)")
-        if cut == .abrupt { #expect(outcome.leftovers.map(\.kind) == [.partial] && outcome.ending?.cause == .closed) }
+        #expect((outcome.failure == nil) == (ending == .fin), "\(outcome)")
+        if ending == .fin { #expect(outcome.leftovers.map(\.kind) == [.partial] && outcome.ending?.cause == .closed) }
     }
 
     @Test(arguments: [true, false]) func `an end without close_notify before any byte is never an empty list`(
         _ isRequired: Bool
     ) async throws {
-        let store = MemoryStore(try Fixture.tuples(5)) {
-            $0.cutByteCount = 0
-            $0.cut = .abrupt
-        }
+        let cut = Fault(at: .always, .cutList(byteCount: 0), report: FaultReport(ending: .fin))
+        let store = MemoryStore(try Fixture.tuples(5), faults: [cut])
         let outcome = try await self.folder.drain(store) { $0.requiresCloseNotify = isRequired }
         #expect(outcome.ending?.cause == .refused && store.openedCount == 1)
         guard case .refused = outcome.failure else {
@@ -207,14 +189,13 @@ import TokenStore
     }
 
     @Test(arguments: ["", String(repeating: "x", count: 256), "com.example\n.app"])
-    func `a topic that cannot be kept is told before the service is asked`(_ topic: String) async throws {
-        let store = MemoryStore(try Fixture.tuples(5))
-        let outcome = try await self.folder.drain(store) { $0.scope.topic = topic }
-        guard case .topicUnusable = outcome.failure else {
-            Issue.record("\(String(describing: outcome.failure))")
+    func `a topic that cannot be kept is told when the client is made`(_ topic: String) throws {
+        let error = #expect(throws: FeedbackError.self) { try self.folder.client(port: 1) { $0.scope.topic = topic } }
+        guard case .topicUnusable? = error else {
+            Issue.record("\(String(describing: error))")
             return
         }
-        #expect(store.openedCount == 0 && self.folder.files.isEmpty)
+        #expect(self.folder.files.isEmpty)
     }
 
     @Test func `a port where nobody listens is unavailable`() async throws {
@@ -225,19 +206,14 @@ import TokenStore
         }
     }
 
-    @Test func `where the sink does not take the tokens, the segment stays and comes again`() async throws {
+    @Test func `where the closure throws, the segment stays and comes again`() async throws {
         struct Full: Error {}
-        struct FullSink: DeadTokenSink {
-            func take(_ page: DeadTokenPage) async throws { throw Full() }
-        }
         let store = MemoryStore(try Fixture.tuples(10))
         let folder = self.folder
         try await Listener(try Fixture.listener(), store: store).withRunning { listener in
             let port = try await listener.boundAddress.port ?? 0
-            let outcome = try await folder.drain(port: port, sink: FullSink())
-            guard case .sink(is Full) = outcome.failure else {
-                Issue.record("\(String(describing: outcome.failure))")
-                return
+            await #expect(throws: FeedbackError.notTaken(underlying: Full())) {
+                try await folder.client(port: port).drain { _ in throw Full() }
             }
             #expect(folder.files.count == 1 && store.count == 0)
             let again = try await folder.drain(port: port)

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// What takes the pages of a drain: the caller's closure.
+struct PageConsumer: Sendable {
+    typealias Body = @Sendable (_ page: DeadTokenPage) async throws -> Void
+
+    /// The most tokens of a page.
+    let tokenCountMax: Int
+    private let body: Body
+
+    init(tokenCountMax: Int, _ body: @escaping Body) {
+        self.tokenCountMax = max(1, tokenCountMax)
+        self.body = body
+    }
+
+    /// Hands over a page; its errors are told from those of the spool and of the connection.
+    func take(_ page: DeadTokenPage) async throws(FeedbackError) {
+        do { try await self.body(page) } catch { throw .notTaken(underlying: error) }
+    }
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import NIOCore
+import NIOTLS
+
+/// Lies above TLS, and looks behind the handshake which faults happen to its connection.
+final class ConnectionFaultHandler: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    typealias InboundOut = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    private let listener: SimulatorListener
+    private let number: UInt64
+    private let schedule: FaultSchedule
+    private let throttle: ReadThrottleHandler
+    /// Delivers a list; `nil` where there is none.
+    private let list: FeedbackFaultHandler?
+    private var isRefused = false
+
+    init(
+        _ listener: SimulatorListener,
+        number: UInt64,
+        schedule: FaultSchedule,
+        throttle: ReadThrottleHandler,
+        list: FeedbackFaultHandler?
+    ) {
+        self.listener = listener
+        self.number = number
+        self.schedule = schedule
+        self.throttle = throttle
+        self.list = list
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        guard case .handshakeCompleted? = event as? TLSUserEvent else {
+            return context.fireUserInboundEventTriggered(event)
+        }
+        if case .slowReading(let pace) = self.fault(.reading)?.effect { self.throttle.setPace(pace) }
+        if case .slowWriting(let pace) = self.fault(.writing)?.effect { self.list?.setPace(pace) }
+        if let fault = self.fault(.list), case .cutList(let byteCount) = fault.effect {
+            self.list?.cut(behind: byteCount, fault.report.ending)
+        }
+        // The backend of the binary protocol looks for this one itself, since it counts connections.
+        if self.listener != .binary, let fault = self.fault(.admission) { return self.refuse(fault.report, context) }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    /// What comes on a connection that is refused is thrown away, however long its end takes.
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        if !self.isRefused { context.fireChannelRead(data) }
+    }
+
+    private func fault(_ stage: FaultStage) -> Fault? {
+        self.schedule.fault(stage, at: self.listener, connection: self.number)
+    }
+
+    /// Ends the connection; nobody above learns of its handshake.
+    private func refuse(_ report: FaultReport, _ context: ChannelHandlerContext) {
+        self.isRefused = true
+        let channel = context.channel
+        // An empty write succeeds when all before it has left, so that the provider has its handshake first.
+        context.writeAndFlush(self.wrapOutboundOut(ByteBuffer())).whenSuccess {
+            channel.eventLoop.scheduleTask(in: TimeAmount(report.delay)) { report.ending.end(channel) }
+        }
+    }
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import Foundation
+import Testing
+
+@testable import APNSSimulator
+
+/// When a fault is due, where it can happen, and its form in JSON.
+struct FaultScheduleTests {
+    typealias Fixture = SimulatorFixture
+
+    /// The numbers of the notifications on a connection at which a fault is due.
+    private func numbers(
+        _ faults: [Fault],
+        at listener: SimulatorListener = .binary,
+        connection: UInt64 = 1,
+        of range: ClosedRange<UInt64> = 1...200
+    ) throws -> [UInt64] {
+        let schedule = try FaultSchedule(faults)
+        return try range.filter { number in
+            let token = try Fixture.token(Int(number))
+            let due = schedule.fault(
+                at: listener,
+                token: token,
+                connection: connection,
+                number: number,
+                overall: number + 1000
+            )
+            return due != nil
+        }
+    }
+
+    // MARK: When
+
+    @Test func `each trigger is due where it says`() throws {
+        #expect(try self.numbers([Fault(at: .always, .ignore)]).count == 200)
+        #expect(try self.numbers([Fault(at: .notification(7), .ignore)]) == [7])
+        #expect(try self.numbers([Fault(at: .notificationOverall(1007), .ignore)]) == [7])
+        #expect(try self.numbers([Fault(at: .connection(1), .ignore)]).count == 200)
+        #expect(try self.numbers([Fault(at: .connection(2), .ignore)]) == [])
+        #expect(try self.numbers([Fault(at: .always, .ignore, occurrenceCountMax: 3)]) == [1, 2, 3])
+    }
+
+    @Test func `the begin of a token is enough, in either letter case and of any length`() throws {
+        let token = try Fixture.token(0x10).hexadecimal
+        func numbers(_ prefix: String) throws -> [UInt64] {
+            try self.numbers([Fault(at: .token(prefix: prefix), .ignore)])
+        }
+        #expect(try numbers(token) == [0x10])
+        #expect(try numbers(token.uppercased()) == [0x10])
+        #expect(try numbers(String(token.dropLast())) == Array(0x10...0x1F))
+        #expect(try numbers("D").count == 200)
+        #expect(try numbers("e") == [])
+        #expect(try numbers(token + "00") == [])
+    }
+
+    @Test func `a seed chooses the same notifications whatever happened before, and another seed others`() throws {
+        func numbers(_ seed: UInt64, connection: UInt64 = 1) throws -> [UInt64] {
+            let random = Fault(at: .random(probability: 0.25, seed: seed), .ignore)
+            return try self.numbers([random], connection: connection)
+        }
+        let chosen = try numbers(7)
+        #expect(try numbers(7) == chosen)
+        #expect((25...75).contains(chosen.count), "\(chosen.count)")
+        #expect(try numbers(8) != chosen)
+        #expect(try numbers(7, connection: 2) != chosen)
+        let random = Fault(at: .random(probability: 0.25, seed: 7), .ignore)
+        #expect(try self.numbers([random], of: 101...200) == chosen.filter { $0 > 100 })
+        #expect(try self.numbers([Fault(at: .random(probability: 0, seed: 7), .ignore)]) == [])
+        #expect(try self.numbers([Fault(at: .random(probability: 1, seed: 7), .ignore)]).count == 200)
+    }
+
+    @Test func `the first that may still happen does`() throws {
+        let schedule = try FaultSchedule([
+            Fault(at: .notification(1), .ignore, occurrenceCountMax: 1),
+            Fault(at: .always, .closeAfter),
+        ])
+        func effect() throws -> Fault.Effect? {
+            let token = try Fixture.token(1)
+            return schedule.fault(at: .binary, token: token, connection: 1, number: 1, overall: 1)?.effect
+        }
+        #expect(try [effect(), effect()] == [.ignore, .closeAfter])
+    }
+
+    @Test func `occurrences count at all listeners together`() throws {
+        let schedule = try FaultSchedule([Fault(at: .always, .refuseConnection, occurrenceCountMax: 2)])
+        let due = [SimulatorListener.binary, .feedback, .http2].map { listener in
+            schedule.fault(.admission, at: listener, connection: 1) != nil
+        }
+        #expect(due == [true, true, false])
+    }
+
+    // MARK: Where
+
+    @Test func `a fault happens at each listener that can have it, or at the one that it names`() throws {
+        func listeners(_ fault: Fault) throws -> [SimulatorListener] { try fault.listeners(index: 0) }
+        #expect(try listeners(Fault(at: .always, .closeAfter)) == [.binary, .http2])
+        #expect(try listeners(Fault(at: .always, .closeAfter, listener: .http2)) == [.http2])
+        #expect(try listeners(Fault(at: .always, .refuseConnection)) == [.binary, .feedback, .http2])
+        #expect(try listeners(Fault(at: .always, .reject(status: 8))) == [.binary])
+        #expect(try listeners(Fault(at: .always, .reject(reason: .badDeviceToken))) == [.http2])
+        #expect(try listeners(Fault(at: .connection(2), .cutList(byteCount: 9))) == [.feedback])
+        // Only the binary protocol has an error response that could carry another identifier.
+        let lost = Fault(at: .always, .shutDown, report: FaultReport(identifier: .zero))
+        #expect(try listeners(lost) == [.binary])
+    }
+
+    static let impossible: [(fault: Fault, reason: String)] = [
+        (
+            Fault(at: .always, .reject(status: 8), listener: .http2),
+            "HTTP/2 has no reject, only the binary gateway"
+        ),
+        (
+            Fault(at: .always, .goAway(.shutdown), listener: .binary),
+            "the binary gateway has no goAway, only HTTP/2"
+        ),
+        (
+            Fault(at: .always, .slowReading(TransferPace(byteCount: 1, interval: .zero)), listener: .feedback),
+            "the feedback service has no slowReading, only the binary gateway, HTTP/2"
+        ),
+        (
+            Fault(at: .notification(3), .cutList(byteCount: 7)),
+            "cutList happens to a connection, not at a notification"
+        ),
+        (
+            Fault(at: .token(prefix: "ab"), .refuseConnection),
+            "refuseConnection happens to a connection, not at a notification"
+        ),
+        (
+            Fault(at: .always, .reject(reason: .forbidden), report: FaultReport(isSplit: true)),
+            "reject at HTTP/2 is not reported in that way"
+        ),
+        (
+            Fault(at: .always, .refuseHandshake, report: FaultReport(ending: .reset)),
+            "refuseHandshake at the binary gateway, the feedback service, HTTP/2 is not reported in that way"
+        ),
+        (Fault(at: .token(prefix: "no token"), .ignore), "the begin of a device token is 1 to 200 hexadecimal digits"),
+        (Fault(at: .token(prefix: ""), .ignore), "the begin of a device token is 1 to 200 hexadecimal digits"),
+        (Fault(at: .notification(0), .ignore), "numbers begin with 1"),
+        (Fault(at: .random(probability: 1.5, seed: 1), .ignore), "a probability is from 0 to 1"),
+        (Fault(at: .random(probability: .nan, seed: 1), .ignore), "a probability is from 0 to 1"),
+        (Fault(at: .always, .delay(.seconds(-1))), "a delay is not negative"),
+        (Fault(at: .always, .cutList(byteCount: -1)), "a number of bytes is not negative"),
+        (Fault(at: .always, .limitStreams(-1)), "a number of streams is from 0 to 4294967295"),
+        (Fault(at: .always, .ignore, occurrenceCountMax: -1), "a number of occurrences is not negative"),
+    ]
+
+    @Test(arguments: Self.impossible)
+    func `a fault that can happen nowhere keeps a simulator from starting, and says why`(
+        _ fault: Fault,
+        _ reason: String
+    ) async throws {
+        let good = Fault(at: .always, .closeAfter)
+        let error = try await #require(throws: SimulatorError.self) {
+            try await Simulator.withRunning(try Fixture.configuration([good, fault])) { _ in }
+        }
+        #expect(error == .fault(index: 1, reason: reason))
+        #expect(error.description == "fault 1: \(reason)")
+    }
+
+    // MARK: JSON
+
+    static let all: [Fault] =
+        FaultCase.all.flatMap(\.faults) + [
+            Fault(at: .connection(4), .reject(reason: .unregistered, timestamp: 1_700_000_000_123)),
+            Fault(at: .always, .reject(.http2(PushRejection(status: 418, reason: .other("Teapot"))))),
+            Fault(at: .token(prefix: "ab"), .delay(.milliseconds(1.5)), listener: .http2, occurrenceCountMax: 2),
+            Fault(at: .random(probability: 0.5, seed: .max), .ignore),
+            Fault(at: .always, .closeBefore, report: FaultReport(delay: .seconds(2), ending: .fin)),
+            Fault(at: .always, .errorResponse, report: FaultReport(identifier: .fixed(3), isLost: true)),
+            Fault(at: .always, .goAway(.badCertificate)),
+            Fault(at: .always, .refuseStream),
+            Fault(at: .always, .resetStream(code: 2)),
+            Fault(at: .always, .limitStreams(0)),
+            Fault(at: .always, .refuseHandshake),
+            Fault(at: .always, .slowWriting(TransferPace(byteCount: 7, interval: .microseconds(500)))),
+            Fault(at: .always, .cutList(byteCount: 0)),
+        ]
+
+    @Test func `faults go through JSON unchanged, all effects of them`() throws {
+        let data = try JSONEncoder().encode(Self.all)
+        #expect(try JSONDecoder().decode([Fault].self, from: data) == Self.all)
+        #expect(Set(Self.all.map(\.effect.name)).count == 16)
+    }
+
+    @Test func `the form in JSON is the documented one`() throws {
+        let text = """
+            {"at": {"notification": 5}, "effect": {"name": "reject", "status": 8}, "listener": "binary",
+            "report": {"delayMilliseconds": 200, "identifier": 0, "ending": "reset"}, "occurrenceCountMax": 1}
+            """
+        let fault = Fault(
+            at: .notification(5),
+            .reject(status: 8),
+            listener: .binary,
+            report: FaultReport(delay: .milliseconds(200), identifier: .zero, ending: .reset),
+            occurrenceCountMax: 1
+        )
+        #expect(try JSONDecoder().decode(Fault.self, from: Data(text.utf8)) == fault)
+        let always = #"{"effect": {"name": "reject", "reason": "TooManyRequests"}}"#
+        let storm = Fault(at: .always, .reject(reason: .tooManyRequests))
+        #expect(try JSONDecoder().decode(Fault.self, from: Data(always.utf8)) == storm)
+    }
+
+    @Test(arguments: [
+        #"{"effect": {"name": "explode"}}"#, #"{"effect": {"name": "reject"}}"#,
+        #"{"at": {"notification": 1, "connection": 1}, "effect": {"name": "ignore"}}"#,
+        #"{"effect": {"name": "ignore"}, "listener": "telnet"}"#,
+    ]) func `what is no fault is an error`(_ text: String) {
+        #expect(throws: DecodingError.self) { try JSONDecoder().decode(Fault.self, from: Data(text.utf8)) }
+    }
+}
