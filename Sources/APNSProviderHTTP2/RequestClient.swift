@@ -2,19 +2,25 @@
 
 public import APNSProvider
 public import APNSSession
+import APNSTransport
 public import APNSWire
 public import Logging
 import NIOConcurrencyHelpers
 public import NIOCore
 public import NIOPosix
+
+#if ServiceLifecycleSupport
 public import ServiceLifecycle
+
+extension RequestClient: Service {}
+#endif
 
 /// Sends notifications over the HTTP/2 provider API, and says what became of each.
 ///
 /// ``run()`` does the work. While it runs, ``send(_:)`` waits for one outcome, and ``submit(_:onReport:)`` takes many
 /// without waiting. It may be lent with ``withClient(_:eventLoopGroup:logger:_:)``, or run as a service of
 /// swift-service-lifecycle, whose graceful shutdown waits for what was taken.
-public final class RequestClient: Service, Sendable {
+public final class RequestClient: Sendable {
     private let group: any EventLoopGroup
     private let shared: HTTP2ConnectionWorker.Shared
     private let phase = NIOLockedValueBox(Phase.new)
@@ -77,7 +83,7 @@ public final class RequestClient: Service, Sendable {
             on: self.group,
             HTTP2ConnectionWorker.factory(self.shared)
         )
-        _ = await withGracefulShutdownHandler {
+        _ = await withShutdownHandler {
             await pool.endings()
         } onGracefulShutdown: {
             self.finish()
