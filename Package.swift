@@ -21,6 +21,7 @@ let strict: [SwiftSetting] = settings + [.strictMemorySafety()]
 // What only some users need of other packages is fetched where its trait is on. Each of these is the condition of one.
 let proxy: TargetDependencyCondition? = .when(traits: ["Proxy"])
 let server: TargetDependencyCondition? = .when(traits: ["Server"])
+let services: TargetDependencyCondition? = .when(traits: ["ServiceLifecycleSupport"])
 let tokenStore: TargetDependencyCondition? = .when(traits: ["TokenStore"])
 let commandLine: TargetDependencyCondition? = .when(traits: ["CommandLine"])
 
@@ -50,13 +51,17 @@ let package = Package(
             description: "What listens: gateway, simulator and test kit, the products APNSGateway and APNSTestKit."
         ),
         .trait(
+            name: "ServiceLifecycleSupport",
+            description: "Clients, pollers and listeners are services of swift-service-lifecycle."
+        ),
+        .trait(
             name: "TokenStore",
             description: "The purge list and the gateway's stores in SQLite: the product TokenStore."
         ),
         .trait(
             name: "CommandLine",
             description: "The command apns-legacy.",
-            enabledTraits: ["Proxy", "Server", "TokenStore"]
+            enabledTraits: ["Proxy", "Server", "ServiceLifecycleSupport", "TokenStore"]
         ),
         .default(enabledTraits: ["CommandLine"]),
     ],
@@ -170,9 +175,10 @@ let package = Package(
                 "APNSWire", "OpenSSLTLS",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOExtras", package: "swift-nio-extras", condition: proxy),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio", condition: proxy),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOSOCKS", package: "swift-nio-extras", condition: proxy),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: services),
             ],
             swiftSettings: strict
         ),
@@ -185,7 +191,7 @@ let package = Package(
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOTLS", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: services),
             ],
             swiftSettings: strict
         ),
@@ -198,7 +204,7 @@ let package = Package(
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: services),
             ],
             swiftSettings: settings
         ),
@@ -213,7 +219,7 @@ let package = Package(
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOTLS", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: services),
             ],
             swiftSettings: strict
         ),
@@ -226,7 +232,7 @@ let package = Package(
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: services),
             ],
             swiftSettings: settings
         ),
@@ -242,7 +248,7 @@ let package = Package(
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOTLS", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: services),
             ],
             swiftSettings: strict
         ),
@@ -260,7 +266,7 @@ let package = Package(
                 .product(name: "NIOHTTP2", package: "swift-nio-http2", condition: server),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOTLS", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: services),
             ],
             swiftSettings: settings
         ),
@@ -276,7 +282,7 @@ let package = Package(
                 .product(name: "NIOHTTP2", package: "swift-nio-http2", condition: server),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOTLS", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: services),
             ],
             swiftSettings: strict
         ),
@@ -343,7 +349,7 @@ let package = Package(
                 .product(name: "NIOEmbedded", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOTLS", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: services),
             ],
             swiftSettings: settings
         ),
@@ -420,7 +426,7 @@ let package = Package(
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTPTypes", package: "swift-nio-extras", condition: commandLine),
                 .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: services),
                 .product(name: "Yams", package: "Yams", condition: commandLine),
             ],
             swiftSettings: strict
@@ -449,7 +455,7 @@ let package = Package(
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "SystemPackage", package: "swift-system"),
-                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle", condition: commandLine),
             ],
             swiftSettings: strict
         ),

@@ -5,9 +5,6 @@
 
 // snippet.show
 import APNSProvider
-import APNSSession
-import APNSWire
-import OpenSSLTLS
 import Synchronization
 
 /// The same payload for many tokens; a tag is the index of a token.

@@ -3,6 +3,7 @@
 import APNSSession
 package import APNSWire
 package import Metrics
+package import NIOCore
 
 /// What can be counted while notifications are sent, as swift-metrics.
 package struct DeliveryObserver: Sendable {
@@ -20,6 +21,10 @@ package struct DeliveryObserver: Sendable {
     private let probes: Counter?
     private let duplicates: Counter?
     private let repeats: Counter?
+    /// From sending to each outcome; empty where there is no metrics system.
+    private let durations: [DeliveryOutcome.Kind: Timer]
+    private let queue: Meter?
+    private let openConnections: Meter?
     private let onFailure: @Sendable (ConnectionFailure) -> Void
 
     /// Makes counters.
@@ -48,6 +53,21 @@ package struct DeliveryObserver: Sendable {
         self.probes = isBinary ? counter("push.probes") : nil
         self.duplicates = isBinary ? counter("push.duplicates.possible") : nil
         self.repeats = isBinary ? nil : counter("push.http2.requests.repeated")
+        // What is done for each notification is done only where a metrics system is there to see it.
+        guard !(factory is NOOPMetricsHandler) else {
+            self.durations = [:]
+            self.queue = nil
+            self.openConnections = nil
+            return
+        }
+        let duration = isBinary ? "push.notification.duration" : "push.http2.request.duration"
+        self.durations = Dictionary(
+            uniqueKeysWithValues: DeliveryOutcome.Kind.allCases.map { kind in
+                (kind, Timer(label: duration, dimensions: [("outcome", "\(kind.name)")], factory: factory))
+            }
+        )
+        self.queue = Meter(label: "\(prefix).queue", factory: factory)
+        self.openConnections = Meter(label: "\(prefix).connections.open", factory: factory)
     }
 
     func settled(_ settlement: Settlement) {
@@ -63,12 +83,33 @@ package struct DeliveryObserver: Sendable {
     /// A connection is being opened.
     package func connecting() { self.connections.increment() }
 
+    /// The handshake of a connection is done.
+    package func opened() { self.openConnections?.increment() }
+
+    /// A connection whose handshake was done has closed.
+    package func closed() { self.openConnections?.decrement() }
+
     func probed() { self.probes?.increment() }
 
     /// A connection failed.
     package func failed(_ failure: ConnectionFailure) {
         self.failures.increment()
         self.onFailure(failure)
+    }
+
+    /// So many more, or fewer, wait for a connection.
+    package func queued(_ count: Int) {
+        guard let queue = self.queue, count != 0 else { return }
+        if count > 0 { queue.increment(by: Double(count)) } else { queue.decrement(by: Double(-count)) }
+    }
+
+    /// The time, where somebody measures how long outcomes take; `nil` elsewhere.
+    package var startTime: NIODeadline? { self.durations.isEmpty ? nil : .now() }
+
+    /// Something that was sent at a time has its outcome now.
+    package func took(_ outcome: DeliveryOutcome, since start: NIODeadline?) {
+        guard let start else { return }
+        self.durations[outcome.kind]?.recordNanoseconds((NIODeadline.now() - start).nanoseconds)
     }
 
     /// So many are sent again.

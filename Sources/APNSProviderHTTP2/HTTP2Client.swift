@@ -72,7 +72,7 @@ extension PushClientConfiguration {
 }
 
 /// Carries what a client is given over the HTTP/2 provider API.
-private struct HTTP2Client: ClientTransport {
+struct HTTP2Client: ClientTransport {
     private let client: RequestClient
     private let requests: RequestRules
     private let suppressionDuration: TimeAmount?
@@ -126,6 +126,8 @@ private struct HTTP2Client: ClientTransport {
         guard let duration = self.suppressionDuration, rejection.tokenFault(now: .max) != nil else { return }
         self.rejected.withLockedValue { $0.insert(token, until: .now() + duration) }
     }
+
+    var observer: DeliveryObserver { self.client.observer }
 
     func waitForRoom() async { await self.client.waitForRoom() }
 

@@ -217,7 +217,11 @@ final class HTTP2ConnectionWorker: ConnectionWorker {
 
     private func connect() {
         self.shared.observer.connecting()
-        let connection = PushConnection(configuration: self.shared.configuration, worker: self)
+        let connection = PushConnection(
+            configuration: self.shared.configuration,
+            worker: self,
+            observer: self.shared.observer
+        )
         self.current = connection
         let bound = NIOLoopBound(connection, eventLoop: self.eventLoop)
         self.shared.opener.open(on: self.eventLoop, adopt: { _ in }) { channel, tls in

@@ -2,19 +2,25 @@
 
 public import APNSProvider
 public import APNSSession
+import APNSTransport
 public import APNSWire
 public import Logging
 import NIOConcurrencyHelpers
 public import NIOCore
 public import NIOPosix
+
+#if ServiceLifecycleSupport
 public import ServiceLifecycle
+
+extension RequestClient: Service {}
+#endif
 
 /// Sends notifications over the HTTP/2 provider API, and says what became of each.
 ///
 /// ``run()`` does the work. While it runs, ``send(_:)`` waits for one outcome, and ``submit(_:onReport:)`` takes many
 /// without waiting. It may be lent with ``withClient(_:eventLoopGroup:logger:_:)``, or run as a service of
 /// swift-service-lifecycle, whose graceful shutdown waits for what was taken.
-public final class RequestClient: Service, Sendable {
+public final class RequestClient: Sendable {
     private let group: any EventLoopGroup
     private let shared: HTTP2ConnectionWorker.Shared
     private let phase = NIOLockedValueBox(Phase.new)
@@ -35,19 +41,26 @@ public final class RequestClient: Service, Sendable {
     ///     at trace level; by the names of the requests.
     /// - Throws: `ProviderError` of kind `configuration` for values out of their range, of kind `tls` for
     ///   certificates and keys that cannot be used.
-    public init(
+    public convenience init(
         _ configuration: PushConfiguration,
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
         logger: Logger = .current
     ) throws(ProviderError) {
-        self.group = eventLoopGroup
-        self.shared = .init(
-            configuration,
-            try configuration.makeOpener(),
-            observer: DeliveryObserver(.requests),
-            logger: logger
-        )
+        try self.init(configuration, eventLoopGroup: eventLoopGroup, logger: logger, observer: .init(.requests))
     }
+
+    init(
+        _ configuration: PushConfiguration,
+        eventLoopGroup: any EventLoopGroup,
+        logger: Logger,
+        observer: DeliveryObserver
+    ) throws(ProviderError) {
+        self.group = eventLoopGroup
+        self.shared = .init(configuration, try configuration.makeOpener(), observer: observer, logger: logger)
+    }
+
+    /// Counts what is sent.
+    var observer: DeliveryObserver { self.shared.observer }
 
     private var configuration: PushConfiguration { self.shared.configuration }
     private var queue: PushQueue { self.shared.queue }
@@ -70,7 +83,7 @@ public final class RequestClient: Service, Sendable {
             on: self.group,
             HTTP2ConnectionWorker.factory(self.shared)
         )
-        _ = await withGracefulShutdownHandler {
+        _ = await withShutdownHandler {
             await pool.endings()
         } onGracefulShutdown: {
             self.finish()
@@ -161,6 +174,13 @@ public final class RequestClient: Service, Sendable {
     /// - Parameter request: what to send.
     /// - Returns: what became of it, and how.
     public func report(of request: PushRequest) async -> DeliveryReport {
+        let start = self.observer.startTime
+        let report = await self.outcome(of: request)
+        self.observer.took(report.outcome, since: start)
+        return report
+    }
+
+    private func outcome(of request: PushRequest) async -> DeliveryReport {
         while !Task.isCancelled {
             let report = await withCheckedContinuation { (continuation: CheckedContinuation<DeliveryReport?, Never>) in
                 switch self.submit(request, onReport: { continuation.resume(returning: $0) }) {

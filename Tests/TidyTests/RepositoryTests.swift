@@ -63,8 +63,7 @@ struct RepositoryTests {
         let unconditional = Set(uses.filter { $0.condition == nil }.map { String($0.package) })
         #expect(
             unconditional == [
-                "swift-collections", "swift-log", "swift-metrics", "swift-nio", "swift-service-lifecycle",
-                "swift-system",
+                "swift-collections", "swift-log", "swift-metrics", "swift-nio", "swift-system",
             ]
         )
     }

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSTransport
 import APNSWire
 import Glibc
 public import Logging
 import NIOConcurrencyHelpers
 import NIOCore
 import NIOPosix
+
+#if ServiceLifecycleSupport
 public import ServiceLifecycle
+
+extension FeedbackPoller: Service {}
+#endif
 
 /// Drains several lists, once or again and again, and hands over their pages as ``FeedbackClient/drain(_:)`` does.
 ///
@@ -15,7 +21,7 @@ public import ServiceLifecycle
 /// Each list has a time of its own at which it is read next, with some chance in it so that many machines do not come
 /// at once. It is kept in the spool: a process that starts again waits for what is left of the time. One drain goes on
 /// at a time, and one that fails does not keep the others from their turn.
-public final class FeedbackPoller: Service, Sendable {
+public final class FeedbackPoller: Sendable {
     /// By how much of the period a time may be earlier or later.
     private static let jitter = 0.1
 
@@ -77,7 +83,7 @@ public final class FeedbackPoller: Service, Sendable {
     /// - Throws: ``SpoolError`` where the times cannot be kept.
     public func run() async throws {
         try await withTaskCancellationHandler {
-            try await withGracefulShutdownHandler {
+            try await withShutdownHandler {
                 guard let period = self.period else { return await self.drainOnce() }
                 while !self.isStopped { try await self.drainDue(Int64(clamping: period.components.seconds)) }
             } onGracefulShutdown: {

@@ -13,6 +13,7 @@ final class BinaryConnection: ChannelInboundHandler {
 
     let number: ConnectionNumber
     private weak var worker: BinaryConnectionWorker?
+    private let observer: DeliveryObserver
     private var context: ChannelHandlerContext?
     /// Every channel that was opened for this connection and has not closed, also before this is in its pipeline.
     private var channels: [ObjectIdentifier: any Channel] = [:]
@@ -29,8 +30,9 @@ final class BinaryConnection: ChannelInboundHandler {
     /// The TLS below, once the channel has it.
     var tls: TLSHandler?
 
-    init(number: ConnectionNumber, worker: BinaryConnectionWorker) {
+    init(number: ConnectionNumber, worker: BinaryConnectionWorker, observer: DeliveryObserver) {
         self.number = number
+        self.observer = observer
         self.worker = worker
     }
 
@@ -106,6 +108,7 @@ final class BinaryConnection: ChannelInboundHandler {
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         if case .handshakeCompleted = event as? TLSUserEvent, !self.isOver {
             self.isConnected = true
+            self.observer.opened()
             self.worker?.connected(self)
         }
         context.fireUserInboundEventTriggered(event)
@@ -133,6 +136,7 @@ final class BinaryConnection: ChannelInboundHandler {
     }
 
     func channelInactive(context: ChannelHandlerContext) {
+        if self.isConnected { self.observer.closed() }
         self.end()
         context.fireChannelInactive()
     }

@@ -272,7 +272,7 @@ final class BinaryConnectionWorker: ConnectionWorker {
 
 extension BinaryConnectionWorker {
     private func connect(_ number: ConnectionNumber) {
-        let connection = BinaryConnection(number: number, worker: self)
+        let connection = BinaryConnection(number: number, worker: self, observer: self.transport.observer)
         self.connections[number] = connection
         self.transport.observer.connecting()
         self.transport.logger.debug("connecting", metadata: [LogKey.connection: "\(number.rawValue)"])

@@ -22,9 +22,9 @@ struct BinaryClient: ClientTransport {
     init(
         _ configuration: ProviderConfiguration,
         eventLoopGroup: any EventLoopGroup,
-        logger: Logger
+        logger: Logger,
+        observer: DeliveryObserver = DeliveryObserver(.notifications)
     ) throws(ProviderError) {
-        let observer = DeliveryObserver(.notifications)
         self.transport = try BinaryTransport(configuration, observer: observer, logger: logger)
         self.queue = SubmissionQueue(
             configuration,
@@ -34,6 +34,8 @@ struct BinaryClient: ClientTransport {
         )
         self.group = eventLoopGroup
     }
+
+    var observer: DeliveryObserver { self.transport.observer }
 
     func submit(
         _ notification: borrowing PushNotification,

@@ -5,6 +5,9 @@ package import APNSWire
 
 /// Carries what a client is given, one by one, over one protocol.
 package protocol ClientTransport: Sendable {
+    /// Counts what is sent.
+    var observer: DeliveryObserver { get }
+
     /// Takes a notification without waiting.
     ///
     /// - Parameters:

@@ -4,6 +4,7 @@ public import APNSSession
 public import APNSWire
 import DequeModule
 import NIOConcurrencyHelpers
+import NIOCore
 
 /// What became of one notification of a sequence.
 public struct DeliveryRecord<ID: Sendable>: Sendable {
@@ -92,7 +93,7 @@ where Rows.Element == (id: ID, notification: PushNotification) {
         /// - Throws: what the sequence throws, once all that it gave before has been read.
         public mutating func next() async throws -> DeliveryRecord<ID>? {
             if let feed = self.feed { return try await feed.batch.next() }
-            let batch = OpenBatch<ID>(self.filter, openCountMax: DeliveryRecords.openCountMax)
+            let batch = OpenBatch<ID>(self.filter, openCountMax: DeliveryRecords.openCountMax, self.transport.observer)
             self.feed = Feed(self.rows, batch, self.transport)
             return try await batch.next()
         }
@@ -106,20 +107,31 @@ private final class OpenBatch<ID: Sendable>: SubmissionReceiver {
         var firstKey: UInt64 = 0
         /// `nil` for those that have their outcome.
         var identifiers = Deque<ID?>()
+        /// When each of them was sent; empty where nobody measures that.
+        var startTimes = Deque<NIODeadline>()
         var records = Deque<DeliveryRecord<ID>>()
         /// What the sequence ended with.
         var end: Result<Void, any Error>?
         var reader: CheckedContinuation<DeliveryRecord<ID>?, any Error>?
         var feeder: CheckedContinuation<Void, Never>?
+
+        /// Forgets the first ones, which have their outcome.
+        mutating func removeFirst(_ count: Int) {
+            self.identifiers.removeFirst(count)
+            if !self.startTimes.isEmpty { self.startTimes.removeFirst(count) }
+            self.firstKey += UInt64(count)
+        }
     }
 
     private let filter: DeliveryFilter
     private let openCountMax: Int
+    private let observer: DeliveryObserver
     private let state = NIOLockedValueBox(State())
 
-    init(_ filter: DeliveryFilter, openCountMax: Int) {
+    init(_ filter: DeliveryFilter, openCountMax: Int, _ observer: DeliveryObserver) {
         self.filter = filter
         self.openCountMax = openCountMax
+        self.observer = observer
     }
 
     // MARK: Taking
@@ -161,6 +173,7 @@ private final class OpenBatch<ID: Sendable>: SubmissionReceiver {
             let key = self.state.withLockedValue { state -> UInt64? in
                 guard self.hasRoom(state) || Task.isCancelled else { return nil }
                 state.identifiers.append(id)
+                if let start = self.observer.startTime { state.startTimes.append(start) }
                 return state.firstKey + UInt64(state.identifiers.count) - 1
             }
             if let key { return key }
@@ -191,25 +204,25 @@ private final class OpenBatch<ID: Sendable>: SubmissionReceiver {
 
     func settle(_ keys: Range<UInt64>, _ report: DeliveryReport) {
         let isOfInterest = self.filter == .all || report.outcome != .accepted || report.possibleDuplicate
+        var startTimes: [NIODeadline] = []
         self.wake { state in
             let first = Int(keys.lowerBound - state.firstKey)
+            let indices = first..<(first + keys.count)
+            if !state.startTimes.isEmpty { startTimes = Array(state.startTimes[indices]) }
             if isOfInterest {
-                for index in first..<(first + keys.count) {
+                for index in indices {
                     guard let id = state.identifiers[index] else { continue }
                     state.records.append(DeliveryRecord(id: id, report: report))
                 }
             }
             if first == 0 {
-                state.identifiers.removeFirst(keys.count)
-                state.firstKey = keys.upperBound
-                while let id = state.identifiers.first, case nil = id {
-                    state.identifiers.removeFirst()
-                    state.firstKey += 1
-                }
+                state.removeFirst(keys.count)
+                while let id = state.identifiers.first, case nil = id { state.removeFirst(1) }
             } else {
-                for index in first..<(first + keys.count) { state.identifiers[index] = nil }
+                for index in indices { state.identifiers[index] = nil }
             }
         }
+        for start in startTimes { self.observer.took(report.outcome, since: start) }
     }
 
     // MARK: Reading

@@ -1,22 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import APNSSession
+import APNSTransport
 public import APNSWire
 public import Logging
 import NIOConcurrencyHelpers
 public import NIOCore
 public import NIOPosix
+
+#if ServiceLifecycleSupport
 public import ServiceLifecycle
+
+extension PushClient: Service {}
+#endif
 
 /// Sends notifications, and says what became of each once that is proved.
 ///
-/// ``run()`` does the work: as a child task, as a service of swift-service-lifecycle, or lent with
-/// ``withClient(_:eventLoopGroup:logger:_:)``. Meanwhile ``send(_:)`` may be called from any task. The protocol is the
-/// configuration's choice.
+/// ``run()`` does the work: as a child task, lent with ``withClient(_:eventLoopGroup:logger:_:)``, or as a service of
+/// swift-service-lifecycle, where the package's trait `ServiceLifecycleSupport` is on, as it is by default. Meanwhile
+/// ``send(_:)`` may be called from any task. The protocol is the configuration's choice.
 ///
 /// A client outlives outages: connections that fail are opened again, after pauses that grow. A notification that waits
 /// for too long meanwhile is unsent, and its outcome says why.
-public final class PushClient: Service, Sendable {
+public final class PushClient: Sendable {
     private let transport: any ClientTransport
     private let name: String
 
@@ -47,7 +53,7 @@ public final class PushClient: Service, Sendable {
     ///   certificate that has expired. Every notification has its outcome by then, too.
     public func run() async throws {
         do {
-            try await withGracefulShutdownHandler {
+            try await withShutdownHandler {
                 try await self.transport.run()
             } onGracefulShutdown: {
                 self.transport.finish()
@@ -75,6 +81,13 @@ public final class PushClient: Service, Sendable {
     /// - Parameter notification: what to send.
     /// - Returns: what became of it, and how.
     public func report(of notification: PushNotification) async -> DeliveryReport {
+        let start = self.transport.observer.startTime
+        let report = await self.outcome(of: notification)
+        self.transport.observer.took(report.outcome, since: start)
+        return report
+    }
+
+    private func outcome(of notification: PushNotification) async -> DeliveryReport {
         while !Task.isCancelled {
             let report = await withCheckedContinuation { (continuation: CheckedContinuation<DeliveryReport?, Never>) in
                 switch self.transport.submit(notification, AwaitedOutcome(continuation), key: 0) {

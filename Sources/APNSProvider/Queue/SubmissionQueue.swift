@@ -69,6 +69,7 @@ final class SubmissionQueue: NotificationSource {
             }
             return true
         }
+        if case .taken = receipt { self.observer.queued(1) }
         if startsClock { self.lookAtClockLater() }
         return isSuppressed ? self.settleHere(.suppressed, receiver, key) : receipt
     }
@@ -127,6 +128,7 @@ final class SubmissionQueue: NotificationSource {
     }
 
     private func unsent(_ numbers: Range<UInt64>, _ reason: DeliveryOutcome.Reason?) {
+        self.observer.queued(-numbers.count)
         let report = DeliveryReport(.unsent(reason))
         self.observer.settled(Settlement(numbers: numbers, report: report))
         self.tell(numbers, report)
@@ -146,12 +148,14 @@ final class SubmissionQueue: NotificationSource {
     }
 
     func fill(_ batch: inout NotificationBatch) -> ProviderSupply {
+        let countBefore = batch.count
         // Blocks are moved without the lock, so that those who put in do not wait for that.
         while batch.countFree > 0, var block = self.queue.withState({ $0.storage.take() }) {
             let isEmptied = block.drain(into: &batch)
             self.queue.giveBack(block)
             if !isEmptied { break }
         }
+        self.observer.queued(countBefore - batch.count)
         var supply = ProviderSupply.available
         self.queue.callOut { state in
             if state.storage.isEmpty {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSProvider
 import APNSWire
 import NIOCore
 import NIOTLS
@@ -14,6 +15,7 @@ final class PushConnection: ChannelInboundHandler {
     typealias OutboundOut = ByteBuffer
 
     private weak var worker: HTTP2ConnectionWorker?
+    private let observer: DeliveryObserver
     private var machine: PushConnectionStateMachine<PendingPush>
     private var context: ChannelHandlerContext?
     private var keepAlive: PushKeepAlive
@@ -35,8 +37,9 @@ final class PushConnection: ChannelInboundHandler {
     /// The TLS below, once the channel has it.
     var tls: TLSHandler?
 
-    init(configuration: PushConfiguration, worker: HTTP2ConnectionWorker) {
+    init(configuration: PushConfiguration, worker: HTTP2ConnectionWorker, observer: DeliveryObserver) {
         self.worker = worker
+        self.observer = observer
         self.machine = PushConnectionStateMachine(
             authority: configuration.endpoint.authority,
             streamCountMax: configuration.streamCountMax,
@@ -248,6 +251,7 @@ final class PushConnection: ChannelInboundHandler {
             return
         }
         self.isShaken = true
+        self.observer.opened()
         self.flush()
         self.greetingTimer = context.eventLoop.assumeIsolated().scheduleTask(
             in: TimeAmount(self.greetingDurationMax)
@@ -264,6 +268,7 @@ final class PushConnection: ChannelInboundHandler {
     }
 
     func channelInactive(context: ChannelHandlerContext) {
+        if self.isShaken { self.observer.closed() }
         self.end()
         context.fireChannelInactive()
     }

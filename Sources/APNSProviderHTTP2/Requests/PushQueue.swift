@@ -33,10 +33,12 @@ struct PushQueue: Sendable {
     var hasRoom: Bool { self.queue.hasRoom }
 
     func put(_ submission: Submission) -> SubmissionReceipt {
-        self.queue.put { pushes, _ in
+        let receipt = self.queue.put { pushes, _ in
             pushes.append(PendingPush(submission))
             return true
         }
+        if case .taken = receipt { self.observer.queued(1) }
+        return receipt
     }
 
     /// Gives a number to what is not sent.
@@ -53,7 +55,9 @@ struct PushQueue: Sendable {
 
     /// All that waits is unsent; what comes later is taken.
     func reject(_ reason: DeliveryOutcome.Reason) {
-        self.give(up: self.queue.withState { $0.storage.takeAllWaiting() }, reason)
+        let waiting = self.queue.withState { $0.storage.takeAllWaiting() }
+        self.observer.queued(-waiting.count)
+        self.give(up: waiting, reason)
     }
 
     /// Nothing is sent any more; all that waits is unsent.
@@ -70,6 +74,7 @@ struct PushQueue: Sendable {
             state.machine.putOffEnded(putOff.count)
             return state.machine.stop(reason, isAtOnce: isAtOnce)
         }
+        self.observer.queued(-waiting.count - putOff.count)
         self.give(up: waiting, reason)
         self.give(up: putOff, nil)
     }
@@ -117,6 +122,7 @@ struct PushQueue: Sendable {
             taken += state.storage.takeWaiting(countMax - taken.count)
             return countMax - taken.count
         }
+        self.observer.queued(-taken.count)
         self.queue.callOut { state in
             state.machine.set(worker, taken.count < countMax ? .hungry : .busy)
             return Self.wakers(&state, after: answer)
@@ -209,6 +215,7 @@ struct PushQueue: Sendable {
             self.give(up: pushes, reason)
             return .nothing
         }
+        self.observer.queued(pushes.count)
         guard pushes.isEmpty else { return .sendable }
         return count == 0 ? .nothing : .onlyInvalid
     }
@@ -223,7 +230,7 @@ struct PushQueue: Sendable {
             state.storage.putOff(push, until: due)
             return true
         }
-        if !isKept { self.give(up: [push], nil) }
+        if isKept { self.observer.queued(1) } else { self.give(up: [push], nil) }
         return isKept
     }
 
@@ -237,7 +244,7 @@ struct PushQueue: Sendable {
             state.storage.putBack(pushes)
             return state.machine.wakers(waitingCount: 1)
         }
-        if let reason { self.give(up: pushes, reason) }
+        if let reason { self.give(up: pushes, reason) } else { self.observer.queued(pushes.count) }
     }
 
     private func give(up pushes: [PendingPush], _ reason: DeliveryOutcome.Reason?) {
@@ -271,7 +278,11 @@ struct PushQueue: Sendable {
     }
 
     /// Takes out what has waited too long.
-    func takeOverdue(at now: NIODeadline) -> [PendingPush] { self.queue.withState { $0.storage.takeOverdue(at: now) } }
+    func takeOverdue(at now: NIODeadline) -> [PendingPush] {
+        let overdue = self.queue.withState { $0.storage.takeOverdue(at: now) }
+        self.observer.queued(-overdue.count)
+        return overdue
+    }
 
     /// Counts outcomes.
     func settled(_ count: Int) { self.queue.settled(count) }

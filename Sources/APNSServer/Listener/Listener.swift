@@ -7,7 +7,12 @@ import NIOConcurrencyHelpers
 public import NIOCore
 import NIOPosix
 public import OpenSSLTLS
+
+#if ServiceLifecycleSupport
 public import ServiceLifecycle
+
+extension Listener: Service {}
+#endif
 
 /// Takes connections of providers over TLS, for one of the three protocols.
 ///
@@ -18,7 +23,7 @@ public import ServiceLifecycle
 /// It listens from ``run()`` on. On graceful shutdown it takes no more connections, lets those that are open end in
 /// order, and cuts what is left after ``ListenerConfiguration/shutdownDuration``. On cancellation it cuts all
 /// connections at once.
-public final class Listener: Service, Sendable {
+public final class Listener: Sendable {
     /// A connection that was taken in, for those who make its handlers.
     struct Connection {
         /// From 1.
@@ -121,7 +126,7 @@ public final class Listener: Service, Sendable {
             throw error
         }
         await withTaskCancellationHandler {
-            await withGracefulShutdownHandler {
+            await withShutdownHandler {
                 try? await self.stopped.futureResult.get()
             } onGracefulShutdown: {
                 self.stop()
