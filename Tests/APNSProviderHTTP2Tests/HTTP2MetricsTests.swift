@@ -2,8 +2,10 @@
 
 import APNSProvider
 import APNSServer
+import APNSSimulator
 import APNSWire
 import MetricsTestKit
+import NIOCore
 import NIOPosix
 import Testing
 

@@ -15,6 +15,8 @@ struct CheckingClient: ClientTransport {
     /// The transport has limits of its own for the length.
     private static let rules = PayloadRules(byteCountMax: .max)
 
+    var observer: DeliveryObserver { self.transport.observer }
+
     func submit(
         _ notification: borrowing PushNotification,
         _ receiver: any SubmissionReceiver,
