@@ -14,11 +14,11 @@ struct Orders: Service {
     let token: DeviceToken
 
     func run() async throws {
-        try await cancelWhenGracefulShutdown {
+        await cancelWhenGracefulShutdown {
             while !Task.isCancelled {
                 let outcome = await client.send(PushNotification(to: token, #"{"aps":{"badge":1}}"#))
                 print(outcome)
-                try await Task.sleep(for: .milliseconds(100))
+                try? await Task.sleep(for: .milliseconds(100))
             }
         }
     }

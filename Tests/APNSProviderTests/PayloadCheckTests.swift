@@ -38,7 +38,9 @@ struct PayloadCheckTests {
             #expect("\(problem)" == text)
             #expect(!"\(outcome) \(DeliveryOutcome.InvalidReason.payload(problem))".contains("secret"))
             #expect(gateway.records.flatMap(\.taken).map(Sending.number) == [1])
-            #expect(gateway.records.count == 1)
+            // The other one waits to take its place.
+            #expect(gateway.records.count { !$0.taken.isEmpty } == 1)
+            #expect(gateway.records.allSatisfy { $0.refused == nil })
         }
     }
 
@@ -69,15 +71,13 @@ struct PayloadCheckTests {
             }
             #expect(invalid == Array(stride(from: 3, to: 100, by: 10)))
             #expect(acceptedCount == 90)
-            #expect(gateway.records.map(\.taken.count) == [90])
+            #expect(gateway.records.map(\.taken.count).filter { $0 > 0 } == [90])
         }
     }
 
     @Test func `where it is turned off, only the length is looked at`() async throws {
         try await Sending.withGateway { gateway in
-            var configuration = PushClientConfiguration.binary(
-                try Sending.configuration(port: gateway.port) { $0.payloadByteCountMax = 64 }
-            )
+            var configuration = try PushClientLifeTests.service(port: gateway.port) { $0.payloadByteCountMax = 64 }
             configuration.checksPayloads = false
             try await PushClient.withClient(configuration) { client in
                 for (number, mistake) in Self.mistakes.enumerated() {

@@ -49,8 +49,8 @@ public final class PushClient: Sendable {
     /// A graceful shutdown does what ``finish()`` does. When the task is cancelled, sending stops at once: what may
     /// have been processed is indeterminate, the rest unsent.
     ///
-    /// - Throws: `CancellationError` where the task is cancelled; ``ProviderError`` where sending is of no use, as with a
-    ///   certificate that has expired. Every notification has its outcome by then, too.
+    /// - Throws: `CancellationError` where the task is cancelled; ``ProviderError`` where sending is of no use, as with
+    /// a certificate that has expired. Every notification has its outcome by then, too.
     public func run() async throws {
         do {
             try await withShutdownHandler {

@@ -14,7 +14,8 @@ public struct PushClientConfiguration: Sendable {
     /// Whether payloads are checked before they are sent, as `Payload.check(rules:)` does; the default is `true`.
     ///
     /// What does not pass is invalid, and never leaves this process: one such payload costs its connection over the
-    /// binary protocol. The limit of the length is another, and always holds. Turn it off for payloads that were checked.
+    /// binary protocol. The limit of the length is another, and always holds. Turn it off for payloads that were
+    /// checked.
     public var checksPayloads = true
 
     /// Makes what carries the notifications.
