@@ -3,7 +3,7 @@
 /// Where the parts of a message lie within the bytes of a stream: all that a gateway must know of it before it hands
 /// it on, read without copying anything.
 ///
-/// This is the only reader of what others send; ``NotificationFrame/init(parsing:limits:)`` is made of what it finds.
+/// This is the only reader of what others send; ``NotificationFrame`` is made of what it finds.
 public struct FrameLayout: Hashable, Sendable {
     /// Which format it came in.
     public var command: Command
