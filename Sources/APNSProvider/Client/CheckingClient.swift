@@ -5,11 +5,11 @@ import APNSSession
 import APNSWire
 import NIOCore
 
-/// Checks payloads on the caller's thread, and hands on what passes.
+/// Checks payloads on the caller's thread.
 struct CheckingClient: ClientTransport {
     private let transport: any ClientTransport
 
-    /// - Parameter transport: is given what passes.
+    /// - Parameter transport: carries what passes.
     init(_ transport: any ClientTransport) { self.transport = transport }
 
     /// The transport has limits of its own for the length.
@@ -17,16 +17,15 @@ struct CheckingClient: ClientTransport {
 
     var observer: DeliveryObserver { self.transport.observer }
 
+    func localOutcome(of notification: borrowing PushNotification) -> DeliveryOutcome? {
+        Self.problem(of: notification.payload).map { .invalid(.payload($0)) }
+    }
+
     func submit(
         _ notification: borrowing PushNotification,
         _ receiver: any SubmissionReceiver,
         key: UInt64
-    ) -> SubmissionReceipt {
-        guard let problem = Self.problem(of: notification.payload) else {
-            return self.transport.submit(notification, receiver, key: key)
-        }
-        return self.settleHere(.invalid(.payload(problem)), receiver, key: key)
-    }
+    ) -> SubmissionReceipt { self.transport.submit(notification, receiver, key: key) }
 
     /// What is wrong with a payload; `nil` also where it is empty, which the transport says in a word.
     private static func problem(of payload: ByteBuffer) -> PayloadProblem? {

@@ -8,6 +8,11 @@ package protocol ClientTransport: Sendable {
     /// Counts what is sent.
     var observer: DeliveryObserver { get }
 
+    /// What becomes of a notification that is not to be sent; `nil` where it may be.
+    ///
+    /// It depends on nothing but the notification, so that it is asked once, however often there is no room.
+    func localOutcome(of notification: borrowing PushNotification) -> DeliveryOutcome?
+
     /// Takes a notification without waiting.
     ///
     /// - Parameters:
@@ -53,4 +58,9 @@ package protocol ClientTransport: Sendable {
 
     /// Nothing more is sent: what was taken gets its outcome at once.
     func stop()
+}
+
+extension ClientTransport {
+    /// All may be sent.
+    package func localOutcome(of notification: borrowing PushNotification) -> DeliveryOutcome? { nil }
 }

@@ -40,6 +40,9 @@ public enum DeliveryFilter: Hashable, Sendable {
 /// Reading it drives the sending: from the first record that is asked for, notifications are taken from the sequence as
 /// long as no more than ``openCountMax`` of them are without an outcome or unread. Where the loop is left early, no
 /// more are taken, and what was taken is still sent as long as the client runs.
+///
+/// Where the client ends before the sequence, no more are taken either: the loop ends with an error, once each that was
+/// taken has its record. So what has no record was never taken, whatever the filter.
 public struct DeliveryRecords<Rows: AsyncSequence & Sendable, ID: Sendable>: AsyncSequence, Sendable
 where Rows.Element == (id: ID, notification: PushNotification) {
     /// What became of one notification.
@@ -90,7 +93,8 @@ where Rows.Element == (id: ID, notification: PushNotification) {
         /// The next record; `nil` where the sequence has ended and all of it has its outcome, or when the task is
         /// cancelled.
         ///
-        /// - Throws: what the sequence throws, once all that it gave before has been read.
+        /// - Throws: what the sequence throws, and ``ProviderError`` where the client takes nothing any more, once the
+        ///   records of all that was taken before have been read.
         public mutating func next() async throws -> DeliveryRecord<ID>? {
             if let feed = self.feed { return try await feed.batch.next() }
             let batch = OpenBatch<ID>(self.filter, openCountMax: DeliveryRecords.openCountMax, self.transport.observer)
@@ -142,7 +146,9 @@ private final class OpenBatch<ID: Sendable>: SubmissionReceiver {
         do {
             for try await row in rows {
                 // What was taken is sent, also where nobody reads any more.
-                await self.submit(row.notification, await self.append(row.id), transport)
+                let ending = await self.submit(row.notification, await self.append(row.id), transport)
+                // What would be unsent stays with the caller. Who asks for exceptions alone must not take it for sent.
+                if let ending { throw ProviderError(sequenceEndedBy: ending) }
                 if Task.isCancelled { break }
             }
             self.end(.success(()))
@@ -152,11 +158,22 @@ private final class OpenBatch<ID: Sendable>: SubmissionReceiver {
         transport.checkpoint()
     }
 
-    private func submit(_ notification: PushNotification, _ key: UInt64, _ transport: any ClientTransport) async {
+    /// - Returns: why the client takes nothing any more; `nil` where it does.
+    private func submit(
+        _ notification: PushNotification,
+        _ key: UInt64,
+        _ transport: any ClientTransport
+    ) async -> DeliveryOutcome.Reason? {
+        let local = transport.localOutcome(of: notification)
         while true {
-            switch transport.submit(notification, self, key: key) {
-            case .taken: return
-            case .ended(let reason): return self.settle(key..<(key + 1), DeliveryReport(.unsent(reason)))
+            let receipt =
+                local.map { transport.settleHere($0, self, key: key) }
+                ?? transport.submit(notification, self, key: key)
+            switch receipt {
+            case .taken: return nil
+            case .ended(let reason):
+                self.settle(key..<(key + 1), DeliveryReport(.unsent(reason)))
+                return reason
             case .full where Task.isCancelled:
                 // Where the client ends, there is room to be told so.
                 await Task { await transport.waitForRoom() }.value
