@@ -257,7 +257,7 @@ let package = Package(
             dependencies: [
                 "APNSPayload", "APNSProvider", "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSSimulator",
                 "APNSTestKit",
-                "APNSWire", "OpenSSLTLS", "TestSupport",
+                "APNSWire", "ListenerFixtures", "OpenSSLTLS", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "MetricsTestKit", package: "swift-metrics"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),

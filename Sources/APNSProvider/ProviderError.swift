@@ -77,6 +77,19 @@ extension ProviderError {
         case .configuration, .closedWithoutAnswer, .tooManyInvalidTokens, .stopped, .alreadyRan: .stopped
         }
     }
+
+    /// A client has ended before a sequence that it was given.
+    ///
+    /// - Parameter reason: why it takes nothing any more.
+    init(sequenceEndedBy reason: DeliveryOutcome.Reason) {
+        let kind: Kind =
+            switch reason {
+            case .notPermitted(let failure): .notPermitted(failure)
+            case .unavailable(let failure): .unavailable(failure)
+            default: .stopped
+            }
+        self.init(kind, "Sending ended before the sequence did: \(reason). What has no record was not taken.")
+    }
 }
 
 // MARK: - The binary protocol

@@ -42,11 +42,6 @@ package final class WorkerPool: Sendable {
         for handle in self.handles { self.withWorker(handle) { $0.wake() } }
     }
 
-    /// Wakes one worker.
-    ///
-    /// - Parameter index: which one, from 0 in the order in which they were made.
-    package func wake(_ index: Int) { self.withWorker(self.handles[index]) { $0.wake() } }
-
     /// Lets all workers prove what they have taken.
     package func checkpoint() {
         for handle in self.handles { self.withWorker(handle) { $0.checkpoint() } }

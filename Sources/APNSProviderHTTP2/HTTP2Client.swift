@@ -65,7 +65,17 @@ extension PushClientConfiguration {
     /// - Returns: the configuration.
     public static func http2(_ configuration: PushConfiguration, _ requests: RequestRules) -> Self {
         Self(endpoint: configuration.endpoint) { group, logger throws(ProviderError) in
-            let client = try RequestClient(configuration, eventLoopGroup: group, logger: logger)
+            let outages = OutageLog(configuration.endpoint, logger)
+            var told = configuration
+            told.onConnectFailure = { failure in
+                outages.changed(failure)
+                configuration.onConnectFailure?(failure)
+            }
+            told.onFirstAnswer = {
+                outages.changed(nil)
+                configuration.onFirstAnswer?()
+            }
+            let client = try RequestClient(told, eventLoopGroup: group, logger: logger)
             return HTTP2Client(client, configuration, requests)
         }
     }

@@ -84,6 +84,31 @@ struct PushClientServiceTests {
         try await gateway.stop()
     }
 
+    /// Goal: what is sent when the gateway is back is accepted, however long the outage was.
+    ///
+    /// Method: the time between two tries is virtual, and with the longest pauses.
+    @Test func `in an outage, there is a try in the time that any notification may wait`() throws {
+        let failure = ConnectionFailure(.refused, "nobody listens")
+        var session = ProviderSession(limits: .service)
+        var (now, lastTry, longest) = (Duration.zero, Duration.zero, Duration.zero)
+        while now < .seconds(3600) {
+            switch session.step(now: now) {
+            case .connect(let number):
+                longest = max(longest, now - lastTry)
+                lastTry = now
+                session.closed(number, failure: failure, now: now, jitter: 1)
+            case .wait(.some(let due)): now = due
+            default:
+                Issue.record("It neither connects nor waits.")
+                return
+            }
+        }
+        let client = try Sending.configuration(port: 1)
+        let patience = try #require(client.queueDurationMax)
+        // The clock is looked at so often that one waits for at least seven eighths of its time; then there is TLS.
+        #expect(longest < patience * 0.5, "\(longest)")
+    }
+
     @Test func `what was written before an outage gets its outcome in time`() async throws {
         let gateway = try await ScriptedGateway.start(tls: Certificates.gateway()) { _ in
             GatewayScript { $0.probeReply = .never }
@@ -106,16 +131,6 @@ struct PushClientServiceTests {
         #expect(await report.possibleDuplicate)
         client.finish()
         try await running
-    }
-
-    @Test func `nothing waits for longer than its time where nothing runs`() async throws {
-        let client = try PushClient(
-            PushClientLifeTests.service(port: 1) { $0.queueDurationMax = .milliseconds(200) }
-        )
-        #expect(await client.send(try Sending.notification(0)) == .unsent(.deadline))
-        var records: [DeliveryRecord<UInt64>] = []
-        for try await record in client.send(Sending.Rows(3)) { records.append(record) }
-        #expect(records.count == 3 && records.allSatisfy { $0.outcome == .unsent(.deadline) })
     }
 
     // MARK: Bad tokens

@@ -62,7 +62,8 @@ struct BinaryClient: ClientTransport {
     func finish() { self.queue.finish() }
 
     func stop() {
-        self.queue.finish()
+        // Also what waits while nothing runs.
+        self.queue.stop()
         self.pool?.abandon()
     }
 

@@ -46,6 +46,9 @@ public enum DeliveryFilter: Hashable, Sendable {
 /// Reading it drives the sending: from the first record that is asked for, notifications are taken from the sequence as
 /// long as no more than ``openCountMax`` of them are without an outcome or unread. Where the loop is left early, no
 /// more are taken, and what was taken is still sent as long as the client runs.
+///
+/// Where the client ends before the sequence, no more are taken either: the loop ends with an error, once each that was
+/// taken has its record. So what has no record was never taken, whatever the filter.
 public struct DeliveryRecords<Rows: AsyncSequence & Sendable, ID: Sendable>: AsyncSequence, Sendable
 where Rows.Element == (id: ID, notification: PushNotification) {
     /// What became of one notification.
@@ -79,7 +82,8 @@ where Rows.Element == (id: ID, notification: PushNotification) {
         /// The next record; `nil` where the sequence has ended and all of it has its outcome, or when the task is
         /// cancelled.
         ///
-        /// - Throws: what the sequence throws, once all that it gave before has been read.
+        /// - Throws: what the sequence throws, and ``ProviderError`` where the client takes nothing any more, once the
+        ///   records of all that was taken before have been read.
         @inlinable
         public mutating func next() async throws -> DeliveryRecord<ID>? {
             if let feed = self.feed { return try await feed.batch.next() }
@@ -185,9 +189,8 @@ final class OpenBatch<ID: Sendable>: Sendable {
                     key = self.append(row.id)
                 }
                 guard let key else { break }
-                switch self.transport.submit(row.notification, receiver, key: key) {
-                case .taken: break
-                case .full, .ended: await self.submitLater(row.notification, receiver, key)
+                if !self.submit(row.notification, receiver, key) {
+                    try await self.submitLater(row.notification, receiver, key)
                 }
                 if Task.isCancelled { break }
             }
@@ -228,13 +231,33 @@ final class OpenBatch<ID: Sendable>: Sendable {
         }
     }
 
-    /// Submits one for which there was no room, or which may never be taken.
+    /// Submits one without waiting, where there is nothing wrong with it.
+    ///
+    /// - Returns: whether it was taken.
+    @inlinable
+    func submit(_ notification: PushNotification, _ receiver: RecordsReceiver, _ key: UInt64) -> Bool {
+        guard case nil = self.transport.localOutcome(of: notification),
+            case .taken = self.transport.submit(notification, receiver, key: key)
+        else { return false }
+        return true
+    }
+
+    /// Submits one that was not taken at once.
+    ///
+    /// - Throws: `ProviderError` where the client takes nothing any more. What would be unsent stays with the caller:
+    ///   who asks for exceptions alone must not take it for sent.
     @usableFromInline
-    func submitLater(_ notification: PushNotification, _ receiver: RecordsReceiver, _ key: UInt64) async {
+    func submitLater(_ notification: PushNotification, _ receiver: RecordsReceiver, _ key: UInt64) async throws {
+        let local = self.transport.localOutcome(of: notification)
         while true {
-            switch self.transport.submit(notification, receiver, key: key) {
+            let receipt =
+                local.map { self.transport.settleHere($0, receiver, key: key) }
+                ?? self.transport.submit(notification, receiver, key: key)
+            switch receipt {
             case .taken: return
-            case .ended(let reason): return self.settle(key..<(key + 1), DeliveryReport(.unsent(reason)))
+            case .ended(let reason):
+                self.settle(key..<(key + 1), DeliveryReport(.unsent(reason)))
+                throw ProviderError(sequenceEndedBy: reason)
             case .full where Task.isCancelled:
                 // Where the client ends, there is room to be told so.
                 await Task { await self.transport.waitForRoom() }.value

@@ -60,8 +60,10 @@ public final class PushClient: Sendable {
             }
         } catch {
             try Task.checkCancellation()
-            throw error
+            // Who called stop() knows that.
+            guard (error as? ProviderError)?.kind == .stopped else { throw error }
         }
+        try Task.checkCancellation()
     }
 
     /// Sends a notification, and waits for its outcome.
@@ -88,9 +90,14 @@ public final class PushClient: Sendable {
     }
 
     private func outcome(of notification: PushNotification) async -> DeliveryReport {
+        let local = self.transport.localOutcome(of: notification)
         while !Task.isCancelled {
             let report = await withCheckedContinuation { (continuation: CheckedContinuation<DeliveryReport?, Never>) in
-                switch self.transport.submit(notification, AwaitedOutcome(continuation), key: 0) {
+                let receiver = AwaitedOutcome(continuation)
+                let receipt =
+                    local.map { self.transport.settleHere($0, receiver, key: 0) }
+                    ?? self.transport.submit(notification, receiver, key: 0)
+                switch receipt {
                 case .taken: break
                 case .full: continuation.resume(returning: nil)
                 case .ended(let reason): continuation.resume(returning: DeliveryReport(.unsent(reason)))
@@ -105,7 +112,8 @@ public final class PushClient: Sendable {
     /// Sends notifications that have identifiers of the caller's own, as they come.
     ///
     /// Nothing is asked of `rows` before the first record is asked for, and no more than are sent, or unread, at a
-    /// time; the end of the loop over the records is the end of sending.
+    /// time; the end of the loop over the records is the end of sending. Where the client ends first, as in a graceful
+    /// shutdown, the loop ends with a ``ProviderError`` and the rest of `rows` is not taken.
     ///
     /// - Parameters:
     ///   - rows: identifiers and notifications.
@@ -132,7 +140,8 @@ public final class PushClient: Sendable {
     /// Says that nothing more comes: what was taken gets its outcome, then ``run()`` returns.
     public func finish() { self.transport.finish() }
 
-    /// Ends ``run()`` at once: what may have been processed is indeterminate, the rest unsent.
+    /// Ends ``run()`` at once, without an error: what may have been processed is indeterminate, the rest unsent, also
+    /// where it did not run yet.
     public func stop() { self.transport.stop() }
 }
 

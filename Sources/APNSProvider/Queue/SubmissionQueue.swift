@@ -15,7 +15,7 @@ final class SubmissionQueue: NotificationSource {
     private let queue: NotificationQueue<FrameBlocks>
     private let configuration: ProviderConfiguration
     private let observer: DeliveryObserver
-    private let logger: Logger
+    private let outages: OutageLog
     private let eventLoop: any EventLoop
 
     /// All connections are one worker of the queue: they are woken together.
@@ -43,7 +43,7 @@ final class SubmissionQueue: NotificationSource {
         self.queue = NotificationQueue(QueueStateMachine(workerCount: 1), FrameBlocks())
         self.configuration = configuration
         self.observer = observer
-        self.logger = logger
+        self.outages = OutageLog(configuration.endpoint, logger)
         self.eventLoop = eventLoop
     }
 
@@ -205,21 +205,8 @@ final class SubmissionQueue: NotificationSource {
     }
 
     func connectionsChanged(_ failure: ConnectionFailure?) {
-        let wasWell = self.queue.withState { state in
-            defer { state.storage.outage = failure }
-            return state.storage.outage == nil
-        }
-        switch failure {
-        case .some(let failure) where wasWell:
-            let metadata: Logger.Metadata = [
-                LogKey.endpoint: "\(self.configuration.endpoint)", LogKey.failure: "\(failure)",
-            ]
-            self.logger.warning("connections fail; trying again", metadata: metadata)
-        case nil where !wasWell:
-            let metadata: Logger.Metadata = [LogKey.endpoint: "\(self.configuration.endpoint)"]
-            self.logger.notice("connections work again", metadata: metadata)
-        case .some, nil: break
-        }
+        self.queue.withState { $0.storage.outage = failure }
+        self.outages.changed(failure)
     }
 
     /// What was put in and never taken by a connection is unsent.

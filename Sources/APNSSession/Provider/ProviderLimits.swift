@@ -76,7 +76,7 @@ public struct ProviderLimits: Hashable, Sendable {
     public var invalidTokenRunCountMax = 50
 
     /// The delays before connecting again after failures in a row, the first of which costs none; 100 ms to 30 s by
-    /// default.
+    /// default, to 10 s for a service.
     public var backoff = Backoff(first: .milliseconds(100), max: .seconds(30))
 
     /// What to do where sending seems to be of no use; by default to stop, as suits a batch.
@@ -95,6 +95,9 @@ public struct ProviderLimits: Hashable, Sendable {
         limits.proofDelay = .milliseconds(100)
         limits.proofIntervalMin = .seconds(1)
         limits.proofBurstCount = 10
+        // What is sent when an outage is over is to be accepted: there is a try within a third of the time that it may
+        // wait in a client.
+        limits.backoff.max = .seconds(10)
         return limits
     }
 }

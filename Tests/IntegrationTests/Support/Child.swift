@@ -115,6 +115,10 @@ final class Child: Sendable {
     }
 
     private static func spawn(_ program: String, _ arguments: [String], _ streams: Streams) throws -> pid_t {
+        // A child that inherits a socket that listens, which SwiftNIO lets it, would keep the port taken.
+        for name in try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd") {
+            if let descriptor = CInt(name), descriptor > 2 { _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC) }
+        }
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }

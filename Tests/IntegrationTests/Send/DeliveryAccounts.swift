@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+
+extension Int {
+    /// Whether the gateways of ``ClientKillTests`` refuse a notification with this number.
+    var isRefused: Bool { self % 50 == 7 }
+}
+
+/// What processes wrote down of the notifications that they sent, and what a gateway took.
+struct DeliveryAccounts {
+    private struct Told {
+        var run: pid_t
+        var outcome: Substring
+        var possibleDuplicate: Bool
+    }
+
+    /// The processes that sent it.
+    private var sent: [Int: [pid_t]] = [:]
+    private var told: [Int: [Told]] = [:]
+    /// How often it was taken.
+    private var taken: [Int: Int] = [:]
+
+    /// - Parameters:
+    ///   - journal: lines of the snippet SendFromAnOutbox; one that a kill cut is none.
+    ///   - taken: the numbers that the gateway took.
+    init(journal: String, taken: [Int]) {
+        var run: pid_t = 0
+        for line in journal.split(separator: "\n") {
+            let words = line.split(separator: " ")
+            guard words.count > 1, let number = Int(words[1]) else { continue }
+            switch words[0] {
+            case "run": run = pid_t(number)
+            case "sent": self.sent[number, default: []].append(run)
+            case "told" where words.count == 4 && ["once", "twice"].contains(words[3]):
+                let told = Told(run: run, outcome: words[2], possibleDuplicate: words[3] == "twice")
+                self.told[number, default: []].append(told)
+            default: break
+            }
+        }
+        for number in taken { self.taken[number, default: 0] += 1 }
+    }
+
+    /// What is not as promised, where all of so many numbers were sent.
+    func findings(count: Int, killed: Set<pid_t>) -> [String] {
+        self.findings(numbers: Array(0..<count), killed: killed)
+    }
+
+    /// What is not as promised.
+    ///
+    /// - Parameters:
+    ///   - numbers: of all that was to be sent.
+    ///   - killed: the processes that could not tell all.
+    /// - Returns: a sentence for each finding.
+    func findings(numbers: [Int], killed: Set<pid_t>) -> [String] {
+        var findings = numbers.flatMap { self.findings($0, killed) }
+        for number in self.taken.keys.sorted() where self.sent[number] == nil {
+            findings.append("\(number) was taken, and not sent")
+        }
+        return findings
+    }
+
+    private func findings(_ number: Int, _ killed: Set<pid_t>) -> [String] {
+        var findings: [String] = []
+        let told = self.told[number] ?? []
+        // Who was told does not send it again, so it is one over all processes.
+        if told.count != 1 { findings.append("\(number) has \(told.count) outcomes") }
+        var unreported = (self.sent[number] ?? []).map { $0 }
+        for one in told { if let index = unreported.firstIndex(of: one.run) { unreported.remove(at: index) } }
+        for run in unreported where !killed.contains(run) {
+            findings.append("\(number) has no outcome in run \(run), which was not killed")
+        }
+        let count = self.taken[number, default: 0]
+        guard told.count == 1, let one = told.first else { return findings }
+        let isRefused = number.isRefused
+        switch one.outcome {
+        case "accepted":
+            if isRefused { findings.append("\(number) was accepted, and is to be rejected") }
+            if count == 0 { findings.append("\(number) was accepted, and not taken") }
+        case "rejected":
+            if !isRefused { findings.append("\(number) was rejected, and is to be accepted") }
+            if count > 0 { findings.append("\(number) was rejected, and taken") }
+        case "unsent": if count > 0, unreported.isEmpty { findings.append("\(number) was unsent, and taken") }
+        case "indeterminate": break
+        default: findings.append("\(number) was \(one.outcome)")
+        }
+        if count > 1, !one.possibleDuplicate, unreported.isEmpty {
+            findings.append("\(number) was taken \(count) times, which was not said")
+        }
+        return findings
+    }
+}
