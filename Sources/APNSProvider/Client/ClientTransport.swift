@@ -4,6 +4,7 @@ package import APNSSession
 package import APNSWire
 
 /// Carries what a client is given, one by one, over one protocol.
+@usableFromInline
 package protocol ClientTransport: Sendable {
     /// Counts what is sent.
     var observer: DeliveryObserver { get }
@@ -53,4 +54,10 @@ package protocol ClientTransport: Sendable {
 
     /// Nothing more is sent: what was taken gets its outcome at once.
     func stop()
+}
+
+extension ClientTransport {
+    /// Whether somebody measures how long outcomes take.
+    @usableFromInline
+    package var measuresTime: Bool { self.observer.startTime != nil }
 }
