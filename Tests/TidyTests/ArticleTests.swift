@@ -4,7 +4,7 @@ import Testing
 
 /// Goal: every article of a library is found from the library's page, and shows snippets that are there.
 ///
-/// Method: read the `.docc` folders. What builds the documentation passes over a snippet that is not there.
+/// Method: read the `.docc` folders, so that nobody has to build the documentation to see it.
 struct ArticleTests {
     private let files: [SourceFile]
 

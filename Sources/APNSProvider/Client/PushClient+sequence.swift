@@ -24,20 +24,23 @@ public struct AsynchronousRows<Rows: Sequence & Sendable>: AsyncSequence, Sendab
     /// What the sequence has.
     public typealias Element = Rows.Element
 
-    private let rows: Rows
+    @usableFromInline let rows: Rows
 
     init(_ rows: Rows) { self.rows = rows }
 
     /// Begins with the first element.
+    @inlinable
     public func makeAsyncIterator() -> Iterator { Iterator(self.rows.makeIterator()) }
 
     /// Gives the elements.
     public struct Iterator: AsyncIteratorProtocol {
-        private var rows: Rows.Iterator
+        @usableFromInline var rows: Rows.Iterator
 
+        @inlinable
         init(_ rows: Rows.Iterator) { self.rows = rows }
 
         /// The next element; `nil` behind the last one.
+        @inlinable
         public mutating func next() async -> Rows.Element? { self.rows.next() }
     }
 }
