@@ -25,7 +25,7 @@ final class Campaign: NotificationSource {
             self.state.withLock { state in
                 while state.next < self.tokens.count {
                     let token = self.tokens[state.next]
-                    let isTaken = batch.append(token: token, payload: payload, expiry: nil, tag: UInt64(state.next))
+                    let isTaken = batch.append(token: token, payload: payload, tag: UInt64(state.next))
                     guard isTaken else { return .available }
                     state.next += 1
                 }

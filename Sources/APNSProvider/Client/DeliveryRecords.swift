@@ -14,8 +14,13 @@ public struct DeliveryRecord<ID: Sendable>: Sendable {
     /// What became of it, and how.
     public var report: DeliveryReport
 
+    /// Makes a record.
+    ///
+    /// - Parameters:
+    ///   - id: the caller's own identifier.
+    ///   - report: what became of the notification, and how.
     @inlinable
-    init(id: ID, report: DeliveryReport) {
+    public init(id: ID, report: DeliveryReport) {
         self.id = id
         self.report = report
     }
@@ -33,7 +38,29 @@ public struct DeliveryRecord<ID: Sendable>: Sendable {
 extension DeliveryRecord: Equatable where ID: Equatable {}
 extension DeliveryRecord: Hashable where ID: Hashable {}
 
+extension DeliveryRecord: CustomStringConvertible {
+    /// The identifier and the report.
+    public var description: String { "\(self.id): \(self.report)" }
+}
+
+/// The keys are those of a line of the command's results.
+extension DeliveryRecord: Encodable where ID: Encodable {
+    private enum CodingKeys: String, CodingKey {
+        case id
+    }
+
+    /// Writes `id`, and what the report writes.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(self.id, forKey: .id)
+        try self.report.encode(to: encoder)
+    }
+}
+
 /// Of which notifications of a sequence there are records.
+///
+/// There may be more in later versions.
+@nonexhaustive
 public enum DeliveryFilter: Hashable, Sendable {
     /// Of each.
     case all

@@ -175,8 +175,8 @@ extension PushClient: CustomStringConvertible, CustomReflectable {
     /// Where it sends to.
     public var description: String { "push client for \(self.name)" }
 
-    /// Where it sends to, and nothing of certificates.
-    public var customMirror: Mirror { Mirror(self, children: ["endpoint": self.name]) }
+    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
 }
 
 /// One who waits for the outcome of one notification.
