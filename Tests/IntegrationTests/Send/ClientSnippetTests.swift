@@ -43,7 +43,7 @@ extension SendScene {
             let tokens = [1, 1_000_000, 2].map(SendScene.token)
             let words = ["localhost", "\(simulator.gatewayPort)", scene.folder] + tokens
             let printed = try await Self.run("SendOneByOne", words)
-            #expect(printed == "cccccccc... accepted\ncccccccc... rejected(8 (invalid token))\ncccccccc... accepted\n")
+            #expect(printed == "cccccccc... accepted\ncccccccc... rejected: 8 (invalid token)\ncccccccc... accepted\n")
             #expect(try simulator.count(1) == 1 && simulator.count(2) == 1)
         }
     }
@@ -68,7 +68,7 @@ extension SendScene {
     }
 
     /// Where the second certificate is for another app, the token is none of its app's.
-    @Test(arguments: [(SendScene.topic, "accepted"), ("com.example.other", "rejected(8 (invalid token))")])
+    @Test(arguments: [(SendScene.topic, "accepted"), ("com.example.other", "rejected: 8 (invalid token)")])
     func `a certificate that takes the place of another one is the one that sends`(
         _ topic: String,
         _ outcome: String
