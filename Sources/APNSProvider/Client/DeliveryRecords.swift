@@ -140,8 +140,36 @@ private final class OpenBatch<ID: Sendable>: SubmissionReceiver {
 
     // MARK: Taking
 
-    /// Takes all of a sequence.
+    private enum Ending: Sendable {
+        /// The sequence ended so; by itself, unless the task was cancelled.
+        case rows(Result<Void, any Error>, isCancelled: Bool)
+        /// The client ended; `nil` where the task was cancelled.
+        case client(DeliveryOutcome.Reason?)
+    }
+
+    /// Takes all of a sequence, unless the client ends before it, which also ends the wait for a sequence that is idle.
     func feed<Rows: AsyncSequence & Sendable>(_ rows: Rows, _ transport: any ClientTransport) async
+    where Rows.Element == (id: ID, notification: PushNotification) {
+        let end = await withTaskGroup(of: Ending.self) { group -> Result<Void, any Error> in
+            group.addTask { await self.take(rows, transport) }
+            group.addTask { .client(await transport.waitForEnd()) }
+            var reason: DeliveryOutcome.Reason?
+            for await ending in group {
+                group.cancelAll()
+                switch ending {
+                case .client(let end): reason = end
+                case .rows(let end, let isCancelled):
+                    guard isCancelled, let reason else { return end }
+                    return .failure(ProviderError(sequenceEndedBy: reason))
+                }
+            }
+            return .success(())
+        }
+        self.end(end)
+        transport.checkpoint()
+    }
+
+    private func take<Rows: AsyncSequence & Sendable>(_ rows: Rows, _ transport: any ClientTransport) async -> Ending
     where Rows.Element == (id: ID, notification: PushNotification) {
         do {
             for try await row in rows {
@@ -151,11 +179,10 @@ private final class OpenBatch<ID: Sendable>: SubmissionReceiver {
                 if let ending { throw ProviderError(sequenceEndedBy: ending) }
                 if Task.isCancelled { break }
             }
-            self.end(.success(()))
+            return .rows(.success(()), isCancelled: Task.isCancelled)
         } catch {
-            self.end(.failure(error))
+            return .rows(.failure(error), isCancelled: Task.isCancelled)
         }
-        transport.checkpoint()
     }
 
     /// - Returns: why the client takes nothing any more; `nil` where it does.
