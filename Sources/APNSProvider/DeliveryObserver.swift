@@ -6,6 +6,7 @@ package import Metrics
 package import NIOCore
 
 /// What can be counted while notifications are sent, as swift-metrics.
+@usableFromInline
 package struct DeliveryObserver: Sendable {
     /// What the counters are about.
     package enum Subject: Sendable {

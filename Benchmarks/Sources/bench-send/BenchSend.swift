@@ -144,7 +144,8 @@ final class CountingSource: NotificationSource {
         var accepted: UInt64 = 0
     }
 
-    static let payload = String(repeating: "x", count: 100)
+    /// 100 bytes that pass the check of payloads, as the client checks each by default.
+    static let payload = #"{"aps":{"alert":"\#(String(repeating: "x", count: 70))","badge":1}}"#
 
     private let token: DeviceToken
     private let bytes: [UInt8]

@@ -3,13 +3,17 @@
 import APNSPayload
 import APNSSession
 import APNSWire
+import NIOConcurrencyHelpers
 import NIOCore
 
-/// Checks payloads on the caller's thread.
+/// Checks payloads on the caller's thread, and hands on what passes.
 struct CheckingClient: ClientTransport {
     private let transport: any ClientTransport
 
-    /// - Parameter transport: carries what passes.
+    /// The payload that passed last: many notifications have the same one, and to compare takes a tenth of the check.
+    private let lastValid = NIOLockedValueBox(ByteBuffer())
+
+    /// - Parameter transport: is given what passes.
     init(_ transport: any ClientTransport) { self.transport = transport }
 
     /// The transport has limits of its own for the length.
@@ -17,15 +21,20 @@ struct CheckingClient: ClientTransport {
 
     var observer: DeliveryObserver { self.transport.observer }
 
-    func localOutcome(of notification: borrowing PushNotification) -> DeliveryOutcome? {
-        Self.problem(of: notification.payload).map { .invalid(.payload($0)) }
-    }
-
     func submit(
         _ notification: borrowing PushNotification,
         _ receiver: any SubmissionReceiver,
         key: UInt64
-    ) -> SubmissionReceipt { self.transport.submit(notification, receiver, key: key) }
+    ) -> SubmissionReceipt {
+        let payload = notification.payload
+        if !self.lastValid.withLockedValue({ $0 == payload }) {
+            if let problem = Self.problem(of: payload) {
+                return self.settleHere(.invalid(.payload(problem)), receiver, key: key)
+            }
+            self.lastValid.withLockedValue { $0 = payload }
+        }
+        return self.transport.submit(notification, receiver, key: key)
+    }
 
     /// What is wrong with a payload; `nil` also where it is empty, which the transport says in a word.
     private static func problem(of payload: ByteBuffer) -> PayloadProblem? {

@@ -2,9 +2,9 @@
 
 public import APNSSession
 public import APNSWire
-import DequeModule
-import NIOConcurrencyHelpers
-import NIOCore
+public import DequeModule
+public import NIOConcurrencyHelpers
+public import NIOCore
 
 /// What became of one notification of a sequence.
 public struct DeliveryRecord<ID: Sendable>: Sendable {
@@ -13,6 +13,12 @@ public struct DeliveryRecord<ID: Sendable>: Sendable {
 
     /// What became of it, and how.
     public var report: DeliveryReport
+
+    @inlinable
+    init(id: ID, report: DeliveryReport) {
+        self.id = id
+        self.report = report
+    }
 
     /// What became of it.
     public var outcome: DeliveryOutcome { self.report.outcome }
@@ -51,9 +57,9 @@ where Rows.Element == (id: ID, notification: PushNotification) {
     /// How many notifications may be without an outcome, or have one that is unread: more than a full window of proofs.
     public static var openCountMax: Int { 131_072 }
 
-    private let rows: Rows
-    private let filter: DeliveryFilter
-    private let transport: any ClientTransport
+    @usableFromInline let rows: Rows
+    @usableFromInline let filter: DeliveryFilter
+    @usableFromInline let transport: any ClientTransport
 
     init(_ rows: Rows, _ filter: DeliveryFilter, _ transport: any ClientTransport) {
         self.rows = rows
@@ -62,64 +68,90 @@ where Rows.Element == (id: ID, notification: PushNotification) {
     }
 
     /// Begins; nothing is taken from the sequence yet.
-    public func makeAsyncIterator() -> Iterator { Iterator(self.rows, self.filter, self.transport) }
+    @inlinable
+    public func makeAsyncIterator() -> Iterator { Iterator(self) }
 
     /// Reads the records.
     public struct Iterator: AsyncIteratorProtocol {
-        /// Ends the taking where the loop is left.
-        private final class Feed: Sendable {
-            let batch: OpenBatch<ID>
-            private let task: Task<Void, Never>
+        @usableFromInline let records: DeliveryRecords
+        @usableFromInline var feed: RecordsFeed<ID>?
 
-            init(_ rows: Rows, _ batch: OpenBatch<ID>, _ transport: any ClientTransport) {
-                self.batch = batch
-                self.task = Task { await batch.feed(rows, transport) }
-            }
-
-            deinit { self.task.cancel() }
-        }
-
-        private let rows: Rows
-        private let filter: DeliveryFilter
-        private let transport: any ClientTransport
-        private var feed: Feed?
-
-        init(_ rows: Rows, _ filter: DeliveryFilter, _ transport: any ClientTransport) {
-            self.rows = rows
-            self.filter = filter
-            self.transport = transport
-        }
+        @inlinable
+        init(_ records: DeliveryRecords) { self.records = records }
 
         /// The next record; `nil` where the sequence has ended and all of it has its outcome, or when the task is
         /// cancelled.
         ///
         /// - Throws: what the sequence throws, and ``ProviderError`` where the client takes nothing any more, once the
         ///   records of all that was taken before have been read.
+        @inlinable
         public mutating func next() async throws -> DeliveryRecord<ID>? {
             if let feed = self.feed { return try await feed.batch.next() }
-            let batch = OpenBatch<ID>(self.filter, openCountMax: DeliveryRecords.openCountMax, self.transport.observer)
-            self.feed = Feed(self.rows, batch, self.transport)
-            return try await batch.next()
+            let feed = RecordsFeed<ID>(self.records)
+            self.feed = feed
+            return try await feed.batch.next()
         }
     }
 }
 
+/// Takes notifications from a sequence, until the loop over their records is left.
+@usableFromInline
+final class RecordsFeed<ID: Sendable>: Sendable {
+    @usableFromInline let batch: OpenBatch<ID>
+    @usableFromInline let task: Task<Void, Never>
+
+    @inlinable
+    init<Rows: AsyncSequence & Sendable>(_ records: DeliveryRecords<Rows, ID>)
+    where Rows.Element == (id: ID, notification: PushNotification) {
+        let countMax = DeliveryRecords<Rows, ID>.openCountMax
+        let batch = OpenBatch<ID>(records.filter, records.transport, openCountMax: countMax)
+        self.batch = batch
+        self.task = Task { await batch.feed(records.rows) }
+    }
+
+    deinit { self.task.cancel() }
+}
+
+/// Hands outcomes to code that was made for the caller's type of identifier.
+@usableFromInline
+final class RecordsReceiver: SubmissionReceiver {
+    private let body: @Sendable (Range<UInt64>, DeliveryReport) -> Void
+
+    @usableFromInline
+    init(_ body: @escaping @Sendable (Range<UInt64>, DeliveryReport) -> Void) { self.body = body }
+
+    @usableFromInline
+    package func settle(_ keys: Range<UInt64>, _ report: DeliveryReport) { self.body(keys, report) }
+}
+
 /// The notifications of a sequence that have no outcome, and the records that nobody has read.
-private final class OpenBatch<ID: Sendable>: SubmissionReceiver {
-    private struct State: Sendable {
+///
+/// What is done for each notification is inlinable, since it takes three times as long where the compiler does not know
+/// the type of the identifiers.
+@usableFromInline
+final class OpenBatch<ID: Sendable>: Sendable {
+    @usableFromInline
+    struct State: Sendable {
         /// The key of the first of the identifiers.
-        var firstKey: UInt64 = 0
+        @usableFromInline var firstKey: UInt64 = 0
         /// `nil` for those that have their outcome.
-        var identifiers = Deque<ID?>()
+        @usableFromInline var identifiers = Deque<ID?>()
         /// When each of them was sent; empty where nobody measures that.
-        var startTimes = Deque<NIODeadline>()
-        var records = Deque<DeliveryRecord<ID>>()
+        @usableFromInline var startTimes = Deque<NIODeadline>()
+        @usableFromInline var records = Deque<DeliveryRecord<ID>>()
         /// What the sequence ended with.
-        var end: Result<Void, any Error>?
-        var reader: CheckedContinuation<DeliveryRecord<ID>?, any Error>?
-        var feeder: CheckedContinuation<Void, Never>?
+        @usableFromInline var end: Result<Void, any Error>?
+        @usableFromInline var reader: CheckedContinuation<DeliveryRecord<ID>?, any Error>?
+        @usableFromInline var feeder: CheckedContinuation<Void, Never>?
+
+        @inlinable
+        init() {}
+
+        /// How many have no outcome, or one that nobody has read.
+        @inlinable var openCount: Int { self.identifiers.count + self.records.count }
 
         /// Forgets the first ones, which have their outcome.
+        @inlinable
         mutating func removeFirst(_ count: Int) {
             self.identifiers.removeFirst(count)
             if !self.startTimes.isEmpty { self.startTimes.removeFirst(count) }
@@ -127,20 +159,25 @@ private final class OpenBatch<ID: Sendable>: SubmissionReceiver {
         }
     }
 
-    private let filter: DeliveryFilter
-    private let openCountMax: Int
-    private let observer: DeliveryObserver
-    private let state = NIOLockedValueBox(State())
+    @usableFromInline let filter: DeliveryFilter
+    @usableFromInline let openCountMax: Int
+    @usableFromInline let transport: any ClientTransport
+    @usableFromInline let measuresTime: Bool
+    @usableFromInline let state = NIOLockedValueBox(State())
 
-    init(_ filter: DeliveryFilter, openCountMax: Int, _ observer: DeliveryObserver) {
+    @inlinable
+    init(_ filter: DeliveryFilter, _ transport: any ClientTransport, openCountMax: Int) {
         self.filter = filter
         self.openCountMax = openCountMax
-        self.observer = observer
+        self.transport = transport
+        self.measuresTime = transport.measuresTime
     }
 
     // MARK: Taking
 
-    private enum Ending: Sendable {
+    /// How taking ended.
+    @usableFromInline
+    enum Ending: Sendable {
         /// The sequence ended so; by itself, unless the task was cancelled.
         case rows(Result<Void, any Error>, isCancelled: Bool)
         /// The client ended; `nil` where the task was cancelled.
@@ -148,11 +185,12 @@ private final class OpenBatch<ID: Sendable>: SubmissionReceiver {
     }
 
     /// Takes all of a sequence, unless the client ends before it, which also ends the wait for a sequence that is idle.
-    func feed<Rows: AsyncSequence & Sendable>(_ rows: Rows, _ transport: any ClientTransport) async
+    @inlinable
+    func feed<Rows: AsyncSequence & Sendable>(_ rows: Rows) async
     where Rows.Element == (id: ID, notification: PushNotification) {
         let end = await withTaskGroup(of: Ending.self) { group -> Result<Void, any Error> in
-            group.addTask { await self.take(rows, transport) }
-            group.addTask { .client(await transport.waitForEnd()) }
+            group.addTask { await self.take(rows) }
+            group.addTask { .client(await self.transport.waitForEnd()) }
             var reason: DeliveryOutcome.Reason?
             for await ending in group {
                 group.cancelAll()
@@ -166,17 +204,30 @@ private final class OpenBatch<ID: Sendable>: SubmissionReceiver {
             return .success(())
         }
         self.end(end)
-        transport.checkpoint()
+        self.transport.checkpoint()
     }
 
-    private func take<Rows: AsyncSequence & Sendable>(_ rows: Rows, _ transport: any ClientTransport) async -> Ending
+    @inlinable
+    func take<Rows: AsyncSequence & Sendable>(_ rows: Rows) async -> Ending
     where Rows.Element == (id: ID, notification: PushNotification) {
+        let receiver = RecordsReceiver { self.settle($0, $1) }
         do {
             for try await row in rows {
                 // What was taken is sent, also where nobody reads any more.
-                let ending = await self.submit(row.notification, await self.append(row.id), transport)
-                // What would be unsent stays with the caller. Who asks for exceptions alone must not take it for sent.
-                if let ending { throw ProviderError(sequenceEndedBy: ending) }
+                var key = self.append(row.id)
+                while key == nil {
+                    await self.waitForRoom()
+                    key = self.append(row.id)
+                }
+                guard let key else { break }
+                switch self.transport.submit(row.notification, receiver, key: key) {
+                case .taken: break
+                case .full, .ended:
+                    // What would be unsent stays with the caller. Who asks for exceptions alone must not take it for
+                    // sent.
+                    let ending = await self.submitLater(row.notification, receiver, key)
+                    if let ending { throw ProviderError(sequenceEndedBy: ending) }
+                }
                 if Task.isCancelled { break }
             }
             return .rows(.success(()), isCancelled: Task.isCancelled)
@@ -185,67 +236,68 @@ private final class OpenBatch<ID: Sendable>: SubmissionReceiver {
         }
     }
 
+    /// Remembers an identifier, if there is room or the task is cancelled.
+    ///
+    /// - Returns: its key.
+    @inlinable
+    func append(_ id: ID) -> UInt64? {
+        self.state.withLockedValue { state in
+            guard state.openCount < self.openCountMax || Task.isCancelled else { return nil }
+            state.identifiers.append(id)
+            if self.measuresTime { state.startTimes.append(.now()) }
+            return state.firstKey + UInt64(state.identifiers.count) - 1
+        }
+    }
+
+    /// Waits until some have their outcome, where someone reads.
+    @usableFromInline
+    func waitForRoom() async {
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let waits = self.state.withLockedValue { state in
+                    guard !Task.isCancelled, state.openCount >= self.openCountMax else { return false }
+                    state.feeder = continuation
+                    return true
+                }
+                if !waits { continuation.resume() }
+            }
+        } onCancel: {
+            self.state.withLockedValue { $0.feeder.take() }?.resume()
+        }
+    }
+
+    /// Submits one for which there was no room, or which may never be taken.
+    ///
     /// - Returns: why the client takes nothing any more; `nil` where it does.
-    private func submit(
+    @usableFromInline
+    func submitLater(
         _ notification: PushNotification,
-        _ key: UInt64,
-        _ transport: any ClientTransport
+        _ receiver: RecordsReceiver,
+        _ key: UInt64
     ) async -> DeliveryOutcome.Reason? {
-        let local = transport.localOutcome(of: notification)
         while true {
-            let receipt =
-                local.map { transport.settleHere($0, self, key: key) }
-                ?? transport.submit(notification, self, key: key)
-            switch receipt {
+            switch self.transport.submit(notification, receiver, key: key) {
             case .taken: return nil
             case .ended(let reason):
                 self.settle(key..<(key + 1), DeliveryReport(.unsent(reason)))
                 return reason
             case .full where Task.isCancelled:
                 // Where the client ends, there is room to be told so.
-                await Task { await transport.waitForRoom() }.value
-            case .full: await transport.waitForRoom()
+                await Task { await self.transport.waitForRoom() }.value
+            case .full: await self.transport.waitForRoom()
             }
         }
     }
 
-    /// Waits for room, where someone reads, and remembers an identifier.
-    ///
-    /// - Returns: its key.
-    private func append(_ id: ID) async -> UInt64 {
-        while true {
-            let key = self.state.withLockedValue { state -> UInt64? in
-                guard self.hasRoom(state) || Task.isCancelled else { return nil }
-                state.identifiers.append(id)
-                if let start = self.observer.startTime { state.startTimes.append(start) }
-                return state.firstKey + UInt64(state.identifiers.count) - 1
-            }
-            if let key { return key }
-            await withTaskCancellationHandler {
-                await withCheckedContinuation { continuation in
-                    let waits = self.state.withLockedValue { state in
-                        guard !Task.isCancelled, !self.hasRoom(state) else { return false }
-                        state.feeder = continuation
-                        return true
-                    }
-                    if !waits { continuation.resume() }
-                }
-            } onCancel: {
-                self.state.withLockedValue { $0.feeder.take() }?.resume()
-            }
-        }
-    }
-
-    private func hasRoom(_ state: State) -> Bool {
-        state.identifiers.count + state.records.count < self.openCountMax
-    }
-
-    private func end(_ end: Result<Void, any Error>) {
+    @usableFromInline
+    func end(_ end: Result<Void, any Error>) {
         self.wake { $0.end = end }
     }
 
     // MARK: Outcomes
 
+    /// Takes the outcome of some.
+    @inlinable
     func settle(_ keys: Range<UInt64>, _ report: DeliveryReport) {
         let isOfInterest = self.filter == .all || report.outcome != .accepted || report.possibleDuplicate
         var startTimes: [NIODeadline] = []
@@ -266,19 +318,25 @@ private final class OpenBatch<ID: Sendable>: SubmissionReceiver {
                 for index in indices { state.identifiers[index] = nil }
             }
         }
-        for start in startTimes { self.observer.took(report.outcome, since: start) }
+        if !startTimes.isEmpty { self.took(report.outcome, since: startTimes) }
+    }
+
+    @usableFromInline
+    func took(_ outcome: DeliveryOutcome, since startTimes: [NIODeadline]) {
+        for start in startTimes { self.transport.observer.took(outcome, since: start) }
     }
 
     // MARK: Reading
 
     /// Changes the state, and wakes who waits for that.
-    private func wake(_ change: (inout State) -> Void) {
+    @inlinable
+    func wake(_ change: (inout State) -> Void) {
         let (reader, result, feeder) = self.state.withLockedValue { state in
             change(&state)
             let result = state.reader == nil ? nil : Self.next(&state)
             let reader = result == nil ? nil : state.reader.take()
             // Woken for each place, the feeder would do little else.
-            let isLow = state.identifiers.count + state.records.count <= self.openCountMax / 2
+            let isLow = state.openCount <= self.openCountMax / 2
             return (reader, result, isLow ? state.feeder.take() : nil)
         }
         if let result { reader?.resume(with: result) }
@@ -286,7 +344,8 @@ private final class OpenBatch<ID: Sendable>: SubmissionReceiver {
     }
 
     /// What a reader gets; `nil` where it has to wait.
-    private static func next(_ state: inout State) -> Result<DeliveryRecord<ID>?, any Error>? {
+    @inlinable
+    static func next(_ state: inout State) -> Result<DeliveryRecord<ID>?, any Error>? {
         if let record = state.records.popFirst() { return .success(record) }
         guard let end = state.end, state.identifiers.isEmpty else { return nil }
         // What it ended with is said once.
@@ -295,7 +354,24 @@ private final class OpenBatch<ID: Sendable>: SubmissionReceiver {
     }
 
     /// The next record.
+    @inlinable
     func next() async throws -> DeliveryRecord<ID>? {
+        if let record = self.nextAtOnce() { return record }
+        return try await self.nextLater()
+    }
+
+    /// The next record, where there is one.
+    @inlinable
+    func nextAtOnce() -> DeliveryRecord<ID>? {
+        guard !Task.isCancelled else { return nil }
+        var record: DeliveryRecord<ID>?
+        self.wake { record = $0.records.popFirst() }
+        return record
+    }
+
+    /// Waits for a record.
+    @usableFromInline
+    func nextLater() async throws -> DeliveryRecord<ID>? {
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
                 let result = self.state.withLockedValue { state -> Result<DeliveryRecord<ID>?, any Error>? in

@@ -90,14 +90,9 @@ public final class PushClient: Sendable {
     }
 
     private func outcome(of notification: PushNotification) async -> DeliveryReport {
-        let local = self.transport.localOutcome(of: notification)
         while !Task.isCancelled {
             let report = await withCheckedContinuation { (continuation: CheckedContinuation<DeliveryReport?, Never>) in
-                let receiver = AwaitedOutcome(continuation)
-                let receipt =
-                    local.map { self.transport.settleHere($0, receiver, key: 0) }
-                    ?? self.transport.submit(notification, receiver, key: 0)
-                switch receipt {
+                switch self.transport.submit(notification, AwaitedOutcome(continuation), key: 0) {
                 case .taken: break
                 case .full: continuation.resume(returning: nil)
                 case .ended(let reason): continuation.resume(returning: DeliveryReport(.unsent(reason)))

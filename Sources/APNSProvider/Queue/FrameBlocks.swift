@@ -22,6 +22,9 @@ struct FrameBlocks: ~Copyable, QueueStorage {
     /// Where numbers stood at the last looks at the clock, oldest first; `nil` where nothing that waits has a deadline.
     var clockMarks: Deque<UInt64>?
 
+    /// Whether connections are left alone for a moment, though something may wait.
+    var isResting = false
+
     /// How many full blocks may wait to be written.
     private static let sealedCountMax = 16
     /// When so few wait, those go on that wait for room: to wake one for each block would cost more than the block.
@@ -30,6 +33,9 @@ struct FrameBlocks: ~Copyable, QueueStorage {
     var hasRoom: Bool { self.sealed.count < FrameBlocks.sealedCountMax }
 
     var isLow: Bool { self.sealed.count <= FrameBlocks.sealedCountLow }
+
+    /// Whether there is as much as is written at a time.
+    var hasFullBlock: Bool { !self.sealed.isEmpty }
 
     var isEmpty: Bool { self.sealed.isEmpty && self.open.isEmpty }
 

@@ -4,6 +4,7 @@ package import APNSSession
 import DequeModule
 
 /// Is told what became of the notifications that it has put in.
+@usableFromInline
 package protocol SubmissionReceiver: AnyObject, Sendable {
     /// Takes the outcome of notifications; called from any thread, once for each, also before the call returns that put
     /// it in. It must not wait.

@@ -21,6 +21,11 @@ final class SubmissionQueue: NotificationSource {
     /// All connections are one worker of the queue: they are woken together.
     private static let worker = 0
 
+    /// How long connections are left alone once they have found nothing.
+    ///
+    /// Under load they write many frames at a time so. What comes after a longer rest goes out at once.
+    private static let restDuration = TimeAmount.milliseconds(1)
+
     /// How many looks at the clock there are in the time that a notification may wait.
     private static let clockMarkCount = 8
 
@@ -56,6 +61,7 @@ final class SubmissionQueue: NotificationSource {
         }
         var isSuppressed = false
         var startsClock = false
+        var endsRest = false
         let receipt = self.queue.put { blocks, number in
             if !blocks.rejected.isEmpty, blocks.rejected.contains(notification.token, at: .now()) {
                 isSuppressed = true
@@ -67,10 +73,12 @@ final class SubmissionQueue: NotificationSource {
                 blocks.clockMarks = []
                 startsClock = true
             }
+            endsRest = blocks.isResting && blocks.hasFullBlock
             return true
         }
         if case .taken = receipt { self.observer.queued(1) }
         if startsClock { self.lookAtClockLater() }
+        if endsRest { self.endRest() }
         return isSuppressed ? self.settleHere(.suppressed, receiver, key) : receipt
     }
 
@@ -105,7 +113,7 @@ final class SubmissionQueue: NotificationSource {
 
     private func lookAtClockLater() {
         guard let limit = self.configuration.queueDurationMax else { return }
-        self.eventLoop.scheduleTask(in: TimeAmount(limit / Self.clockMarkCount)) { [weak self] in self?.lookAtClock() }
+        self.eventLoop.scheduleTask(in: TimeAmount(limit / Self.clockMarkCount)) { self.lookAtClock() }
     }
 
     /// What waits since before the oldest mark is unsent.
@@ -160,14 +168,29 @@ final class SubmissionQueue: NotificationSource {
         }
         self.observer.queued(countBefore - batch.count)
         var supply = ProviderSupply.available
+        var beginsRest = false
         self.queue.callOut { state in
             if state.storage.isEmpty {
                 supply = state.machine.hasEnded ? .ended : .waiting
-                if supply == .waiting { state.machine.set(Self.worker, .hungry) }
+                if supply == .waiting, !state.storage.isResting {
+                    beginsRest = true
+                    state.storage.isResting = true
+                }
             }
             return state.storage.isLow ? state.machine.takeRoomCallbacks() : []
         }
+        if beginsRest { self.eventLoop.scheduleTask(in: Self.restDuration) { self.endRest() } }
         return supply
+    }
+
+    /// Wakes the connections for what has come while they were left alone; from now on, each that comes wakes them.
+    private func endRest() {
+        self.queue.callOut { state in
+            guard state.storage.isResting else { return [] }
+            state.storage.isResting = false
+            state.machine.set(Self.worker, .hungry)
+            return state.storage.isEmpty ? [] : state.machine.wakers(waitingCount: 1)
+        }
     }
 
     func settle(_ settled: borrowing SettledNotifications) {
