@@ -4,8 +4,7 @@
 // the one of 64 f, which it refuses as the gateway refuses a token of another app. Argument: the port, 2195 by default.
 
 // snippet.show
-import APNSSimulator
-import OpenSSLTLS
+import APNSTestKit
 
 let port = CommandLine.arguments.count > 1 ? Int(CommandLine.arguments[1]) : 2195
 let folder = "certs-example"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Sends one payload to a million tokens on the event loop of the connection, and counts what became of them.
-// Arguments: host, port, certificate, key, trusted CA.
+// Sends one payload to many tokens on the event loop of the connection, and counts what became of them.
+// Arguments: host, port, certificate, key, trusted CA, how many tokens; a million by default.
 
 // snippet.show
 import APNSProvider
@@ -25,7 +25,7 @@ final class Campaign: NotificationSource {
             self.state.withLock { state in
                 while state.next < self.tokens.count {
                     let token = self.tokens[state.next]
-                    let isTaken = batch.append(token: token, payload: payload, expiry: nil, tag: UInt64(state.next))
+                    let isTaken = batch.append(token: token, payload: payload, tag: UInt64(state.next))
                     guard isTaken else { return .available }
                     state.next += 1
                 }
@@ -49,13 +49,14 @@ func send(to tokens: [DeviceToken], _ configuration: ProviderConfiguration) asyn
 
 let arguments = CommandLine.arguments
 guard arguments.count > 5, let port = Int(arguments[2]) else {
-    print("usage: SendABatch HOST PORT CERTIFICATE KEY TRUST")
+    print("usage: SendABatch HOST PORT CERTIFICATE KEY TRUST [COUNT]")
     throw CancellationError()
 }
 let identity = try TLSIdentity(contentsOf: arguments[3], key: arguments[4])
 let tls = TLSConfiguration.client(identity: identity, trust: .file(arguments[5]))
 let configuration = ProviderConfiguration(endpoint: Endpoint(host: arguments[1], port: port), tls: tls)
-let tokens = try (0..<1_000_000).map { index in
+let count = arguments.count > 6 ? Int(arguments[6]) ?? 0 : 1_000_000
+let tokens = try (0..<count).map { index in
     try DeviceToken(bytes: (0..<32).map { UInt8(truncatingIfNeeded: index >> ($0 % 8 * 8)) })
 }
 try await send(to: tokens, configuration)

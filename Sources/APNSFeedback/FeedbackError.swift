@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSWire
 import OpenSSLTLS
 
 /// Why a drain did not go to its end, or did not begin.
 ///
 /// Whatever it is, what had been read was taken or is in the spool, unless ``lost(byteCount:underlying:)`` says
 /// otherwise.
+///
+/// There may be more in later versions.
 @nonexhaustive
 public enum FeedbackError: Error {
     /// The service cannot be reached, or the connection broke.
@@ -40,7 +43,7 @@ public enum FeedbackError: Error {
         case let error as FeedbackError: self = error
         case let error as SpoolError: self = .spool(error)
         case let error as TLSError where error.isPermanent: self = .notPermitted(endpoint, underlying: error)
-        case ProxyError.authenticationRequired: self = .notPermitted(endpoint, underlying: error)
+        case let error as ConnectionFailure where error.isPermanent: self = .notPermitted(endpoint, underlying: error)
         default: self = .unavailable(endpoint, underlying: error)
         }
     }

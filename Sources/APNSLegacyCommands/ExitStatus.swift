@@ -151,7 +151,6 @@ extension ProviderError: CommandError {
         case .tooManyInvalidTokens: .dataError
         case .stopped: .tryAgain
         case .alreadyRan: .software
-        @unknown default: .software
         }
     }
 }
@@ -196,7 +195,6 @@ extension FeedbackError: CommandError {
         case .newerSpool: .dataError
         case .topicMissing, .topicForeign, .topicUnusable: .configuration
         case .held, .stopped: .tryAgain
-        @unknown default: .software
         }
     }
 }
@@ -207,7 +205,6 @@ extension SpoolError: CommandError {
         case .held: .tryAgain
         case .cannotCreate: .cannotCreate
         case .full, .noRoom, .inputOutput: .ioError
-        @unknown default: .software
         }
     }
 }
@@ -223,7 +220,6 @@ extension PurgeListError: CommandError {
         case .full, .inputOutput: .ioError
         case .busy: .tryAgain
         case .database: .software
-        @unknown default: .software
         }
     }
 }
@@ -239,7 +235,6 @@ extension TokenTableError: CommandError {
             .severalTopics, .fewTopics, .unknownTopics:
             .usage
         case .database: .software
-        @unknown default: .software
         }
     }
 }

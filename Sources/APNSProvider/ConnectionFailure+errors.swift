@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSTransport
 package import APNSWire
 import Glibc
 import NIOCore
@@ -9,13 +8,11 @@ package import OpenSSLTLS
 extension ConnectionFailure {
     /// Says what an error that ended a connection, or kept it from being opened, means.
     ///
-    /// - Parameter error: what TLS, a proxy, the network or a handler of a connection reported.
+    /// - Parameter error: what TLS, the network or a handler of a connection reported.
     package init(_ error: any Error) {
         switch error {
         case let failure as ConnectionFailure: self = failure
         case let error as TLSError: self.init(Self.kind(of: error), "\(error)")
-        case let error as ProxyError:
-            self.init(error == .authenticationRequired ? .proxyAuthentication : .proxy, "\(error)")
         case let error as IOError where error.errnoCode == ECONNRESET || error.errnoCode == EPIPE:
             self.init(.closed(nil), "\(error)")
         default: self.init(.other, "\(error)")
@@ -31,16 +28,6 @@ extension ConnectionFailure {
 
     /// The gateway took nothing for so long that the connection was given up.
     static func stalled(_ duration: Duration) -> Self { Self(.stalled, "The gateway took nothing for \(duration).") }
-
-    /// Puts into words for a gateway why a proxy did not open the way.
-    init(gatewayProxy error: ProxyError) {
-        switch error {
-        case .refused(let text): self.init(.proxy, "The proxy did not open a way to the gateway: \(text)")
-        case .authenticationRequired:
-            let text = "The proxy wants a user name and a password, or others than those that it got."
-            self.init(.proxyAuthentication, text)
-        }
-    }
 
     private static func kind(of error: TLSError) -> Kind {
         switch error {

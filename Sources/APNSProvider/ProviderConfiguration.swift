@@ -77,3 +77,11 @@ public struct ProviderConfiguration: Sendable {
         return limits
     }
 }
+
+extension ProviderConfiguration: CustomStringConvertible, CustomReflectable {
+    /// The protocol, and where it sends to, in one line.
+    public var description: String { "binary protocol to \(self.endpoint)" }
+
+    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
+}

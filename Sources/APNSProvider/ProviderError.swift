@@ -25,6 +25,8 @@ public struct ProviderError: Error, Hashable, Sendable {
     }
 
     /// Why sending ended.
+    ///
+    /// There may be more in later versions.
     @nonexhaustive
     public enum Kind: Hashable, Sendable {
         /// A value of the configuration is out of its range.

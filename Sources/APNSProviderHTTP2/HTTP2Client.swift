@@ -115,7 +115,7 @@ struct HTTP2Client: ClientTransport {
         var request = requests.request(
             token: notification.token,
             payload: notification.payload,
-            expiry: notification.expiry,
+            expiry: notification.expiry.wireValue,
             priority: notification.priority,
             now: UInt32(clamping: time(nil))
         )

@@ -196,3 +196,11 @@ extension Endpoint {
         return self.port == Self.pushServicePort ? host : "\(host):\(self.port)"
     }
 }
+
+extension PushConfiguration: CustomStringConvertible, CustomReflectable {
+    /// The protocol, and where it sends to, in one line.
+    public var description: String { "HTTP/2 to \(self.endpoint)" }
+
+    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
+}

@@ -237,3 +237,11 @@ extension RequestClient {
         return try result.get()
     }
 }
+
+extension RequestClient: CustomStringConvertible, CustomReflectable {
+    /// Where it sends to, in one line.
+    public var description: String { "request client for \(self.configuration.endpoint)" }
+
+    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
+}

@@ -3,6 +3,8 @@
 public import OpenSSLTLS
 
 /// Why a listener does not run.
+///
+/// There may be more in later versions.
 @nonexhaustive
 public enum ServerError: Error, Hashable, Sendable {
     /// The TLS configuration cannot be used.

@@ -166,3 +166,13 @@ public struct Simulator: Sendable {
         return notification
     }
 }
+
+extension Simulator: CustomStringConvertible, CustomReflectable {
+    /// Where it listens, in one line.
+    public var description: String {
+        "simulator on ports \(self.gatewayPort), \(self.feedbackPort) (feedback) and \(self.pushPort) (HTTP/2)"
+    }
+
+    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
+}

@@ -95,3 +95,11 @@ public struct SimulatorConfiguration: Sendable {
         unsafe (try? Payload.check(payload, rules: PayloadRules(byteCountMax: .max, checksKnownKeys: false))) != nil
     }
 }
+
+extension SimulatorConfiguration: CustomStringConvertible, CustomReflectable {
+    /// What it plays, in one line.
+    public var description: String { "simulator of the \(self.environment) with \(self.devices.count) devices" }
+
+    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
+}

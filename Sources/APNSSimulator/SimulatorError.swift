@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// Why a simulator does not start, or does not give what it was asked for.
+///
+/// There may be more in later versions.
 @nonexhaustive
 public enum SimulatorError: Error, Hashable, Sendable {
     /// A fault of the configuration can happen nowhere: its index there, and why.

@@ -8,6 +8,9 @@ public import APNSWire
 /// probe's identifier, and then closes as Apple's did.
 public struct GatewayScript: Sendable {
     /// How a connection begins.
+    ///
+    /// There may be more in later versions.
+    @nonexhaustive
     public enum Opening: Hashable, Sendable {
         /// Shakes hands and serves.
         case serve
@@ -22,6 +25,9 @@ public struct GatewayScript: Sendable {
     }
 
     /// What the gateway does about a notification.
+    ///
+    /// There may be more in later versions.
+    @nonexhaustive
     public enum Action: Hashable, Sendable {
         /// Takes it.
         case take
@@ -36,6 +42,9 @@ public struct GatewayScript: Sendable {
     }
 
     /// How the gateway answers a probe, after having taken all before it.
+    ///
+    /// There may be more in later versions.
+    @nonexhaustive
     public enum ProbeReply: Hashable, Sendable {
         /// With status 2 and its identifier.
         case identifier
@@ -46,6 +55,9 @@ public struct GatewayScript: Sendable {
     }
 
     /// How a connection ends after the gateway's last word.
+    ///
+    /// There may be more in later versions.
+    @nonexhaustive
     public enum Cut: Hashable, Sendable {
         /// close_notify and FIN; what still arrives is read and thrown away, for 5 seconds at most.
         case orderly

@@ -131,3 +131,11 @@ extension ScriptedGateway {
         }
     }
 }
+
+extension ScriptedGateway: CustomStringConvertible, CustomReflectable {
+    /// Where it listens, in one line.
+    public var description: String { "scripted gateway on port \(self.port)" }
+
+    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
+}

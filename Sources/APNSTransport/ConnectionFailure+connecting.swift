@@ -40,3 +40,17 @@ extension ConnectionFailure {
         }
     }
 }
+
+extension ConnectionFailure {
+    /// A proxy did not open the way.
+    ///
+    /// - Parameter answer: what it answered.
+    /// - Returns: the failure.
+    static func proxy(_ answer: String) -> Self { Self(.proxy, "the proxy did not open the way: \(answer)") }
+
+    /// A proxy wants to know who connects.
+    static let proxyAuthentication = Self(
+        .proxyAuthentication,
+        "the proxy wants a user name and a password, or others than those that it got."
+    )
+}

@@ -2,7 +2,7 @@
 
 public import APNSWire
 
-/// Where a gateway listens.
+/// Where a service listens.
 public struct Endpoint: Hashable, Sendable {
     /// The host's name, which its certificate must bear, or its IP address.
     public var host: String
@@ -14,17 +14,20 @@ public struct Endpoint: Hashable, Sendable {
     ///
     /// - Parameters:
     ///   - host: a name or an IP address.
-    ///   - port: 1 to 65535; 2195 by default.
-    public init(host: String, port: Int = 2195) {
+    ///   - port: 1 to 65535. Each service has its own, so there is no default; see ``gatewayPort``.
+    public init(host: String, port: Int) {
         self.host = host
         self.port = port
     }
 
+    /// The port of the binary gateway.
+    public static let gatewayPort = 2195
+
     /// Where Apple's production gateway was until 2021, and where a gateway of one's own may be in its place.
-    public static let production = Endpoint(host: "gateway.push.apple.com")
+    public static let production = Endpoint(host: "gateway.push.apple.com", port: gatewayPort)
 
     /// Where Apple's sandbox gateway was until 2021, and where a gateway of one's own may be in its place.
-    public static let sandbox = Endpoint(host: "gateway.sandbox.push.apple.com")
+    public static let sandbox = Endpoint(host: "gateway.sandbox.push.apple.com", port: gatewayPort)
 
     /// Where Apple's gateway of an environment was until 2021.
     ///
@@ -38,7 +41,11 @@ public struct Endpoint: Hashable, Sendable {
     }
 }
 
+extension Endpoint: Codable {}
+
 extension Endpoint: CustomStringConvertible {
-    /// Host and port with a colon between them.
-    public var description: String { "\(self.host):\(self.port)" }
+    /// Host and port with a colon between them, an IPv6 address in brackets.
+    public var description: String {
+        self.host.contains(":") ? "[\(self.host)]:\(self.port)" : "\(self.host):\(self.port)"
+    }
 }

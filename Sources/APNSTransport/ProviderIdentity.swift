@@ -55,3 +55,8 @@ public struct ProviderIdentity: Hashable, Sendable {
         self.isForProduction = certificate.extensions[ExtensionIdentifier.production] != nil
     }
 }
+
+extension ProviderIdentity: CustomStringConvertible {
+    /// The certificate's subject.
+    public var description: String { self.subject }
+}

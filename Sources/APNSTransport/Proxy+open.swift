@@ -56,9 +56,9 @@ extension Proxy {
                 }
                 .flatMapErrorThrowing { error in
                     guard error as? NIOHTTP1ProxyConnectHandler.Error == .proxyAuthenticationRequired() else {
-                        throw ProxyError.refused("\(error)")
+                        throw ConnectionFailure.proxy("\(error)")
                     }
-                    throw ProxyError.authenticationRequired
+                    throw ConnectionFailure.proxyAuthentication
                 }
         } catch {
             opened.fail(error)
@@ -82,7 +82,7 @@ extension Proxy {
             let bound = NIOLoopBound(waiter, eventLoop: channel.eventLoop)
             return opened.futureResult
                 .flatMap { channel.pipeline.syncOperations.removeHandler(bound.value) }
-                .flatMapErrorThrowing { throw ProxyError.refused("\($0)") }
+                .flatMapErrorThrowing { throw ConnectionFailure.proxy("\($0)") }
         } catch {
             opened.fail(error)
             return opened.futureResult
@@ -90,12 +90,13 @@ extension Proxy {
     }
 }
 #else
+import APNSWire
 import NIOCore
 
 extension Proxy {
     /// Fails: without the trait there is nothing that could speak to a proxy, nor a way to name one.
     func open(_ channel: any Channel, to target: Endpoint, deadline: NIODeadline) -> EventLoopFuture<Void> {
-        channel.eventLoop.makeFailedFuture(ProxyError.refused("built without the trait Proxy"))
+        channel.eventLoop.makeFailedFuture(ConnectionFailure.proxy("built without the trait Proxy"))
     }
 }
 #endif

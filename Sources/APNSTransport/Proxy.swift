@@ -5,6 +5,9 @@
 /// TLS goes end to end through it. It needs the package's trait `Proxy`, which is on by default.
 public struct Proxy: Hashable, Sendable {
     /// How the proxy is spoken to.
+    ///
+    /// There may be more in later versions.
+    @nonexhaustive
     public enum Kind: String, Hashable, Sendable {
         /// HTTP CONNECT (RFC 9110, 9.3.6).
         case http

@@ -19,6 +19,8 @@ public struct ConnectionFailure: Error, Hashable, Sendable {
     }
 
     /// What happened to a connection.
+    ///
+    /// There may be more in later versions.
     @nonexhaustive
     public enum Kind: Hashable, Sendable {
         /// The name of the host has no address.

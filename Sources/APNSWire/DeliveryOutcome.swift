@@ -5,6 +5,8 @@ public import APNSPayload
 /// What became of a notification, whichever protocol it went over.
 ///
 /// Every one that is handed over to be sent ends in exactly one of these.
+///
+/// There may be more in later versions.
 @nonexhaustive
 public enum DeliveryOutcome: Hashable, Sendable {
     /// Proved: the service answered 200, or the binary gateway something later on the same connection.
@@ -39,6 +41,8 @@ public enum DeliveryOutcome: Hashable, Sendable {
 
 extension DeliveryOutcome {
     /// Why a notification was refused before it was sent.
+    ///
+    /// There may be more in later versions.
     @nonexhaustive
     public enum InvalidReason: Hashable, Sendable {
         /// The payload has no bytes.
@@ -56,6 +60,8 @@ extension DeliveryOutcome {
     }
 
     /// Why nobody knows whether a notification was taken, or why it was not sent.
+    ///
+    /// There may be more in later versions.
     @nonexhaustive
     public enum Reason: Hashable, Sendable {
         /// It waited for its turn, or for the answer, for too long.
@@ -78,6 +84,9 @@ extension DeliveryOutcome {
     }
 
     /// An outcome without its reasons: what is counted, and named in results.
+    ///
+    /// There may be more in later versions.
+    @nonexhaustive
     public enum Kind: UInt8, Hashable, Sendable, CaseIterable {
         /// Proved to be taken.
         case accepted

@@ -145,3 +145,21 @@ extension DeviceToken: CustomReflectable {
     /// Nothing of the bytes, so that `dump` and test reports do not show them.
     public var customMirror: Mirror { Mirror(self, children: ["byteCount": self.byteCount]) }
 }
+
+extension DeviceToken: Codable {
+    /// Reads the text of a token, in any spelling that ``init(_:)`` takes.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        let text = try container.decode(String.self)
+        do throws(WireError) { try self.init(text) } catch {
+            // The error says what is wrong, and not what was read.
+            throw DecodingError.dataCorruptedError(in: container, debugDescription: "\(error)")
+        }
+    }
+
+    /// Writes ``hexadecimal``.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(self.hexadecimal)
+    }
+}

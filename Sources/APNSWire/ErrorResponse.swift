@@ -152,3 +152,12 @@ extension ErrorResponse.Status: CustomStringConvertible {
         return "\(self.rawValue) (\(name))"
     }
 }
+
+extension ErrorResponse.Status: Codable {}
+
+extension ErrorResponse: Codable {}
+
+extension ErrorResponse: CustomStringConvertible {
+    /// The identifier, and the status with its name.
+    public var description: String { "identifier \(self.identifier): status \(self.status)" }
+}

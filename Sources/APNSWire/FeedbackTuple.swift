@@ -80,3 +80,11 @@ public struct FeedbackTuple: Hashable, Sendable {
         unsafe self.token.withUnsafeBytes { _ = unsafe buffer.writeBytes($0) }
     }
 }
+
+/// The keys are those of an entry of the purge list: `token`, as hexadecimal digits, and `failedAt`.
+extension FeedbackTuple: Codable {}
+
+extension FeedbackTuple: CustomStringConvertible {
+    /// Since when it is dead, and how long the token is, which is private data.
+    public var description: String { "\(self.token), dead since \(ISO8601Time.text(Int64(self.failedAt)))" }
+}

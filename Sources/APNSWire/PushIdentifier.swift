@@ -53,7 +53,24 @@ public struct PushIdentifier: Hashable, Sendable {
     private static let dashes: Set<Int> = [8, 13, 18, 23]
 }
 
-extension PushIdentifier: CustomStringConvertible {
+extension PushIdentifier: Codable {
+    /// Reads the text of a UUID.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        guard let identifier = Self(try container.decode(String.self)) else {
+            throw DecodingError.dataCorruptedError(in: container, debugDescription: "this is the text of no UUID")
+        }
+        self = identifier
+    }
+
+    /// Writes the canonical text.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(self.description)
+    }
+}
+
+extension PushIdentifier: LosslessStringConvertible {
     /// The canonical text.
     public var description: String {
         unsafe String(unsafeUninitializedCapacity: Self.characterCount) { target in

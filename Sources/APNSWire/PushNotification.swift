@@ -12,9 +12,8 @@ public struct PushNotification: Hashable, Sendable {
     /// The JSON text in UTF-8, without a terminating NUL.
     public var payload: ByteBuffer
 
-    /// Until when the service keeps it for a device that is away, in seconds since 1970 (UTC); 0: it is not kept;
-    /// `nil`: as long as the service keeps any, which command 1 spells as ``keptAsLongAsPossible``.
-    public var expiry: UInt32?
+    /// Until when the service keeps it for a device that is away.
+    public var expiry: PushExpiry
 
     /// 10: at once; 5: as suits the device's battery; `nil`: not said, which means 10.
     ///
@@ -41,17 +40,14 @@ public struct PushNotification: Hashable, Sendable {
     /// Over HTTP/2 only.
     public var identifier: PushIdentifier?
 
-    /// The expiry that command 1, which has no way to leave it out, says for `nil`: 2038-01-19.
-    public static let keptAsLongAsPossible: UInt32 = 0x7FFF_FFFF
-
     /// Makes a notification.
     ///
     /// - Parameters:
     ///   - token: whom it is for.
     ///   - payload: JSON text in UTF-8.
-    ///   - expiry: seconds since 1970 (UTC), 0 for not kept, `nil` (default) for as long as the service keeps any.
+    ///   - expiry: until when it is kept; by default as long as the service keeps any.
     ///   - priority: 10 or 5; `nil` by default.
-    public init(token: DeviceToken, payload: ByteBuffer, expiry: UInt32? = nil, priority: UInt8? = nil) {
+    public init(token: DeviceToken, payload: ByteBuffer, expiry: PushExpiry = .none, priority: UInt8? = nil) {
         self.token = token
         self.payload = payload
         self.expiry = expiry
@@ -63,9 +59,9 @@ public struct PushNotification: Hashable, Sendable {
     /// - Parameters:
     ///   - token: whom it is for.
     ///   - payload: JSON text.
-    ///   - expiry: seconds since 1970 (UTC), 0 for not kept, `nil` (default) for as long as the service keeps any.
+    ///   - expiry: until when it is kept; by default as long as the service keeps any.
     ///   - priority: 10 or 5; `nil` by default.
-    public init(token: DeviceToken, payload: String, expiry: UInt32? = nil, priority: UInt8? = nil) {
+    public init(token: DeviceToken, payload: String, expiry: PushExpiry = .none, priority: UInt8? = nil) {
         self.init(token: token, payload: ByteBuffer(string: payload), expiry: expiry, priority: priority)
     }
 
@@ -74,9 +70,9 @@ public struct PushNotification: Hashable, Sendable {
     /// - Parameters:
     ///   - token: whom it is for.
     ///   - payload: JSON text in UTF-8.
-    ///   - expiry: seconds since 1970 (UTC), 0 for not kept, `nil` (default) for as long as the service keeps any.
+    ///   - expiry: until when it is kept; by default as long as the service keeps any.
     ///   - priority: 10 or 5; `nil` by default.
-    public init(token: DeviceToken, payload: [UInt8], expiry: UInt32? = nil, priority: UInt8? = nil) {
+    public init(token: DeviceToken, payload: [UInt8], expiry: PushExpiry = .none, priority: UInt8? = nil) {
         self.init(token: token, payload: ByteBuffer(bytes: payload), expiry: expiry, priority: priority)
     }
 

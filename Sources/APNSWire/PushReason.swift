@@ -2,7 +2,10 @@
 
 /// Why the service refused a request.
 ///
+/// There may be more in later versions.
+///
 /// - SeeAlso: "Handling notification responses from APNs".
+@nonexhaustive
 public enum PushReason: Hashable, Sendable {
     /// 400: the collapse identifier has more than 64 bytes.
     case badCollapseId
@@ -130,4 +133,22 @@ public enum PushReason: Hashable, Sendable {
 
     /// The status that goes with it; `nil` for undocumented reasons.
     public var status: Int? { Self.statuses[self] }
+}
+
+extension PushReason: CustomStringConvertible {
+    /// The text as the service writes it.
+    public var description: String { self.text }
+}
+
+extension PushReason: Codable {
+    /// Reads the text as the service writes it.
+    public init(from decoder: any Decoder) throws {
+        self.init(text: try decoder.singleValueContainer().decode(String.self))
+    }
+
+    /// Writes the text as the service does.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(self.text)
+    }
 }

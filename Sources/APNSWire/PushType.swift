@@ -39,3 +39,15 @@ public struct PushType: RawRepresentable, Hashable, Sendable {
         .voip, .widgets,
     ]
 }
+
+extension PushType: Codable {}
+
+extension PushType: ExpressibleByStringLiteral {
+    /// Takes any value; the service judges it.
+    public init(stringLiteral value: String) { self.init(rawValue: value) }
+}
+
+extension PushType: CustomStringConvertible {
+    /// The value of the header.
+    public var description: String { self.rawValue }
+}

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// Why a notification was not taken, in the words of the protocol that it went over.
+///
+/// There may be more in later versions.
 @nonexhaustive
 public enum Rejection: Hashable, Sendable {
     /// The error response of a binary gateway.
@@ -76,7 +78,14 @@ extension Rejection: CustomStringConvertible {
     public var description: String {
         switch self {
         case .binary(let status): status.description
-        case .http2(let rejection): "\(rejection.status) \(rejection.reason.text)"
+        case .http2(let rejection): rejection.description
         }
     }
 }
+
+extension PushRejection: CustomStringConvertible {
+    /// The status and the reason.
+    public var description: String { "\(self.status) \(self.reason)" }
+}
+
+extension PushRejection: Codable {}

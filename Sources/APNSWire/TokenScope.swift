@@ -39,6 +39,8 @@ public struct TokenScope: Hashable, Sendable {
     }
 }
 
+extension TokenScope: Codable {}
+
 extension TokenScope: CustomStringConvertible {
     /// The topic, with the environment in brackets.
     public var description: String { "\(self.topic) (\(self.environment.rawValue))" }

@@ -3,6 +3,8 @@
 /// What keeps bytes from being a token, a frame, an error response or a feedback tuple.
 ///
 /// No case carries a token or a payload. Where a frame's identifier was already known, the case carries it.
+///
+/// There may be more in later versions.
 @nonexhaustive
 public enum WireError: Error, Hashable, Sendable {
     /// A token of this many bytes, where 1 to 100 are legal.

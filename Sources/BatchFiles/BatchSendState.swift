@@ -123,7 +123,7 @@ package struct BatchSendState: ~Copyable {
                     let isAppended = unsafe batch.append(
                         token: entry.token,
                         payload: payload,
-                        expiry: entry.expiry,
+                        expiry: PushExpiry(wireValue: entry.expiry),
                         priority: entry.priority,
                         tag: entry.line,
                         note: id
@@ -370,24 +370,5 @@ package struct BatchSendState: ~Copyable {
             self.fail(error)
         }
         return self.failure
-    }
-}
-
-extension DeliveryOutcome {
-    /// When the app was found to be gone, as the service gave it.
-    ///
-    /// Without it, a list of dead tokens that is made of the results would have a later time.
-    fileprivate var timestamp: UInt64? {
-        if case .rejected(.http2(let rejection)) = self { rejection.timestamp } else { nil }
-    }
-
-    /// What the results say beside the outcome and its status; `nil` for nothing, as always over the binary protocol.
-    fileprivate var reasonText: String? {
-        switch self {
-        case .accepted, .suppressed: nil
-        case .rejected(let rejection): rejection.reason?.text
-        case .indeterminate(let reason), .unsent(let reason): reason?.description
-        case .invalid(let reason): reason.description
-        }
     }
 }

@@ -4,6 +4,7 @@
 /// ``server(identity:clientCertificates:trust:)``, then changed field by field.
 public struct TLSConfiguration: Sendable {
     /// How much of a server's identity a client verifies.
+    @frozen
     public enum Verification: Hashable, Sendable {
         /// The certificate chain and the host name.
         case full
@@ -14,6 +15,7 @@ public struct TLSConfiguration: Sendable {
     }
 
     /// Whether a server asks its clients for certificates.
+    @frozen
     public enum ClientCertificates: Hashable, Sendable {
         /// No certificate is asked for.
         case none
@@ -150,4 +152,14 @@ public struct TLSConfiguration: Sendable {
         self.trust = trust
         self.maximumVersion = maximumVersion
     }
+}
+
+extension TLSConfiguration: CustomStringConvertible, CustomReflectable {
+    /// Which end it is for, and whose certificate it has, in one line.
+    public var description: String {
+        "TLS of a \(self.role)" + (self.identity.map { " with \($0)" } ?? " without a certificate")
+    }
+
+    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

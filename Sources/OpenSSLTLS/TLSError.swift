@@ -6,6 +6,8 @@ import COpenSSL
 ///
 /// The description says what happened and what to do about it. `detail` is OpenSSL's own reason or a fact about
 /// the certificate; no case carries a key or a passphrase.
+///
+/// There may be more in later versions.
 @nonexhaustive
 public enum TLSError: Error, Hashable, Sendable {
     // MARK: Files and identities

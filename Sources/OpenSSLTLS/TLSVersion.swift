@@ -5,6 +5,7 @@ import COpenSSL
 /// A version of the TLS protocol.
 ///
 /// - SeeAlso: RFC 2246 (1.0), RFC 4346 (1.1), RFC 5246 (1.2), RFC 8446 (1.3).
+@frozen
 public enum TLSVersion: Int32, Hashable, Sendable, Comparable, CaseIterable, CustomStringConvertible {
     /// TLS 1.0, which RFC 8996 deprecates; for old peers only.
     case tls1_0 = 0x0301

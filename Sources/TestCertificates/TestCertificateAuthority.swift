@@ -13,6 +13,9 @@ public import OpenSSLTLS
 /// ```
 public struct TestCertificateAuthority: Sendable {
     /// What kind of key a certificate gets.
+    ///
+    /// There may be more in later versions.
+    @nonexhaustive
     public enum KeyKind: Hashable, Sendable {
         /// ECDSA on P-256, which is quick to make.
         case p256
@@ -28,6 +31,9 @@ public struct TestCertificateAuthority: Sendable {
     }
 
     /// When a certificate is valid.
+    ///
+    /// There may be more in later versions.
+    @nonexhaustive
     public enum Validity: Hashable, Sendable {
         /// From an hour ago until in a day.
         case current
@@ -203,4 +209,12 @@ extension TestCertificateAuthority {
         }
         return try unsafe MemoryText.write("revocation list") { unsafe PEM_write_bio_X509_CRL($0, list) }
     }
+}
+
+extension TestCertificateAuthority: CustomStringConvertible, CustomReflectable {
+    /// Whose it is, in one line; nothing of the key.
+    public var description: String { "authority with the \(self.certificate)" }
+
+    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

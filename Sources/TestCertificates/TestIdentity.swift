@@ -111,3 +111,11 @@ public struct TestIdentity: Sendable {
         }
     }
 }
+
+extension TestIdentity: CustomStringConvertible, CustomReflectable {
+    /// Whose it is, in one line; nothing of the key.
+    public var description: String { "\(self.identity)" }
+
+    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
+}

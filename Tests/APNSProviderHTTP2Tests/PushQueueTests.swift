@@ -41,7 +41,7 @@ struct PushQueueTests {
                 state.fillCount += 1
                 while let payload = state.payloads.first, let token = try? PushFixture.token(1) {
                     let isAppended = Array(payload.utf8).withUnsafeBytes {
-                        batch.append(token: token, payload: $0, expiry: 0, priority: 10, tag: 0)
+                        batch.append(token: token, payload: $0, expiry: .immediately, priority: 10, tag: 0)
                     }
                     guard isAppended else { return .available }
                     state.payloads.removeFirst()

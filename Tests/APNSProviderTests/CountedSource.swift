@@ -41,7 +41,7 @@ final class CountedSource: NotificationSource {
             while state.next < self.count {
                 guard let token = try? DeviceToken(bytes: Sending.token(state.next)) else { return .ended }
                 let isAppended = Array("{}".utf8).withUnsafeBytes {
-                    batch.append(token: token, payload: $0, expiry: nil, tag: UInt64(state.next))
+                    batch.append(token: token, payload: $0, tag: UInt64(state.next))
                 }
                 guard isAppended else { return .available }
                 state.next += 1

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSSession
-import APNSTransport
 import APNSWire
 import OpenSSLTLS
 import Testing
@@ -18,11 +17,8 @@ import Testing
         #expect(Set(errors.map(\.description)).count == errors.count && errors.count == 8)
         #expect(Set(errors.map(\.kind)).count == errors.count)
         #expect(ProviderError(.completed, lastFailure: nil) == nil)
-        let failures: [ConnectionFailure] = [
-            .notAGateway, .stalled(.seconds(1)), .init(gatewayProxy: .refused("no")),
-            .init(gatewayProxy: .authenticationRequired),
-        ]
-        #expect(failures.map(\.kind) == [.unexpectedPeer, .stalled, .proxy, .proxyAuthentication])
+        let failures: [ConnectionFailure] = [.notAGateway, .stalled(.seconds(1)), .closedByGateway]
+        #expect(failures.map(\.kind) == [.unexpectedPeer, .stalled, .closed(nil)])
         for failure in failures {
             let error = ProviderError(.unavailable, lastFailure: failure)
             #expect(error?.kind == .unavailable(failure))

@@ -93,7 +93,7 @@ struct ProxyTests {
                 Issue.record("\(String(describing: error))")
                 continue
             }
-            #expect(failure.kind == .proxy && "\(failure)".hasPrefix("The proxy did not open a way to the gateway: "))
+            #expect(failure.kind == .proxy && "\(failure)".hasPrefix("the proxy did not open the way: "))
             #expect(proxy.requests.count == 2)
             try await proxy.stop()
         }

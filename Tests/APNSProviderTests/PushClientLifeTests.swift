@@ -327,7 +327,12 @@ struct PushClientLifeTests {
                     let count = NotificationBatch.payloadByteCountMax
                     let payload = "{}" + String(repeating: " ", count: count - 2)
                     let token = try DeviceToken(bytes: Array(repeating: 7, count: 100))
-                    let notification = PushNotification(token: token, payload: payload, expiry: 1, priority: 10)
+                    let notification = PushNotification(
+                        token: token,
+                        payload: payload,
+                        expiry: .at(secondsSince1970: 1),
+                        priority: 10
+                    )
                     // Longer than this gateway takes; but it was framed and written.
                     let report = await client.report(of: notification)
                     #expect(report.attempts > 0, "\(report)")

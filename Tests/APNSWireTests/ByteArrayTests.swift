@@ -15,7 +15,7 @@ import Testing
         let notification = PushNotification(
             token: try Self.token.get(),
             payload: #"{"aps":{"alert":"é"}}"#,
-            expiry: 1_700_000_000,
+            expiry: .at(secondsSince1970: 1_700_000_000),
             priority: 5
         )
         let frame = NotificationFrame(notification, identifier: 7, command: command)
@@ -26,7 +26,7 @@ import Testing
         #expect(back.payloadText == #"{"aps":{"alert":"é"}}"#)
         #expect(back.payloadBytes == Array(#"{"aps":{"alert":"é"}}"#.utf8) && read.payloadBytes == back.payloadBytes)
         #expect(read.identifier == (command == .simple ? nil : 7))
-        #expect(back.expiry == (command == .simple ? nil : 1_700_000_000))
+        #expect(back.expiry.wireValue == (command == .simple ? nil : 1_700_000_000))
         #expect(back.priority == (command == .items ? 5 : nil))
         if command == .items { #expect(back == notification) }
     }
@@ -41,7 +41,7 @@ import Testing
         }
         let enhanced = NotificationFrame(notification)
         #expect(enhanced.command == .enhanced && enhanced.identifier == 0)
-        #expect(enhanced.expiry == PushNotification.keptAsLongAsPossible)
+        #expect(enhanced.expiry == NotificationFrame.keptAsLongAsPossible)
         let items = NotificationFrame(notification, command: .items)
         #expect(items.identifier == nil && items.expiry == nil && items.priority == nil)
         #expect(NotificationFrame.probe(identifier: 3, command: .items).notification == nil)

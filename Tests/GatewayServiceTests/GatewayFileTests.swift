@@ -85,7 +85,8 @@ import Testing
         )
         #expect(provider.retries.budget == .seconds(120) && provider.retries.givesUpUnknownUnkept)
         #expect(provider.requests.pushType == .omitted && provider.requests.passPushType == .background)
-        #expect(provider.requests.lifetimeSeconds == 3600 && provider.requests.relativeExpiryMax == 30 * 86_400)
+        #expect(provider.requests.lifetime == .seconds(3600))
+        #expect(provider.requests.relativeExpiryMax == .seconds(30 * 86_400))
         #expect(provider.rejections == .ignore && provider.rejectedToFeedback)
         #expect(provider.rememberedCount == 20 && provider.rememberedDuration == .seconds(30))
     }

@@ -159,7 +159,7 @@ final class CountingSource: NotificationSource {
     }
 
     static func notification() throws -> PushNotification {
-        try PushNotification(token: self.token(), payload: self.payload, expiry: 0)
+        try PushNotification(token: self.token(), payload: self.payload, expiry: .immediately)
     }
 
     static func token() throws -> DeviceToken { try DeviceToken(bytes: (0..<32).map { UInt8($0) }) }
@@ -170,7 +170,13 @@ final class CountingSource: NotificationSource {
         self.state.withLockedValue { state in
             self.bytes.withUnsafeBytes { payload in
                 while state.next < self.count {
-                    guard batch.append(token: self.token, payload: payload, expiry: 0, tag: state.next) else {
+                    let isTaken = batch.append(
+                        token: self.token,
+                        payload: payload,
+                        expiry: .immediately,
+                        tag: state.next
+                    )
+                    guard isTaken else {
                         return .available
                     }
                     state.next += 1

@@ -91,8 +91,8 @@ extension FeedbackConfiguration: CustomStringConvertible, CustomReflectable {
     /// Whose list it is and where it is read.
     public var description: String { "feedback of \(self.scope) at \(self.endpoint)" }
 
-    /// Whose list it is and where it is read; nothing of certificates.
-    public var customMirror: Mirror { Mirror(self, children: ["scope": self.scope, "endpoint": self.endpoint]) }
+    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
 }
 
 extension Endpoint {

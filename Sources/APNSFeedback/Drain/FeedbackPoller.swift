@@ -149,3 +149,11 @@ public final class FeedbackPoller: Sendable {
         timer.cancel()
     }
 }
+
+extension FeedbackPoller: CustomStringConvertible, CustomReflectable {
+    /// How many lists it reads, in one line.
+    public var description: String { "poller of \(self.clients.count) lists of dead tokens" }
+
+    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
+}

@@ -161,6 +161,9 @@ struct FeedbackSpool: Sendable {
 /// Something in the spool that could not be used, and was set aside.
 public struct SpoolLeftover: Hashable, Sendable {
     /// What is wrong with it; the raw value is the ending of the file's name.
+    ///
+    /// There may be more in later versions.
+    @nonexhaustive
     public enum Kind: String, Hashable, Sendable {
         /// The bytes of one tuple whose rest did not come.
         case partial

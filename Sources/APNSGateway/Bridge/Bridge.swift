@@ -173,7 +173,7 @@ final class Bridge: Sendable {
         let action = delivery.retries.receive(
             self.rules.meaning(meaning),
             self.configuration.retries,
-            isKept: delivery.request.expiration != 0,
+            isKept: delivery.request.expiry != .immediately,
             elapsed: self.clock.now() - delivery.startedAt,
             jitter: self.clock.jitter()
         )

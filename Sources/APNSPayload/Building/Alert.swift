@@ -64,6 +64,7 @@ extension APS {
     }
 
     /// A text of an alert.
+    @frozen
     public enum AlertText: Hashable, Sendable {
         /// This text.
         case plain(String)
@@ -72,6 +73,7 @@ extension APS {
     }
 
     /// The button of an alert that opens the app, on systems that show one.
+    @frozen
     public enum ActionButton: Hashable, Sendable {
         /// What the app has under this key in its `Localizable.strings`.
         case localized(key: String)

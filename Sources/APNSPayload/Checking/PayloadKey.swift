@@ -4,6 +4,8 @@
 ///
 /// - SeeAlso: "Creating the Remote Notification Payload" and "Generating a remote notification" in Apple's
 ///   documentation.
+///
+/// There may be more in later versions.
 @nonexhaustive
 public enum PayloadKey: UInt8, Hashable, Sendable, CaseIterable {
     /// `aps`: an object.

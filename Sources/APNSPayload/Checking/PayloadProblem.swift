@@ -5,6 +5,8 @@
 /// The description names known keys only; what else a payload says never appears in it.
 public struct PayloadProblem: Error, Hashable, Sendable {
     /// What is wrong.
+    ///
+    /// There may be more in later versions.
     @nonexhaustive
     public enum Kind: Hashable, Sendable {
         /// The bytes are no JSON.

@@ -2,6 +2,8 @@
 
 /// What keeps some bytes from being JSON, without the place and without a word of what they say.
 ///
+/// There may be more in later versions.
+///
 /// - SeeAlso: RFC 8259.
 @nonexhaustive
 public enum JSONFault: UInt8, Hashable, Sendable, CaseIterable {

@@ -7,6 +7,7 @@
 /// ```swift
 /// let custom: [String: JSONValue] = ["order": 1234, "items": ["tea", "milk"], "paid": true]
 /// ```
+@frozen
 public enum JSONValue: Hashable, Sendable {
     /// `null`
     case null

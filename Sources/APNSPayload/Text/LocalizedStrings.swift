@@ -108,6 +108,8 @@ extension LocalizedStrings: ExpressibleByDictionaryLiteral {
 /// Why a `.strings` file cannot be read, and where.
 public struct LocalizedStringsProblem: Error, Hashable, Sendable, CustomStringConvertible {
     /// What is wrong.
+    ///
+    /// There may be more in later versions.
     @nonexhaustive
     public enum Kind: Hashable, Sendable {
         /// The file is neither UTF-8 nor UTF-16 with a byte order mark.

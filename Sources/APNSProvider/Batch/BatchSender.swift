@@ -61,3 +61,11 @@ public struct BatchSender: Sendable {
         if let failure = self.transport.failure(of: endings) { throw failure }
     }
 }
+
+extension BatchSender: CustomStringConvertible, CustomReflectable {
+    /// Always the same text.
+    public var description: String { "batch sender" }
+
+    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
+}

@@ -36,7 +36,7 @@ public struct NotificationBatch: ~Copyable {
     /// - Parameters:
     ///   - token: whom it is for.
     ///   - payload: JSON text in UTF-8, 1 to ``payloadByteCountMax`` bytes, which is the caller's to check.
-    ///   - expiry: seconds since 1970 (UTC), 0 for not kept, `nil` for as long as the service keeps any.
+    ///   - expiry: until when it is kept; by default as long as the service keeps any.
     ///   - priority: 10, 5, or `nil` for not said.
     ///   - tag: a number by which the source knows the notification again when it is settled. Tags that run on by one
     ///     cost nothing.
@@ -47,7 +47,7 @@ public struct NotificationBatch: ~Copyable {
     public mutating func append(
         token: borrowing DeviceToken,
         payload: UnsafeRawBufferPointer,
-        expiry: UInt32?,
+        expiry: PushExpiry = .none,
         priority: UInt8? = nil,
         tag: UInt64,
         note: UnsafeRawBufferPointer = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
@@ -58,7 +58,7 @@ public struct NotificationBatch: ~Copyable {
         let isAppended = unsafe self.encoder.append(
             token: token,
             payload: payload,
-            expiry: expiry,
+            expiry: expiry.wireValue,
             priority: priority,
             identifier: self.firstIdentifier &+ UInt32(truncatingIfNeeded: index),
             command: self.command

@@ -285,9 +285,7 @@ extension BinaryConnectionWorker {
                 try channel.pipeline.syncOperations.addHandlers(tls, bound.value)
             }
         )
-        .assumeIsolated().whenFailure { error in
-            bound.value.fail((error as? ProxyError).map(ConnectionFailure.init(gatewayProxy:)) ?? error)
-        }
+        .assumeIsolated().whenFailure { bound.value.fail($0) }
     }
 
     private func close(_ number: ConnectionNumber) {

@@ -6,14 +6,14 @@ import APNSWire
 import NIOConcurrencyHelpers
 import NIOCore
 
-/// Checks payloads on the caller's thread, and hands on what passes.
+/// Checks payloads on the caller's thread.
 struct CheckingClient: ClientTransport {
     private let transport: any ClientTransport
 
     /// The payload that passed last: many notifications have the same one, and to compare takes a tenth of the check.
     private let lastValid = NIOLockedValueBox(ByteBuffer())
 
-    /// - Parameter transport: is given what passes.
+    /// - Parameter transport: carries what passes.
     init(_ transport: any ClientTransport) { self.transport = transport }
 
     /// The transport has limits of its own for the length.
@@ -21,20 +21,19 @@ struct CheckingClient: ClientTransport {
 
     var observer: DeliveryObserver { self.transport.observer }
 
+    func localOutcome(of notification: borrowing PushNotification) -> DeliveryOutcome? {
+        let payload = notification.payload
+        guard !self.lastValid.withLockedValue({ $0 == payload }) else { return nil }
+        if let problem = Self.problem(of: payload) { return .invalid(.payload(problem)) }
+        self.lastValid.withLockedValue { $0 = payload }
+        return nil
+    }
+
     func submit(
         _ notification: borrowing PushNotification,
         _ receiver: any SubmissionReceiver,
         key: UInt64
-    ) -> SubmissionReceipt {
-        let payload = notification.payload
-        if !self.lastValid.withLockedValue({ $0 == payload }) {
-            if let problem = Self.problem(of: payload) {
-                return self.settleHere(.invalid(.payload(problem)), receiver, key: key)
-            }
-            self.lastValid.withLockedValue { $0 = payload }
-        }
-        return self.transport.submit(notification, receiver, key: key)
-    }
+    ) -> SubmissionReceipt { self.transport.submit(notification, receiver, key: key) }
 
     /// What is wrong with a payload; `nil` also where it is empty, which the transport says in a word.
     private static func problem(of payload: ByteBuffer) -> PayloadProblem? {

@@ -9,6 +9,11 @@ package protocol ClientTransport: Sendable {
     /// Counts what is sent.
     var observer: DeliveryObserver { get }
 
+    /// What becomes of a notification that is not to be sent; `nil` where it may be.
+    ///
+    /// It depends on nothing but the notification, so that it is asked once, however often there is no room.
+    func localOutcome(of notification: borrowing PushNotification) -> DeliveryOutcome?
+
     /// Takes a notification without waiting.
     ///
     /// - Parameters:
@@ -62,6 +67,9 @@ package protocol ClientTransport: Sendable {
 }
 
 extension ClientTransport {
+    /// All may be sent.
+    package func localOutcome(of notification: borrowing PushNotification) -> DeliveryOutcome? { nil }
+
     /// Whether somebody measures how long outcomes take.
     @usableFromInline
     package var measuresTime: Bool { self.observer.startTime != nil }

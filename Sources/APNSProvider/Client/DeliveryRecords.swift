@@ -14,8 +14,13 @@ public struct DeliveryRecord<ID: Sendable>: Sendable {
     /// What became of it, and how.
     public var report: DeliveryReport
 
+    /// Makes a record.
+    ///
+    /// - Parameters:
+    ///   - id: the caller's own identifier.
+    ///   - report: what became of the notification, and how.
     @inlinable
-    init(id: ID, report: DeliveryReport) {
+    public init(id: ID, report: DeliveryReport) {
         self.id = id
         self.report = report
     }
@@ -33,7 +38,29 @@ public struct DeliveryRecord<ID: Sendable>: Sendable {
 extension DeliveryRecord: Equatable where ID: Equatable {}
 extension DeliveryRecord: Hashable where ID: Hashable {}
 
+extension DeliveryRecord: CustomStringConvertible {
+    /// The identifier and the report.
+    public var description: String { "\(self.id): \(self.report)" }
+}
+
+/// The keys are those of a line of the command's results.
+extension DeliveryRecord: Encodable where ID: Encodable {
+    private enum CodingKeys: String, CodingKey {
+        case id
+    }
+
+    /// Writes `id`, and what the report writes.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(self.id, forKey: .id)
+        try self.report.encode(to: encoder)
+    }
+}
+
 /// Of which notifications of a sequence there are records.
+///
+/// There may be more in later versions.
+@nonexhaustive
 public enum DeliveryFilter: Hashable, Sendable {
     /// Of each.
     case all
@@ -220,13 +247,8 @@ final class OpenBatch<ID: Sendable>: Sendable {
                     key = self.append(row.id)
                 }
                 guard let key else { break }
-                switch self.transport.submit(row.notification, receiver, key: key) {
-                case .taken: break
-                case .full, .ended:
-                    // What would be unsent stays with the caller. Who asks for exceptions alone must not take it for
-                    // sent.
-                    let ending = await self.submitLater(row.notification, receiver, key)
-                    if let ending { throw ProviderError(sequenceEndedBy: ending) }
+                if !self.submit(row.notification, receiver, key) {
+                    try await self.submitLater(row.notification, receiver, key)
                 }
                 if Task.isCancelled { break }
             }
@@ -266,21 +288,33 @@ final class OpenBatch<ID: Sendable>: Sendable {
         }
     }
 
-    /// Submits one for which there was no room, or which may never be taken.
+    /// Submits one without waiting, where there is nothing wrong with it.
     ///
-    /// - Returns: why the client takes nothing any more; `nil` where it does.
+    /// - Returns: whether it was taken.
+    @inlinable
+    func submit(_ notification: PushNotification, _ receiver: RecordsReceiver, _ key: UInt64) -> Bool {
+        guard case nil = self.transport.localOutcome(of: notification),
+            case .taken = self.transport.submit(notification, receiver, key: key)
+        else { return false }
+        return true
+    }
+
+    /// Submits one that was not taken at once.
+    ///
+    /// - Throws: `ProviderError` where the client takes nothing any more. What would be unsent stays with the caller:
+    ///   who asks for exceptions alone must not take it for sent.
     @usableFromInline
-    func submitLater(
-        _ notification: PushNotification,
-        _ receiver: RecordsReceiver,
-        _ key: UInt64
-    ) async -> DeliveryOutcome.Reason? {
+    func submitLater(_ notification: PushNotification, _ receiver: RecordsReceiver, _ key: UInt64) async throws {
+        let local = self.transport.localOutcome(of: notification)
         while true {
-            switch self.transport.submit(notification, receiver, key: key) {
-            case .taken: return nil
+            let receipt =
+                local.map { self.transport.settleHere($0, receiver, key: key) }
+                ?? self.transport.submit(notification, receiver, key: key)
+            switch receipt {
+            case .taken: return
             case .ended(let reason):
                 self.settle(key..<(key + 1), DeliveryReport(.unsent(reason)))
-                return reason
+                throw ProviderError(sequenceEndedBy: reason)
             case .full where Task.isCancelled:
                 // Where the client ends, there is room to be told so.
                 await Task { await self.transport.waitForRoom() }.value

@@ -90,9 +90,14 @@ public final class PushClient: Sendable {
     }
 
     private func outcome(of notification: PushNotification) async -> DeliveryReport {
+        let local = self.transport.localOutcome(of: notification)
         while !Task.isCancelled {
             let report = await withCheckedContinuation { (continuation: CheckedContinuation<DeliveryReport?, Never>) in
-                switch self.transport.submit(notification, AwaitedOutcome(continuation), key: 0) {
+                let receiver = AwaitedOutcome(continuation)
+                let receipt =
+                    local.map { self.transport.settleHere($0, receiver, key: 0) }
+                    ?? self.transport.submit(notification, receiver, key: 0)
+                switch receipt {
                 case .taken: break
                 case .full: continuation.resume(returning: nil)
                 case .ended(let reason): continuation.resume(returning: DeliveryReport(.unsent(reason)))
@@ -170,8 +175,8 @@ extension PushClient: CustomStringConvertible, CustomReflectable {
     /// Where it sends to.
     public var description: String { "push client for \(self.name)" }
 
-    /// Where it sends to, and nothing of certificates.
-    public var customMirror: Mirror { Mirror(self, children: ["endpoint": self.name]) }
+    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
 }
 
 /// One who waits for the outcome of one notification.

@@ -46,7 +46,7 @@ public struct PushClientConfiguration: Sendable {
     /// - Returns: the configuration.
     public static func binary(
         host: String,
-        port: Int = 2195,
+        port: Int = Endpoint.gatewayPort,
         identity: TLSIdentity,
         trust: TLSTrust = .system,
         _ configure: (inout ProviderConfiguration) -> Void = { _ in }
@@ -74,6 +74,6 @@ extension PushClientConfiguration: CustomStringConvertible, CustomReflectable {
     /// Where it sends to.
     public var description: String { "\(self.endpoint)" }
 
-    /// Where it sends to, and nothing of certificates.
-    public var customMirror: Mirror { Mirror(self, children: ["endpoint": self.endpoint]) }
+    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

@@ -9,9 +9,9 @@ extension PushNotification {
     /// - Parameters:
     ///   - token: whom it is for.
     ///   - payload: what it says.
-    ///   - expiry: seconds since 1970 (UTC), 0 for not kept, `nil` (default) for as long as the service keeps any.
+    ///   - expiry: until when it is kept; by default as long as the service keeps any.
     ///   - priority: 10 or 5; `nil` by default.
-    public init(to token: DeviceToken, _ payload: Payload, expiry: UInt32? = nil, priority: UInt8? = nil) {
+    public init(to token: DeviceToken, _ payload: Payload, expiry: PushExpiry = .none, priority: UInt8? = nil) {
         self.init(token: token, payload: payload.bytes, expiry: expiry, priority: priority)
     }
 
@@ -21,13 +21,13 @@ extension PushNotification {
     ///   - token: whom it is for.
     ///   - aps: what the device shows and does.
     ///   - custom: what the app gets beside that.
-    ///   - expiry: seconds since 1970 (UTC), 0 for not kept, `nil` (default) for as long as the service keeps any.
+    ///   - expiry: until when it is kept; by default as long as the service keeps any.
     ///   - priority: 10 or 5; `nil` by default.
     public init(
         to token: DeviceToken,
         _ aps: APS,
         _ custom: [String: JSONValue] = [:],
-        expiry: UInt32? = nil,
+        expiry: PushExpiry = .none,
         priority: UInt8? = nil
     ) {
         self.init(to: token, Payload(aps, custom), expiry: expiry, priority: priority)

@@ -26,7 +26,7 @@ struct FrameBlock: ~Copyable, @unchecked Sendable {
     mutating func append(_ notification: borrowing PushNotification, command: Command, number: UInt64) -> Bool {
         let free = unsafe UnsafeMutableRawBufferPointer(rebasing: self.memory[self.byteCount...])
         guard var encoder = unsafe FrameEncoder(writingInto: free) else { return false }
-        let expiry = notification.expiry
+        let expiry = notification.expiry.wireValue
         let priority = notification.priority
         let isAppended = unsafe notification.payload.withUnsafeReadableBytes { payload in
             unsafe encoder.append(

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import APNSWire
-public import NIOCore
+package import APNSWire
+package import NIOCore
 
 /// The tokens that were rejected as invalid, so that they are not sent to again for a time.
 ///
 /// Once it is full, further ones are not remembered; they are then rejected by the service again.
-public struct RejectedTokens: Sendable {
+package struct RejectedTokens: Sendable {
     /// How many tokens are remembered at most: what fits a table of 65,536 places, about 8 MiB.
-    public static let countMax = 49_152
+    package static let countMax = 49_152
 
     private var deadlines: [DeviceToken: NIODeadline] = [:]
 
     /// Remembers none.
-    public init() {}
+    package init() {}
 
     /// Whether none is remembered, so that nothing needs to be looked up.
-    public var isEmpty: Bool { self.deadlines.isEmpty }
+    package var isEmpty: Bool { self.deadlines.isEmpty }
 
     /// Remembers a token.
     ///
     /// - Parameters:
     ///   - bytes: the bytes of the token; others than 1 to 100 are ignored.
     ///   - deadline: until when; by default for good.
-    public mutating func insert(_ bytes: UnsafeRawBufferPointer, until deadline: NIODeadline = .distantFuture) {
+    package mutating func insert(_ bytes: UnsafeRawBufferPointer, until deadline: NIODeadline = .distantFuture) {
         guard let token = try? unsafe DeviceToken(bytes: bytes) else { return }
         self.insert(token, until: deadline)
     }
@@ -33,7 +33,7 @@ public struct RejectedTokens: Sendable {
     /// - Parameters:
     ///   - token: the token.
     ///   - deadline: until when; by default for good.
-    public mutating func insert(_ token: DeviceToken, until deadline: NIODeadline = .distantFuture) {
+    package mutating func insert(_ token: DeviceToken, until deadline: NIODeadline = .distantFuture) {
         if self.deadlines.count >= Self.countMax, deadline != .distantFuture {
             let now = NIODeadline.now()
             self.deadlines = self.deadlines.filter { $0.value > now }
@@ -45,7 +45,7 @@ public struct RejectedTokens: Sendable {
     /// Forgets a token.
     ///
     /// - Parameter token: the token.
-    public mutating func remove(_ token: DeviceToken) { self.deadlines[token] = nil }
+    package mutating func remove(_ token: DeviceToken) { self.deadlines[token] = nil }
 
     /// Whether a token is remembered.
     ///
@@ -53,7 +53,7 @@ public struct RejectedTokens: Sendable {
     ///   - token: the token.
     ///   - now: the time; by default one at which every one is remembered that is remembered for good.
     /// - Returns: whether it was rejected.
-    public func contains(_ token: DeviceToken, at now: NIODeadline = .uptimeNanoseconds(0)) -> Bool {
+    package func contains(_ token: DeviceToken, at now: NIODeadline = .uptimeNanoseconds(0)) -> Bool {
         self.deadlines[token].map { $0 > now } ?? false
     }
 }

@@ -80,7 +80,7 @@ struct HTTP2HeaderFields {
         self.fields[self.identifierField].isIndexed = !self.hasIdentifier
         self.hasIdentifier = true
         if let authorization { self.append("authorization", authorization, isIndexed: false) }
-        if let expiration = request.expiration {
+        if let expiration = request.expiry.wireValue {
             self.append("apns-expiration", String(expiration), isIndexed: !self.hasExpiration)
             self.hasExpiration = true
         }

@@ -53,3 +53,11 @@ public struct ProviderTokenKey: Equatable, Sendable {
         return try signed + "." + Base64.addressText(self.key.signature(of: Array(signed.utf8)))
     }
 }
+
+extension ProviderTokenKey: CustomStringConvertible, CustomReflectable {
+    /// Whose key it is, in one line; nothing of the key itself.
+    public var description: String { "key \(self.keyIdentifier) of team \(self.teamIdentifier)" }
+
+    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
+}

@@ -91,3 +91,11 @@ public final class ProviderTokenSource: Sendable {
         return self.state.withLockedValue { $0.schedule.expired(issuedAt: issuedAt, at: now) }
     }
 }
+
+extension ProviderTokenSource: CustomStringConvertible, CustomReflectable {
+    /// Whose key signs, in one line; no token.
+    public var description: String { "provider tokens by \(self.key)" }
+
+    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
+}

@@ -26,9 +26,8 @@ public struct PushRequest: Sendable {
     /// 10: at once; 5: as suits the device's battery; 1: battery first; `nil`, the default, means 10.
     public var priority: UInt8?
 
-    /// Until when it is kept for a device that is away, in seconds since 1970 (UTC); 0: one attempt; `nil`, the
-    /// default: as long as the service keeps any, 30 days at most.
-    public var expiration: UInt32?
+    /// Until when the service keeps it for a device that is away; by default as long as it keeps any.
+    public var expiry = PushExpiry.none
 
     /// Notifications with the same one replace each other on the device; at most 64 bytes; `nil` by default.
     public var collapseIdentifier: String?

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import APNSWire
-public import NIOCore
+package import NIOCore
 
 /// How a notification of the binary protocol becomes a request of the HTTP/2 provider API, for one provider.
 ///
@@ -13,10 +13,13 @@ public import NIOCore
 /// | the certificate's topic         | `apns-topic`                                                                |
 /// | nothing                         | `apns-push-type`, by the topic and the payload                              |
 public struct RequestRules: Hashable, Sendable {
-    /// The longest that the service keeps a notification, in seconds: 30 days.
-    public static let lifetimeSecondsMax: UInt32 = 30 * 86_400
+    /// The longest that the service keeps a notification: 30 days.
+    public static let lifetimeMax = Duration.seconds(30 * 86_400)
 
     /// How the push type is found.
+    ///
+    /// There may be more in later versions.
+    @nonexhaustive
     public enum PushTypeRule: Hashable, Sendable {
         /// By the topic and the payload.
         case inferred
@@ -39,13 +42,13 @@ public struct RequestRules: Hashable, Sendable {
     /// The priority of all requests that are no background pushes; by default `nil`, for what the provider says.
     public var priority: UInt8?
 
-    /// How long a notification without an expiry is kept, in seconds; by default `nil`, for as long as the service
-    /// likes.
-    public var lifetimeSeconds: UInt32?
+    /// How long a notification without an expiry is kept, in whole seconds; by default `nil`, for as long as the
+    /// service likes.
+    public var lifetime: Duration?
 
-    /// Expiries other than 0 and up to this are taken for seconds from now, since there are providers that write a
-    /// lifetime where a point in time belongs; by default 0, so that none is.
-    public var relativeExpiryMax: UInt32 = 0
+    /// Expiries other than 0 and up to so many seconds since 1970 are taken for seconds from now, since there are
+    /// providers that write a lifetime where a point in time belongs; by default 0, so that none is.
+    public var relativeExpiryMax = Duration.zero
 
     /// Makes rules with the defaults.
     ///
@@ -61,7 +64,7 @@ public struct RequestRules: Hashable, Sendable {
     ///   - priority: as the provider wrote it; `nil` for none.
     ///   - now: the time in seconds since 1970 (UTC).
     /// - Returns: the request.
-    public func request(
+    package func request(
         token: DeviceToken,
         payload: ByteBuffer,
         expiry: UInt32?,
@@ -71,18 +74,19 @@ public struct RequestRules: Hashable, Sendable {
         let pushType = unsafe payload.withUnsafeReadableBytes { unsafe self.pushType(of: PayloadTraits($0)) }
         var request = PushRequest(token: token, payload: payload, topic: self.topic, pushType: pushType)
         request.priority = pushType == .background ? 5 : self.priority ?? priority ?? 10
-        request.expiration = self.expiration(expiry, now: now)
+        request.expiry = PushExpiry(wireValue: self.expiry(expiry, now: now))
         return request
     }
 
-    private func expiration(_ expiry: UInt32?, now: UInt32) -> UInt32? {
-        let latest = now.addingReportingOverflow(Self.lifetimeSecondsMax)
+    private func expiry(_ expiry: UInt32?, now: UInt32) -> UInt32? {
+        func seconds(_ duration: Duration) -> UInt32 { UInt32(clamping: duration.components.seconds) }
+        let latest = now.addingReportingOverflow(seconds(Self.lifetimeMax))
         let max = latest.overflow ? UInt32.max : latest.partialValue
         func ahead(_ seconds: UInt32) -> UInt32 { seconds > max - now ? max : now + seconds }
         switch expiry {
-        case nil: return self.lifetimeSeconds.map(ahead)
+        case nil: return self.lifetime.map { ahead(seconds($0)) }
         case 0: return 0
-        case .some(let expiry) where expiry <= self.relativeExpiryMax: return ahead(expiry)
+        case .some(let expiry) where expiry <= seconds(self.relativeExpiryMax): return ahead(expiry)
         case .some(let expiry): return min(expiry, max)
         }
     }

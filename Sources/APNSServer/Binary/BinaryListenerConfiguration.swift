@@ -8,6 +8,7 @@ public import OpenSSLTLS
 @dynamicMemberLookup
 public struct BinaryListenerConfiguration: Sendable {
     /// How a payload is found to be a JSON object.
+    @frozen
     @safe public enum PayloadCheck: Sendable {
         /// Not at all.
         case none
@@ -101,4 +102,12 @@ extension BinaryListenerConfiguration.PayloadCheck {
         guard let last = unsafe bytes.last(where: { !isSpace($0) }) else { return false }
         return first == UInt8(ascii: "{") && last == UInt8(ascii: "}") && bytes.count > 1
     }
+}
+
+extension BinaryListenerConfiguration: CustomStringConvertible, CustomReflectable {
+    /// The protocol, and where it listens, in one line.
+    public var description: String { "listener of the binary protocol on \(self.listener)" }
+
+    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

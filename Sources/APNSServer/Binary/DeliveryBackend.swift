@@ -27,6 +27,7 @@ extension DeliveryBackend {
 }
 
 /// What a backend decides about a provider.
+@frozen
 public enum Admission {
     /// Its notifications go here.
     case admitted(any DeliveryConnection)

@@ -79,7 +79,7 @@ public struct InboundNotification: Sendable {
         PushNotification(
             token: self.token,
             payload: ByteBuffer(bytes: self.payload.readableBytesView),
-            expiry: self.expiry,
+            expiry: PushExpiry(wireValue: self.expiry),
             priority: self.priority
         )
     }

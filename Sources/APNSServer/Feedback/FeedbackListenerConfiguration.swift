@@ -53,3 +53,11 @@ public struct FeedbackListenerConfiguration: Sendable {
         set { self.listener[keyPath: member] = newValue }
     }
 }
+
+extension FeedbackListenerConfiguration: CustomStringConvertible, CustomReflectable {
+    /// The protocol, and where it listens, in one line.
+    public var description: String { "listener of feedback on \(self.listener)" }
+
+    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
+}

@@ -99,3 +99,11 @@ public import OpenSSLTLS
     /// The limit of streams that a connection begins with.
     var streamCountFirst: Int { self.limitsStreamsUntilSuccess ? 1 : self.streamCountMax }
 }
+
+extension PushServerConfiguration: CustomStringConvertible, CustomReflectable {
+    /// The protocol, and where it listens, in one line.
+    public var description: String { "listener of HTTP/2 on \(self.listener)" }
+
+    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
+}

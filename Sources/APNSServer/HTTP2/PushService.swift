@@ -15,6 +15,8 @@ public protocol PushService: Sendable {
 }
 
 /// What becomes of a request at the service's end.
+///
+/// There may be more in later versions.
 @nonexhaustive
 public enum PushReply: Hashable, Sendable {
     /// 200.

@@ -226,3 +226,11 @@ public final class Listener: Sendable {
         cut.cancel()
     }
 }
+
+extension Listener: CustomStringConvertible, CustomReflectable {
+    /// Where it was told to listen, in one line.
+    public var description: String { "listener on \(self.configuration)" }
+
+    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
+}

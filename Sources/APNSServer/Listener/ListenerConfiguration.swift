@@ -114,3 +114,11 @@ public struct ListenerConfiguration: Sendable {
         do { return try TLSContext(tls) } catch { throw .tls(error) }
     }
 }
+
+extension ListenerConfiguration: CustomStringConvertible, CustomReflectable {
+    /// Where it listens, in one line.
+    public var description: String { "\(self.host) port \(self.port)" }
+
+    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
+}

@@ -64,3 +64,11 @@ extension Listener.Connection {
         }
     }
 }
+
+extension ProviderConnection: CustomStringConvertible, CustomReflectable {
+    /// Who is connected, and from where, in one line.
+    public var description: String { "connection \(self.number) of \(self.identity) from \(self.remoteAddress)" }
+
+    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
+}

@@ -3,6 +3,9 @@
 /// How reading the feedback service came to its end, and how much was read by then.
 public struct FeedbackEnding: Hashable, Sendable {
     /// Why nothing more is read.
+    ///
+    /// There may be more in later versions.
+    @nonexhaustive
     public enum Cause: Hashable, Sendable {
         /// The service said that there is no more: an orderly close, or one without close_notify where that will do.
         case closed

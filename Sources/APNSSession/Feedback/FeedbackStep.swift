@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// What the owner of a ``FeedbackReader`` has to do about an event.
+@frozen
 public enum FeedbackStep: Hashable, Sendable {
     /// Make the bytes that came durable, and say so with ``FeedbackReader/timePassed(now:)`` when this time has come.
     case spool(wakeAt: Duration)

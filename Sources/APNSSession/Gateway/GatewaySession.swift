@@ -93,6 +93,7 @@ public struct GatewaySession: ~Copyable {
 
 extension GatewaySession {
     /// What to do with a message that arrived.
+    @frozen
     public enum OnMessage: Hashable, Sendable {
         /// Hand it on under this number; then say ``GatewaySession/settle(_:_:isLast:)`` or
         /// ``GatewaySession/wait(for:isFull:)``.
@@ -188,6 +189,7 @@ extension GatewaySession {
 
 extension GatewaySession {
     /// What to do while a message waits for its outcome.
+    @frozen
     public enum OnWait: Hashable, Sendable {
         /// Go on.
         case none
@@ -214,6 +216,7 @@ extension GatewaySession {
     }
 
     /// What to do about an outcome.
+    @frozen
     public enum OnOutcome: Hashable, Sendable {
         /// Go on as before.
         case none
@@ -326,6 +329,7 @@ extension GatewaySession {
 
 extension GatewaySession {
     /// What to do when the provider closed its side.
+    @frozen
     public enum OnInputClosed: Hashable, Sendable {
         /// Keep the own side open; the end waits for messages in flight.
         case awaitEarlier
@@ -358,6 +362,7 @@ extension GatewaySession {
     }
 
     /// What to do about the wish to stop.
+    @frozen
     public enum OnShutdown: Hashable, Sendable {
         /// Throw away what comes, reading again if that was stopped; the end waits for messages in flight.
         case awaitEarlier
@@ -380,6 +385,7 @@ extension GatewaySession {
     }
 
     /// What to do after the end.
+    @frozen
     public enum OnDrain: Hashable, Sendable {
         /// Go on.
         case none

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// What to do with notifications that were written to a connection that died without a word.
-public enum DeliveryPolicy: String, CaseIterable, Hashable, Sendable {
+@frozen
+public enum DeliveryPolicy: String, CaseIterable, Hashable, Sendable, Codable {
     /// Send them again, flagged as possible duplicates: nothing is lost.
     case atLeastOnce = "at-least-once"
     /// Report them as indeterminate: nothing is doubled.
@@ -9,6 +10,7 @@ public enum DeliveryPolicy: String, CaseIterable, Hashable, Sendable {
 }
 
 /// What a session does where sending seems to be of no use.
+@frozen
 public enum ProviderLife: Hashable, Sendable {
     /// It stops, so that someone looks after it.
     case batch

@@ -15,6 +15,7 @@ public struct ConnectionNumber: RawRepresentable, Hashable, Comparable, Sendable
 }
 
 /// What the owner of a provider session has to do next.
+@frozen
 public enum ProviderStep: Equatable, Sendable {
     /// Open a connection, and say how that ended.
     case connect(ConnectionNumber)
@@ -40,6 +41,7 @@ public enum ProviderStep: Equatable, Sendable {
 }
 
 /// How a provider session ended.
+@frozen
 public enum ProviderEnding: Hashable, Sendable {
     /// Everything was tried and is settled.
     case completed
@@ -56,6 +58,7 @@ public enum ProviderEnding: Hashable, Sendable {
 }
 
 /// What the owner of a provider session knows of notifications to come.
+@frozen
 public enum ProviderSupply: Hashable, Sendable {
     /// There may be some: ask.
     case available

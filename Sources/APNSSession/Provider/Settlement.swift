@@ -63,3 +63,29 @@ public struct Settlement: Hashable, Sendable {
     /// Whether each of them may have arrived more than once.
     public var possibleDuplicate: Bool { self.report.possibleDuplicate }
 }
+
+extension DeliveryReport: CustomStringConvertible {
+    /// The outcome, and what is out of the ordinary about it.
+    public var description: String {
+        var parts = ["\(self.outcome)"]
+        if self.attempts > 1 { parts.append("\(self.attempts) attempts") }
+        if self.possibleDuplicate { parts.append("possible duplicate") }
+        return parts.joined(separator: ", ")
+    }
+}
+
+/// The keys are those of a line of the command's results.
+extension DeliveryReport: Encodable {
+    private enum CodingKeys: String, CodingKey {
+        case attempts
+        case possibleDuplicate
+    }
+
+    /// Writes what the outcome writes, and `attempts`, and `possibleDuplicate` where that is `true`.
+    public func encode(to encoder: any Encoder) throws {
+        try self.outcome.encode(to: encoder)
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(self.attempts, forKey: .attempts)
+        if self.possibleDuplicate { try container.encode(true, forKey: .possibleDuplicate) }
+    }
+}

@@ -3,6 +3,7 @@
 public import APNSWire
 
 /// What became of handing a notification in.
+@frozen
 public enum SubmissionReceipt: Hashable, Sendable {
     /// It will have its outcome; the number counts from 0 in the order of taking.
     case taken(UInt64)

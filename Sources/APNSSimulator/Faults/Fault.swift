@@ -19,6 +19,9 @@ public import APNSWire
 /// Where several are due at the same notification, the first of them that may still happen does.
 public struct Fault: Hashable, Sendable {
     /// When a fault happens.
+    ///
+    /// There may be more in later versions.
+    @nonexhaustive
     public enum Trigger: Hashable, Sendable {
         /// At each notification, or on each connection.
         case always
@@ -42,6 +45,8 @@ public struct Fault: Hashable, Sendable {
     /// "Notification" stands for the one at which the fault is due; "binary" and "feedback" for the gateway of the
     /// binary protocol and the feedback service. The last six happen to connections, so that a trigger with a
     /// notification or a token is refused.
+    ///
+    /// There may be more in later versions.
     @nonexhaustive
     public enum Effect: Hashable, Sendable {
         /// The notification is refused so; binary or HTTP/2, as the rejection is.

@@ -7,6 +7,7 @@ import NIOCore
 /// How a provider is told of a fault, and how its connection is ended: by default as the protocol asks for.
 public struct FaultReport: Hashable, Sendable {
     /// Which identifier the response carries.
+    @frozen
     public enum Identifier: Hashable, Sendable {
         /// The one that the protocol asks for.
         case correct
@@ -17,6 +18,9 @@ public struct FaultReport: Hashable, Sendable {
     }
 
     /// What is done to the connection.
+    ///
+    /// There may be more in later versions.
+    @nonexhaustive
     public enum Ending: String, Hashable, Sendable, Codable, CaseIterable {
         /// close_notify, half-close, a bounded time of reading on, close.
         case orderly

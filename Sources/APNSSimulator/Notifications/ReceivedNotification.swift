@@ -22,8 +22,8 @@ public struct ReceivedNotification: Hashable, Sendable {
     /// The kind of notification that the request named; `nil` where it named none, and for the binary protocol.
     public var pushType: PushType?
 
-    /// Until when it is to be kept, in seconds since 1970 (UTC); 0 for not kept, `nil` where that is not said.
-    public var expiry: UInt32?
+    /// Until when it is to be kept.
+    public var expiry = PushExpiry.none
 
     /// 10, 5, or over HTTP/2 also 1; `nil` where that is not said.
     public var priority: UInt8?

@@ -78,7 +78,7 @@ final class SimulatorConnection: DeliveryConnection {
                 token: message.token,
                 payload: Array(message.payload.readableBytesView),
                 topic: topic,
-                expiry: message.expiry,
+                expiry: PushExpiry(wireValue: message.expiry),
                 priority: message.priority,
                 identifier: message.identifier,
                 connectionNumber: self.provider.number,

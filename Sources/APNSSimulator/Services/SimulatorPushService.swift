@@ -69,7 +69,7 @@ struct SimulatorPushService: PushService {
                 payload: Array(request.payload.readableBytesView),
                 topic: request.topic,
                 pushType: request.pushType,
-                expiry: request.expiration,
+                expiry: PushExpiry(wireValue: request.expiration),
                 priority: request.priority,
                 collapseIdentifier: request.collapseIdentifier,
                 requestIdentifier: request.identifier,

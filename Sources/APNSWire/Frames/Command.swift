@@ -3,6 +3,7 @@
 /// The first byte of a message to the gateway: which of the three formats follows.
 ///
 /// - SeeAlso: Binary Provider API; Legacy Notification Format.
+@frozen
 public enum Command: UInt8, CaseIterable, Hashable, Sendable {
     /// 0: token and payload only. A faulty message gets the connection cut without a word.
     case simple = 0

@@ -95,7 +95,7 @@ public struct FrameEncoder: ~Copyable {
         case .simple: break
         case .enhanced:
             unsafe FrameEncoder.store(identifier, at: &target)
-            unsafe FrameEncoder.store(expiry ?? PushNotification.keptAsLongAsPossible, at: &target)
+            unsafe FrameEncoder.store(expiry ?? NotificationFrame.keptAsLongAsPossible, at: &target)
         case .items:
             unsafe FrameEncoder.store(UInt32(truncatingIfNeeded: count - 5), at: &target)
             unsafe FrameEncoder.store(item: .identifier, byteCount: 4, at: &target)

@@ -124,6 +124,7 @@ public struct NotificationFrame: Hashable, Sendable {
 
 extension NotificationFrame {
     /// The numbers of the items of a command-2 frame.
+    @frozen
     public enum Item: UInt8, CaseIterable, Hashable, Sendable {
         /// 1: the device token; exactly one.
         case deviceToken = 1
@@ -175,10 +176,13 @@ extension NotificationFrame {
         self.payload = payload
     }
 
+    /// The expiry that command 1, which has no way to leave it out, says for none: 2038-01-19.
+    public static let keptAsLongAsPossible: UInt32 = 0x7FFF_FFFF
+
     /// Frames a notification.
     ///
     /// The frame has what its command has room for, as a gateway will read it: without a priority but in command 2,
-    /// and in command 1 always with an expiry, for `nil` ``PushNotification/keptAsLongAsPossible``.
+    /// and in command 1 always with an expiry, for ``PushExpiry/none`` ``keptAsLongAsPossible``.
     ///
     /// - Parameters:
     ///   - notification: what is to be delivered.
@@ -190,10 +194,10 @@ extension NotificationFrame {
         case .simple: break
         case .enhanced:
             self.identifier = identifier ?? 0
-            self.expiry = notification.expiry ?? PushNotification.keptAsLongAsPossible
+            self.expiry = notification.expiry.wireValue ?? Self.keptAsLongAsPossible
         case .items:
             self.identifier = identifier
-            self.expiry = notification.expiry
+            self.expiry = notification.expiry.wireValue
             self.priority = notification.priority
         }
     }
@@ -201,7 +205,12 @@ extension NotificationFrame {
     /// The notification in the frame; `nil` where it has no token.
     public var notification: PushNotification? {
         self.token.map {
-            PushNotification(token: $0, payload: self.payload, expiry: self.expiry, priority: self.priority)
+            PushNotification(
+                token: $0,
+                payload: self.payload,
+                expiry: PushExpiry(wireValue: self.expiry),
+                priority: self.priority
+            )
         }
     }
 
@@ -258,7 +267,7 @@ extension NotificationFrame {
         }
         buffer.writeInteger(self.command.rawValue)
         if self.command == .enhanced {
-            buffer.writeMultipleIntegers(self.identifier ?? 0, self.expiry ?? PushNotification.keptAsLongAsPossible)
+            buffer.writeMultipleIntegers(self.identifier ?? 0, self.expiry ?? Self.keptAsLongAsPossible)
         }
         buffer.writeInteger(UInt16(tokenCount))
         self.token?.write(into: &buffer)

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// How a device token is written in a table or a file.
+///
+/// There may be more in later versions.
+@nonexhaustive
 public enum DeviceTokenSpelling: Int, Hashable, Sendable, CaseIterable {
     /// Two lower-case hexadecimal digits a byte, or digits without any letter.
     case hexadecimal

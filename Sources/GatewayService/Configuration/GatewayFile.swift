@@ -374,12 +374,8 @@ extension GatewayFile.Provider {
             self.requests.priority = UInt8(number)
         }
         let times = Duration.seconds(1)...Duration.seconds(30 * 86_400)
-        if let time = fields["lifetime"] {
-            self.requests.lifetimeSeconds = UInt32(try time.duration(times).components.seconds)
-        }
-        if let time = fields["relativeExpiry"] {
-            self.requests.relativeExpiryMax = UInt32(try time.duration(times).components.seconds)
-        }
+        if let time = fields["lifetime"] { self.requests.lifetime = try time.duration(times) }
+        if let time = fields["relativeExpiry"] { self.requests.relativeExpiryMax = try time.duration(times) }
     }
 }
 

@@ -192,3 +192,11 @@ public final class TLSContext: @unchecked Sendable {
         }
     }
 }
+
+extension TLSContext: CustomStringConvertible, CustomReflectable {
+    /// What its configuration says of itself, in one line.
+    public var description: String { "context of \(self.configuration)" }
+
+    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
+}

@@ -45,3 +45,21 @@ public struct TLSIdentity: Sendable {
         self.chain = unsafe material.chain.map { unsafe TLSCertificate($0) }
     }
 }
+
+extension TLSIdentity: Hashable {
+    /// Whether both have the same certificate, and with it the same key, and send the same intermediate certificates.
+    public static func == (left: Self, right: Self) -> Bool {
+        left.certificate == right.certificate && left.chain == right.chain
+    }
+
+    /// Hashes the certificate.
+    public func hash(into hasher: inout Hasher) { hasher.combine(self.certificate) }
+}
+
+extension TLSIdentity: CustomStringConvertible, CustomReflectable {
+    /// Whose it is, in one line; nothing of the key.
+    public var description: String { "key and \(self.certificate)" }
+
+    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
+}

@@ -69,3 +69,11 @@ public final class ES256PrivateKey: Equatable, @unchecked Sendable {
         return try ES256.raw(encoded[..<count])
     }
 }
+
+extension ES256PrivateKey: CustomStringConvertible, CustomReflectable {
+    /// Always the same text, whatever the key.
+    public var description: String { "private key on P-256" }
+
+    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
+}

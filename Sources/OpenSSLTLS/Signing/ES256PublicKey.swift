@@ -57,3 +57,11 @@ public final class ES256PublicKey: @unchecked Sendable {
         return unsafe EVP_DigestVerify(digest, encoded, encoded.count, bytes, bytes.count) == 1
     }
 }
+
+extension ES256PublicKey: CustomStringConvertible, CustomReflectable {
+    /// Always the same text, whatever the key.
+    public var description: String { "public key on P-256" }
+
+    /// Nothing that is not in ``description``, so that `dump` prints one line.
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
+}

@@ -89,3 +89,17 @@ public struct TLSCertificate: Sendable, Hashable {
         hasher.combine(self.der)
     }
 }
+
+extension TLSCertificate: CustomStringConvertible, CustomReflectable {
+    /// How much of a subject, and how much of the fingerprint, is in a description, in characters.
+    private static let (subjectCountMax, fingerprintCount) = (200, 16)
+
+    /// The subject and the begin of the fingerprint, in one line.
+    public var description: String {
+        let subject = self.subject.isEmpty ? "nobody" : String(self.subject.prefix(Self.subjectCountMax))
+        return "certificate of \(subject), SHA-256 \(self.fingerprint.prefix(Self.fingerprintCount))..."
+    }
+
+    /// Nothing that is not in ``description``, so that `dump` prints one line, without the certificate's bytes.
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
+}

@@ -10,6 +10,9 @@ import APNSWire
 /// that has anything but letters, digits, `.`, `-` and `_` is left out and counted.
 public struct PruneScript: Hashable, Sendable {
     /// How the column of registrations holds its times.
+    ///
+    /// There may be more in later versions.
+    @nonexhaustive
     public enum Clock: String, Hashable, Sendable, CaseIterable {
         /// As a moment of the database, which is compared in UTC.
         case timestamp
@@ -53,6 +56,9 @@ public struct PruneScript: Hashable, Sendable {
     public var batchTokenCount = PruneScript.batchTokenCountMax
 
     /// What an inactive row has in its column.
+    ///
+    /// There may be more in later versions.
+    @nonexhaustive
     public enum InactiveValue: String, Hashable, Sendable, CaseIterable {
         /// A number.
         case zero = "0"

@@ -3,6 +3,9 @@
 import APNSWire
 
 /// How a time of registration stands in a table.
+///
+/// There may be more in later versions.
+@nonexhaustive
 public enum RegistrationTimeKind: Int, Hashable, Sendable, CaseIterable {
     /// Seconds since 1970, whole.
     case seconds

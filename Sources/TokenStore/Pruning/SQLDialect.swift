@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// The databases that statements are written for.
+///
+/// There may be more in later versions.
+@nonexhaustive
 public enum SQLDialect: String, Hashable, Sendable, CaseIterable {
     /// Standard SQL; with times as numbers, also SQLite. Timestamps have no zone here, and must be in UTC.
     case ansi

@@ -3,6 +3,9 @@
 import APNSWire
 
 /// How tokens stand in the statements for a database of another kind.
+///
+/// There may be more in later versions.
+@nonexhaustive
 public enum TokenLiteral: String, Hashable, Sendable, CaseIterable {
     /// Text of lower-case hexadecimal digits.
     case hexadecimal = "hex"

@@ -6,6 +6,8 @@ import GRDB
 /// Why a token table cannot be pruned.
 ///
 /// No case carries a token. Where rows had gone before, as the report of the same run says, they stay gone.
+///
+/// There may be more in later versions.
 @nonexhaustive
 public enum TokenTableError: Error, Hashable, Sendable {
     /// There is no such file.

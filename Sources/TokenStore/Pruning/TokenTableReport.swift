@@ -5,6 +5,9 @@ public import APNSWire
 /// What was found in a token table, and what was done with it.
 public struct TokenTableReport: Hashable, Sendable {
     /// How it ended.
+    ///
+    /// There may be more in later versions.
+    @nonexhaustive
     public enum Ending: Hashable, Sendable {
         /// All that was due is pruned.
         case done

@@ -5,6 +5,9 @@ public import APNSWire
 /// What makes a row of a token table due, and what is done with it.
 public struct TokenTableRules: Hashable, Sendable {
     /// Which entries of the list count for a row.
+    ///
+    /// There may be more in later versions.
+    @nonexhaustive
     public enum TopicRule: Hashable, Sendable {
         /// All of the environment, which must then be of one topic.
         case only
@@ -22,6 +25,9 @@ public struct TokenTableRules: Hashable, Sendable {
     }
 
     /// What tells when a row's device registered last.
+    ///
+    /// There may be more in later versions.
+    @nonexhaustive
     public enum Registration: Hashable, Sendable {
         /// A column that is set whenever the device registers.
         case registered(column: String)
@@ -40,6 +46,9 @@ public struct TokenTableRules: Hashable, Sendable {
     }
 
     /// What is done with a row that is due.
+    ///
+    /// There may be more in later versions.
+    @nonexhaustive
     public enum Action: Hashable, Sendable {
         /// It is deleted.
         case delete

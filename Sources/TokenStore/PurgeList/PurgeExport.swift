@@ -17,6 +17,9 @@ import APNSWire
 /// name can end a literal in any of them.
 public struct PurgeExport: Sendable {
     /// What is written.
+    ///
+    /// There may be more in later versions.
+    @nonexhaustive
     public enum Format: String, Hashable, Sendable, CaseIterable {
         /// One token a line.
         case text

@@ -6,6 +6,8 @@ import SystemPackage
 /// Why a purge list cannot be used, or does not take an entry.
 ///
 /// No case carries a token. Whatever is thrown, what the list held before the call it still holds.
+///
+/// There may be more in later versions.
 @nonexhaustive
 public enum PurgeListError: Error, Hashable, Sendable {
     /// There is no such file, and none was to be made.

@@ -20,7 +20,7 @@ import Testing
         init(topic: String = "com.example.app", expiration: UInt32? = nil) throws {
             let token = try DeviceToken(bytes: [1, 2])
             self.request = PushRequest(token: token, payload: ByteBuffer(string: "{}"), topic: topic)
-            self.request.expiration = expiration
+            self.request.expiry = PushExpiry(wireValue: expiration)
         }
 
         mutating func answer(_ status: Int, _ reason: String? = nil, timestamp: UInt64? = nil) -> Ending? {

@@ -64,7 +64,7 @@ import Testing
         #expect(request.topic == Fixture.topic)
         #expect(request.pushType == .alert)
         #expect(request.priority == 10)
-        #expect(request.expiration == 0)
+        #expect(request.expiry == .immediately)
         #expect(request.payload == ByteBuffer(string: "{\"aps\":{\"alert\":\"number 1\"}}"))
     }
 

@@ -35,7 +35,13 @@ struct HTTP2BatchTests {
                     guard !record.isStopped else { return .ended }
                     guard let token = try? PushFixture.token(record.given) else { return .ended }
                     let isAppended = payload.withUnsafeBytes { payload in
-                        batch.append(token: token, payload: payload, expiry: 0, priority: 5, tag: UInt64(record.given))
+                        batch.append(
+                            token: token,
+                            payload: payload,
+                            expiry: .immediately,
+                            priority: 5,
+                            tag: UInt64(record.given)
+                        )
                     }
                     guard isAppended else { return .available }
                     record.given += 1

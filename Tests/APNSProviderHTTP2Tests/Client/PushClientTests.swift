@@ -19,7 +19,7 @@ struct PushClientTests {
         var request = try PushFixture.request(7, topic: PushFixture.topic)
         request.pushType = .background
         request.priority = 5
-        request.expiration = 1_700_000_000
+        request.expiry = .at(secondsSince1970: 1_700_000_000)
         request.collapseIdentifier = "game-1"
         let sent = request
         let report = try await PushFixture.withPair(service) { await $0.report(of: sent) }

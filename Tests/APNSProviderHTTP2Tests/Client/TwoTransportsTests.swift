@@ -130,7 +130,7 @@ import Testing
                 #expect(await client.send(silent) == .accepted)
                 notification.pushType = .background
                 notification.collapseIdentifier = "news"
-                notification.expiry = 0
+                notification.expiry = .immediately
                 notification.identifier = PushIdentifier("123E4567-E89B-12D3-A456-42665544000A")
                 #expect(await client.send(notification) == .accepted)
             }

@@ -19,7 +19,7 @@ struct HTTP2HeaderFieldsTests {
         if let type = request.pushType { headers.append("apns-push-type: \(type.rawValue)") }
         if let priority = request.priority { headers.append("apns-priority: \(priority)") }
         if let authorization { headers.append("authorization: \(authorization)") }
-        if let expiration = request.expiration { headers.append("apns-expiration: \(expiration)") }
+        if let expiration = request.expiry.wireValue { headers.append("apns-expiration: \(expiration)") }
         if let collapse = request.collapseIdentifier { headers.append("apns-collapse-id: \(collapse)") }
         return headers
     }
@@ -36,7 +36,7 @@ struct HTTP2HeaderFieldsTests {
             .randomElement(using: &random) ?? nil
         request.pushType = [nil, .alert, .voip, .background].randomElement(using: &random) ?? nil
         request.priority = [nil, 1, 5, 10].randomElement(using: &random) ?? nil
-        request.expiration = [nil, 0, .max].randomElement(using: &random) ?? nil
+        request.expiry = PushExpiry(wireValue: [nil, 0, .max].randomElement(using: &random) ?? nil)
         let length = Int.random(in: 1...64, using: &random)
         request.collapseIdentifier = Bool.random(using: &random) ? String(repeating: "c", count: length) : nil
         return request
@@ -92,7 +92,7 @@ struct HTTP2HeaderFieldsTests {
                 payload: ByteBuffer(string: "{}"),
                 topic: "com.example.app"
             )
-            if number == 2, name == "apns-expiration" { request.expiration = 1 }
+            if number == 2, name == "apns-expiration" { request.expiry = .at(secondsSince1970: 1) }
             if number == 2, name == "apns-collapse-id" { request.collapseIdentifier = "c" }
             harness.write(request, authorization: nil)
             harness.send()
@@ -111,7 +111,7 @@ struct HTTP2HeaderFieldsTests {
                 payload: ByteBuffer(string: "{}"),
                 topic: "com.example.app"
             )
-            request.expiration = UInt32(1_000_000 + number)
+            request.expiry = .at(secondsSince1970: Int64(1_000_000 + number))
             harness.write(request, authorization: "bearer x")
             harness.send()
             let frame = harness.frames(.headers).last

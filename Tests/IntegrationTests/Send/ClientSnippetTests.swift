@@ -1,10 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSSimulator
+import APNSTestKit
 import APNSWire
 import Foundation
 import TestSupport
 import Testing
+
+extension SendScene {
+    static let passphrase = "example"
+
+    /// Writes the certificate and the key in the forms in which providers have them.
+    func writeIdentities() throws {
+        let provider = try Self.provider.get()
+        try self.write("passphrase.txt", Self.passphrase + "\n")
+        try self.write("provider.key.pem", provider.keyPEM)
+        try self.write("provider.p12", provider.pkcs12(passphrase: Self.passphrase))
+        try self.write("provider-legacy.p12", provider.pkcs12(passphrase: Self.passphrase, isLegacy: true))
+    }
+}
 
 /// The snippets on sending, each as a process of its own beside a simulator.
 @Suite(.timeLimit(.minutes(2))) struct ClientSnippetTests {
@@ -23,10 +37,12 @@ import Testing
     }
 
     @Test func `one by one, each has its outcome`() async throws {
-        let arguments = self.arguments
+        let scene = self.scene
+        try scene.writeIdentities()
         try await SendScene.withGateway { simulator in
             let tokens = [1, 1_000_000, 2].map(SendScene.token)
-            let printed = try await Self.run("SendOneByOne", arguments(simulator.gatewayPort) + tokens)
+            let words = ["localhost", "\(simulator.gatewayPort)", scene.folder] + tokens
+            let printed = try await Self.run("SendOneByOne", words)
             #expect(printed == "cccccccc... accepted\ncccccccc... rejected(8 (invalid token))\ncccccccc... accepted\n")
             #expect(try simulator.count(1) == 1 && simulator.count(2) == 1)
         }
@@ -39,6 +55,66 @@ import Testing
             let printed = try await Self.run("SendASequence", arguments(simulator.gatewayPort) + tokens)
             #expect(printed == "forget user2\nforget user4\n")
             #expect(try (1...3).allSatisfy { try simulator.count($0) == 1 })
+        }
+    }
+
+    @Test func `a batch is sent from the event loop`() async throws {
+        let arguments = self.arguments
+        try await SendScene.withGateway(change: { $0.acceptsUnknownTokens = true }) { simulator in
+            let printed = try await Self.run("SendABatch", arguments(simulator.gatewayPort) + ["1000"])
+            #expect(printed == "[\"accepted\": 1000]\n")
+            #expect(simulator.statistics.processedCount == 1000)
+        }
+    }
+
+    /// Where the second certificate is for another app, the token is none of its app's.
+    @Test(arguments: [(SendScene.topic, "accepted"), ("com.example.other", "rejected(8 (invalid token))")])
+    func `a certificate that takes the place of another one is the one that sends`(
+        _ topic: String,
+        _ outcome: String
+    ) async throws {
+        let scene = self.scene
+        let renewed = try scene.write("renewed.pem", SendScene.authority.get().issueClient(topic: topic).pem)
+        try await SendScene.withGateway { simulator in
+            let words = ["localhost", "\(simulator.gatewayPort)", scene.path("ca.pem"), SendScene.token(1)]
+            let printed = try await Self.run("RenewTheIdentity", words + [scene.path("provider.pem"), renewed])
+            #expect(printed == "accepted\n\(outcome)\n")
+        }
+    }
+
+    @Test func `the program with the calls of other libraries sends, and reads feedback`() async throws {
+        let scene = self.scene
+        try scene.writeIdentities()
+        try await SendScene.withGateway { simulator in
+            let dead = try DeviceToken(SendScene.token(2))
+            simulator.remove(dead)
+            // The feedback service lists it once something was sent to it over the binary protocol.
+            let binary = ["localhost", "\(simulator.gatewayPort)", scene.folder, dead.hexadecimal]
+            let printed = try await Self.run("SendOneByOne", binary)
+            #expect(printed == "cccccccc... accepted\n")
+
+            let ports = ["\(simulator.pushPort)", "\(simulator.feedbackPort)"]
+            let words = ["localhost"] + ports + [scene.folder, SendScene.token(1)]
+            let lines = try await Self.run("CallsOfOtherLibraries", words).split(separator: "\n")
+            #expect(lines.count == 2 && lines.first == "accepted", "\(lines)")
+            #expect(lines.last?.hasPrefix("\(dead.hexadecimal) since ") == true, "\(lines)")
+        }
+    }
+
+    @Test func `over HTTP2, a key does as well`() async throws {
+        let scene = self.scene
+        let provider = try SendScene.provider.get()
+        let key = try scene.write("key.p8", provider.keyPEM)
+        let publicKey = try ES256PrivateKey(bytes: provider.keyPEM).publicKey
+        let change = { @Sendable (configuration: inout SimulatorConfiguration) in
+            configuration.push.tokenKeys = ["KEY0000001": .init(key: publicKey, teamIdentifier: "TEAM000001")]
+        }
+        try await SendScene.withGateway(change: change) { simulator in
+            let first = ["localhost", "\(simulator.pushPort)", scene.path("ca.pem"), SendScene.token(1)]
+            let words = first + [key, "KEY0000001", "TEAM000001", SendScene.topic]
+            let printed = try await Self.run("SendOverHTTP2", words)
+            #expect(printed == "accepted\n")
+            #expect(try simulator.count(1) == 1)
         }
     }
 

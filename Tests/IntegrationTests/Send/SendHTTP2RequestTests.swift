@@ -45,15 +45,15 @@ import Testing
         ])
         #expect(all.count == 4)
         let first = try Self.delivered(1, all)
-        #expect(first.expiry == nil && first.priority == 10)
+        #expect(first.expiry == .none && first.priority == 10)
         #expect(first.topic == SendScene.topic && first.pushType == .alert)
-        #expect(try Self.delivered(2, all).expiry == 0)
+        #expect(try Self.delivered(2, all).expiry == .immediately)
         let third = try Self.delivered(3, all)
         #expect(third.priority == 5)
-        #expect((start + 3600...start + 3660).contains(third.expiry ?? 0))
+        #expect((start + 3600...start + 3660).contains(third.expiry.wireValue ?? 0))
         // The service keeps none for longer than 30 days.
         let latest = start + 30 * 86_400
-        #expect((latest...latest + 60).contains(try Self.delivered(4, all).expiry ?? 0))
+        #expect((latest...latest + 60).contains(try Self.delivered(4, all).expiry.wireValue ?? 0))
     }
 
     @Test func `the push type is that of the payload, or the one that is said`() async throws {

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Makes payloads, checks, minifies, shortens and previews them, and prints what comes of that.
+
+// snippet.built
+import APNSPayload
+
+var aps = APS(alert: .init(title: "Order 1234", body: "It has left our house."), badge: 1, sound: .default)
+aps.category = "ORDER"
+let built = Payload(aps, ["order": 1234, "items": ["tea", "milk"]])
+// snippet.end
+print(String(decoding: built.bytes, as: UTF8.self))
+
+// snippet.encoded
+struct OrderPayload: Encodable {
+    var aps: APS
+    var order: Int
+}
+
+let encoded = try Payload(encoding: OrderPayload(aps: APS(alert: "It has left our house."), order: 1234))
+// snippet.end
+print(String(decoding: encoded.bytes, as: UTF8.self))
+
+// snippet.literal
+let ready: Payload = #"{ "aps": { "alert": "It has left our house." }, "order": 1234 }"#
+// snippet.end
+
+// snippet.check
+let wrong: Payload = #"{"aps":{"alert":"Hello","badge":"one"}}"#
+do throws(PayloadProblem) {
+    try wrong.check(rules: .binary)
+} catch {
+    print(error)
+}
+// snippet.end
+
+// snippet.minified
+let minified = try ready.minified()
+print("\(ready.bytes.count) bytes, minified \(minified.bytes.count)")
+// snippet.end
+
+// snippet.truncated
+let story = String(repeating: "The parcel is on its way. ", count: 20)
+let long = Payload(APS(alert: .init(title: "Order 1234", body: .plain(story))), ["order": 1234])
+let short = try long.truncated(to: PayloadRules.originalByteCountMax)
+print("\(long.bytes.count) bytes, truncated \(short.bytes.count)")
+// snippet.end
+
+// snippet.preview
+let strings = try LocalizedStrings(parsing: Array(#""INVITATION" = "%2$@ invites %1$@ to play.";"#.utf8))
+let invitation = Payload(APS(alert: .init(body: .localized(key: "INVITATION", arguments: ["Frank", "Jenna"]))))
+if let preview = try invitation.alertPreview(strings) {
+    print(preview.body ?? "no text")
+    print("keys without a text: \(preview.missingKeys)")
+}
+// snippet.end

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSProviderHTTP2
+import APNSTestKit
+import Logging
+import OpenSSLTLS
+import ServiceLifecycle
+import TestSupport
+import Testing
+
+/// Goal: what holds certificates, keys or provider tokens is printed in one line, without them, however deep they lie.
+@Suite struct DescriptionTests {
+    private static func values() throws -> [Any] {
+        let identity = try PushFixture.provider.get().identity
+        let server = try PushFixture.server.get().identity
+        let trust = try PushFixture.trust()
+        let binary = ProviderConfiguration(
+            endpoint: Endpoint(host: "localhost", port: 2195),
+            tls: .client(identity: identity, trust: trust)
+        )
+        let http2 = try PushFixture.tokenConfiguration(port: 443)
+        let clientConfiguration = PushClientConfiguration.http2(http2, RequestRules(topic: PushFixture.topic))
+        return [
+            binary, PushClientConfiguration.binary(binary), try PushClient(.binary(binary)), try BatchSender(binary),
+            http2, clientConfiguration, try PushClient(clientConfiguration), try RequestClient(http2),
+            try BatchSender(http2: http2, HTTP2BatchOptions(requests: RequestRules(topic: PushFixture.topic))),
+            try PushFixture.key(), ProviderTokenSource(key: try PushFixture.key()),
+            BinaryListenerConfiguration(identity: server, clientTrust: trust),
+            BinaryListenerConfiguration(identity: server, clientTrust: trust).listener,
+            FeedbackListenerConfiguration(identity: server, clientTrust: trust),
+            try PushFixture.serverConfiguration(),
+            try SimulatorConfiguration(tls: .server(identity: server, trust: trust)),
+            ProviderConnection(
+                number: 1,
+                identity: ProviderIdentity(identity.certificate),
+                remoteAddress: "192.0.2.1:40000",
+                certificate: identity.certificate,
+                intermediates: [identity.certificate]
+            ),
+        ]
+    }
+
+    @Test func `each is one line, without bytes`() throws {
+        for value in try Self.values() {
+            for printed in PrintedText.all(of: value) {
+                #expect(printed.isShortLine && !printed.showsBytes, "\(printed)")
+            }
+        }
+    }
+
+    @Test func `a group of services shows none of them`() throws {
+        let identity = try PushFixture.provider.get().identity
+        let client = try PushClient(.binary(host: "localhost", identity: identity, trust: try PushFixture.trust()))
+        let requests = try RequestClient(PushFixture.tokenConfiguration(port: 443))
+        let services: [any Service] = [client, requests]
+        let configuration = ServiceGroupConfiguration(services: services, logger: PushFixture.quiet)
+        let group = ServiceGroup(configuration: configuration)
+        for printed in PrintedText.all(of: configuration) + PrintedText.all(of: group) {
+            #expect(!printed.showsBytes && printed.text.count < 10_000, "\(printed.means): \(printed.text.count)")
+        }
+        #expect("\(configuration)".contains("push client for localhost:2195"))
+    }
+}
