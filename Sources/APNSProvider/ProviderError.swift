@@ -83,6 +83,7 @@ extension ProviderError {
     /// A client has ended before a sequence that it was given.
     ///
     /// - Parameter reason: why it takes nothing any more.
+    @usableFromInline
     init(sequenceEndedBy reason: DeliveryOutcome.Reason) {
         let kind: Kind =
             switch reason {

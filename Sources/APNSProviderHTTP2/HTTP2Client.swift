@@ -141,6 +141,8 @@ struct HTTP2Client: ClientTransport {
 
     func waitForRoom() async { await self.client.waitForRoom() }
 
+    func waitForEnd() async -> DeliveryOutcome.Reason? { await self.client.waitForEnd() }
+
     /// Each notification has its own answer already.
     func checkpoint() {}
 

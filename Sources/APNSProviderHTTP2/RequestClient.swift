@@ -198,6 +198,9 @@ public final class RequestClient: Sendable {
     /// Waits until there is room, the client takes nothing any more, or the task is cancelled.
     public func waitForRoom() async { await self.queue.waitForRoom() }
 
+    /// Waits until everything has its outcome and nothing more comes, or the task is cancelled.
+    func waitForEnd() async -> DeliveryOutcome.Reason? { await self.queue.waitForEnd() }
+
     /// Says that nothing more comes: what was taken gets its outcome, then ``run()`` returns.
     public func finish() { self.queue.finish() }
 

@@ -55,6 +55,8 @@ struct BinaryClient: ClientTransport {
 
     func waitForRoom() async { await self.queue.waitForRoom() }
 
+    func waitForEnd() async -> DeliveryOutcome.Reason? { await self.queue.waitForEnd() }
+
     func allow(_ token: DeviceToken) { self.queue.allow(token) }
 
     func checkpoint() { self.pool?.checkpoint() }

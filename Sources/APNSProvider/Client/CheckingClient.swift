@@ -58,6 +58,8 @@ struct CheckingClient: ClientTransport {
 
     func waitForRoom() async { await self.transport.waitForRoom() }
 
+    func waitForEnd() async -> DeliveryOutcome.Reason? { await self.transport.waitForEnd() }
+
     func checkpoint() { self.transport.checkpoint() }
 
     func allow(_ token: DeviceToken) { self.transport.allow(token) }

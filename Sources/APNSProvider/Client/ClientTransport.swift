@@ -43,6 +43,11 @@ package protocol ClientTransport: Sendable {
     /// Waits until there may be room, nothing is taken any more, or the task is cancelled.
     func waitForRoom() async
 
+    /// Waits until everything has its outcome and nothing more comes, or the task is cancelled.
+    ///
+    /// - Returns: why nothing more comes; `nil` where the task is cancelled.
+    func waitForEnd() async -> DeliveryOutcome.Reason?
+
     /// Proves what was taken, as soon as that can be done.
     func checkpoint()
 

@@ -202,9 +202,40 @@ final class OpenBatch<ID: Sendable>: Sendable {
 
     // MARK: Taking
 
-    /// Takes all of a sequence.
+    /// How taking ended.
+    @usableFromInline
+    enum Ending: Sendable {
+        /// The sequence ended so; by itself, unless the task was cancelled.
+        case rows(Result<Void, any Error>, isCancelled: Bool)
+        /// The client ended; `nil` where the task was cancelled.
+        case client(DeliveryOutcome.Reason?)
+    }
+
+    /// Takes all of a sequence, unless the client ends before it, which also ends the wait for a sequence that is idle.
     @inlinable
     func feed<Rows: AsyncSequence & Sendable>(_ rows: Rows) async
+    where Rows.Element == (id: ID, notification: PushNotification) {
+        let end = await withTaskGroup(of: Ending.self) { group -> Result<Void, any Error> in
+            group.addTask { await self.take(rows) }
+            group.addTask { .client(await self.transport.waitForEnd()) }
+            var reason: DeliveryOutcome.Reason?
+            for await ending in group {
+                group.cancelAll()
+                switch ending {
+                case .client(let end): reason = end
+                case .rows(let end, let isCancelled):
+                    guard isCancelled, let reason else { return end }
+                    return .failure(ProviderError(sequenceEndedBy: reason))
+                }
+            }
+            return .success(())
+        }
+        self.end(end)
+        self.transport.checkpoint()
+    }
+
+    @inlinable
+    func take<Rows: AsyncSequence & Sendable>(_ rows: Rows) async -> Ending
     where Rows.Element == (id: ID, notification: PushNotification) {
         let receiver = RecordsReceiver { self.settle($0, $1) }
         do {
@@ -221,11 +252,10 @@ final class OpenBatch<ID: Sendable>: Sendable {
                 }
                 if Task.isCancelled { break }
             }
-            self.end(.success(()))
+            return .rows(.success(()), isCancelled: Task.isCancelled)
         } catch {
-            self.end(.failure(error))
+            return .rows(.failure(error), isCancelled: Task.isCancelled)
         }
-        self.transport.checkpoint()
     }
 
     /// Remembers an identifier, if there is room or the task is cancelled.

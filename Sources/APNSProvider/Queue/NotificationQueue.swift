@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 package import APNSSession
+package import APNSWire
 import NIOConcurrencyHelpers
 
 /// What a queue keeps notifications in.
@@ -80,12 +81,31 @@ package final class NotificationQueue<Storage: QueueStorage & ~Copyable>: @unche
 
     /// Waits until there may be room, nothing is taken any more, or the task is cancelled.
     package func waitForRoom() async {
+        await self.wait { state, waiter, callback in
+            state.machine.awaitRoom(waiter, hasMemory: state.storage.hasRoom, callback)
+        }
+    }
+
+    /// Waits until everything has its outcome and nothing more comes, or the task is cancelled.
+    ///
+    /// - Returns: why nothing more comes; `nil` where the task is cancelled.
+    package func waitForEnd() async -> DeliveryOutcome.Reason? {
+        await self.wait { state, waiter, callback in state.machine.awaitEnd(waiter, callback) }
+        return self.withState { $0.machine.isOver ? $0.machine.reason ?? .stopped : nil }
+    }
+
+    /// Waits until a callback is called, or the task is cancelled.
+    ///
+    /// - Parameter keep: keeps the callback; says whether it is to be waited for.
+    private func wait(
+        _ keep: (inout State, _ waiter: UInt64, _ callback: @escaping QueueStateMachine.Callback) -> Bool
+    ) async {
         let waiter = self.withState { $0.machine.newWaiter() }
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let isKept = self.withState { state in
                     guard !Task.isCancelled else { return false }
-                    return state.machine.awaitRoom(waiter, hasMemory: state.storage.hasRoom) { continuation.resume() }
+                    return keep(&state, waiter) { continuation.resume() }
                 }
                 if !isKept { continuation.resume() }
             }

@@ -36,6 +36,7 @@ package struct QueueStateMachine: Sendable {
     private var openCount = 0
     private var putOffCount = 0
     private var roomCallbacks: [UInt64: Callback] = [:]
+    private var endCallbacks: [UInt64: Callback] = [:]
     private var nextWaiter: UInt64 = 0
     private var isAtOnce = false
 
@@ -86,7 +87,7 @@ package struct QueueStateMachine: Sendable {
     /// - Returns: what is to be called.
     package mutating func finish() -> [Callback] {
         self.hasEnded = true
-        return self.takeRoomCallbacks() + self.wakersOfAll
+        return self.takeRoomCallbacks() + self.wakersOfAll + self.takeEndCallbacks()
     }
 
     /// Nothing more is sent.
@@ -99,7 +100,7 @@ package struct QueueStateMachine: Sendable {
         self.reason = self.reason ?? reason
         self.hasEnded = true
         if isAtOnce { self.isAtOnce = true }
-        return self.takeRoomCallbacks() + (self.isOver ? self.wakersOfAll : [])
+        return self.takeRoomCallbacks() + (self.isOver ? self.wakersOfAll : []) + self.takeEndCallbacks()
     }
 
     // MARK: Room
@@ -126,9 +127,28 @@ package struct QueueStateMachine: Sendable {
         return true
     }
 
+    /// Keeps a callback until everything is over.
+    ///
+    /// - Parameters:
+    ///   - waiter: who waits.
+    ///   - callback: what is to be called.
+    /// - Returns: whether it is kept; otherwise it is to be called now.
+    package mutating func awaitEnd(_ waiter: UInt64, _ callback: @escaping Callback) -> Bool {
+        guard !self.isOver else { return false }
+        self.endCallbacks[waiter] = callback
+        return true
+    }
+
     /// Someone waits no more.
     package mutating func removeWaiter(_ waiter: UInt64) -> Callback? {
-        self.roomCallbacks.removeValue(forKey: waiter)
+        self.roomCallbacks.removeValue(forKey: waiter) ?? self.endCallbacks.removeValue(forKey: waiter)
+    }
+
+    /// Takes out the callbacks of those who wait for the end, where it is there.
+    private mutating func takeEndCallbacks() -> [Callback] {
+        guard self.isOver, !self.endCallbacks.isEmpty else { return [] }
+        defer { self.endCallbacks = [:] }
+        return Array(self.endCallbacks.values)
     }
 
     /// Takes out the callbacks of those who wait for room, who waits longest first.
@@ -156,7 +176,7 @@ package struct QueueStateMachine: Sendable {
     package mutating func settled(_ count: Int, hasMemory: Bool) -> [Callback] {
         self.openCount -= count
         let callbacks = hasMemory && self.openCount <= self.countMax / 2 ? self.takeRoomCallbacks() : []
-        return self.isOver ? callbacks + self.wakersOfAll : callbacks
+        return self.isOver ? callbacks + self.wakersOfAll + self.takeEndCallbacks() : callbacks
     }
 
     /// Something is kept until it is sent again; it is not counted against the limit meanwhile.

@@ -100,6 +100,9 @@ final class SubmissionQueue: NotificationSource {
     /// Waits until there may be room, or the task is cancelled.
     func waitForRoom() async { await self.queue.waitForRoom() }
 
+    /// Waits until everything has its outcome and nothing more comes, or the task is cancelled.
+    func waitForEnd() async -> DeliveryOutcome.Reason? { await self.queue.waitForEnd() }
+
     /// Nothing more is put in; what is in goes out.
     func finish() { self.queue.finish() }
 

@@ -48,6 +48,8 @@ struct PushQueue: Sendable {
 
     func waitForRoom() async { await self.queue.waitForRoom() }
 
+    func waitForEnd() async -> DeliveryOutcome.Reason? { await self.queue.waitForEnd() }
+
     /// Nothing more is put in; the workers end when everything that is in has its outcome.
     func finish() { self.queue.finish() }
 

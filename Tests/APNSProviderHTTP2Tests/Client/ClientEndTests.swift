@@ -28,7 +28,12 @@ import Testing
     func `stop before run settles what waits, and run then ends at once`(peer: ClientPeer) async throws {
         let client = try Self.client(peer, 1, queueDurationMax: .seconds(2))
         var records: [DeliveryRecord<Int>] = []
-        for try await record in client.send(NumberedRows(3, atEnd: client.stop)) { records.append(record) }
+        do {
+            for try await record in client.send(NumberedRows(3, atEnd: client.stop)) { records.append(record) }
+        } catch {
+            // Which of the two ended first is not known.
+            #expect((error as? ProviderError)?.kind == .stopped)
+        }
         // It is not the deadline that ended the wait.
         #expect(records.map(\.outcome) == Array(repeating: .unsent(.stopped), count: 3))
         #expect(records.map(\.id) == [0, 1, 2])
@@ -121,16 +126,19 @@ import Testing
     func `after finish nothing is taken, and what was taken is sent`(peer: ClientPeer) async throws {
         try await peer.withService { service in
             let client = try Self.client(peer, service.port)
-            // They are taken before it runs.
+            let (finished, continuation) = AsyncStream.makeStream(of: Void.self)
+            let rows = NumberedRows(3) {
+                client.finish()
+                continuation.finish()
+            }
             async let outcomes: [DeliveryOutcome] = {
                 var outcomes: [DeliveryOutcome] = []
-                for try await record in client.send(NumberedRows(3, atEnd: client.finish)) {
-                    outcomes.append(record.outcome)
-                }
+                for try await record in client.send(rows) { outcomes.append(record.outcome) }
                 return outcomes
             }()
+            // They are taken before it runs.
+            for await _ in finished {}
             try await client.run()
-            // Where run came first, it ended with the sequence, too.
             #expect(try await outcomes == Array(repeating: .accepted, count: 3))
             #expect(await client.send(try ClientPeer.notification(3)) == .unsent(.stopped))
             #expect(service.numbers() == [0, 1, 2])
@@ -174,6 +182,28 @@ import Testing
         // What was asked for before that was known.
         #expect(records.map(\.id) == [0] && records.map(\.outcome) == [.unsent(.stopped)])
         try await client.run()
+    }
+
+    @Test(arguments: ClientPeer.allCases)
+    func `a loop over a sequence that has nothing for now ends with the client`(peer: ClientPeer) async throws {
+        let (numbers, continuation) = AsyncStream.makeStream(of: Int.self)
+        for number in 0..<5 { continuation.yield(number) }
+        let rows = numbers.map { (id: $0, notification: try ClientPeer.notification($0)) }
+        try await peer.withService { service in
+            let client = try Self.client(peer, service.port)
+            async let running: Void = client.run()
+            var records: [DeliveryRecord<Int>] = []
+            let error = await #expect(throws: ProviderError.self) {
+                for try await record in client.send(rows) {
+                    records.append(record)
+                    if records.count == 5 { client.finish() }
+                }
+            }
+            #expect(error?.kind == .stopped)
+            #expect(records.map(\.outcome) == Array(repeating: .accepted, count: 5))
+            try await running
+        }
+        continuation.finish()
     }
 
     // MARK: Beside other services
