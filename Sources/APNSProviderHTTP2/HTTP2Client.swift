@@ -146,6 +146,9 @@ struct HTTP2Client: ClientTransport {
     /// Each notification has its own answer already.
     func checkpoint() {}
 
+    /// As for a checkpoint.
+    func endSequence() {}
+
     func allow(_ token: DeviceToken) { self.rejected.withLockedValue { $0.remove(token) } }
 
     func run() async throws(ProviderError) { try await self.client.run() }

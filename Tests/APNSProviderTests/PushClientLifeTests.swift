@@ -72,7 +72,7 @@ struct PushClientLifeTests {
         let waiting = Task { await client.send(notification) }
         waiting.cancel()
         filling.cancel()
-        try await filling.value
+        await #expect(throws: CancellationError.self) { try await filling.value }
         running.cancel()
         #expect(await waiting.value != .accepted)
         await #expect(throws: CancellationError.self) { try await running.value }

@@ -61,6 +61,9 @@ struct BinaryClient: ClientTransport {
 
     func checkpoint() { self.pool?.checkpoint() }
 
+    /// A service proves in time, and keeps its proofs apart, also where many short sequences end.
+    func endSequence() { if self.transport.configuration.limits.life == .batch { self.checkpoint() } }
+
     func finish() { self.queue.finish() }
 
     func stop() {

@@ -62,6 +62,8 @@ struct CheckingClient: ClientTransport {
 
     func checkpoint() { self.transport.checkpoint() }
 
+    func endSequence() { self.transport.endSequence() }
+
     func allow(_ token: DeviceToken) { self.transport.allow(token) }
 
     func run() async throws(ProviderError) { try await self.transport.run() }

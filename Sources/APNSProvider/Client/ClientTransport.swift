@@ -51,6 +51,9 @@ package protocol ClientTransport: Sendable {
     /// Proves what was taken, as soon as that can be done.
     func checkpoint()
 
+    /// Nothing more comes of a sequence: proves it, where time alone would not do so soon.
+    func endSequence()
+
     /// Sends to a token again that was rejected.
     func allow(_ token: DeviceToken)
 

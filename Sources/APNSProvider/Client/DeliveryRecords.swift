@@ -106,11 +106,11 @@ where Rows.Element == (id: ID, notification: PushNotification) {
         @inlinable
         init(_ records: DeliveryRecords) { self.records = records }
 
-        /// The next record; `nil` where the sequence has ended and all of it has its outcome, or when the task is
-        /// cancelled.
+        /// The next record; `nil` where the sequence has ended and all of it has its outcome.
         ///
         /// - Throws: what the sequence throws, and ``ProviderError`` where the client takes nothing any more, once the
-        ///   records of all that was taken before have been read.
+        ///   records of all that was taken before have been read. `CancellationError` where the task is cancelled: what
+        ///   has no record then was not taken, or its outcome is not known yet.
         @inlinable
         public mutating func next() async throws -> DeliveryRecord<ID>? {
             if let feed = self.feed { return try await feed.batch.next() }
@@ -231,7 +231,7 @@ final class OpenBatch<ID: Sendable>: Sendable {
             return .success(())
         }
         self.end(end)
-        self.transport.checkpoint()
+        self.transport.endSequence()
     }
 
     @inlinable
@@ -409,7 +409,7 @@ final class OpenBatch<ID: Sendable>: Sendable {
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
                 let result = self.state.withLockedValue { state -> Result<DeliveryRecord<ID>?, any Error>? in
-                    if Task.isCancelled { return .success(nil) }
+                    if Task.isCancelled { return .failure(CancellationError()) }
                     if let result = Self.next(&state) { return result }
                     state.reader = continuation
                     return nil
@@ -418,7 +418,7 @@ final class OpenBatch<ID: Sendable>: Sendable {
                 self.wake { _ in }
             }
         } onCancel: {
-            self.state.withLockedValue { $0.reader.take() }?.resume(returning: nil)
+            self.state.withLockedValue { $0.reader.take() }?.resume(throwing: CancellationError())
         }
     }
 }

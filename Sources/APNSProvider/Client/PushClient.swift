@@ -26,7 +26,7 @@ public final class PushClient: Sendable {
     private let transport: any ClientTransport
     private let name: String
 
-    /// Prepares a client; nothing is connected before the first notification.
+    /// Prepares a client; nothing is connected before ``run()``.
     ///
     /// - Parameters:
     ///   - configuration: where and how to send.

@@ -9,6 +9,8 @@ struct FrameBlocks: ~Copyable, QueueStorage {
     private var sealed = UniqueDeque<FrameBlock>()
     /// An emptied block, to be used again.
     private var spare: FrameBlock?
+    /// How many blocks are taken and may be given back.
+    private var takenCount = 0
 
     /// Who is to be told of what was put in and has no outcome.
     var submissions = OpenSubmissions()
@@ -39,6 +41,9 @@ struct FrameBlocks: ~Copyable, QueueStorage {
 
     var isEmpty: Bool { self.sealed.isEmpty && self.open.isEmpty }
 
+    /// Whether something waits, also in a block that may be given back.
+    var holdsSomething: Bool { self.takenCount > 0 || !self.isEmpty }
+
     /// - Returns: whether there was room.
     mutating func append(_ notification: borrowing PushNotification, command: Command, number: UInt64) -> Bool {
         if self.open.append(notification, command: command, number: number) { return true }
@@ -49,13 +54,18 @@ struct FrameBlocks: ~Copyable, QueueStorage {
 
     /// The block that is to go out next, where there is one.
     mutating func take() -> FrameBlock? {
-        if let block = self.sealed.popFirst() { return block }
+        if let block = self.sealed.popFirst() {
+            self.takenCount += 1
+            return block
+        }
         guard !self.open.isEmpty else { return nil }
+        self.takenCount += 1
         return self.replaceOpen()
     }
 
     /// Takes a block back: as a spare one, or to go out next.
     mutating func giveBack(_ block: consuming FrameBlock) {
+        self.takenCount -= 1
         if block.isEmpty { self.spare = consume block } else { self.sealed.prepend(block) }
     }
 

@@ -26,6 +26,11 @@ struct OpenSubmissions: Sendable {
     }
 
     private var runs = Deque<Run>()
+    /// How many of them are settled, behind one that is not.
+    private var settledCount = 0
+
+    /// So many settled runs may stay before all are looked at, so that one that waits for long keeps no others.
+    private static let settledCountMax = 1024
 
     /// Whether nobody waits for anything.
     var isEmpty: Bool { self.runs.isEmpty }
@@ -37,8 +42,8 @@ struct OpenSubmissions: Sendable {
     ///   - receiver: is to be told.
     ///   - key: by which the receiver knows it.
     mutating func append(_ number: UInt64, _ receiver: any SubmissionReceiver, key: UInt64) {
-        if let last = self.runs.last, last.receiver === receiver, last.numbers.upperBound == number,
-            last.firstKey + UInt64(last.numbers.count) == key
+        if let last = self.runs.last, last.openCount > 0, last.receiver === receiver,
+            last.numbers.upperBound == number, last.firstKey + UInt64(last.numbers.count) == key
         {
             self.runs[self.runs.count - 1].numbers = last.numbers.lowerBound..<(number + 1)
             self.runs[self.runs.count - 1].openCount += 1
@@ -61,10 +66,18 @@ struct OpenSubmissions: Sendable {
                 let firstKey = run.firstKey + (part.lowerBound - run.numbers.lowerBound)
                 settled.append((run.receiver, firstKey..<(firstKey + UInt64(part.count))))
                 self.runs[index].openCount -= part.count
+                if self.runs[index].openCount == 0 { self.settledCount += 1 }
             }
             index += 1
         }
-        while let first = self.runs.first, first.openCount == 0 { self.runs.removeFirst() }
+        while let first = self.runs.first, first.openCount == 0 {
+            self.runs.removeFirst()
+            self.settledCount -= 1
+        }
+        if self.settledCount > Self.settledCountMax, self.settledCount > self.runs.count / 2 {
+            self.runs.removeAll { $0.openCount == 0 }
+            self.settledCount = 0
+        }
         return settled
     }
 

@@ -12,6 +12,9 @@ package struct RejectedTokens: Sendable {
 
     private var deadlines: [DeviceToken: NIODeadline] = [:]
 
+    /// None of them is due before this time.
+    private var firstDeadline = NIODeadline.distantFuture
+
     /// Remembers none.
     package init() {}
 
@@ -34,12 +37,17 @@ package struct RejectedTokens: Sendable {
     ///   - token: the token.
     ///   - deadline: until when; by default for good.
     package mutating func insert(_ token: DeviceToken, until deadline: NIODeadline = .distantFuture) {
-        if self.deadlines.count >= Self.countMax, deadline != .distantFuture {
-            let now = NIODeadline.now()
-            self.deadlines = self.deadlines.filter { $0.value > now }
-        }
+        if self.deadlines.count >= Self.countMax { self.removeOverdue(at: .now()) }
         guard self.deadlines.count < Self.countMax else { return }
         self.deadlines[token] = deadline
+        self.firstDeadline = min(self.firstDeadline, deadline)
+    }
+
+    /// Forgets those whose time has passed; looks at all of them only where there is one, since it takes milliseconds.
+    private mutating func removeOverdue(at now: NIODeadline) {
+        guard self.firstDeadline <= now else { return }
+        self.deadlines = self.deadlines.filter { $0.value > now }
+        self.firstDeadline = self.deadlines.values.min() ?? .distantFuture
     }
 
     /// Forgets a token.

@@ -129,7 +129,7 @@ final class SubmissionQueue: NotificationSource {
             if marks.count >= Self.clockMarkCount, let end = marks.popFirst() {
                 overdue = state.storage.removeAll(before: end)
             }
-            looksAgain = !state.storage.isEmpty
+            looksAgain = state.storage.holdsSomething
             state.storage.clockMarks = looksAgain ? marks : nil
             if let failure = state.storage.outage { reason = .unavailable(failure) }
             return state.storage.isLow && !overdue.isEmpty ? state.machine.takeRoomCallbacks() : []
@@ -152,6 +152,10 @@ final class SubmissionQueue: NotificationSource {
     }
 
     // MARK: NotificationSource
+
+    /// A connection that cannot be opened must not be tried again for nothing: only a connection that is open asks for
+    /// more, and so learns of the end.
+    var isEnded: Bool { self.queue.withState { $0.machine.hasEnded && !$0.storage.holdsSomething } }
 
     func start(wake: @escaping @Sendable () -> Void) {
         _ = self.queue.withState { $0.machine.enter(Self.worker, waitingCount: 0, wake: wake) }
