@@ -11,6 +11,15 @@ let built = Payload(aps, ["order": 1234, "items": ["tea", "milk"]])
 // snippet.end
 print(String(decoding: built.bytes, as: UTF8.self))
 
+// snippet.variables
+let (sender, title, order) = ("Frank", "Order", 1234)
+let fromVariables = Payload(
+    APS(alert: .init(title: .plain(title), body: .plain("\(sender) has ordered.")), sound: .init("chime.aiff")),
+    ["order": .number(JSONNumber(order)), "from": .string(sender)]
+)
+// snippet.end
+try fromVariables.check(rules: .binary)
+
 // snippet.encoded
 struct OrderPayload: Encodable {
     var aps: APS
