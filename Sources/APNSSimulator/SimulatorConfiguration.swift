@@ -55,6 +55,10 @@ public struct SimulatorConfiguration: Sendable {
     /// Is told of each notification that is taken, on the event loop of its connection, in order; by default nobody.
     public var onReceive: (@Sendable (ReceivedNotification) -> Void)?
 
+    /// Is told of each connection whose handshake is done, and again when it is closed, on its event loop; by default
+    /// nobody.
+    public var onConnectionChange: (@Sendable (ConnectionRecord) -> Void)?
+
     /// The time in milliseconds since 1970 (UTC), for what was taken and for apps that are removed; by default the
     /// system's.
     public var now: @Sendable () -> UInt64 = {
