@@ -123,6 +123,8 @@ let package = Package(
                 "APNSTestKit", "OpenSSLTLS",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHPACK", package: "swift-nio-http2", condition: server),
+                .product(name: "NIOHTTP2", package: "swift-nio-http2", condition: server),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOTLS", package: "swift-nio"),
             ],
