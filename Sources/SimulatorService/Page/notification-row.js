@@ -31,7 +31,8 @@ export function withoutAlert(notification) {
     if (preview === undefined && (payload === null || notification.payloadProblems?.length > 0)) {
         return "Payload is not valid";
     }
-    if (preview?.badge !== undefined) return preview.badge === 0 ? "Removes the badge" : `Sets the badge to ${preview.badge}`;
+    if (preview?.badge === 0) return "Removes the badge";
+    if (preview?.badge !== undefined) return `Sets the badge to ${preview.badge}`;
     if (preview?.sound !== undefined) return "Plays a sound";
     return "Shows nothing";
 }

@@ -83,16 +83,49 @@ export class SimulatorState {
     }
 
     async #load() {
-        const [status, page, devices, faults, log, feedback, connections] = await Promise.all([
+        const [status, page] = await Promise.all([
             api.status(),
             api.notifications({ outcome: "any", order: "newest", limit: PAGE_COUNT }),
-            api.devices(),
-            api.faults(),
-            api.faultLog(),
-            api.feedback(),
-            api.connections(),
+            this.#loadParts(),
         ]);
         this.status = status;
+        this.#merge(page);
+        this.isLoaded = true;
+        for (const name of ["status", "notifications", "devices", "faults", "feedback", "connections"]) {
+            this.#change(name);
+        }
+    }
+
+    /** Reads the small parts. One that cannot be read stays as it is. */
+    async #loadParts() {
+        const load = async (request, take) => {
+            try {
+                take(await request);
+            } catch (error) {
+                if (error.status === 0) throw error;
+            }
+        };
+        await Promise.all([
+            load(api.devices(), ({ devices }) => {
+                this.devices = new Map(devices.map((device) => [device.identifier, device]));
+            }),
+            load(api.faults(), ({ faults }) => {
+                this.faults = new Map(faults.map((fault) => [fault.id, fault]));
+            }),
+            load(api.faultLog(), ({ applications }) => {
+                this.faultLog = applications.slice(-LOG_COUNT_MAX);
+            }),
+            load(api.feedback(), ({ entries }) => {
+                this.feedback = entries;
+            }),
+            load(api.connections(), ({ connections }) => {
+                this.connections = new Map(connections.map((entry) => [connectionKey(entry), entry]));
+            }),
+        ]);
+    }
+
+    /** Adds the newest notifications; where the page missed more than those, it begins anew. */
+    #merge(page) {
         const newest = page.notifications.toReversed();
         const highest = newest[newest.length - 1]?.number ?? page.lastNumber ?? 0;
         const known = this.notifications;
@@ -101,15 +134,6 @@ export class SimulatorState {
         if (!isOfOneRun || hasGap || newest.length === 0) known.clear();
         known.add(newest);
         if (newest.length === PAGE_COUNT && known.heldCount === PAGE_COUNT) known.hasOlder = true;
-        this.devices = new Map(devices.devices.map((device) => [device.identifier, device]));
-        this.faults = new Map(faults.faults.map((fault) => [fault.id, fault]));
-        this.faultLog = log.applications.slice(-LOG_COUNT_MAX);
-        this.feedback = feedback.entries;
-        this.connections = new Map(connections.connections.map((entry) => [connectionKey(entry), entry]));
-        this.isLoaded = true;
-        for (const name of ["status", "notifications", "devices", "faults", "feedback", "connections"]) {
-            this.#change(name);
-        }
     }
 
     /** Fetches older notifications that match the filter, where there are any. */
