@@ -25,9 +25,9 @@ const list = new NotificationList(byId("list"), state.notifications, {
     onSelect: (number) => {
         if (!isNarrow.matches || !byId("detail").hidden) show(number, "replace");
     },
-    onOpen: (number) => {
+    onOpen: (number, isByKey) => {
         show(number, "push");
-        if (isNarrow.matches || document.activeElement === byId("list")) detail.focus();
+        if (isNarrow.matches || isByKey) detail.focus();
     },
     onEnd: () => perform(() => state.loadOlder()),
 });

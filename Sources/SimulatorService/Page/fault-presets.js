@@ -125,8 +125,10 @@ const texts = {
     slowWriting: ({ byteCount, milliseconds }) => `slow writing, ${byteCount} bytes every ${milliseconds} ms`,
     errorResponse: () => "error response on the feedback connection",
     cutList: ({ byteCount }) => `list cut after ${byteCount} bytes`,
-    reject: ({ status, httpStatus, reason }) =>
-        status === undefined ? `answer ${[httpStatus, reason].filter(Boolean).join(" ")}` : `reject with status ${status}`,
+    reject: ({ status, httpStatus, reason }) => {
+        if (status !== undefined) return `reject with status ${status}`;
+        return ["answer", httpStatus, reason].filter(Boolean).join(" ");
+    },
 };
 
 /** A fault in words. */

@@ -24,7 +24,7 @@ export class NotificationList {
     #selected = null;
     #isScheduled = false;
 
-    /** @param {{onSelect: function(number), onOpen: function(number), onEnd: function()}} handlers */
+    /** @param {{onSelect: function(number), onOpen: function(number, boolean), onEnd: function()}} handlers */
     constructor(container, store, { onSelect, onOpen, onEnd }) {
         this.#container = container;
         this.#store = store;
@@ -36,7 +36,7 @@ export class NotificationList {
         container.addEventListener("keydown", (event) => this.#keyDown(event));
         container.addEventListener("click", (event) => {
             const number = Number(event.target.closest("[data-number]")?.dataset.number);
-            if (number) this.#onOpen(number);
+            if (number) this.#onOpen(number, false);
         });
         new ResizeObserver(() => {
             this.#rowHeight = 0;
@@ -197,7 +197,7 @@ export class NotificationList {
             this.move(moves[event.key]);
         } else if ((event.key === "Enter" || event.key === " ") && this.#selected !== null) {
             event.preventDefault();
-            this.#onOpen(this.#selected);
+            this.#onOpen(this.#selected, true);
         }
     }
 }

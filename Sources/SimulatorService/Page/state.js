@@ -124,16 +124,18 @@ export class SimulatorState {
         ]);
     }
 
-    /** Adds the newest notifications; where the page missed more than those, it begins anew. */
-    #merge(page) {
-        const newest = page.notifications.toReversed();
-        const highest = newest[newest.length - 1]?.number ?? page.lastNumber ?? 0;
-        const known = this.notifications;
-        const isOfOneRun = known.at(0) === undefined || highest >= known.at(0).number;
-        const hasGap = known.heldCount > 0 && newest.length === PAGE_COUNT && !known.get(newest[0].number);
-        if (!isOfOneRun || hasGap || newest.length === 0) known.clear();
-        known.add(newest);
-        if (newest.length === PAGE_COUNT && known.heldCount === PAGE_COUNT) known.hasOlder = true;
+    /**
+     * Adds the newest notifications. What the page held before stays where it is of the same run of the simulator, and
+     * nothing is missing in between.
+     */
+    #merge({ notifications }) {
+        const newest = notifications.toReversed();
+        const store = this.notifications;
+        const isAll = newest.length < PAGE_COUNT;
+        const isJoined = !isAll && store.get(newest[0].number)?.receivedAt === newest[0].receivedAt;
+        if (!isJoined) store.clear();
+        store.add(newest);
+        if (!isAll && !isJoined) store.hasOlder = true;
     }
 
     /** Fetches older notifications that match the filter, where there are any. */
