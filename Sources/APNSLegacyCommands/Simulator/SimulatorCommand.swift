@@ -110,10 +110,12 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         var configuration = try self.configuration(set, now: environment.now())
         let logger = environment.logger(isVerbose: self.verbose)
         let log = try self.control.logNotifications.map { try NotificationLog($0) { console.say($0) } }
-        configuration.onReceive = { notification in
+        configuration.onChange = { change in
+            guard case .notification(let notification) = change else { return Self.log(change, to: logger) }
             log?.append(notification.json)
             Self.log(notification, to: logger)
         }
+        configuration.faults = try self.control.plannedFaults()
         let version = ApnsLegacyCommand.configuration.version
         let control = SimulatorControl(try self.control.configuration(), version: version, of: &configuration)
         self.control.withdrawAnnouncement()
@@ -155,14 +157,28 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
     /// who look for one of their own, so that its begin is there; the whole of it and the payload are in the record.
     private static func log(_ notification: ReceivedNotification, to logger: Logger) {
         logger.info(
-            "notification accepted",
+            notification.rejection == nil ? "notification accepted" : "notification rejected",
             metadata: [
                 LogKey.message: "\(notification.number)",
                 "push.listener": "\(notification.listener.rawValue)",
                 LogKey.topic: "\(notification.topic ?? "-")",
-                "push.token.begin": "\(notification.token.hexadecimal.prefix(8))",
+                "push.token.begin": "\(notification.token?.hexadecimal.prefix(8) ?? "-")",
                 "push.payload.bytes": "\(notification.payload.count)",
-                LogKey.outcome: "\(notification.isDead ? "accepted, app removed" : "accepted")",
+                LogKey.outcome: "\(notification.rejection.map { "\($0)" } ?? (notification.isDead ? "app removed" : "accepted"))",
+            ]
+        )
+    }
+
+    /// Says that a fault happened.
+    private static func log(_ change: SimulatorChange, to logger: Logger) {
+        guard case .faultApplied(let application) = change else { return }
+        logger.info(
+            "fault applied",
+            metadata: [
+                "push.fault.id": "\(application.fault)", "push.fault.effect": "\(application.effect.name)",
+                "push.listener": "\(application.listener.rawValue)",
+                LogKey.connection: "\(application.connectionNumber)",
+                LogKey.identifier: "\(application.notificationNumber.map { "\($0)" } ?? "-")",
             ]
         )
     }
