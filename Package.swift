@@ -123,6 +123,8 @@ let package = Package(
                 "APNSTestKit", "OpenSSLTLS",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHPACK", package: "swift-nio-http2", condition: server),
+                .product(name: "NIOHTTP2", package: "swift-nio-http2", condition: server),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOTLS", package: "swift-nio"),
             ],
@@ -448,7 +450,7 @@ let package = Package(
         .target(
             name: "SimulatorService",
             dependencies: [
-                "APNSPayload", "APNSServer", "APNSSimulator", "APNSWire", "CSimulatorPage",
+                "APNSPayload", "APNSServer", "APNSSimulator", "APNSTransport", "APNSWire", "CSimulatorPage", "OpenSSLTLS",
                 .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),
                 .product(name: "Hummingbird", package: "hummingbird", condition: commandLine),
                 .product(name: "HummingbirdCore", package: "hummingbird", condition: commandLine),
@@ -465,10 +467,11 @@ let package = Package(
         .testTarget(
             name: "SimulatorServiceTests",
             dependencies: [
-                "APNSSimulator", "APNSWire", "SimulatorService",
+                "APNSSimulator", "APNSTestKit", "APNSWire", "SimulatorService",
                 .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),
+                .product(name: "Yams", package: "Yams", condition: commandLine),
             ],
             swiftSettings: settings
         ),

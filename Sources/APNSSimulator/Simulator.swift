@@ -27,6 +27,7 @@ public struct Simulator: Sendable {
 
     let registry: DeviceRegistry
     let schedule: FaultSchedule
+    private let connectionHistory: ConnectionHistory
 
     /// Runs a simulator while `body` runs, and ends it on every way out.
     ///
@@ -57,6 +58,10 @@ public struct Simulator: Sendable {
         faults.configure(&listener.listener, as: .binary)
         faults.configure(&feedback.listener, as: .feedback)
         faults.configure(&push.listener, as: .http2)
+        let connections = ConnectionHistory(configuration)
+        connections.configure(&listener.listener, as: .binary)
+        connections.configure(&feedback.listener, as: .feedback)
+        connections.configure(&push.listener, as: .http2)
         return try await Listener(listener, backend: backend, logger: logger).withRunning { [feedback, push] listener in
             try await Listener(feedback, store: store, logger: logger).withRunning { feedback in
                 try await Listener(push, service: service, logger: logger).withRunning { server in
@@ -67,7 +72,8 @@ public struct Simulator: Sendable {
                         listener: listener,
                         push: server,
                         registry: devices,
-                        schedule: schedule
+                        schedule: schedule,
+                        connectionHistory: connections
                     )
                     defer { devices.recorder.end() }
                     return try await body(simulator)
@@ -78,6 +84,31 @@ public struct Simulator: Sendable {
 
     /// What it has seen so far.
     public var statistics: SimulatorStatistics { self.registry.statistics }
+
+    // MARK: Connections
+
+    /// The connections whose handshake was done: the open ones, and the last 1000 that were closed; the one that was
+    /// opened first first.
+    public var connections: [ConnectionRecord] { self.connectionHistory.records }
+
+    /// Ends a connection.
+    ///
+    /// - Parameters:
+    ///   - number: its number at its listener.
+    ///   - listener: where it came.
+    ///   - ending: what is done to it; by default what its protocol asks for.
+    /// - Returns: whether it was open.
+    @discardableResult
+    public func endConnection(
+        _ number: UInt64,
+        of listener: SimulatorListener,
+        _ ending: FaultReport.Ending = .orderly
+    ) -> Bool {
+        self.connectionHistory.end(number, of: listener, ending)
+    }
+
+    /// Forgets the connections that are closed.
+    package func removeClosedConnections() { self.connectionHistory.removeClosed() }
 
     // MARK: Devices
 

@@ -57,10 +57,12 @@ package final class SimulatorControl: Sendable {
         return try await listener.withRunning(end: { self.events.end() }, body)
     }
 
-    private func routes(_ simulator: Simulator) -> [ControlRoute] {
+    /// All operations.
+    func routes(_ simulator: Simulator) -> [ControlRoute] {
         EmbeddedFiles.routes + StatusRoutes(simulator: simulator, facts: self.facts).routes
             + NotificationRoutes(simulator: simulator, events: self.events).routes
             + EventStream(simulator: simulator, events: self.events).routes
+            + ConnectionRoutes(simulator: simulator).routes
             + DeviceRoutes(simulator: simulator).routes + FaultRoutes(simulator: simulator).routes
             + [
                 ControlRoute(.post, "/reset") { request in

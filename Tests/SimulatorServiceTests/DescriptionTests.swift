@@ -3,9 +3,6 @@
 import APNSSimulator
 import APNSTestKit
 import Foundation
-import Logging
-import OpenSSLTLS
-import TestCertificates
 import Testing
 import Yams
 
@@ -19,9 +16,7 @@ import Yams
 
     /// The operations that are served, such as "GET /status"; files of the page are one.
     private static func served() async throws -> Set<String> {
-        let authority = try TestCertificateAuthority()
-        let identity = try authority.makeServer().identity
-        var configuration = try SimulatorConfiguration(tls: .server(identity: identity, trust: authority.trust))
+        var configuration = try SimulatorConfiguration(tls: TestCertificateAuthority().makeServerTLS())
         let control = SimulatorControl(ControlConfiguration(), version: "test", of: &configuration)
         return try await Simulator.withRunning(configuration) { simulator in
             Set(

@@ -63,6 +63,7 @@ struct EventStream: Sendable {
             object.add("number", number)
             delivery.add(to: &object)
             return ("delivery", object.text)
+        case .connection(let connection): return ("connection", connection.json)
         case .device(let device): return ("device", device.json)
         case .deviceRemoved(let identifier):
             object.add("identifier", identifier)
