@@ -450,7 +450,8 @@ let package = Package(
         .target(
             name: "SimulatorService",
             dependencies: [
-                "APNSPayload", "APNSServer", "APNSSimulator", "APNSWire", "CSimulatorPage",
+                "APNSPayload", "APNSServer", "APNSSimulator", "APNSTransport", "APNSWire", "CSimulatorPage",
+                "OpenSSLTLS",
                 .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),
                 .product(name: "Hummingbird", package: "hummingbird", condition: commandLine),
                 .product(name: "HummingbirdCore", package: "hummingbird", condition: commandLine),
@@ -467,10 +468,11 @@ let package = Package(
         .testTarget(
             name: "SimulatorServiceTests",
             dependencies: [
-                "APNSSimulator", "APNSWire", "SimulatorService",
+                "APNSSimulator", "APNSTestKit", "APNSWire", "SimulatorService",
                 .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),
+                .product(name: "Yams", package: "Yams", condition: commandLine),
             ],
             swiftSettings: settings
         ),

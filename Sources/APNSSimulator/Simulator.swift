@@ -25,7 +25,8 @@ public struct Simulator: Sendable {
     /// The HTTP/2 listener.
     public let push: Listener
 
-    private let registry: DeviceRegistry
+    let registry: DeviceRegistry
+    let schedule: FaultSchedule
     private let connectionHistory: ConnectionHistory
 
     /// Runs a simulator while `body` runs, and ends it on every way out.
@@ -43,14 +44,15 @@ public struct Simulator: Sendable {
         _ body: @escaping @Sendable (Simulator) async throws -> Value
     ) async throws -> Value {
         let devices = DeviceRegistry(configuration)
-        let faults = try ConnectionFaults(configuration.faults)
-        let backend = SimulatorBackend(devices: devices, faults: faults)
-        let store = SimulatorFeedbackStore(
-            devices: devices,
-            // The listener expects progress from one portion to the next.
-            portionCountMax: faults.schedule.hasFaults(.writing, at: .feedback) ? 1 : nil
+        let schedule = try FaultSchedule(
+            configuration.faults,
+            now: configuration.now,
+            onChange: configuration.onChange
         )
-        let service = SimulatorPushService(devices: devices, schedule: faults.schedule)
+        let faults = ConnectionFaults(schedule)
+        let backend = SimulatorBackend(devices: devices, faults: faults)
+        let store = SimulatorFeedbackStore(devices: devices, schedule: schedule)
+        let service = SimulatorPushService(devices: devices, schedule: schedule)
         var (listener, feedback, push) = (configuration.listener, configuration.feedback, configuration.push)
         push.addsUniqueIdentifier = configuration.environment == .sandbox
         faults.configure(&listener.listener, as: .binary)
@@ -70,6 +72,7 @@ public struct Simulator: Sendable {
                         listener: listener,
                         push: server,
                         registry: devices,
+                        schedule: schedule,
                         connectionHistory: connections
                     )
                     defer { devices.recorder.end() }
@@ -211,8 +214,12 @@ public struct Simulator: Sendable {
         self.registry.feedback(topic: topic, environment: environment).map(\.tuple)
     }
 
-    /// Makes devices, feedback, counts and the record of notifications as they were at the start; connections stay.
-    public func reset() { self.registry.reset() }
+    /// Makes devices, feedback, faults, counts and the record of notifications as they were at the start; connections
+    /// stay.
+    public func reset() {
+        self.schedule.reset()
+        self.registry.reset()
+    }
 
     // MARK: What arrived
 

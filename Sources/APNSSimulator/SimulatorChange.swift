@@ -14,6 +14,12 @@ package enum SimulatorChange: Hashable, Sendable {
     case deviceRemoved(identifier: String)
     /// The list of dead tokens is not what it was.
     case feedback
+    /// A fault is planned, or is not what it was.
+    case fault(ScheduledFault)
+    /// A fault is planned no more.
+    case faultRemoved(identifier: Int)
+    /// A fault happened.
+    case faultApplied(FaultApplication)
     /// The record of notifications is empty again.
     case notificationsRemoved
     /// All is as it was at the start.

@@ -33,10 +33,10 @@ package final class SimulatorControl: Sendable {
             notificationCountMax: simulator.receivedCountMax
         )
         (self.requests, self.continuation) = AsyncStream.makeStream(bufferingPolicy: .bufferingOldest(1))
-        let next = simulator.onReceive
-        simulator.onReceive = { [events] notification in
-            next?(notification)
-            events.append(.notification(notification))
+        let next = simulator.onChange
+        simulator.onChange = { [events] change in
+            next?(change)
+            events.append(change)
         }
     }
 
@@ -57,16 +57,24 @@ package final class SimulatorControl: Sendable {
         return try await listener.withRunning(end: { self.events.end() }, body)
     }
 
-    private func routes(_ simulator: Simulator) -> [ControlRoute] {
+    /// All operations.
+    func routes(_ simulator: Simulator) -> [ControlRoute] {
         EmbeddedFiles.routes + StatusRoutes(simulator: simulator, facts: self.facts).routes
             + NotificationRoutes(simulator: simulator, events: self.events).routes
-            + EventStream(events: self.events).routes
+            + EventStream(simulator: simulator, events: self.events).routes
+            + ConnectionRoutes(simulator: simulator).routes
+            + DeviceRoutes(simulator: simulator).routes + FaultRoutes(simulator: simulator).routes
             + [
+                ControlRoute(.post, "/reset") { request in
+                    _ = try request.query([])
+                    simulator.reset()
+                    return Response(json: "{}")
+                },
                 ControlRoute(.post, "/shutdown") { [continuation] request in
                     _ = try request.query([])
                     continuation.yield(.shutdown)
                     return Response(status: .accepted, json: "{}")
-                }
+                },
             ]
     }
 }
@@ -111,7 +119,7 @@ private struct StatusRoutes: Sendable {
         object.add("environment", self.facts.environment.rawValue)
         object.add("ports", json: ports.text)
         object.add("counts", json: counts.text)
-        object.add("heldCount", self.simulator.receivedNotifications.count)
+        object.add("heldCount", self.simulator.record.count)
         object.add("heldCountMax", self.facts.notificationCountMax)
         return object.text
     }

@@ -143,6 +143,18 @@ struct FaultScheduleTests {
         (Fault(at: .always, .delay(.seconds(-1))), "a delay is not negative"),
         (Fault(at: .always, .cutList(byteCount: -1)), "a number of bytes is not negative"),
         (Fault(at: .always, .limitStreams(-1)), "a number of streams is from 0 to 4294967295"),
+        (
+            Fault(at: .always, .shutDown, report: FaultReport(isSplit: true, isCoalesced: true)),
+            "a response is split or coalesced, not both"
+        ),
+        (
+            Fault(at: .always, .slowReading(TransferPace(byteCount: .max, interval: .zero))),
+            "a pace has at most 1048576 bytes at a time"
+        ),
+        (
+            Fault(at: .always, .reject(.http2(PushRejection(status: 200, reason: .shutdown)))),
+            "a status of HTTP that refuses is from 400 to 599"
+        ),
         (Fault(at: .always, .ignore, occurrenceCountMax: -1), "a number of occurrences is not negative"),
     ]
 
@@ -174,6 +186,8 @@ struct FaultScheduleTests {
             Fault(at: .always, .resetStream(code: 2)),
             Fault(at: .always, .limitStreams(0)),
             Fault(at: .always, .refuseHandshake),
+            Fault(at: .always, .goAwayFirst(.shutdown)),
+            Fault(at: .always, .reject(status: 8), report: FaultReport(isCoalesced: true)),
             Fault(at: .always, .slowWriting(TransferPace(byteCount: 7, interval: .microseconds(500)))),
             Fault(at: .always, .cutList(byteCount: 0)),
         ]
@@ -181,7 +195,7 @@ struct FaultScheduleTests {
     @Test func `faults go through JSON unchanged, all effects of them`() throws {
         let data = try JSONEncoder().encode(Self.all)
         #expect(try JSONDecoder().decode([Fault].self, from: data) == Self.all)
-        #expect(Set(Self.all.map(\.effect.name)).count == 16)
+        #expect(Set(Self.all.map(\.effect.name)).count == 17)
     }
 
     @Test func `the form in JSON is the documented one`() throws {
@@ -205,7 +219,10 @@ struct FaultScheduleTests {
     @Test(arguments: [
         #"{"effect": {"name": "explode"}}"#, #"{"effect": {"name": "reject"}}"#,
         #"{"at": {"notification": 1, "connection": 1}, "effect": {"name": "ignore"}}"#,
-        #"{"effect": {"name": "ignore"}, "listener": "telnet"}"#,
+        #"{"effect": {"name": "ignore"}, "listener": "telnet"}"#, #"{"effect": {"name": "ignore", "count": 1}}"#,
+        #"{"effect": {"name": "ignore"}, "repeat": 3}"#, #"{"at": {"tokens": "a"}, "effect": {"name": "ignore"}}"#,
+        #"{"effect": {"name": "shutDown"}, "report": {"delay": 3}}"#,
+        #"{"effect": {"name": "delay", "milliseconds": 1e300}}"#,
     ]) func `what is no fault is an error`(_ text: String) {
         #expect(throws: DecodingError.self) { try JSONDecoder().decode(Fault.self, from: Data(text.utf8)) }
     }

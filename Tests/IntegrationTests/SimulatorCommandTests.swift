@@ -11,6 +11,7 @@ import Testing
         var gateway_port: Int
         var feedback_port: Int
         var http2_port: Int
+        var control_port: Int
         var key_id: String
         var team_id: String
 

@@ -8,14 +8,16 @@ import TestSupport
 ///
 /// Method: a program in Python's standard library starts simulators and asks them; it has one test for each sentence.
 @Suite(.timeLimit(.minutes(5))) struct SimulatorControlTests {
-    @Test(arguments: ["ReadingTests", "LiveTests", "OptionTests"])
+    @Test(arguments: ["ReadingTests", "LiveTests", "DeviceTests", "FaultTests", "OptionTests"])
     func `the control API, from outside`(_ group: String) async throws {
         let script = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .appending(path: "Interop/control_api.py").path
         let program = try Child.program
+        // With it, each answer is compared with the description of the API.
+        let python = try await PythonEnvironment("openapi-spec-validator==0.9.0").python
         _ = try await Program.run(
             "/usr/bin/env",
-            ["APNS_LEGACY=\(program)", "python3", script, group],
+            ["APNS_LEGACY=\(program)", python, script, group],
             deadlineSeconds: 120
         )
     }

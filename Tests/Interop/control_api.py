@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests the control API of `apns-legacy simulator` from outside, as a program in another language uses it.
 
-The program to test is the environment variable APNS_LEGACY. Only the standard library is needed.
+The program to test is the environment variable APNS_LEGACY. Only the standard library is needed; where there is
+openapi-spec-validator, each answer is compared with the description of the API as well.
 """
 
 import http.client
@@ -20,8 +21,66 @@ import unittest
 import urllib.error
 import urllib.request
 
+try:
+    import jsonschema
+    import openapi_spec_validator
+    import referencing
+    import referencing.jsonschema
+    import yaml
+except ImportError:
+    openapi_spec_validator = None
+
 PROGRAM = os.environ["APNS_LEGACY"]
 DEADLINE = 20
+
+
+class Description:
+    """What /openapi.yaml says; checks answers against it."""
+
+    def __init__(self, text):
+        self.document = yaml.safe_load(text)
+        openapi_spec_validator.validate(self.document)
+        resource = referencing.Resource.from_contents(
+            self.document, default_specification=referencing.jsonschema.DRAFT202012
+        )
+        self.registry = referencing.Registry().with_resource("urn:api", resource)
+
+    def path_of(self, path):
+        segments = path.partition("?")[0].split("/")
+        best = None
+        for template in self.document["paths"]:
+            parts = template.split("/")
+            if len(parts) != len(segments):
+                continue
+            if all(part.startswith("{") or part == segment for part, segment in zip(parts, segments)):
+                # One without a parameter comes before one with.
+                if best is None or template.count("{") < best.count("{"):
+                    best = template
+        return best
+
+    def resolve(self, value):
+        while "$ref" in value:
+            target = self.document
+            for name in value["$ref"].removeprefix("#/").split("/"):
+                target = target[name]
+            value = target
+        return value
+
+    def check(self, method, path, status, content_type, answer):
+        template = self.path_of(path)
+        operation = self.document["paths"].get(template, {}).get(method.lower())
+        if operation is None:
+            # What is not described is refused.
+            assert status in (401, 403, 404, 405, 421), (method, path, status)
+            reply = self.document["components"]["responses"]["Error"]
+        else:
+            replies = operation["responses"]
+            reply = self.resolve(replies.get(str(status), replies["default"]))
+            assert str(status) in replies or status >= 400, (method, path, status)
+        media = reply["content"].get(content_type.partition(";")[0])
+        assert media is not None, (method, path, status, content_type)
+        schema = json.loads(json.dumps(media["schema"]).replace('"#/', '"urn:api#/'))
+        jsonschema.Draft202012Validator(schema, registry=self.registry).validate(answer)
 
 
 class Simulator:
@@ -59,8 +118,37 @@ class Simulator:
             response = error
         with response:
             text = response.read().decode()
-            is_json = response.headers.get("Content-Type") == "application/json"
-            return response.status, response.headers, json.loads(text) if is_json else text
+            content_type = response.headers.get("Content-Type")
+            answer = json.loads(text) if content_type == "application/json" else text
+            if openapi_spec_validator and method != "HEAD":
+                self.description().check(method, path, response.status, content_type, answer)
+            return response.status, response.headers, answer
+
+    known_description = None
+
+    def description(self):
+        if Simulator.known_description is None:
+            with urllib.request.urlopen(self.address + "/openapi.yaml") as response:
+                Simulator.known_description = Description(response.read())
+        return Simulator.known_description
+
+    def post(self, path, body=None, method="POST", status=None):
+        answer = self.request(path, method, body)
+        assert answer[0] == status or status is None and answer[0] < 300, answer
+        return answer[2]
+
+    def curl(self, token, payload='{"aps":{}}', *headers):
+        """Sends a notification over HTTP/2; the status and the answer."""
+        arguments = ["curl", "--silent", "--http2", "--max-time", str(DEADLINE), "--cacert"]
+        arguments += [self.folder + "/authority.pem", "--cert", self.folder + "/provider.pem"]
+        arguments += ["--key", self.folder + "/provider.key.pem", "--data-binary", payload]
+        arguments += ["--write-out", "\n%{http_code}", "-H", "apns-topic: com.example.app"]
+        for header in headers:
+            arguments += ["-H", header]
+        arguments.append(f"https://localhost:{self.ready['http2_port']}/3/device/{token}")
+        text = subprocess.run(arguments, capture_output=True, text=True, timeout=2 * DEADLINE).stdout
+        body, _, status = text.rpartition("\n")
+        return int(status), json.loads(body) if body else None
 
     def get(self, path):
         status, _, answer = self.request(path)
@@ -385,6 +473,255 @@ def is_readable(connection):
         connection.settimeout(DEADLINE)
 
 
+class DeviceTests(Base):
+    @classmethod
+    def setUpClass(cls):
+        # With a device, others are unknown.
+        cls.simulator = Simulator("--device", "ab" * 32)
+        cls.addClassCleanup(cls.simulator.__exit__)
+
+    def setUp(self):
+        self.simulator.post("/reset")
+
+    def test_a_device_is_registered_and_gets_what_is_sent(self):
+        simulator = self.simulator
+        device = simulator.post("/devices", {"topic": "com.example.app"}, status=201)
+        token = device["apps"][0]["token"]
+        self.assertEqual(device["isOnline"], True)
+        self.assertEqual(len(token), 64)
+        simulator.push("{}", token=token)
+        found = simulator.get(f"/notifications?wait=10s&token={token}")["notifications"]
+        self.assertEqual(found[0]["device"], device["identifier"])
+        self.assertEqual(found[0]["delivery"], "delivered")
+        self.assertEqual(simulator.get("/devices/" + device["identifier"]), device)
+        self.assertEqual(simulator.get("/devices/" + token.upper()), device)
+        self.assertIn(device, simulator.get("/devices")["devices"])
+        self.assertEqual(simulator.get("/tokens/" + token)["device"], device["identifier"])
+
+    def test_bad_devices_are_refused_with_the_reason(self):
+        request = self.simulator.request
+        for body, status, *words in [
+            ({}, 400, "topic"),
+            ({"topic": 5}, 400, "topic"),
+            ({"topics": "a"}, 400, "topics"),
+            ({"topics": ["a", "a"]}, 400, "different"),
+            ({"topic": "a", "isonline": True}, 400, "isonline", "isOnline"),
+            ({"topic": "a", "token": "xyz"}, 400, "token"),
+            ({"topics": ["a", "b"], "token": "ab"}, 400, "one"),
+            ({"topic": "a", "token": "ab" * 32}, 409, "DELETE"),
+            ({"topic": "a", "environment": "test"}, 400, "sandbox"),
+            ([], 400, "object"),
+            (b"{", 400, "JSON"),
+            (b"[" * 100_000, 400, "JSON"),
+            (b" " * ((1 << 20) + 1), 413, "1048576"),
+        ]:
+            self.assertError(request("/devices", "POST", body), status, *words)
+        self.assertError(request("/devices/none"), 404, "none")
+        self.assertError(request("/devices/none", "PATCH", {"isOnline": False}), 404)
+        self.assertError(request("/tokens/" + "ef" * 32), 404)
+        self.assertError(request("/tokens/x"), 400)
+        self.assertEqual(len(self.simulator.get("/devices")["devices"]), 1)
+
+    def test_an_offline_device_gets_the_last_notification_when_it_is_back(self):
+        simulator = self.simulator
+        events = Events(simulator)
+        device = simulator.post("/devices", {"topics": ["com.example.app", "b"], "identifier": "my phone"})
+        path = "/devices/my%20phone"
+        self.assertEqual(simulator.request(path, "PATCH", {"isOnline": False})[2]["isOnline"], False)
+        token = device["apps"][0]["token"]
+        with simulator.gateway() as gateway:
+            for text in ["one", "two"]:
+                gateway.sendall(frame('{"aps":{"alert":"%s"}}' % text, token, expiry=0x7FFFFFFF))
+            gateway.unwrap()
+        found = simulator.get("/notifications?wait=10s&count=2")["notifications"]
+        self.assertEqual([each["delivery"] for each in found], ["replaced", "stored"])
+        self.assertEqual(simulator.get(path)["apps"][0]["storedNotification"], found[1]["number"])
+        simulator.request(path, "PATCH", {"isOnline": True})
+        number = found[1]["number"]
+        self.assertEqual(simulator.get(f"/notifications/{number}")["delivery"], "delivered")
+        kinds = set()
+        while not (event := events.next())["event"] == "delivery" or event["data"]["delivery"] != "delivered":
+            kinds.add(event["event"])
+        self.assertLessEqual({"device", "notification", "connection"}, kinds)
+        events.close()
+        simulator.request(path, "DELETE")
+        self.assertError(simulator.request(path), 404)
+
+    def test_an_app_that_is_deleted_is_410_and_in_feedback(self):
+        simulator = self.simulator
+        path = "/devices/" + "ab" * 32 + "/apps/com.example.app"
+        self.assertEqual(simulator.curl("ab" * 32)[0], 200)
+        device = simulator.request(path + "?at=2026-01-05T10:00:00Z", "DELETE")[2]
+        self.assertEqual(device["apps"][0]["isInstalled"], False)
+        self.assertEqual(device["apps"][0]["removedAt"], "2026-01-05T10:00:00.000Z")
+        self.assertEqual(simulator.curl("ab" * 32), (410, {"reason": "Unregistered", "timestamp": 1767607200000}))
+        rejected = simulator.get("/notifications?outcome=rejected")["notifications"]
+        self.assertEqual([(each["status"], each["reason"]) for each in rejected], [(410, "Unregistered")])
+        self.assertEqual(simulator.get("/feedback")["entries"], [])
+        simulator.push("{}")
+        simulator.get("/notifications?wait=10s&listener=binary")
+        entry = {"token": "ab" * 32, "topic": "com.example.app", "failedAt": "2026-01-05T10:00:00.000Z"}
+        self.assertEqual(simulator.get("/feedback")["entries"], [entry])
+        simulator.request("/feedback", "DELETE")
+        self.assertEqual(simulator.get("/feedback")["entries"], [])
+        self.assertEqual(simulator.request(path, "PUT")[2]["apps"][0]["isInstalled"], True)
+        self.assertEqual(simulator.curl("ab" * 32)[0], 200)
+        self.assertError(simulator.request(path + "x", "DELETE"), 404)
+        self.assertEqual(len(simulator.post("/feedback", {"token": "ab" * 32})["entries"]), 1)
+        self.assertError(simulator.request("/feedback", "POST", {"token": "ef" * 32}), 404)
+
+    def test_a_notification_has_its_bytes_and_one_that_is_refused_its_reason(self):
+        simulator = self.simulator
+        simulator.push('{"aps":{}}')
+        simulator.push("{}", token="ef" * 32)
+        rejected = simulator.get("/notifications?wait=10s&outcome=rejected")["notifications"][0]
+        self.assertEqual((rejected["status"], rejected["reason"]), (8, "8 (invalid token)"))
+        number = simulator.get("/notifications")["notifications"][0]["number"]
+        shown = simulator.get(f"/notifications/{number}")["frame"]
+        self.assertEqual(bytes.fromhex(shown["hex"]), frame('{"aps":{}}'))
+        fields = {field["name"]: field["value"] for field in shown["fields"]}
+        self.assertEqual(fields["payload"], '{"aps":{}}')
+        self.assertEqual(fields["token"], "ab" * 32)
+        self.assertEqual(sum(field["length"] for field in shown["fields"]), len(shown["hex"]) // 2)
+        simulator.curl("ab" * 32)
+        number = simulator.get("/notifications?listener=http2")["notifications"][0]["number"]
+        headers = simulator.get(f"/notifications/{number}")["frame"]["headers"]
+        self.assertIn({"name": "apns-topic", "value": "com.example.app"}, headers)
+        simulator.request("/notifications", "DELETE")
+        answer = simulator.get("/notifications?outcome=any")
+        self.assertEqual((answer["notifications"], answer["lastNumber"]), ([], number))
+
+    def test_connections_are_shown_and_ended(self):
+        simulator = self.simulator
+        with simulator.gateway() as gateway:
+            gateway.sendall(frame("{}"))
+            simulator.get("/notifications?wait=10s")
+            connection = simulator.get("/connections")["connections"][-1]
+            self.assertEqual(connection["certificate"]["topics"], ["com.example.app"])
+            self.assertEqual(connection["notificationCount"], 1)
+            self.assertNotIn("closedAt", connection)
+            path = f"/connections/binary/{connection['number']}"
+            self.assertError(simulator.request(path + "?ending=loud", "DELETE"), 400, "orderly")
+            self.assertEqual(simulator.request(path, "DELETE")[0], 200)
+            self.assertEqual(gateway.recv(10), b"")
+        self.assertError(simulator.request("/connections/binary/99999", "DELETE"), 404)
+        self.assertError(simulator.request("/connections/telnet/1", "DELETE"), 400)
+
+
+class FaultTests(Base):
+    @classmethod
+    def setUpClass(cls):
+        cls.simulator = Simulator()
+        cls.addClassCleanup(cls.simulator.__exit__)
+
+    def setUp(self):
+        self.simulator.post("/reset")
+
+    def test_a_fault_happens_on_a_connection_that_is_open_until_it_is_switched_off(self):
+        simulator = self.simulator
+        events = Events(simulator)
+        body = {"at": {"token": "cd"}, "effect": {"name": "reject", "reason": "TooManyRequests"}}
+        fault = simulator.post("/faults", body, status=201)
+        self.assertEqual((fault["isEnabled"], fault["occurrenceCount"], fault["at"]), (True, 0, {"token": "cd"}))
+        self.assertEqual(simulator.curl("ab" * 32)[0], 200)
+        self.assertEqual(simulator.curl("cd" * 32), (429, {"reason": "TooManyRequests"}))
+        self.assertEqual(simulator.get("/faults")["faults"][0]["occurrenceCount"], 1)
+        path = f"/faults/{fault['id']}"
+        self.assertEqual(simulator.request(path, "PATCH", {"isEnabled": False})[2]["isEnabled"], False)
+        self.assertEqual(simulator.curl("cd" * 32)[0], 200)
+        self.assertEqual(simulator.request(path, "DELETE")[0], 200)
+        self.assertError(simulator.request(path, "DELETE"), 404)
+        application = simulator.get("/faults/log")["applications"][-1]
+        self.assertEqual((application["fault"], application["listener"]), (fault["id"], "http2"))
+        self.assertEqual(application["effect"]["reason"], "TooManyRequests")
+        self.assertEqual(application["notification"], 1)
+        kinds = []
+        while (event := events.next())["event"] != "faultApplied":
+            kinds.append(event["event"])
+        self.assertIn("fault", kinds)
+        self.assertEqual(event["data"]["fault"], fault["id"])
+        events.close()
+
+        with simulator.gateway() as gateway:
+            gateway.sendall(frame("{}", identifier=1))
+            simulator.get("/notifications?wait=10s&listener=binary")
+            simulator.post("/faults", {"effect": {"name": "reject", "status": 7}, "occurrenceCountMax": 1})
+            gateway.sendall(frame("{}", identifier=2))
+            self.assertEqual(gateway.recv(100), struct.pack(">BBI", 8, 7, 2))
+
+    def test_all_are_replaced_in_yaml_and_given_back_as_they_were_told(self):
+        simulator = self.simulator
+        text = """
+            # A storm, and one that waits for its turn.
+            faults:
+              - effect: {name: reject, reason: ServiceUnavailable}
+                occurrenceCountMax: 2
+              - at: {notification: 3}
+                effect: {name: closeAfter}
+                report: {ending: reset}
+                isEnabled: false
+        """
+        faults = simulator.post("/faults", text.encode(), "PUT")["faults"]
+        self.assertEqual([fault["isEnabled"] for fault in faults], [True, False])
+        self.assertEqual([simulator.curl("ab" * 32)[0] for _ in range(3)], [503, 503, 200])
+        told = simulator.get("/faults")
+        again = simulator.post("/faults", told, "PUT")["faults"]
+        for old, new in zip(told["faults"], again):
+            self.assertEqual(old | {"id": 0, "occurrenceCount": 0}, new | {"id": 0})
+
+    def test_mistakes_are_named_with_their_line(self):
+        request = self.simulator.request
+        for text, *words in [
+            ("effect: {name: explode}", "line 1", "effect.name", "explode"),
+            ("at: {notification: 1}\neffect: {name: ignore}\nreports: {}", "line 3", "reports", "valid keys"),
+            ("effect:\n  name: reject\n  stauts: 8", "line 3", "stauts"),
+            ("effect: {name: reject, status: many}", "line 1", "effect.status"),
+            ("at: {notification: 0}\neffect: {name: ignore}", "line 1", "begin with 1"),
+            ("listener: feedback\neffect: {name: ignore}", "feedback service has no ignore"),
+            ("effect: {name: delay, milliseconds: .inf}", "line 1", "a day"),
+            ("effect: {name: slowReading, byteCount: 99999999999, milliseconds: 1}", "1048576"),
+            ("{", "no YAML"),
+            ("", "no fault"),
+            ("- a", "keys with values"),
+            ("[" * 100_000, "no YAML"),
+            ("- " * 100_000, "no YAML"),
+        ]:
+            self.assertError(request("/faults", "POST", text.encode()), 400, *words)
+        self.assertError(request("/faults", "PUT", b"faults:\n  - effect: {name: ignore}\n  - effect: 3\n"), 400)
+        self.assertError(request("/faults", "PUT", b"foults: []"), 400, "line 1", "faults")
+        self.assertError(request("/faults", "PUT", b"\xff"), 400, "UTF-8")
+        self.assertError(request("/faults/x", "PATCH", {"isEnabled": True}), 400)
+        self.assertError(request("/faults/99", "PATCH", {"isEnabled": True}), 404)
+        self.assertEqual(self.simulator.get("/faults")["faults"], [])
+
+    def test_a_response_in_pieces_or_in_one_segment_with_the_end(self):
+        for report, most in [({"isSplit": True}, None), ({"isCoalesced": True}, 1)]:
+            fault = {"effect": {"name": "reject", "status": 8}, "report": report}
+            self.simulator.post("/faults", [fault], "PUT")
+            with self.simulator.gateway() as gateway:
+                gateway.sendall(frame("{}", identifier=5))
+                text = b""
+                while part := gateway.recv(100):
+                    self.assertTrue(most or len(part) == 1)
+                    text += part
+                self.assertEqual(text, struct.pack(">BBI", 8, 8, 5))
+
+    def test_goaway_comes_where_settings_are_due(self):
+        self.simulator.post("/faults", {"effect": {"name": "goAwayFirst"}, "occurrenceCountMax": 1})
+        context = ssl.create_default_context(cafile=self.simulator.folder + "/authority.pem")
+        context.load_cert_chain(self.simulator.folder + "/provider.pem", self.simulator.folder + "/provider.key.pem")
+        context.set_alpn_protocols(["h2"])
+        connection = socket.create_connection(("127.0.0.1", self.simulator.ready["http2_port"]), DEADLINE)
+        with context.wrap_socket(connection, server_hostname="localhost") as client:
+            client.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+            text = b""
+            while part := client.recv(1000):
+                text += part
+        self.assertEqual(text[3], 7)
+        self.assertIn(b'{"reason":"Shutdown"}', text)
+        self.assertEqual(self.simulator.curl("ab" * 32)[0], 200)
+
+
 class OptionTests(Base):
     def setUp(self):
         self.folder = tempfile.mkdtemp()
@@ -479,6 +816,19 @@ class OptionTests(Base):
             lines = [line for line in file if "/dev/full" in line]
         self.assertEqual(len(lines), 1)
         self.assertIn("No space left on device", lines[0])
+
+    def test_faults_come_from_a_file_and_a_mistake_is_one_line(self):
+        path = self.path("faults.yaml", "- effect: {name: reject, status: 8}\n  at: {token: cd}\n")
+        with Simulator("--faults", path) as simulator:
+            self.assertEqual(simulator.get("/faults")["faults"][0]["effect"], {"name": "reject", "status": 8})
+            simulator.post("/faults", [], "PUT")
+            simulator.post("/reset")
+            self.assertEqual(len(simulator.get("/faults")["faults"]), 1)
+        code, text = self.run_to_end("--faults", self.path("bad.yaml", "- effect: {name: reject}\n  at: {tken: c}\n"))
+        self.assertEqual(code, 78)
+        self.assertIn("bad.yaml: line 2: [0].at.tken: unknown key tken; valid keys: notification", text)
+        self.assertEqual(text.count("\n"), 1)
+        self.assertEqual(self.run_to_end("--faults", self.path("none"))[0], 66)
 
     def test_verbose_output_shows_what_was_accepted(self):
         error = self.path("error")

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSSimulator
 import NIOCore
 import NIOEmbedded
 import Testing
@@ -10,11 +11,11 @@ import Testing
 /// more memory than is planned for.
 @Suite(.timeLimit(.minutes(1))) struct EventLogTests {
     private static func append(_ numbers: ClosedRange<Int>, to log: EventLog) {
-        for number in numbers { log.append(.other(kind: "number", json: "\(number)")) }
+        for number in numbers { log.append(.deviceRemoved(identifier: "\(number)")) }
     }
 
     private static func numbers(_ batch: EventLog.Batch?) -> [Int]? {
-        batch?.events.map { if case .other(_, let json) = $0 { Int(json) ?? -1 } else { -1 } }
+        batch?.events.map { if case .deviceRemoved(let text) = $0 { Int(text) ?? -1 } else { -1 } }
     }
 
     private static var soon: NIODeadline { .now() + .seconds(30) }

@@ -122,10 +122,12 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         var configuration = try await self.configuration(environment)
         let logger = environment.logger(isVerbose: self.verbose)
         let log = try self.control.logNotifications.map { try NotificationLog($0) { console.say($0) } }
-        configuration.onReceive = { notification in
+        configuration.onChange = { change in
+            guard case .notification(let notification) = change else { return Self.log(change, to: logger) }
             log?.append(notification.json)
             Self.log(notification, to: logger)
         }
+        configuration.faults = try self.control.plannedFaults()
         let version = ApnsLegacyCommand.configuration.version
         let control = SimulatorControl(try self.control.configuration(), version: version, of: &configuration)
         self.control.withdrawAnnouncement()
@@ -152,7 +154,8 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
             + #""key_id":"\#(self.keyId)","team_id":"\#(self.teamId)"}"#
     }
 
-    private static func waitForEnd(_ signals: AsyncStream<UnixSignal>, _ control: SimulatorControl) async {
+    /// Waits for a signal, or for somebody who asks the control API for the end.
+    static func waitForEnd(_ signals: AsyncStream<UnixSignal>, _ control: SimulatorControl) async {
         await withTaskGroup { group in
             group.addTask { for await _ in signals { break } }
             group.addTask { for await _ in control.requests { break } }
@@ -166,15 +169,30 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
     /// The logs of a provider name no device token, since it is private. Those of a simulator are looked at by testers
     /// who look for one of their own, so that its begin is there; the whole of it and the payload are in the record.
     private static func log(_ notification: ReceivedNotification, to logger: Logger) {
+        let outcome = notification.rejection.map { "\($0)" } ?? (notification.isDead ? "app removed" : "accepted")
         logger.info(
-            "notification accepted",
+            notification.rejection == nil ? "notification accepted" : "notification rejected",
             metadata: [
                 LogKey.message: "\(notification.number)",
                 "push.listener": "\(notification.listener.rawValue)",
                 LogKey.topic: "\(notification.topic ?? "-")",
                 "push.token.begin": "\(notification.token?.hexadecimal.prefix(8) ?? "-")",
                 "push.payload.bytes": "\(notification.payload.count)",
-                LogKey.outcome: "\(notification.isDead ? "accepted, app removed" : "accepted")",
+                LogKey.outcome: "\(outcome)",
+            ]
+        )
+    }
+
+    /// Says that a fault happened.
+    private static func log(_ change: SimulatorChange, to logger: Logger) {
+        guard case .faultApplied(let application) = change else { return }
+        logger.info(
+            "fault applied",
+            metadata: [
+                "push.fault.id": "\(application.fault)", "push.fault.effect": "\(application.effect.name)",
+                "push.listener": "\(application.listener.rawValue)",
+                LogKey.connection: "\(application.connectionNumber)",
+                LogKey.identifier: "\(application.notificationNumber.map { "\($0)" } ?? "-")",
             ]
         )
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSSimulator
 import ArgumentParser
 import BatchFiles
 import Glibc
@@ -50,6 +51,11 @@ struct SimulatorControlOptions: ParsableArguments {
     )
     var logNotifications: String?
 
+    @Option(
+        help: .value("file", "A file with the faults that are planned from the start, in YAML or JSON.")
+    )
+    var faults: String?
+
     func validate() throws {
         guard (0...65535).contains(self.controlPort) else {
             throw ValidationError("A port is a number from 0 to 65535.")
@@ -92,6 +98,18 @@ struct SimulatorControlOptions: ParsableArguments {
         }
         configuration.token = line
         return configuration
+    }
+
+    /// Reads the faults that are planned from the start.
+    ///
+    /// - Throws: `CommandFailure` with the file, the line and what is wrong.
+    func plannedFaults() throws -> [Fault] {
+        guard let path = self.faults else { return [] }
+        let bytes: [UInt8]
+        do { bytes = try FileBytes.read(path) } catch { throw CommandFailure(.noInput, "\(error)") }
+        do {
+            return try FaultsFile(String(decoding: bytes, as: UTF8.self)).entries.filter(\.isEnabled).map(\.fault)
+        } catch { throw CommandFailure(.configuration, "\(path): \(error)") }
     }
 
     /// Where a browser shows the page.

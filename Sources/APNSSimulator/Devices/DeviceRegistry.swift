@@ -81,15 +81,20 @@ final class DeviceRegistry: Sendable {
         return device
     }
 
-    /// Registers an app at a device of this service.
-    func register(topic: String, token: DeviceToken?, on identifier: String?) -> SimulatedApp {
+    /// Registers an app at a device, by default one of this service.
+    func register(
+        topic: String,
+        token: DeviceToken?,
+        on identifier: String?,
+        environment: Environment? = nil
+    ) -> SimulatedApp {
         let now = self.now()
         let (app, device, changes) = self.state.withLockedValue { state in
             let (app, changes) = state.table.register(
                 topic: topic,
                 token: token,
                 on: identifier,
-                environment: self.environment,
+                environment: environment ?? self.environment,
                 now: now
             )
             self.carryOut(changes)

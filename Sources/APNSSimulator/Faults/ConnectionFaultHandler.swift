@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSPayload
+import APNSWire
 import NIOCore
 import NIOTLS
 
@@ -40,6 +42,10 @@ final class ConnectionFaultHandler: ChannelInboundHandler {
         if let fault = self.fault(.list), case .cutList(let byteCount) = fault.effect {
             self.list?.cut(behind: byteCount, fault.report.ending)
         }
+        if let fault = self.fault(.settings), case .goAwayFirst(let reason) = fault.effect {
+            context.write(self.wrapOutboundOut(Self.goAway(reason)), promise: nil)
+            return self.refuse(fault.report, context)
+        }
         // The backend of the binary protocol looks for this one itself, since it counts connections.
         if self.listener != .binary, let fault = self.fault(.admission) { return self.refuse(fault.report, context) }
         context.fireUserInboundEventTriggered(event)
@@ -48,6 +54,20 @@ final class ConnectionFaultHandler: ChannelInboundHandler {
     /// What comes on a connection that is refused is thrown away, however long its end takes.
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         if !self.isRefused { context.fireChannelRead(data) }
+    }
+
+    /// A GOAWAY frame for a connection on which nothing was processed (RFC 9113, section 6.8).
+    private static func goAway(_ reason: PushReason) -> ByteBuffer {
+        let text = #"{"reason":\#(JSONWriter.quoted(reason.text))}"#
+        var frame = ByteBuffer()
+        // The last stream and the code NO_ERROR come before the text.
+        let byteCount = 8 + text.utf8.count
+        frame.writeInteger(UInt8(truncatingIfNeeded: byteCount >> 16))
+        frame.writeInteger(UInt16(truncatingIfNeeded: byteCount))
+        frame.writeBytes([7, 0, 0, 0, 0, 0])
+        frame.writeBytes([0, 0, 0, 0, 0, 0, 0, 0])
+        frame.writeString(text)
+        return frame
     }
 
     private func fault(_ stage: FaultStage) -> Fault? {

@@ -15,12 +15,13 @@ package final class ConnectionFaults: Sendable {
     let schedule: FaultSchedule
     private let handlers = NIOLockedValueBox<[UInt64: NIOLoopBound<Handlers>]>([:])
 
+    init(_ schedule: FaultSchedule) { self.schedule = schedule }
+
     /// - Throws: ``SimulatorError/fault(index:reason:)`` for the first fault that can happen nowhere.
-    package init(_ faults: [Fault]) throws(SimulatorError) { self.schedule = try FaultSchedule(faults) }
+    package convenience init(_ faults: [Fault]) throws(SimulatorError) { self.init(try FaultSchedule(faults)) }
 
     /// Lets the connections of a listener meet the faults that are for it.
     package func configure(_ configuration: inout ListenerConfiguration, as listener: SimulatorListener) {
-        guard self.schedule.hasFaults(at: listener) else { return }
         configuration.configurePipeline = { try self.add(to: $0, number: $1, listener) }
     }
 

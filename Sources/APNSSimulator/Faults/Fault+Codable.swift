@@ -7,13 +7,14 @@ import APNSWire
 
 /// A fault as a file has it, such as `{"at": {"notification": 5}, "effect": {"name": "reject", "status": 8}}`.
 extension Fault: Codable {
-    private enum Key: String, CodingKey {
+    private enum Key: String, CodingKey, CaseIterable {
         case trigger = "at"
         case effect, listener, report, occurrenceCountMax
     }
 
     /// Reads a fault; what is not there is as by default, and a fault without a trigger happens always.
     public init(from decoder: any Decoder) throws {
+        try decoder.requireKeys(Key.allCases.map(\.rawValue))
         let container = try decoder.container(keyedBy: Key.self)
         self.init(
             at: try container.decodeIfPresent(Trigger.self, forKey: .trigger) ?? .always,
@@ -43,10 +44,14 @@ extension Fault.Trigger: Codable {
 
     /// Reads a trigger.
     public init(from decoder: any Decoder) throws {
+        try decoder.requireKeys(Key.allCases.map(\.rawValue))
         let container = try decoder.container(keyedBy: Key.self)
         let conditions = container.allKeys.filter { $0 != .seed }
         guard conditions.count <= 1 else {
-            let context = DecodingError.Context(codingPath: decoder.codingPath, debugDescription: "several conditions")
+            let context = DecodingError.Context(
+                codingPath: decoder.codingPath,
+                debugDescription: "several conditions; give one"
+            )
             throw DecodingError.dataCorrupted(context)
         }
         switch conditions.first {
@@ -86,18 +91,41 @@ extension Fault.Effect: Codable {
         case name, status, httpStatus, reason, timestamp, milliseconds, code, count, byteCount
     }
 
+    /// The keys that an effect has beside its name.
+    private static func keys(_ name: String) -> [Key]? {
+        switch name {
+        case "reject": [.status, .httpStatus, .reason, .timestamp]
+        case "delay": [.milliseconds]
+        case "goAway", "goAwayFirst": [.reason]
+        case "resetStream": [.code]
+        case "limitStreams": [.count]
+        case "slowReading", "slowWriting": [.byteCount, .milliseconds]
+        case "cutList": [.byteCount]
+        case "ignore", "shutDown", "closeBefore", "closeAfter", "refuseStream", "refuseHandshake", "refuseConnection",
+            "errorResponse":
+            []
+        default: nil
+        }
+    }
+
     /// Reads an effect.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: Key.self)
         let name = try container.decode(String.self, forKey: .name)
+        guard let keys = Self.keys(name) else {
+            let sentence = "there is no effect \(name)"
+            throw DecodingError.dataCorruptedError(forKey: .name, in: container, debugDescription: sentence)
+        }
+        try decoder.requireKeys(["name"] + keys.map(\.rawValue))
         switch name {
         case "reject": self = .reject(try Self.rejection(container))
-        case "delay": self = .delay(.milliseconds(try container.decode(Double.self, forKey: .milliseconds)))
+        case "delay": self = .delay(try container.milliseconds(.milliseconds))
         case "ignore": self = .ignore
         case "shutDown": self = .shutDown
         case "closeBefore": self = .closeBefore
         case "closeAfter": self = .closeAfter
         case "goAway": self = .goAway(PushReason(text: try container.decode(String.self, forKey: .reason)))
+        case "goAwayFirst": self = .goAwayFirst(try Self.reason(container) ?? .shutdown)
         case "refuseStream": self = .refuseStream
         case "resetStream": self = .resetStream(code: try container.decode(UInt32.self, forKey: .code))
         case "limitStreams": self = .limitStreams(try container.decode(Int.self, forKey: .count))
@@ -106,11 +134,12 @@ extension Fault.Effect: Codable {
         case "slowReading": self = .slowReading(try Self.pace(container))
         case "errorResponse": self = .errorResponse
         case "slowWriting": self = .slowWriting(try Self.pace(container))
-        case "cutList": self = .cutList(byteCount: try container.decode(Int.self, forKey: .byteCount))
-        default:
-            let sentence = "there is no effect \(name)"
-            throw DecodingError.dataCorruptedError(forKey: .name, in: container, debugDescription: sentence)
+        default: self = .cutList(byteCount: try container.decode(Int.self, forKey: .byteCount))
         }
+    }
+
+    private static func reason(_ container: KeyedDecodingContainer<Key>) throws -> PushReason? {
+        try container.decodeIfPresent(String.self, forKey: .reason).map { PushReason(text: $0) }
     }
 
     private static func rejection(_ container: KeyedDecodingContainer<Key>) throws -> Rejection {
@@ -126,7 +155,7 @@ extension Fault.Effect: Codable {
     private static func pace(_ container: KeyedDecodingContainer<Key>) throws -> TransferPace {
         TransferPace(
             byteCount: try container.decode(Int.self, forKey: .byteCount),
-            interval: .milliseconds(try container.decode(Double.self, forKey: .milliseconds))
+            interval: try container.milliseconds(.milliseconds)
         )
     }
 
@@ -141,7 +170,7 @@ extension Fault.Effect: Codable {
             try container.encode(rejection.status, forKey: .httpStatus)
             try container.encodeIfPresent(rejection.timestamp, forKey: .timestamp)
         case .delay(let duration): try container.encode(duration.milliseconds, forKey: .milliseconds)
-        case .goAway(let reason): try container.encode(reason.text, forKey: .reason)
+        case .goAway(let reason), .goAwayFirst(let reason): try container.encode(reason.text, forKey: .reason)
         case .resetStream(let code): try container.encode(code, forKey: .code)
         case .limitStreams(let count): try container.encode(count, forKey: .count)
         case .slowReading(let pace), .slowWriting(let pace):
@@ -157,20 +186,22 @@ extension Fault.Effect: Codable {
 
 /// A report as a file has it, such as `{"delayMilliseconds": 200, "ending": "reset"}`.
 extension FaultReport: Codable {
-    private enum Key: String, CodingKey {
-        case delayMilliseconds, identifier, isLost, isSplit, ending
+    private enum Key: String, CodingKey, CaseIterable {
+        case delayMilliseconds, identifier, isLost, isSplit, isCoalesced, ending
     }
 
     /// Reads a report; what is not there is as by default.
     public init(from decoder: any Decoder) throws {
+        try decoder.requireKeys(Key.allCases.map(\.rawValue))
         let container = try decoder.container(keyedBy: Key.self)
-        let delay = try container.decodeIfPresent(Double.self, forKey: .delayMilliseconds)
+        let hasDelay = container.contains(.delayMilliseconds)
         let identifier = try container.decodeIfPresent(UInt32.self, forKey: .identifier)
         self.init(
-            delay: .milliseconds(delay ?? 0),
+            delay: hasDelay ? try container.milliseconds(.delayMilliseconds) : .zero,
             identifier: identifier.map { $0 == 0 ? .zero : .fixed($0) } ?? .correct,
             isLost: try container.decodeIfPresent(Bool.self, forKey: .isLost) ?? false,
             isSplit: try container.decodeIfPresent(Bool.self, forKey: .isSplit) ?? false,
+            isCoalesced: try container.decodeIfPresent(Bool.self, forKey: .isCoalesced) ?? false,
             ending: try container.decodeIfPresent(Ending.self, forKey: .ending) ?? .orderly
         )
     }
@@ -186,10 +217,48 @@ extension FaultReport: Codable {
         }
         if self.isLost { try container.encode(true, forKey: .isLost) }
         if self.isSplit { try container.encode(true, forKey: .isSplit) }
+        if self.isCoalesced { try container.encode(true, forKey: .isCoalesced) }
         if self.ending != .orderly { try container.encode(self.ending, forKey: .ending) }
     }
 }
 
 extension Duration {
     fileprivate var milliseconds: Double { self / .milliseconds(1) }
+}
+
+/// A key of any name, by which one is found that is misspelled.
+private struct AnyKey: CodingKey {
+    let stringValue: String
+    let intValue: Int? = nil
+
+    init(stringValue: String) { self.stringValue = stringValue }
+
+    init?(intValue: Int) { nil }
+}
+
+extension Decoder {
+    /// Takes no other keys, so that nothing is left out in silence.
+    fileprivate func requireKeys(_ allowed: [String]) throws {
+        let keys = try self.container(keyedBy: AnyKey.self).allKeys
+        guard let unknown = keys.first(where: { !allowed.contains($0.stringValue) }) else { return }
+        let names = allowed.joined(separator: ", ")
+        throw DecodingError.dataCorrupted(
+            DecodingError.Context(
+                codingPath: self.codingPath + [unknown],
+                debugDescription: "unknown key \(unknown.stringValue); valid keys: \(names)"
+            )
+        )
+    }
+}
+
+extension KeyedDecodingContainer {
+    /// Reads a time of at most a day.
+    fileprivate func milliseconds(_ key: Key) throws -> Duration {
+        let count = try self.decode(Double.self, forKey: key)
+        guard (-86_400_000...86_400_000).contains(count) else {
+            let sentence = "a time is at most 86400000 milliseconds, which is a day"
+            throw DecodingError.dataCorruptedError(forKey: key, in: self, debugDescription: sentence)
+        }
+        return .milliseconds(count)
+    }
 }

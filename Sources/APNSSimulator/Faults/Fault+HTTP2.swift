@@ -42,8 +42,8 @@ extension Fault.Effect {
             let frame = HTTP2Frame(streamID: .rootStream, payload: .settings(.settings([limit])))
             ticket.channel.writeAndFlush(frame, promise: nil)
         case .closeBefore, .closeAfter: ending.end(ticket.channel)
-        case .reject(.binary), .ignore, .delay, .refuseHandshake, .refuseConnection, .slowReading, .errorResponse,
-            .slowWriting, .cutList:
+        case .reject(.binary), .ignore, .delay, .refuseHandshake, .refuseConnection, .goAwayFirst, .slowReading,
+            .errorResponse, .slowWriting, .cutList:
             break
         }
         return nil

@@ -43,7 +43,7 @@ public struct Fault: Hashable, Sendable {
     /// What happens.
     ///
     /// "Notification" stands for the one at which the fault is due; "binary" and "feedback" for the gateway of the
-    /// binary protocol and the feedback service. The last six happen to connections, so that a trigger with a
+    /// binary protocol and the feedback service. The last seven happen to connections, so that a trigger with a
     /// notification or a token is refused.
     ///
     /// There may be more in later versions.
@@ -81,6 +81,8 @@ public struct Fault: Hashable, Sendable {
         case refuseHandshake
         /// The connection is closed right after the handshake; binary, feedback, HTTP/2.
         case refuseConnection
+        /// The connection begins with GOAWAY where SETTINGS are due, and ends; HTTP/2.
+        case goAwayFirst(PushReason)
         /// The connection is read at this pace, in bytes of ciphertext; binary, HTTP/2.
         case slowReading(TransferPace)
         /// Nothing goes wrong, but the provider's own mistakes and its probes are answered as the fault's report says;

@@ -46,6 +46,9 @@ public struct FaultReport: Hashable, Sendable {
     /// Whether each byte of the error response comes in a record of its own; by default not.
     public var isSplit: Bool
 
+    /// Whether the error response, close_notify and the end of the stream come in one segment; by default they may not.
+    public var isCoalesced: Bool
+
     /// What is done to the connection; by default an orderly close.
     public var ending: Ending
 
@@ -56,18 +59,21 @@ public struct FaultReport: Hashable, Sendable {
     ///   - identifier: which identifier the error response carries; binary protocol.
     ///   - isLost: whether the error response is never sent; binary protocol.
     ///   - isSplit: whether each byte of the error response comes in a record of its own; binary protocol.
+    ///   - isCoalesced: whether the error response and the end of the stream come in one segment; binary protocol.
     ///   - ending: what is done to the connection, where the fault ends it.
     public init(
         delay: Duration = .zero,
         identifier: Identifier = .correct,
         isLost: Bool = false,
         isSplit: Bool = false,
+        isCoalesced: Bool = false,
         ending: Ending = .orderly
     ) {
         self.delay = delay
         self.identifier = identifier
         self.isLost = isLost
         self.isSplit = isSplit
+        self.isCoalesced = isCoalesced
         self.ending = ending
     }
 

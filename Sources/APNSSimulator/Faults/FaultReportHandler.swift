@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSTransport
+import Glibc
 import NIOCore
 
 /// Lies between TLS and the handler of the binary protocol, and ends a connection as a ``FaultReport`` says.
@@ -25,6 +26,10 @@ final class FaultReportHandler: ChannelDuplexHandler {
     ///   - end: writes the response and closes; called when the delay of the report is over.
     func begin(_ report: FaultReport, end: @escaping @Sendable () -> Void) {
         self.report = report
+        if report.isCoalesced, let options = self.context?.channel.syncOptions {
+            // The kernel holds back what is no whole segment until the stream ends.
+            try? options.setOption(.tcpOption(NIOBSDSocket.Option(rawValue: TCP_CORK)), value: 1)
+        }
         guard report.delay > .zero, let context = self.context else { return end() }
         // A service that finds a fault late has taken what came meanwhile; the protocol's handler discards it.
         self.isReadingOn = true

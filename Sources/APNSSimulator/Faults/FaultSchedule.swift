@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSWire
+import DequeModule
 import NIOConcurrencyHelpers
 
 /// Finds the faults that are due, and counts how often each happened.
@@ -35,35 +36,139 @@ final class FaultSchedule: Sendable {
         }
     }
 
-    private let faults: [Fault]
-    private let tables: [Key: Table]
-    private let occurrences: NIOLockedValueBox<[Int]>
-
-    /// - Throws: ``SimulatorError/fault(index:reason:)`` for the first fault that can happen nowhere.
-    init(_ faults: [Fault]) throws(SimulatorError) {
+    private struct State {
+        var faults: [ScheduledFault] = []
+        /// Of those that are enabled, by their indices in `faults`.
         var tables: [Key: Table] = [:]
-        for (index, fault) in faults.enumerated() {
-            for listener in try fault.listeners(index: index) {
-                tables[Key(listener: listener, stage: fault.effect.stage), default: Table()].add(index, fault.trigger)
+        var lastIdentifier = 0
+        var applications: Deque<FaultApplication> = []
+        var lastApplication: UInt64 = 0
+
+        mutating func append(_ fault: Fault, isEnabled: Bool) {
+            self.lastIdentifier += 1
+            self.faults.append(ScheduledFault(identifier: self.lastIdentifier, fault: fault, isEnabled: isEnabled))
+        }
+
+        /// Sorts the faults by where and when they are looked for.
+        mutating func arrange() {
+            self.tables = [:]
+            for (index, each) in self.faults.enumerated() where each.isEnabled {
+                // Those that can happen nowhere were refused.
+                for listener in (try? each.fault.listeners(index: index)) ?? [] {
+                    let key = Key(listener: listener, stage: each.fault.effect.stage)
+                    self.tables[key, default: Table()].add(index, each.fault.trigger)
+                }
             }
         }
-        self.faults = faults
-        self.tables = tables
-        self.occurrences = NIOLockedValueBox(Array(repeating: 0, count: faults.count))
     }
 
-    /// Whether there are faults that can be due at a listener.
-    func hasFaults(at listener: SimulatorListener) -> Bool { self.tables.keys.contains { $0.listener == listener } }
+    /// How many of the times that a fault happened are kept.
+    static let applicationCountMax = 1000
+
+    private let state: NIOLockedValueBox<State>
+    private let initialFaults: [Fault]
+    private let now: @Sendable () -> UInt64
+    private let onChange: (@Sendable (SimulatorChange) -> Void)?
+
+    /// - Parameters:
+    ///   - faults: those at the start.
+    ///   - now: the time in milliseconds since 1970 (UTC); by default none is noted.
+    ///   - onChange: is told of what happens, and of what is planned.
+    /// - Throws: ``SimulatorError/fault(index:reason:)`` for the first fault that can happen nowhere.
+    init(
+        _ faults: [Fault],
+        now: @escaping @Sendable () -> UInt64 = { 0 },
+        onChange: (@Sendable (SimulatorChange) -> Void)? = nil
+    ) throws(SimulatorError) {
+        self.initialFaults = faults
+        self.now = now
+        self.onChange = onChange
+        self.state = NIOLockedValueBox(State())
+        try Self.check(faults)
+        self.state.withLockedValue { state in
+            for fault in faults { state.append(fault, isEnabled: true) }
+            state.arrange()
+        }
+    }
+
+    private static func check(_ faults: [Fault]) throws(SimulatorError) {
+        for (index, fault) in faults.enumerated() { _ = try fault.listeners(index: index) }
+    }
+
+    // MARK: Planning
+
+    /// All of them, in the order in which they are looked at.
+    var faults: [ScheduledFault] { self.state.withLockedValue(\.faults) }
+
+    /// The last times that one happened, the oldest first.
+    var applications: [FaultApplication] { Array(self.state.withLockedValue(\.applications)) }
+
+    func add(_ fault: Fault, isEnabled: Bool) throws(SimulatorError) -> ScheduledFault {
+        try Self.check([fault])
+        let added = self.state.withLockedValue { state in
+            state.append(fault, isEnabled: isEnabled)
+            state.arrange()
+            return state.faults[state.faults.count - 1]
+        }
+        self.onChange?(.fault(added))
+        return added
+    }
+
+    func replace(_ faults: [(fault: Fault, isEnabled: Bool)]) throws(SimulatorError) -> [ScheduledFault] {
+        try Self.check(faults.map(\.fault))
+        let (removed, added) = self.state.withLockedValue { state in
+            let removed = state.faults
+            state.faults = []
+            for each in faults { state.append(each.fault, isEnabled: each.isEnabled) }
+            state.arrange()
+            return (removed, state.faults)
+        }
+        for fault in removed { self.onChange?(.faultRemoved(identifier: fault.identifier)) }
+        for fault in added { self.onChange?(.fault(fault)) }
+        return added
+    }
+
+    func setEnabled(_ isEnabled: Bool, _ identifier: Int) -> ScheduledFault? {
+        let changed = self.state.withLockedValue { state -> ScheduledFault? in
+            guard let index = state.faults.firstIndex(where: { $0.identifier == identifier }) else { return nil }
+            state.faults[index].isEnabled = isEnabled
+            state.arrange()
+            return state.faults[index]
+        }
+        if let changed { self.onChange?(.fault(changed)) }
+        return changed
+    }
+
+    func remove(_ identifier: Int) -> Bool {
+        let isRemoved = self.state.withLockedValue { state in
+            guard let index = state.faults.firstIndex(where: { $0.identifier == identifier }) else { return false }
+            state.faults.remove(at: index)
+            state.arrange()
+            return true
+        }
+        if isRemoved { self.onChange?(.faultRemoved(identifier: identifier)) }
+        return isRemoved
+    }
+
+    /// Makes the plan what it was at the start, and forgets what happened.
+    func reset() {
+        // They were checked at the start.
+        _ = try? self.replace(self.initialFaults.map { ($0, true) })
+        self.state.withLockedValue { $0.applications = [] }
+    }
+
+    // MARK: Happening
 
     /// Whether there are faults that can be due in a stage of a listener.
     func hasFaults(_ stage: FaultStage, at listener: SimulatorListener) -> Bool {
-        self.tables[Key(listener: listener, stage: stage)] != nil
+        self.state.withLockedValue { $0.tables[Key(listener: listener, stage: stage)] != nil }
     }
 
     /// The fault that happens to a connection.
     func fault(_ stage: FaultStage, at listener: SimulatorListener, connection: UInt64) -> Fault? {
-        guard let table = self.tables[Key(listener: listener, stage: stage)] else { return nil }
-        return self.first(of: Self.due(table, connection: connection, notification: 0))
+        self.first(stage, at: listener, connection: connection, notification: nil) { table in
+            Self.due(table, connection: connection, notification: 0)
+        }
     }
 
     /// The fault that happens at a notification.
@@ -82,17 +187,56 @@ final class FaultSchedule: Sendable {
         number: UInt64,
         overall: UInt64
     ) -> Fault? {
-        guard let table = self.tables[Key(listener: listener, stage: .notification)] else { return nil }
-        var due = Self.due(table, connection: connection, notification: number)
-        due += table.notification[number] ?? []
-        due += table.notificationOverall[overall] ?? []
-        if !table.tokenDigitCounts.isEmpty {
-            let digits = token.hexadecimal
-            for count in table.tokenDigitCounts where count <= digits.utf8.count {
-                due += table.token[String(digits.prefix(count))] ?? []
+        let token = copy token
+        return self.first(.notification, at: listener, connection: connection, notification: number) { table in
+            var due = Self.due(table, connection: connection, notification: number)
+            due += table.notification[number] ?? []
+            due += table.notificationOverall[overall] ?? []
+            if !table.tokenDigitCounts.isEmpty {
+                let digits = token.hexadecimal
+                for count in table.tokenDigitCounts where count <= digits.utf8.count {
+                    due += table.token[String(digits.prefix(count))] ?? []
+                }
             }
+            return due
         }
-        return self.first(of: due)
+    }
+
+    /// The first one of those that are due that may still happen, counted and logged.
+    private func first(
+        _ stage: FaultStage,
+        at listener: SimulatorListener,
+        connection: UInt64,
+        notification: UInt64?,
+        due: (Table) -> [Int]
+    ) -> Fault? {
+        let found = self.state.withLockedValue { state -> (Fault, FaultApplication)? in
+            guard !state.tables.isEmpty, let table = state.tables[Key(listener: listener, stage: stage)] else {
+                return nil
+            }
+            for index in due(table).sorted() {
+                let fault = state.faults[index].fault
+                guard state.faults[index].occurrenceCount < fault.occurrenceCountMax ?? .max else { continue }
+                state.faults[index].occurrenceCount += 1
+                state.lastApplication += 1
+                let application = FaultApplication(
+                    number: state.lastApplication,
+                    fault: state.faults[index].identifier,
+                    effect: fault.effect,
+                    timestamp: self.now(),
+                    listener: listener,
+                    connectionNumber: connection,
+                    notificationNumber: notification
+                )
+                state.applications.append(application)
+                if state.applications.count > Self.applicationCountMax { state.applications.removeFirst() }
+                return (fault, application)
+            }
+            return nil
+        }
+        guard let (fault, application) = found else { return nil }
+        self.onChange?(.faultApplied(application))
+        return fault
     }
 
     /// The faults that are due whatever the notification is.
@@ -117,16 +261,5 @@ final class FaultSchedule: Sendable {
         mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
         mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
         return mixed ^ (mixed >> 31)
-    }
-
-    private func first(of due: [Int]) -> Fault? {
-        guard !due.isEmpty else { return nil }
-        return self.occurrences.withLockedValue { occurrences in
-            for index in due.sorted() where occurrences[index] < self.faults[index].occurrenceCountMax ?? .max {
-                occurrences[index] += 1
-                return self.faults[index]
-            }
-            return nil
-        }
     }
 }

@@ -8,6 +8,8 @@ enum FaultStage: Hashable, Sendable, CaseIterable {
     case accept
     /// Behind the handshake.
     case admission
+    /// Behind the handshake over HTTP/2, in place of what comes first.
+    case settings
     /// Behind the handshake: how the connection is read.
     case reading
     /// Behind the handshake: how a list is written.
@@ -51,14 +53,28 @@ extension Fault {
         return reported
     }
 
+    /// Why it can happen nowhere; `nil` where it can.
+    package var problem: String? {
+        do throws(SimulatorError) { _ = try self.listeners(index: 0) } catch {
+            if case .fault(_, let reason) = error { return reason }
+        }
+        return nil
+    }
+
     private var invalidValue: String? {
         if self.report.delay < .zero { return "a delay is not negative" }
+        if self.report.isSplit && self.report.isCoalesced { return "a response is split or coalesced, not both" }
         if let count = self.occurrenceCountMax, count < 0 { return "a number of occurrences is not negative" }
         switch self.effect {
+        case .reject(.http2(let rejection)) where !(400...599).contains(rejection.status):
+            return "a status of HTTP that refuses is from 400 to 599"
         case .delay(let duration) where duration < .zero: return "a delay is not negative"
         case .limitStreams(let count) where !(0...Int(UInt32.max)).contains(count):
             return "a number of streams is from 0 to 4294967295"
         case .cutList(let count) where count < 0: return "a number of bytes is not negative"
+        case .slowReading(let pace) where pace.byteCount > TransferPace.byteCountMax,
+            .slowWriting(let pace) where pace.byteCount > TransferPace.byteCountMax:
+            return "a pace has at most \(TransferPace.byteCountMax) bytes at a time"
         default: return nil
         }
     }
@@ -85,7 +101,9 @@ extension Fault {
     private var changedParts: Set<ReportPart> {
         var parts: Set<ReportPart> = []
         if self.report.delay != .zero { parts.insert(.delay) }
-        if self.report.identifier != .correct || self.report.isLost || self.report.isSplit { parts.insert(.response) }
+        let isResponseChanged =
+            self.report.identifier != .correct || self.report.isLost || self.report.isSplit || self.report.isCoalesced
+        if isResponseChanged { parts.insert(.response) }
         if self.report.ending != .orderly { parts.insert(.ending) }
         return parts
     }
@@ -94,7 +112,7 @@ extension Fault {
     private func parts(at listener: SimulatorListener) -> Set<ReportPart> {
         switch (self.effect, listener) {
         case (.reject, .binary), (.shutDown, .binary), (.errorResponse, _): [.delay, .response, .ending]
-        case (.closeBefore, _), (.closeAfter, _), (.refuseConnection, _): [.delay, .ending]
+        case (.closeBefore, _), (.closeAfter, _), (.refuseConnection, _), (.goAwayFirst, _): [.delay, .ending]
         case (.cutList, _): [.ending]
         case (.reject, _), (.shutDown, _), (.goAway, _), (.refuseStream, _), (.resetStream, _): [.delay]
         case (.delay, _), (.ignore, _), (.limitStreams, _), (.refuseHandshake, _), (.slowReading, _),
@@ -109,7 +127,7 @@ extension Fault.Effect {
     var listeners: Set<SimulatorListener> {
         switch self {
         case .reject(.binary), .errorResponse: [.binary]
-        case .reject, .goAway, .refuseStream, .resetStream, .limitStreams: [.http2]
+        case .reject, .goAway, .goAwayFirst, .refuseStream, .resetStream, .limitStreams: [.http2]
         case .delay, .ignore, .shutDown, .closeBefore, .closeAfter, .slowReading: [.binary, .http2]
         case .refuseHandshake, .refuseConnection: [.binary, .feedback, .http2]
         case .slowWriting, .cutList: [.feedback]
@@ -124,6 +142,7 @@ extension Fault.Effect {
             .notification
         case .refuseHandshake: .accept
         case .refuseConnection: .admission
+        case .goAwayFirst: .settings
         case .slowReading: .reading
         case .errorResponse: .errorResponse
         case .slowWriting: .writing
@@ -132,7 +151,7 @@ extension Fault.Effect {
     }
 
     /// Its name, as in source code and in JSON.
-    var name: String {
+    package var name: String {
         switch self {
         case .reject: "reject"
         case .delay: "delay"
@@ -146,6 +165,7 @@ extension Fault.Effect {
         case .limitStreams: "limitStreams"
         case .refuseHandshake: "refuseHandshake"
         case .refuseConnection: "refuseConnection"
+        case .goAwayFirst: "goAwayFirst"
         case .slowReading: "slowReading"
         case .errorResponse: "errorResponse"
         case .slowWriting: "slowWriting"

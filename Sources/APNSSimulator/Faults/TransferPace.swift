@@ -2,6 +2,9 @@
 
 /// How fast bytes go over a connection.
 public struct TransferPace: Hashable, Sendable {
+    /// How many bytes at a time a simulator takes.
+    static let byteCountMax = 1 << 20
+
     /// How many bytes at a time, at least 1.
     public var byteCount: Int
     /// How long from one time to the next.

@@ -7,8 +7,7 @@ import APNSWire
 /// Lists the dead devices that were sent something, by topic and environment.
 struct SimulatorFeedbackStore: FeedbackStore {
     let devices: DeviceRegistry
-    /// How many tuples are handed on at a time; `nil` for as many as are asked for.
-    let portionCountMax: Int?
+    let schedule: FaultSchedule
 
     func open(_ provider: ProviderConnection) -> (any FeedbackList)? {
         guard let topic = provider.identity.topic else { return nil }
@@ -20,15 +19,19 @@ struct SimulatorFeedbackStore: FeedbackStore {
 final class SimulatorFeedbackList: FeedbackList {
     private let store: SimulatorFeedbackStore
     private let tuples: [FeedbackTuple]
+    /// How many tuples are handed on at a time; `nil` for as many as are asked for.
+    private let portionCountMax: Int?
     private var index = 0
 
     init(_ store: SimulatorFeedbackStore, topic: String) {
         self.store = store
+        // The listener expects progress from one portion to the next.
+        self.portionCountMax = store.schedule.hasFaults(.writing, at: .feedback) ? 1 : nil
         self.tuples = store.devices.feedback(topic: topic, environment: store.devices.environment).map(\.tuple)
     }
 
     func next(_ countMax: Int) -> [FeedbackTuple] {
-        let portion = self.tuples[self.index...].prefix(min(countMax, self.store.portionCountMax ?? countMax))
+        let portion = self.tuples[self.index...].prefix(min(countMax, self.portionCountMax ?? countMax))
         self.index += portion.count
         return Array(portion)
     }

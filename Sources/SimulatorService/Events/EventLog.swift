@@ -5,14 +5,6 @@ import NIOConcurrencyHelpers
 import NIOCore
 import NIOPosix
 
-/// What happened in a simulator, for those who follow it.
-enum ControlEvent: Sendable {
-    /// A notification came.
-    case notification(ReceivedNotification)
-    /// Something else: the kind, and its JSON text in one line.
-    case other(kind: String, json: String)
-}
-
 /// Keeps the last events, and wakes those who wait for the next.
 final class EventLog: Sendable {
     /// How many events are kept.
@@ -26,7 +18,7 @@ final class EventLog: Sendable {
         var missedCount: UInt64
         /// The number of the first one here.
         var firstNumber: UInt64
-        var events: [ControlEvent]
+        var events: [SimulatorChange]
 
         /// The number of the last one here.
         var lastNumber: UInt64 { self.firstNumber + UInt64(self.events.count) - 1 }
@@ -38,7 +30,7 @@ final class EventLog: Sendable {
     }
 
     private struct State {
-        var events: CircularBuffer<ControlEvent> = []
+        var events: CircularBuffer<SimulatorChange> = []
         var nextNumber: UInt64 = 1
         var readers: [UInt64: Waiter] = [:]
         var readerNumber: UInt64 = 0
@@ -73,7 +65,7 @@ final class EventLog: Sendable {
     /// How many follow the events.
     var readerCount: Int { self.state.withLockedValue(\.readers.count) }
 
-    func append(_ event: ControlEvent) {
+    func append(_ event: SimulatorChange) {
         let waiting = self.state.withLockedValue { state in
             state.events.append(event)
             state.nextNumber += 1

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSSimulator
 import HTTPTypes
 import HummingbirdCore
 import NIOCore
@@ -9,6 +10,7 @@ struct EventStream: Sendable {
     /// How often a comment is sent where nothing happens, so that a connection that is dead is noticed.
     static let heartbeatInterval = TimeAmount.seconds(15)
 
+    let simulator: Simulator
     let events: EventLog
 
     var routes: [ControlRoute] { [ControlRoute(.get, "/events") { try self.follow($0) }] }
@@ -31,26 +33,51 @@ struct EventStream: Sendable {
             body: ResponseBody { writer in
                 try await writer.write(ByteBuffer(string: "retry: 1000\n: follows event \(reader.lastNumber)\n\n"))
                 while let batch = await reader.next(until: .now() + Self.heartbeatInterval) {
-                    try await writer.write(Self.text(batch))
+                    try await writer.write(self.text(batch))
                 }
                 try await writer.finish(nil)
             }
         )
     }
 
-    private static func text(_ batch: EventLog.Batch) -> ByteBuffer {
+    private func text(_ batch: EventLog.Batch) -> ByteBuffer {
         guard !batch.events.isEmpty else { return ByteBuffer(string: ":\n\n") }
         var text = ByteBuffer()
         if batch.missedCount > 0 { text.writeString("event: missed\ndata: {\"count\":\(batch.missedCount)}\n\n") }
+        let lastFeedback = batch.events.lastIndex(of: .feedback)
         for (index, event) in batch.events.enumerated() {
-            let number = batch.firstNumber + UInt64(index)
-            switch event {
-            case .notification(let notification):
-                text.writeString("id: \(number)\nevent: notification\ndata: \(notification.json)\n\n")
-            case .other(let kind, let json): text.writeString("id: \(number)\nevent: \(kind)\ndata: \(json)\n\n")
-            }
+            // What is said of the lists is how they are now, so once is enough.
+            if event == .feedback, index != lastFeedback { continue }
+            let (kind, json) = self.event(event)
+            text.writeString("id: \(batch.firstNumber + UInt64(index))\nevent: \(kind)\ndata: \(json)\n\n")
         }
         return text
+    }
+
+    /// The kind of an event, and its JSON text in one line.
+    private func event(_ change: SimulatorChange) -> (kind: String, json: String) {
+        var object = JSONObjectText()
+        switch change {
+        case .notification(let notification): return ("notification", notification.json)
+        case .delivery(let number, let delivery):
+            object.add("number", number)
+            delivery.add(to: &object)
+            return ("delivery", object.text)
+        case .connection(let connection): return ("connection", connection.json)
+        case .device(let device): return ("device", device.json)
+        case .deviceRemoved(let identifier):
+            object.add("identifier", identifier)
+            return ("deviceRemoved", object.text)
+        case .feedback: return ("feedback", self.simulator.feedbackJSON)
+        case .fault(let fault): return ("fault", fault.json)
+        case .faultRemoved(let identifier):
+            object.add("id", identifier)
+            object.add("isRemoved", true)
+            return ("fault", object.text)
+        case .faultApplied(let application): return ("faultApplied", application.json())
+        case .notificationsRemoved: return ("cleared", "{}")
+        case .reset: return ("reset", "{}")
+        }
     }
 }
 

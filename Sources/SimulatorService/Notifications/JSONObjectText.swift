@@ -11,34 +11,34 @@ struct JSONObjectText {
     var text: String { "{\(self.members)}" }
 
     /// Adds a member whose value is JSON text already; no member for `nil`.
-    mutating func add(_ name: StaticString, json: String?) {
+    mutating func add(_ name: String, json: String?) {
         guard let json else { return }
         if !self.members.isEmpty { self.members += "," }
         self.members += "\"\(name)\":\(json)"
     }
 
     /// Adds a member with a text; no member for `nil`.
-    mutating func add(_ name: StaticString, _ text: String?) {
+    mutating func add(_ name: String, _ text: String?) {
         self.add(name, json: text.map(JSONWriter.quoted))
     }
 
     /// Adds a member with a number; no member for `nil`.
-    mutating func add(_ name: StaticString, _ number: (some BinaryInteger)?) {
+    mutating func add(_ name: String, _ number: (some BinaryInteger)?) {
         self.add(name, json: number.map { "\($0)" })
     }
 
     /// Adds a member that is true or false.
-    mutating func add(_ name: StaticString, _ isTrue: Bool) {
+    mutating func add(_ name: String, _ isTrue: Bool) {
         self.add(name, json: isTrue ? "true" : "false")
     }
 
     /// Adds a member with a moment, in milliseconds since 1970 (UTC); no member for `nil`.
-    mutating func add(_ name: StaticString, time milliseconds: UInt64?) {
+    mutating func add(_ name: String, time milliseconds: UInt64?) {
         self.add(name, milliseconds.map(Self.time))
     }
 
     /// Adds a member with an array of JSON texts.
-    mutating func add(_ name: StaticString, elements: some Sequence<String>) {
+    mutating func add(_ name: String, elements: some Sequence<String>) {
         self.add(name, json: "[\(elements.joined(separator: ","))]")
     }
 

@@ -14,6 +14,11 @@ struct NotificationRoutes: Sendable {
     var routes: [ControlRoute] {
         [
             ControlRoute(.get, "/notifications") { try await self.list($0) },
+            ControlRoute(.delete, "/notifications") { request in
+                _ = try request.query([])
+                self.simulator.removeNotifications()
+                return Response(json: "{}")
+            },
             ControlRoute(.get, "/notifications/{number}") { try self.one($0) },
         ]
     }
@@ -21,10 +26,10 @@ struct NotificationRoutes: Sendable {
     private func one(_ request: ControlRequest) throws -> Response {
         _ = try request.query([])
         let number = try request.number("number")
-        guard let notification = self.simulator.receivedNotifications.first(where: { $0.number == number }) else {
+        guard let notification = self.simulator.notification(number) else {
             throw ControlError(.notFound, "there is no notification \(number); it never came, or has left the record")
         }
-        return Response(json: notification.json)
+        return Response(json: notification.jsonWithFrame)
     }
 
     private func list(_ request: ControlRequest) async throws -> Response {
@@ -34,20 +39,21 @@ struct NotificationRoutes: Sendable {
     }
 
     private func found(_ filter: NotificationFilter) -> [ReceivedNotification] {
-        let all = self.simulator.receivedNotifications
         switch filter.order {
-        case .oldest: return Array(all.lazy.filter(filter.matches).prefix(filter.countMax))
-        case .newest: return Array(all.reversed().lazy.filter(filter.matches).prefix(filter.countMax))
+        case .oldest:
+            let first = filter.after == .max ? .max : filter.after + 1
+            return self.simulator.notifications(from: first, countMax: filter.countMax, where: filter.matches)
+        case .newest:
+            return Array(self.simulator.record.reversed().lazy.filter(filter.matches).prefix(filter.countMax))
         }
     }
 
     private func answer(_ filter: NotificationFilter, _ found: [ReceivedNotification]) -> Response {
-        let all = self.simulator.receivedNotifications
-        let oldest = all.first?.number ?? 1
+        let before = self.simulator.numberBeforeOldest
         var object = JSONObjectText()
         object.add("notifications", elements: found.map(\.json))
-        object.add("lastNumber", all.last?.number ?? 0)
-        object.add("missedCount", oldest > filter.after + 1 ? oldest - filter.after - 1 : 0)
+        object.add("lastNumber", self.simulator.record.last?.number ?? before)
+        object.add("missedCount", before > filter.after ? before - filter.after : 0)
         return Response(json: object.text)
     }
 
@@ -81,7 +87,7 @@ struct NotificationRoutes: Sendable {
 
     private func overdue(_ filter: NotificationFilter, _ duration: Duration, _ count: Int) -> ControlError {
         let statistics = self.simulator.statistics
-        let last = self.simulator.receivedNotifications.last
+        let last = self.simulator.record.last
         var sentence =
             "\(count) of \(filter.count) notifications that match came within \(duration); in all the simulator "
             + "accepted \(statistics.processedCount) and rejected \(statistics.rejectedCount)"
@@ -89,6 +95,7 @@ struct NotificationRoutes: Sendable {
             sentence += "; the last one was number \(last.number)"
             if let topic = last.topic { sentence += " for \(topic)" }
             if let token = last.token { sentence += ", device token \(token.hexadecimal)" }
+            if last.rejection != nil { sentence += ", rejected" }
         }
         return ControlError(.notFound, sentence)
     }

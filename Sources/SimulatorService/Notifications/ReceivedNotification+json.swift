@@ -5,38 +5,76 @@ package import APNSSimulator
 import APNSWire
 
 extension ReceivedNotification {
-    /// The notification as the control API has it, in one line.
-    package var json: String {
+    /// The notification as the control API has it, in one line, without its bytes.
+    package var json: String { self.object.text }
+
+    /// The same with the bytes, or the headers, that it came in.
+    var jsonWithFrame: String {
+        var object = self.object
+        switch self.listener {
+        case .http2:
+            var frame = JSONObjectText()
+            frame.add(
+                "headers",
+                elements: self.headers.map { header in
+                    var object = JSONObjectText()
+                    object.add("name", header.name)
+                    object.add("value", header.value)
+                    return object.text
+                }
+            )
+            if !self.headers.isEmpty { object.add("frame", json: frame.text) }
+        case .binary, .feedback:
+            if !self.frame.isEmpty { object.add("frame", json: BinaryFrameText(self.frame).json) }
+        }
+        return object.text
+    }
+
+    private var object: JSONObjectText {
         var object = JSONObjectText()
         object.add("number", self.number)
         object.add("receivedAt", time: self.timestamp)
         object.add("listener", self.listener.rawValue)
         object.add("connection", self.connectionNumber)
         object.add("notification", self.notificationNumber)
+        object.add("device", self.device)
         object.add("token", self.token?.hexadecimal)
         object.add("topic", self.topic)
-        object.add("outcome", "accepted")
-        object.add("delivery", self.isDead ? "appRemoved" : "delivered")
+        object.add("outcome", self.rejection == nil ? "accepted" : "rejected")
+        object.add("status", self.rejection?.statusCode)
+        object.add("reason", self.rejection.map(Self.reason))
+        if let delivery = self.delivery { delivery.add(to: &object) }
         self.addPayload(to: &object)
+        object.add("command", self.listener == .binary ? self.frame.first : nil)
         object.add("identifier", self.identifier)
         object.add("expiry", self.expiry.wireValue.map { $0 == 0 ? "immediately" : Self.time($0) })
         object.add("priority", self.priority)
         object.add("pushType", self.pushType?.rawValue)
         object.add("collapseId", self.collapseIdentifier)
         object.add("apnsId", self.requestIdentifier?.description)
-        return object.text
+        object.add("uniqueId", self.uniqueIdentifier?.description)
+        object.add("durationMilliseconds", json: self.duration.map { "\($0 / .milliseconds(1))" })
+        return object
     }
 
     private static func time(_ seconds: UInt32) -> String { JSONObjectText.time(UInt64(seconds) * 1000) }
 
+    private static func reason(_ rejection: Rejection) -> String {
+        switch rejection {
+        case .binary(let status): "\(status)"
+        default: rejection.reason?.text ?? ""
+        }
+    }
+
     private func addPayload(to object: inout JSONObjectText) {
+        let bytes = self.payload
         let syntax = PayloadRules(byteCountMax: .max, checksKnownKeys: false)
-        let minified = try? Payload.minified(self.payload, rules: syntax)
+        let minified = try? Payload.minified(bytes, rules: syntax)
         object.add("payload", json: minified.map { String(decoding: $0, as: UTF8.self) } ?? "null")
-        object.add("payloadText", self.payloadText)
-        object.add("payloadByteCount", self.payload.count)
+        object.add("payloadText", String(decoding: bytes, as: UTF8.self))
+        object.add("payloadByteCount", bytes.count)
         do throws(PayloadProblem) {
-            try Payload.check(self.payload, rules: PayloadRules(byteCountMax: .max))
+            try Payload.check(bytes, rules: PayloadRules(byteCountMax: .max))
             object.add("payloadProblems", json: "[]")
         } catch {
             var problem = JSONObjectText()
@@ -45,7 +83,24 @@ extension ReceivedNotification {
             problem.add("text", error.description)
             object.add("payloadProblems", elements: [problem.text])
         }
-        if let preview = NotificationPreview(self.payload) { object.add("preview", json: preview.json) }
+        if let preview = NotificationPreview(bytes) { object.add("preview", json: preview.json) }
+    }
+}
+
+extension ReceivedNotification.Delivery {
+    /// Adds what became of the notification.
+    func add(to object: inout JSONObjectText) {
+        switch self {
+        case .delivered(let time):
+            object.add("delivery", "delivered")
+            object.add("deliveredAt", time: time)
+        case .stored: object.add("delivery", "stored")
+        case .replaced: object.add("delivery", "replaced")
+        case .expired: object.add("delivery", "expired")
+        case .discarded: object.add("delivery", "discarded")
+        case .appRemoved: object.add("delivery", "appRemoved")
+        @unknown default: break
+        }
     }
 }
 

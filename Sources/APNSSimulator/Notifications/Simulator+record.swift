@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package import APNSWire
+
+extension Simulator {
+    /// A notification that came, taken or refused.
+    ///
+    /// - Parameter number: the notification.
+    /// - Returns: `nil` where it never came, or has left the record.
+    package func notification(_ number: UInt64) -> ReceivedNotification? {
+        self.registry.expire()
+        return self.registry.recorder.notification(number)
+    }
+
+    /// Notifications that came, taken or refused, the oldest first.
+    ///
+    /// - Parameters:
+    ///   - first: the number to begin with.
+    ///   - countMax: how many at most.
+    ///   - isIncluded: says whether one is wanted.
+    /// - Returns: those that are.
+    package func notifications(
+        from first: UInt64,
+        countMax: Int,
+        where isIncluded: (ReceivedNotification) -> Bool
+    ) -> [ReceivedNotification] {
+        self.registry.expire()
+        return self.registry.recorder.notifications(from: first, countMax: countMax, where: isIncluded)
+    }
+
+    /// All that are in the record, the oldest first.
+    package var record: [ReceivedNotification] {
+        self.registry.expire()
+        return self.registry.recorder.notifications
+    }
+
+    /// The number of the notification before the oldest one in the record.
+    package var numberBeforeOldest: UInt64 { self.registry.recorder.numberBeforeOldest }
+
+    /// Registers an app at a device, with a token of the caller's or one of the service's.
+    ///
+    /// - Parameters:
+    ///   - topic: the app.
+    ///   - token: its token; `nil` for the one that it has, or a new one.
+    ///   - environment: the service that the token belongs to; `nil` for this one.
+    ///   - identifier: the device; `nil` for a new one.
+    /// - Returns: the app.
+    package func register(
+        topic: String,
+        token: DeviceToken?,
+        environment: Environment?,
+        on identifier: String?
+    ) -> SimulatedApp {
+        self.registry.register(topic: topic, token: token, on: identifier, environment: environment)
+    }
+
+    /// What a token is worth for its own topic.
+    package var environment: Environment { self.registry.environment }
+
+    /// What waits for those who ask for feedback, of all topics.
+    package var feedback: [(topic: String, tuple: FeedbackTuple)] {
+        self.registry.feedback(topic: nil, environment: self.registry.environment)
+    }
+
+    /// Lists the token of an app that is gone, though nobody sent it anything.
+    ///
+    /// - Parameter token: the token.
+    /// - Returns: whether the app is gone.
+    package func listFeedback(_ token: DeviceToken) -> Bool { self.registry.listFeedback(token) }
+
+    /// Takes all entries off the lists.
+    package func removeAllFeedback() { self.registry.removeAllFeedback() }
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSPayload
+import APNSSimulator
+import APNSTransport
+import HTTPTypes
+import HummingbirdCore
+import OpenSSLTLS
+
+/// What the control API says of the connections of providers.
+struct ConnectionRoutes: Sendable {
+    let simulator: Simulator
+
+    var routes: [ControlRoute] {
+        [
+            ControlRoute(.get, "/connections") { try self.list($0) },
+            ControlRoute(.delete, "/connections/{listener}/{number}") { try self.end($0) },
+        ]
+    }
+
+    private struct Key: Hashable {
+        var listener: SimulatorListener
+        var number: UInt64
+    }
+
+    private func list(_ request: ControlRequest) throws -> Response {
+        _ = try request.query([])
+        var counts: [Key: (all: Int, rejected: Int)] = [:]
+        for notification in self.simulator.record {
+            let key = Key(listener: notification.listener, number: notification.connectionNumber)
+            counts[key, default: (0, 0)].all += 1
+            if notification.rejection != nil { counts[key]?.rejected += 1 }
+        }
+        var object = JSONObjectText()
+        object.add(
+            "connections",
+            elements: self.simulator.connections.map { connection in
+                let count = counts[Key(listener: connection.listener, number: connection.number)] ?? (0, 0)
+                var object = connection.object
+                object.add("notificationCount", count.all)
+                object.add("rejectedCount", count.rejected)
+                return object.text
+            }
+        )
+        return Response(json: object.text)
+    }
+
+    private func end(_ request: ControlRequest) throws -> Response {
+        let query = try request.query(["ending"])
+        guard let listener = SimulatorListener(rawValue: try request.parameter("listener")) else {
+            throw ControlError(.badRequest, "the path names no listener: binary, feedback or http2")
+        }
+        let number = try request.number("number")
+        let text = query["ending"] ?? FaultReport.Ending.orderly.rawValue
+        guard let ending = FaultReport.Ending(rawValue: text) else {
+            let words = FaultReport.Ending.allCases.map(\.rawValue).joined(separator: ", ")
+            throw ControlError(.badRequest, "ending is none of \(words)")
+        }
+        guard self.simulator.endConnection(number, of: listener, ending) else {
+            throw ControlError(.notFound, "\(listener) has no open connection \(number)")
+        }
+        return Response(json: "{}")
+    }
+}
+
+extension ConnectionRecord {
+    var json: String { self.object.text }
+
+    fileprivate var object: JSONObjectText {
+        var object = JSONObjectText()
+        object.add("listener", self.listener.rawValue)
+        object.add("number", self.number)
+        object.add("remoteAddress", self.remoteAddress)
+        object.add("openedAt", time: self.openedAt)
+        object.add("closedAt", time: self.closedAt)
+        if let identity = self.identity {
+            var certificate = JSONObjectText()
+            certificate.add("subject", identity.subject)
+            certificate.add("fingerprint", identity.fingerprint)
+            certificate.add("topics", elements: identity.topics.map(JSONWriter.quoted))
+            certificate.add("notAfter", time: UInt64(clamping: identity.notAfter) * 1000)
+            object.add("certificate", json: certificate.text)
+        }
+        object.add("tlsVersion", self.tlsVersion?.description)
+        object.add("cipher", self.cipherName)
+        object.add("applicationProtocol", self.applicationProtocol)
+        return object
+    }
+}

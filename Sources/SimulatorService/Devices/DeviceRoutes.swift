@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSPayload
+import APNSSimulator
+import APNSWire
+import HTTPTypes
+import HummingbirdCore
+
+/// What the control API says of devices, tokens and feedback.
+struct DeviceRoutes: Sendable {
+    let simulator: Simulator
+
+    var routes: [ControlRoute] {
+        [
+            ControlRoute(.get, "/devices") { try self.list($0) },
+            ControlRoute(.post, "/devices") { try await self.add($0) },
+            ControlRoute(.get, "/devices/{id}") { try self.answer(self.device($0)) },
+            ControlRoute(.patch, "/devices/{id}") { try await self.change($0) },
+            ControlRoute(.delete, "/devices/{id}") { try self.remove($0) },
+            ControlRoute(.put, "/devices/{id}/apps/{topic}") { try await self.install($0) },
+            ControlRoute(.delete, "/devices/{id}/apps/{topic}") { try self.uninstall($0) },
+            ControlRoute(.get, "/tokens/{token}") { try self.token($0) },
+            ControlRoute(.get, "/feedback") { try self.feedback($0) },
+            ControlRoute(.post, "/feedback") { try await self.addFeedback($0) },
+            ControlRoute(.delete, "/feedback") { try self.clearFeedback($0) },
+        ]
+    }
+
+    // MARK: Devices
+
+    private func list(_ request: ControlRequest) throws -> Response {
+        _ = try request.query([])
+        var object = JSONObjectText()
+        object.add("devices", elements: self.simulator.devices.map(\.json))
+        return Response(json: object.text)
+    }
+
+    private func answer(_ device: SimulatedDevice, _ status: HTTPResponse.Status = .ok) -> Response {
+        Response(status: status, json: device.json)
+    }
+
+    /// The device that the path names by its identifier or one of its tokens.
+    private func device(_ request: ControlRequest) throws -> SimulatedDevice {
+        let name = try request.parameter("id")
+        if let device = self.simulator.device(name) { return device }
+        if let token = try? DeviceToken(name), let device = self.simulator.device(of: token) { return device }
+        throw ControlError(.notFound, "there is no device with the identifier or token \(name)")
+    }
+
+    private func add(_ request: ControlRequest) async throws -> Response {
+        _ = try request.query([])
+        let body = try await request.object(["topic", "topics", "token", "identifier", "isOnline", "environment"])
+        var topics = try body.strings("topics") ?? []
+        if let topic = try body.string("topic") { topics.insert(topic, at: 0) }
+        guard !topics.isEmpty, topics.allSatisfy({ !$0.isEmpty }), Set(topics).count == topics.count else {
+            throw ControlError(.badRequest, "a device needs topic, or topics with one or more different names of apps")
+        }
+        let token = try body.token("token")
+        guard token == nil || topics.count == 1 else {
+            throw ControlError(.badRequest, "token is for one app; leave it out, or give one topic")
+        }
+        let environment = try body.environment("environment")
+        let identifier = try body.string("identifier")
+        if let identifier, self.simulator.device(identifier) != nil {
+            throw ControlError(.conflict, "there is a device \(identifier) already; PUT adds an app to it")
+        }
+        if let token, self.simulator.device(of: token) != nil {
+            throw ControlError(.conflict, "a device has this token already; DELETE it first, or use another token")
+        }
+        if identifier?.isEmpty == true { throw ControlError(.badRequest, "identifier is empty; leave it out") }
+        let isOnline = try body.boolean("isOnline") ?? true
+        var name = identifier
+        for topic in topics {
+            let app = self.simulator.register(topic: topic, token: token, environment: environment, on: name)
+            name = name ?? self.simulator.device(of: app.token)?.identifier ?? self.identifier(of: app)
+        }
+        guard let name, isOnline || self.simulator.setOnline(false, device: name),
+            let device = self.simulator.device(name)
+        else { throw ControlError(.conflict, "the device was removed meanwhile") }
+        return self.answer(device, .created)
+    }
+
+    /// The device of an app of the other environment, whose token this service does not know.
+    private func identifier(of app: SimulatedApp) -> String? {
+        self.simulator.devices.first { $0.apps.contains { $0.token == app.token } }?.identifier
+    }
+
+    private func change(_ request: ControlRequest) async throws -> Response {
+        _ = try request.query([])
+        let device = try self.device(request)
+        let body = try await request.object(["isOnline"])
+        guard let isOnline = try body.boolean("isOnline") else {
+            throw ControlError(.badRequest, "nothing is to be changed; give isOnline")
+        }
+        self.simulator.setOnline(isOnline, device: device.identifier)
+        return try self.answer(self.device(request))
+    }
+
+    private func remove(_ request: ControlRequest) throws -> Response {
+        _ = try request.query([])
+        self.simulator.removeDevice(try self.device(request).identifier)
+        return Response(json: "{}")
+    }
+
+    // MARK: Apps
+
+    private func install(_ request: ControlRequest) async throws -> Response {
+        _ = try request.query([])
+        let (device, topic) = (try self.device(request), try request.parameter("topic"))
+        let body = try await request.object(["token", "environment"])
+        _ = self.simulator.register(
+            topic: topic,
+            token: try body.token("token"),
+            environment: try body.environment("environment"),
+            on: device.identifier
+        )
+        return self.answer(self.simulator.device(device.identifier) ?? device)
+    }
+
+    private func uninstall(_ request: ControlRequest) throws -> Response {
+        let query = try request.query(["at"])
+        let (device, topic) = (try self.device(request), try request.parameter("topic"))
+        guard let app = device.app(topic) else {
+            throw ControlError(.notFound, "\(device.identifier) never had the app \(topic)")
+        }
+        self.simulator.remove(app.token, at: try query["at"].map { try Self.time($0, "at") })
+        return self.answer(self.simulator.device(device.identifier) ?? device)
+    }
+
+    private static func time(_ text: String, _ name: String) throws -> UInt64 {
+        guard let time = TimeText(text: text) else {
+            throw ControlError(.badRequest, "\(name) is no time; write it as 2026-01-05T10:00:00Z")
+        }
+        return UInt64(clamping: time.seconds) * 1000
+    }
+
+    // MARK: Tokens and feedback
+
+    private func token(_ request: ControlRequest) throws -> Response {
+        _ = try request.query([])
+        let text = try request.parameter("token")
+        let token: DeviceToken
+        do { token = try DeviceToken(text) } catch {
+            throw ControlError(.badRequest, "the path names no device token: \(error)")
+        }
+        let found = self.simulator.devices.lazy.compactMap { device in
+            device.apps.first { $0.token == token }.map { (device, $0) }
+        }.first
+        guard let (device, app) = found else {
+            throw ControlError(.notFound, "no app on any device has this token")
+        }
+        var object = app.object
+        object.add("device", device.identifier)
+        object.add("isOnline", device.isOnline)
+        return Response(json: object.text)
+    }
+
+    private func feedback(_ request: ControlRequest) throws -> Response {
+        _ = try request.query([])
+        return Response(json: self.simulator.feedbackJSON)
+    }
+
+    private func addFeedback(_ request: ControlRequest) async throws -> Response {
+        _ = try request.query([])
+        let body = try await request.object(["token", "failedAt"])
+        guard let token = try body.token("token") else { throw ControlError(.badRequest, "token is missing") }
+        let time = try body.string("failedAt").map { try Self.time($0, "failedAt") }
+        self.simulator.remove(token, at: time)
+        guard self.simulator.listFeedback(token) else {
+            throw ControlError(.notFound, "no app on any device has this token; POST /devices registers one")
+        }
+        return Response(status: .created, json: self.simulator.feedbackJSON)
+    }
+
+    private func clearFeedback(_ request: ControlRequest) throws -> Response {
+        _ = try request.query([])
+        self.simulator.removeAllFeedback()
+        return Response(json: "{}")
+    }
+}
+
+extension Simulator {
+    /// What waits for those who ask for feedback.
+    var feedbackJSON: String {
+        var object = JSONObjectText()
+        object.add(
+            "entries",
+            elements: self.feedback.map { entry in
+                var object = JSONObjectText()
+                object.add("token", entry.tuple.token.hexadecimal)
+                object.add("topic", entry.topic)
+                object.add("failedAt", time: UInt64(entry.tuple.failedAt) * 1000)
+                return object.text
+            }
+        )
+        return object.text
+    }
+}
+
+extension SimulatedDevice {
+    var json: String {
+        var object = JSONObjectText()
+        object.add("identifier", self.identifier)
+        object.add("isOnline", self.isOnline)
+        object.add("apps", elements: self.apps.map(\.object.text))
+        return object.text
+    }
+}
+
+extension SimulatedApp {
+    fileprivate var object: JSONObjectText {
+        var object = JSONObjectText()
+        object.add("token", self.token.hexadecimal)
+        object.add("topic", self.topic)
+        object.add("environment", self.environment.rawValue)
+        object.add("isInstalled", self.removalTimestamp == nil)
+        object.add("removedAt", time: self.removalTimestamp)
+        object.add("storedNotification", self.storedNotificationNumber)
+        return object
+    }
+}
+
+extension [String: JSONValue] {
+    /// The text of a member; `nil` where there is none.
+    func string(_ name: String) throws -> String? {
+        guard let value = self[name], value != .null else { return nil }
+        guard let text = value.string else { throw ControlError(.badRequest, "\(name) is not a text") }
+        return text
+    }
+
+    /// The texts of a member that is an array.
+    func strings(_ name: String) throws -> [String]? {
+        guard let value = self[name], value != .null else { return nil }
+        let texts = value.elements?.map(\.string)
+        guard let texts, texts.allSatisfy({ $0 != nil }) else {
+            throw ControlError(.badRequest, "\(name) is not an array of texts")
+        }
+        return texts.compactMap(\.self)
+    }
+
+    func boolean(_ name: String) throws -> Bool? {
+        guard let value = self[name], value != .null else { return nil }
+        guard case .boolean(let isTrue) = value else {
+            throw ControlError(.badRequest, "\(name) is neither true nor false")
+        }
+        return isTrue
+    }
+
+    func token(_ name: String) throws -> DeviceToken? {
+        guard let text = try self.string(name) else { return nil }
+        do { return try DeviceToken(text) } catch {
+            throw ControlError(.badRequest, "\(name) is not a device token: \(error)")
+        }
+    }
+
+    func environment(_ name: String) throws -> Environment? {
+        guard let text = try self.string(name) else { return nil }
+        guard let environment = Environment(rawValue: text) else {
+            throw ControlError(.badRequest, "\(name) is neither production nor sandbox")
+        }
+        return environment
+    }
+}

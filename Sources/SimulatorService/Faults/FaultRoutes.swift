@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSPayload
+import APNSSimulator
+import HTTPTypes
+import HummingbirdCore
+import NIOCore
+
+/// What the control API says of faults.
+struct FaultRoutes: Sendable {
+    let simulator: Simulator
+
+    var routes: [ControlRoute] {
+        [
+            ControlRoute(.get, "/faults") { try self.list($0) },
+            ControlRoute(.post, "/faults") { try await self.add($0) },
+            ControlRoute(.put, "/faults") { try await self.replace($0) },
+            ControlRoute(.get, "/faults/log") { try self.log($0) },
+            ControlRoute(.patch, "/faults/{id}") { try await self.change($0) },
+            ControlRoute(.delete, "/faults/{id}") { try self.remove($0) },
+        ]
+    }
+
+    private static func answer(_ faults: [ScheduledFault]) -> Response {
+        var object = JSONObjectText()
+        object.add("faults", elements: faults.map(\.json))
+        return Response(json: object.text)
+    }
+
+    private func list(_ request: ControlRequest) throws -> Response {
+        _ = try request.query([])
+        return Self.answer(self.simulator.faults)
+    }
+
+    private func text(_ request: ControlRequest) async throws -> String {
+        _ = try request.query([])
+        let body = try await request.body()
+        guard let text = String(validating: body.readableBytesView, as: UTF8.self) else {
+            throw ControlError(.badRequest, "the body is not UTF-8")
+        }
+        return text
+    }
+
+    private func add(_ request: ControlRequest) async throws -> Response {
+        let text = try await self.text(request)
+        do {
+            let entry = try FaultsFile.entry(text)
+            let fault = try self.simulator.add(entry.fault, isEnabled: entry.isEnabled)
+            return Response(status: .created, json: fault.json)
+        } catch let error as FaultsFile.Mistake { throw ControlError(.badRequest, "\(error)") }
+    }
+
+    private func replace(_ request: ControlRequest) async throws -> Response {
+        let text = try await self.text(request)
+        do {
+            let faults = try FaultsFile(text).entries.map { ($0.fault, $0.isEnabled) }
+            return Self.answer(try self.simulator.replaceFaults(faults))
+        } catch let error as FaultsFile.Mistake { throw ControlError(.badRequest, "\(error)") }
+    }
+
+    private func log(_ request: ControlRequest) throws -> Response {
+        let query = try request.query(["after"])
+        guard let after = UInt64(query["after"] ?? "0") else {
+            throw ControlError(.badRequest, "after is the number of the application before the first one")
+        }
+        var numbers: [FaultApplication.Place: UInt64] = [:]
+        for notification in self.simulator.record {
+            numbers[FaultApplication.Place(notification)] = notification.number
+        }
+        var object = JSONObjectText()
+        object.add(
+            "applications",
+            elements: self.simulator.faultApplications.filter { $0.number > after }.map { application in
+                application.json(notificationNumber: application.place.flatMap { numbers[$0] })
+            }
+        )
+        return Response(json: object.text)
+    }
+
+    private func identifier(_ request: ControlRequest) throws -> (Int, ControlError) {
+        let number = try request.number("id")
+        return (Int(clamping: number), ControlError(.notFound, "there is no fault \(number)"))
+    }
+
+    private func change(_ request: ControlRequest) async throws -> Response {
+        _ = try request.query([])
+        let (identifier, notFound) = try self.identifier(request)
+        guard let isEnabled = try await request.object(["isEnabled"]).boolean("isEnabled") else {
+            throw ControlError(.badRequest, "nothing is to be changed; give isEnabled")
+        }
+        guard let fault = self.simulator.setEnabled(isEnabled, fault: identifier) else { throw notFound }
+        return Response(json: fault.json)
+    }
+
+    private func remove(_ request: ControlRequest) throws -> Response {
+        _ = try request.query([])
+        let (identifier, notFound) = try self.identifier(request)
+        guard self.simulator.removeFault(identifier) else { throw notFound }
+        return Response(json: "{}")
+    }
+}
+
+extension ScheduledFault {
+    var json: String {
+        var object = JSONObjectText()
+        object.add("id", self.identifier)
+        object.add("isEnabled", self.isEnabled)
+        object.add("occurrenceCount", self.occurrenceCount)
+        // Its own keys; what encodes values without infinities does not fail.
+        if case .object(let members)? = try? JSONValue(encoding: self.fault) {
+            for (name, value) in members.sorted(by: { $0.key < $1.key }) {
+                object.add(name, json: String(decoding: value.bytes, as: UTF8.self))
+            }
+        }
+        return object.text
+    }
+}
+
+extension FaultApplication {
+    /// The notification at which a fault happened.
+    struct Place: Hashable {
+        var listener: SimulatorListener
+        var connection: UInt64
+        var notification: UInt64
+
+        init(listener: SimulatorListener, connection: UInt64, notification: UInt64) {
+            self.listener = listener
+            self.connection = connection
+            self.notification = notification
+        }
+
+        init(_ notification: ReceivedNotification) {
+            self.init(
+                listener: notification.listener,
+                connection: notification.connectionNumber,
+                notification: notification.notificationNumber
+            )
+        }
+    }
+
+    var place: Place? {
+        self.notificationNumber.map {
+            Place(listener: self.listener, connection: self.connectionNumber, notification: $0)
+        }
+    }
+
+    /// The application in JSON, with the number of its notification in the record, where that is known.
+    func json(notificationNumber number: UInt64? = nil) -> String {
+        var object = JSONObjectText()
+        object.add("number", self.number)
+        object.add("fault", self.fault)
+        object.add("at", time: self.timestamp)
+        object.add("listener", self.listener.rawValue)
+        object.add("connection", self.connectionNumber)
+        object.add("notification", self.notificationNumber)
+        object.add("notificationNumber", number)
+        if let effect = try? JSONValue(encoding: self.effect) {
+            object.add("effect", json: String(decoding: effect.bytes, as: UTF8.self))
+        }
+        return object.text
+    }
+}

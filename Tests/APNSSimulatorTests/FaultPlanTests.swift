@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import NIOConcurrencyHelpers
+import Testing
+
+@testable import APNSSimulator
+
+/// Goal: what goes wrong can be changed while a simulator runs, and each time that something did is known.
+@Suite struct FaultPlanTests {
+    typealias Fixture = SimulatorFixture
+
+    private let changes = NIOLockedValueBox<[SimulatorChange]>([])
+    private let schedule: FaultSchedule
+
+    init() throws {
+        let changes = self.changes
+        self.schedule = try FaultSchedule(
+            [Fault(at: .always, .ignore, occurrenceCountMax: 1)],
+            now: { 1234 },
+            onChange: { change in changes.withLockedValue { $0.append(change) } }
+        )
+    }
+
+    private func effect(_ number: UInt64 = 1) throws -> Fault.Effect? {
+        let token = try Fixture.token(1)
+        return self.schedule.fault(at: .binary, token: token, connection: 3, number: number, overall: 9)?.effect
+    }
+
+    @Test func `a fault is added behind the others, switched off and on, and removed`() throws {
+        let added = try self.schedule.add(Fault(at: .always, .closeAfter), isEnabled: true)
+        #expect(added.identifier == 2)
+        #expect(try [self.effect(), self.effect(), self.effect()] == [.ignore, .closeAfter, .closeAfter])
+        #expect(self.schedule.faults.map(\.occurrenceCount) == [1, 2])
+        #expect(self.schedule.setEnabled(false, 2)?.isEnabled == false)
+        #expect(try self.effect() == nil)
+        #expect(self.schedule.setEnabled(true, 2)?.occurrenceCount == 2)
+        #expect(try self.effect() == .closeAfter)
+        #expect(self.schedule.remove(2))
+        #expect(!self.schedule.remove(2))
+        #expect(self.schedule.setEnabled(true, 2) == nil)
+        #expect(try self.effect() == nil)
+        #expect(try self.schedule.add(Fault(at: .always, .ignore), isEnabled: false).identifier == 3)
+        #expect(try self.effect() == nil)
+    }
+
+    @Test func `all are replaced, or none where one can happen nowhere`() throws {
+        #expect(throws: SimulatorError.fault(index: 1, reason: "numbers begin with 1")) {
+            try self.schedule.replace([
+                (Fault(at: .always, .closeAfter), true), (Fault(at: .connection(0), .closeAfter), true),
+            ])
+        }
+        #expect(self.schedule.faults.map(\.identifier) == [1])
+        let faults = try self.schedule.replace([
+            (Fault(at: .always, .closeAfter), false), (Fault(at: .always, .closeBefore), true),
+        ])
+        #expect(faults.map(\.identifier) == [2, 3])
+        #expect(try self.effect() == .closeBefore)
+    }
+
+    @Test func `reset makes it as it was at the start`() throws {
+        #expect(try self.effect() == .ignore)
+        _ = try self.schedule.add(Fault(at: .always, .closeAfter), isEnabled: true)
+        self.schedule.reset()
+        #expect(self.schedule.faults.map(\.fault.effect) == [.ignore])
+        #expect(self.schedule.applications.isEmpty)
+        #expect(try self.effect() == .ignore)
+    }
+
+    @Test func `each time is noted and told, and the oldest are forgotten`() throws {
+        _ = try self.schedule.add(Fault(at: .notification(7), .shutDown), isEnabled: true)
+        #expect(try self.effect() == .ignore)
+        #expect(try self.effect(7) == .shutDown)
+        let applications = self.schedule.applications
+        #expect(applications.map(\.number) == [1, 2])
+        #expect(applications.map(\.fault) == [1, 2])
+        let last = try #require(applications.last)
+        #expect(last.effect == .shutDown && last.listener == .binary && last.timestamp == 1234)
+        #expect(last.connectionNumber == 3 && last.notificationNumber == 7)
+        let told = self.changes.withLockedValue { $0 }
+        #expect(told.suffix(2) == [.faultApplied(applications[0]), .faultApplied(last)])
+        for _ in 0..<FaultSchedule.applicationCountMax { #expect(try self.effect(7) == .shutDown) }
+        #expect(self.schedule.applications.count == FaultSchedule.applicationCountMax)
+        #expect(self.schedule.applications.first?.number == 3)
+    }
+}
