@@ -4,12 +4,14 @@ import APNSServer
 import APNSSession
 import APNSTestKit
 import APNSWire
+import NIOCore
 
 /// A backend that notes what it is handed, and gives the outcomes that a test decides on.
 final class ScriptedBackend: DeliveryBackend {
     struct Taken: Sendable {
         var notification: PushNotification
         var ticket: DeliveryTicket
+        var frame: ByteBuffer
     }
 
     struct State: Sendable {
@@ -17,19 +19,23 @@ final class ScriptedBackend: DeliveryBackend {
         var providers: [ProviderConnection] = []
         var closedCount = 0
         var discardedCount = 0
+        var refused: [RefusedMessage] = []
     }
 
     struct DeadlineExceeded: Error { var what: String }
 
     let requiresOrder: Bool
+    let observesRefusals: Bool
     private let state = ObservedValue(State())
     private let outcome: @Sendable (UInt32?) -> DeliveryOutcome?
 
     init(
         requiresOrder: Bool = false,
+        observesRefusals: Bool = false,
         outcome: @escaping @Sendable (_ identifier: UInt32?) -> DeliveryOutcome? = { _ in .accepted }
     ) {
         self.requiresOrder = requiresOrder
+        self.observesRefusals = observesRefusals
         self.outcome = outcome
     }
 
@@ -59,10 +65,18 @@ final class ScriptedBackend: DeliveryBackend {
         init(backend: ScriptedBackend) { self.backend = backend }
 
         func deliver(_ message: borrowing InboundNotification) -> DeliveryOutcome? {
-            let taken = Taken(notification: message.notification, ticket: message.ticket)
+            let taken = Taken(
+                notification: message.notification,
+                ticket: message.ticket,
+                frame: ByteBuffer(bytes: message.frame.readableBytesView)
+            )
             self.backend.note { $0.taken.append(taken) }
             return self.backend.outcome(message.identifier)
         }
+
+        var observesRefusals: Bool { self.backend.observesRefusals }
+
+        func refused(_ message: RefusedMessage) { self.backend.note { $0.refused.append(message) } }
 
         func discarded(messageCount: Int) { self.backend.note { $0.discardedCount += messageCount } }
 

@@ -79,6 +79,16 @@ public protocol DeliveryConnection: AnyObject {
     ///     the half-close, then what still comes is read and discarded within limits.
     func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (ErrorResponse?) -> Void)
 
+    /// Whether ``refused(_:)`` is to be called, which costs a copy of each message that is refused; by default `false`.
+    var observesRefusals: Bool { get }
+
+    /// Notes that the listener refused a message by its own checks, so that ``deliver(_:)`` never gets it.
+    ///
+    /// Where a message before it fails later, the provider is told of that one instead.
+    ///
+    /// - Parameter message: what was refused, and why.
+    func refused(_ message: RefusedMessage)
+
     /// Notes that messages were thrown away.
     ///
     /// - Parameter messageCount: how many.
@@ -103,6 +113,10 @@ extension DeliveryConnection {
     public func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (ErrorResponse?) -> Void) {
         carryOut(ending.response)
     }
+    /// It is not.
+    public var observesRefusals: Bool { false }
+    /// Nothing.
+    public func refused(_ message: RefusedMessage) {}
     /// Nothing.
     public func discarded(messageCount: Int) {}
     /// Nothing.

@@ -21,6 +21,7 @@ struct FrameDispatcher: ~Copyable {
     }
 
     var session: GatewaySession
+    private let rules: GatewayRules
     private let limits: FrameLimits
     private let payloadCheck: BinaryListenerConfiguration.PayloadCheck
     private var bytes = FrameBytes()
@@ -41,6 +42,7 @@ struct FrameDispatcher: ~Copyable {
             inFlightCountMax: requiresOrder ? 1 : configuration.inFlightCountMax,
             drainByteCountMax: configuration.drainByteCountMax
         )
+        self.rules = configuration.rules
         self.limits = configuration.limits
         self.payloadCheck = configuration.payloadCheck
     }
@@ -108,8 +110,12 @@ struct FrameDispatcher: ~Copyable {
                         if let outcome = self.settle(number, became, delivery) { return outcome }
                         continue
                     }
+                    if delivery.observesRefusals {
+                        unsafe self.report(rest, message.layout, isPayloadObject: isObject, to: delivery)
+                    }
                 } catch {
                     self.fault = error
+                    if delivery.observesRefusals { unsafe self.report(rest, error, to: delivery) }
                     action = unsafe self.session.receive(
                         error,
                         command: raw.isEmpty ? nil : Command(rawValue: raw[taken])
@@ -124,15 +130,49 @@ struct FrameDispatcher: ~Copyable {
                     if !self.skipper.isAtFrameStart { return nil }
                     continue
                 case .awaitEarlier, .discard:
-                    self.faultNumber = self.session.acceptedCount + UInt64(self.session.inFlightCount) + 1
+                    self.faultNumber = self.nextNumber
                     return .awaitsEarlier
                 case .finish(let ending):
-                    self.faultNumber = self.session.acceptedCount + UInt64(self.session.inFlightCount) + 1
+                    self.faultNumber = self.nextNumber
                     return .finished(ending)
                 }
             }
             return nil
         }
+    }
+
+    /// The number that the next message is given.
+    private var nextNumber: UInt64 { self.session.acceptedCount + UInt64(self.session.inFlightCount) + 1 }
+
+    /// Tells who observes it of a whole message that was refused.
+    private func report(
+        _ rest: UnsafeRawBufferPointer,
+        _ layout: FrameLayout,
+        isPayloadObject: Bool,
+        to delivery: any DeliveryConnection
+    ) {
+        delivery.refused(
+            unsafe RefusedMessage(
+                number: self.nextNumber,
+                status: self.rules.fault(of: layout, isPayloadObject: isPayloadObject),
+                identifier: layout.identifier,
+                byteCount: layout.byteCount,
+                rest: rest
+            )
+        )
+    }
+
+    /// Tells who observes it of bytes that are no message.
+    private func report(_ rest: UnsafeRawBufferPointer, _ error: WireError, to delivery: any DeliveryConnection) {
+        delivery.refused(
+            unsafe RefusedMessage(
+                number: self.nextNumber,
+                status: error.status,
+                identifier: error.identifier,
+                byteCount: nil,
+                rest: rest
+            )
+        )
     }
 
     private mutating func settle(

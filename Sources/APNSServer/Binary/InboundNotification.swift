@@ -74,6 +74,15 @@ public struct InboundNotification: Sendable {
         return self.bytes.getSlice(at: start, length: self.layout.payloadByteCount) ?? ByteBuffer()
     }
 
+    /// The whole message as it came, in the memory of the read.
+    package var frame: ByteBuffer {
+        let start = self.bytes.readerIndex + self.start
+        return self.bytes.getSlice(at: start, length: self.layout.byteCount) ?? ByteBuffer()
+    }
+
+    /// Where in ``frame`` the payload begins.
+    package var payloadOffset: Int { self.layout.payloadOffset }
+
     /// The notification, in memory of its own.
     public var notification: PushNotification {
         PushNotification(

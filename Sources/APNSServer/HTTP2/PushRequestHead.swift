@@ -62,7 +62,7 @@ struct PushRequestHead: Equatable {
         _ certificateTopics: [String]
     ) throws(Refusal) -> Self {
         guard values[":method"] == "POST" else { throw Refusal(.methodNotAllowed) }
-        let topic = values["apns-topic"] ?? (certificateTopics.count == 1 ? certificateTopics.first : nil)
+        let topic = values["apns-topic"] ?? self.topic(of: certificateTopics)
         guard let topic else { throw Refusal(.missingTopic) }
         let collapse = values["apns-collapse-id"]
         guard (collapse?.utf8.count ?? 0) <= self.collapseIdentifierByteCountMax else {
@@ -91,6 +91,22 @@ struct PushRequestHead: Equatable {
             collapseIdentifier: collapse,
             authorization: values["authorization"]
         )
+    }
+
+    /// The topic that goes without saying: that of a certificate for one.
+    private static func topic(of certificateTopics: [String]) -> String? {
+        certificateTopics.count == 1 ? certificateTopics.first : nil
+    }
+
+    /// The topic that a request names, whatever else is wrong with it.
+    static func topic(_ headers: HPACKHeaders, certificateTopics: [String]) -> String? {
+        headers.first(name: "apns-topic") ?? self.topic(of: certificateTopics)
+    }
+
+    /// What stands for the device token in the path, whatever else is wrong with the request; bounded.
+    static func tokenText(_ headers: HPACKHeaders) -> String {
+        guard let path = headers.first(name: ":path"), path.hasPrefix(self.pathPrefix) else { return "" }
+        return String(path.dropFirst(self.pathPrefix.count).prefix(RefusedPush.tokenTextCountMax))
     }
 
     /// Reads the device token; `nil` where there is none of 1 to 100 bytes in hexadecimal digits.

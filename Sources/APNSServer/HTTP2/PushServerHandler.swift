@@ -23,8 +23,12 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         var headers: HPACKHeaders
         var payload = ByteBuffer()
         var byteCount = 0
+        /// Its number on the connection, from 1; 0 while its end has not come.
+        var requestNumber: UInt64 = 0
         /// The name of the request as it is answered: as the client wrote it, or a new one.
         var identifier: String?
+        /// How it is named once more where it is accepted.
+        var uniqueIdentifier: PushIdentifier?
     }
 
     private let connection: Listener.Connection
@@ -113,6 +117,8 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
 
     /// A whole request is there.
     private func ended(_ number: UInt32) {
+        self.requestCount += 1
+        self.streams[number]?.requestNumber = self.requestCount
         guard let stream = self.streams[number] else { return }
         let reply: PushReply?
         switch PushRequestHead.read(stream.headers, certificateTopics: self.topics) {
@@ -149,7 +155,8 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         if let check = unsafe self.configuration.payloadCheck, unsafe !stream.payload.withUnsafeReadableBytes(check) {
             return .rejected(.payloadEmpty)
         }
-        self.requestCount += 1
+        let uniqueIdentifier = self.makeUniqueIdentifier()
+        self.streams[number]?.uniqueIdentifier = uniqueIdentifier
         let request = InboundPush(
             token: token,
             payload: stream.payload,
@@ -159,8 +166,10 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
             expiration: head.expiration,
             collapseIdentifier: head.collapseIdentifier,
             identifier: head.identifier,
+            uniqueIdentifier: uniqueIdentifier,
+            headers: PushHeaders(stream.headers),
             connectionNumber: self.connection.number,
-            number: self.requestCount,
+            number: stream.requestNumber,
             ticket: PushTicket(
                 stream: number,
                 channel: context.channel,
@@ -168,6 +177,12 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
             )
         )
         return self.service.take(request)
+    }
+
+    private func makeUniqueIdentifier() -> PushIdentifier? {
+        guard self.configuration.addsUniqueIdentifier else { return nil }
+        var random = SystemRandomNumberGenerator()
+        return PushIdentifier(using: &random)
     }
 
     private var topics: [String] {
@@ -240,6 +255,23 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
             ]
         )
         if self.configuration.limitsStreamsAfterRejection { self.setLimit(1) }
+        if self.service.observesRefusals { self.report(stream, rejection) }
+    }
+
+    private func report(_ stream: Stream, _ rejection: PushRejection) {
+        self.service.refused(
+            RefusedPush(
+                connectionNumber: self.connection.number,
+                number: stream.requestNumber,
+                headers: PushHeaders(stream.headers),
+                tokenText: PushRequestHead.tokenText(stream.headers),
+                topic: PushRequestHead.topic(stream.headers, certificateTopics: self.topics),
+                payload: stream.payload,
+                payloadByteCount: stream.byteCount,
+                identifier: stream.identifier,
+                rejection: rejection
+            )
+        )
     }
 
     private func headers(status: Int, _ stream: Stream) -> HPACKHeaders {
@@ -247,9 +279,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         if let identifier = stream.identifier {
             headers.add(name: "apns-id", value: identifier, indexing: .nonIndexable)
         }
-        if self.configuration.addsUniqueIdentifier, status == 200 {
-            var random = SystemRandomNumberGenerator()
-            let identifier = PushIdentifier(using: &random)
+        if status == 200, let identifier = stream.uniqueIdentifier {
             headers.add(name: "apns-unique-id", value: "\(identifier)", indexing: .nonIndexable)
         }
         return headers

@@ -12,6 +12,21 @@ public protocol PushService: Sendable {
     /// - Parameter request: what to deliver.
     /// - Returns: the answer where it is known at once, else `nil`; then the request's ticket must be used.
     func take(_ request: borrowing InboundPush) -> PushReply?
+
+    /// Whether ``refused(_:)`` is to be called; by default `false`.
+    var observesRefusals: Bool { get }
+
+    /// Notes that a request is answered with a rejection, whether the ``Listener`` decided so or the service did.
+    ///
+    /// - Parameter request: what was refused, and why.
+    func refused(_ request: RefusedPush)
+}
+
+extension PushService {
+    /// It is not.
+    public var observesRefusals: Bool { false }
+    /// Nothing.
+    public func refused(_ request: RefusedPush) {}
 }
 
 /// What becomes of a request at the service's end.
@@ -49,9 +64,14 @@ public struct InboundPush: Sendable {
     public var collapseIdentifier: String?
     /// The name of the request: the client's, or a new one where it gave none.
     public var identifier: PushIdentifier
+    /// How an accepted request is named once more (`apns-unique-id`); `nil` where
+    /// ``PushServerConfiguration/addsUniqueIdentifier`` says that it is not.
+    public var uniqueIdentifier: PushIdentifier?
+    /// All headers of the request.
+    public var headers: PushHeaders
     /// The number of the connection at its server, from 1.
     public var connectionNumber: UInt64
-    /// The number of the request on its connection, from 1.
+    /// The number of the request on its connection, from 1; those that are refused count as well.
     public var number: UInt64
     /// What answers it later.
     public var ticket: PushTicket

@@ -205,6 +205,10 @@ public final class Listener: Sendable {
                         [RawCloseHandler(), tls] + parts.handlers(connection)
                     )
                     try configuration.configurePipeline?(channel, number)
+                    guard let observer = configuration.connectionObserver else { return }
+                    // Behind TLS at once, so that no other handler keeps anything from it.
+                    let handler = ConnectionObserverHandler(number, tls, observer)
+                    try channel.pipeline.syncOperations.addHandler(handler, position: .after(tls))
                 }
             }
     }

@@ -63,6 +63,9 @@ public struct ListenerConfiguration: Sendable {
     /// A simulator adds handlers of its own; `nil`, the default, adds none.
     package var configurePipeline: (@Sendable (any Channel, _ number: UInt64) throws -> Void)?
 
+    /// Is told of connections that have done their handshake; `nil`, the default, for nobody.
+    package var connectionObserver: (any ConnectionObserver)?
+
     /// What TLS is configured with besides; `nil` for the defaults of a server.
     private var tls: TLSConfiguration?
 

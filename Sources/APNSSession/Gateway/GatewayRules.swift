@@ -38,7 +38,7 @@ public struct GatewayRules: Hashable, Sendable {
     ///   - isPayloadObject: whether its payload is a JSON object.
     /// - Returns: what is wrong with it, or `nil`.
     @inline(__always)
-    func fault(of message: borrowing FrameLayout, isPayloadObject: Bool) -> ErrorResponse.Status? {
+    package func fault(of message: borrowing FrameLayout, isPayloadObject: Bool) -> ErrorResponse.Status? {
         let tokenCount = message.tokenByteCount
         let payloadCount = message.payloadByteCount
         guard tokenCount > 0 else { return .missingDeviceToken }

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import NIOHPACK
+
+/// The headers of a request to the HTTP/2 provider API, in the order in which they came.
+///
+/// The value of `authorization` is a secret, and is left out.
+public struct PushHeaders: Sendable {
+    /// What it is made of: a name in lower-case letters, and its value.
+    public typealias Element = (name: String, value: String)
+
+    private let headers: HPACKHeaders
+
+    init(_ headers: HPACKHeaders) { self.headers = headers }
+}
+
+extension PushHeaders: Collection {
+    /// The place of the first one.
+    public var startIndex: Int { 0 }
+
+    /// The place behind the last one.
+    public var endIndex: Int { self.headers.count }
+
+    /// The place behind another.
+    public func index(after index: Int) -> Int { index + 1 }
+
+    /// A header; one that bears credentials has an empty value.
+    public subscript(_ index: Int) -> Element {
+        let (name, value, _) = self.headers[self.headers.index(self.headers.startIndex, offsetBy: index)]
+        return (name, Self.secrets.contains(name.lowercased()) ? "" : value)
+    }
+
+    private static let secrets: Set<String> = ["authorization", "proxy-authorization", "cookie"]
+}
+
+extension PushHeaders: CustomStringConvertible, CustomReflectable {
+    /// How many there are; their values are private data.
+    public var description: String { "\(self.count) headers" }
+
+    /// None of them.
+    public var customMirror: Mirror { Mirror(self, children: ["count": self.count]) }
+}

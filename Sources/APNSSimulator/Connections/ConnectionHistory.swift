@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSServer
+import DequeModule
+import NIOConcurrencyHelpers
+import NIOCore
+
+/// The open connections of a simulator's listeners, and the last that were closed.
+final class ConnectionHistory: Sendable {
+    /// How many closed connections are kept.
+    static let closedCountMax = 1000
+
+    private struct Key: Hashable {
+        var listener: SimulatorListener
+        var number: UInt64
+    }
+
+    private struct Open {
+        var record: ConnectionRecord
+        var channel: any Channel
+    }
+
+    private struct State {
+        var open: [Key: Open] = [:]
+        /// The one that was closed first first.
+        var closed: Deque<ConnectionRecord> = []
+    }
+
+    /// Tells of the connections of one listener.
+    private struct Observer: ConnectionObserver {
+        let listener: SimulatorListener
+        let history: ConnectionHistory
+
+        func opened(_ connection: EstablishedConnection) { self.history.opened(connection, self.listener) }
+
+        func closed(number: UInt64) { self.history.closed(Key(listener: self.listener, number: number)) }
+    }
+
+    private let state = NIOLockedValueBox(State())
+    private let now: @Sendable () -> UInt64
+    private let onChange: (@Sendable (SimulatorChange) -> Void)?
+
+    init(_ configuration: SimulatorConfiguration) {
+        self.now = configuration.now
+        self.onChange = configuration.onChange
+    }
+
+    /// Lets it be told of the connections of a listener.
+    func configure(_ configuration: inout ListenerConfiguration, as listener: SimulatorListener) {
+        configuration.connectionObserver = Observer(listener: listener, history: self)
+    }
+
+    /// The connections, the one that was opened first first.
+    var records: [ConnectionRecord] {
+        let (open, closed) = self.state.withLockedValue { (Array($0.open.values), $0.closed) }
+        return (open.map(\.record) + closed).sorted {
+            ($0.openedAt, $0.listener.rawValue, $0.number) < ($1.openedAt, $1.listener.rawValue, $1.number)
+        }
+    }
+
+    /// Forgets those that are closed.
+    func removeClosed() { self.state.withLockedValue { $0.closed.removeAll() } }
+
+    /// Ends a connection.
+    ///
+    /// - Returns: whether it was open.
+    func end(_ number: UInt64, of listener: SimulatorListener, _ ending: FaultReport.Ending) -> Bool {
+        let channel = self.state.withLockedValue { $0.open[Key(listener: listener, number: number)]?.channel }
+        guard let channel else { return false }
+        ending.end(channel)
+        return true
+    }
+
+    private func opened(_ connection: EstablishedConnection, _ listener: SimulatorListener) {
+        let record = ConnectionRecord(
+            listener: listener,
+            number: connection.number,
+            remoteAddress: connection.remoteAddress,
+            identity: connection.identity,
+            tlsVersion: connection.tlsVersion,
+            cipherName: connection.cipherName,
+            applicationProtocol: connection.applicationProtocol,
+            openedAt: self.now()
+        )
+        let open = Open(record: record, channel: connection.channel)
+        self.state.withLockedValue { $0.open[Key(listener: listener, number: connection.number)] = open }
+        self.onChange?(.connection(record))
+    }
+
+    private func closed(_ key: Key) {
+        let now = self.now()
+        let record = self.state.withLockedValue { state -> ConnectionRecord? in
+            guard var record = state.open.removeValue(forKey: key)?.record else { return nil }
+            record.closedAt = now
+            state.closed.append(record)
+            if state.closed.count > Self.closedCountMax { state.closed.removeFirst() }
+            return record
+        }
+        if let record { self.onChange?(.connection(record)) }
+    }
+}

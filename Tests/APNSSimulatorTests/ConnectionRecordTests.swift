@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSServer
+import APNSSimulator
+import APNSTestKit
+import OpenSSLTLS
+import TestSupport
+import Testing
+
+/// What a simulator tells of its connections.
+@Suite(.timeLimit(.minutes(1)))
+struct ConnectionRecordTests {
+    typealias Fixture = SimulatorFixture
+
+    struct ChangesMissing: Error { var count: Int }
+
+    @Test func `connections of all listeners are told, with what TLS knows of them`() async throws {
+        let changes = ObservedValue<[ConnectionRecord]>([])
+        let configuration = try Fixture.configuration {
+            $0.onChange = { change in
+                if case .connection(let record) = change { changes.change { $0.append(record) } }
+            }
+            $0.now = { 1_700_000_000_123 }
+        }
+        let closed = try await Simulator.withRunning(configuration) { simulator in
+            var tls = try Fixture.client()
+            tls.maximumVersion = .tls1_2
+            _ = try await ScriptedProvider.withConnection(port: simulator.feedbackPort, tls: tls) { try await $0.end() }
+            try await RawPushClient.withConnection(port: simulator.pushPort, tls: try Fixture.client()) { client in
+                try await client.send("/3/device/00")
+                let record = try #require(simulator.connections.first { $0.listener == .http2 })
+                #expect(record.number == 1 && record.closedAt == nil && record.openedAt == 1_700_000_000_123)
+                #expect(record.identity?.topic == Fixture.topic && record.applicationProtocol == "h2")
+                #expect(record.tlsVersion == .tls1_3 && record.cipherName?.hasPrefix("TLS_") == true)
+                #expect(record.remoteAddress.hasPrefix("127.0.0.1:"))
+                #expect(simulator.endConnection(1, of: .http2, .reset))
+                _ = try await client.end()
+            }
+            try await ScriptedProvider.withConnection(port: simulator.gatewayPort, tls: tls) { _ in
+                let record = try #require(simulator.connections.first { $0.listener == .binary })
+                #expect(record.applicationProtocol == nil && record.tlsVersion == .tls1_2)
+            }
+            #expect(!simulator.endConnection(99, of: .binary))
+            // Each is told when it is opened and when it is closed.
+            try await changes.wait(until: { $0.count == 6 }, orThrow: { ChangesMissing(count: $0.count) })
+            return simulator.connections
+        }
+        #expect(closed.count == 3 && closed.allSatisfy { $0.closedAt == 1_700_000_000_123 })
+        #expect(Set(closed.map(\.listener)) == Set(SimulatorListener.allCases))
+    }
+}
