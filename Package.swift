@@ -450,7 +450,8 @@ let package = Package(
         .target(
             name: "SimulatorService",
             dependencies: [
-                "APNSPayload", "APNSServer", "APNSSimulator", "APNSTransport", "APNSWire", "CSimulatorPage", "OpenSSLTLS",
+                "APNSPayload", "APNSServer", "APNSSimulator", "APNSTransport", "APNSWire", "CSimulatorPage",
+                "OpenSSLTLS",
                 .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),
                 .product(name: "Hummingbird", package: "hummingbird", condition: commandLine),
                 .product(name: "HummingbirdCore", package: "hummingbird", condition: commandLine),

@@ -25,7 +25,9 @@ import TestSupport
     }
 
     private static func isInstalled(_ name: String) -> Bool {
-        ["/usr/bin", "/usr/local/bin", "/bin"].contains { FileManager.default.isExecutableFile(atPath: "\($0)/\(name)") }
+        ["/usr/bin", "/usr/local/bin", "/bin"].contains { folder in
+            FileManager.default.isExecutableFile(atPath: "\(folder)/\(name)")
+        }
     }
 
     /// What runs a sample, by the end of its name.
@@ -106,7 +108,8 @@ import TestSupport
         let text = try Self.document("simulator.md")
         let yaml = try #require(text.firstMatch(of: #/(?s)<!-- faults example.*?```yaml\n(.*?)```/#)?.1)
         let scene = try SendScene()
-        let file = try scene.write("faults.yaml", yaml.replacing("isEnabled: false", with: "isEnabled: true"))
+        let enabled = yaml.replacing("isEnabled: false", with: "isEnabled: true")
+        let file = try scene.write("faults.yaml", String(enabled))
         let arguments = ["simulator", "--folder", scene.path("simulator"), "--faults", file]
         let (child, line) = try await Child.start(arguments, log: scene.path("log"))
         defer { child.send(SIGKILL) }

@@ -3,6 +3,7 @@
 import APNSSimulator
 import APNSTestKit
 import Foundation
+import HTTPTypes
 import Testing
 import Yams
 

@@ -156,6 +156,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
     /// The logs of a provider name no device token, since it is private. Those of a simulator are looked at by testers
     /// who look for one of their own, so that its begin is there; the whole of it and the payload are in the record.
     private static func log(_ notification: ReceivedNotification, to logger: Logger) {
+        let outcome = notification.rejection.map { "\($0)" } ?? (notification.isDead ? "app removed" : "accepted")
         logger.info(
             notification.rejection == nil ? "notification accepted" : "notification rejected",
             metadata: [
@@ -164,7 +165,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
                 LogKey.topic: "\(notification.topic ?? "-")",
                 "push.token.begin": "\(notification.token?.hexadecimal.prefix(8) ?? "-")",
                 "push.payload.bytes": "\(notification.payload.count)",
-                LogKey.outcome: "\(notification.rejection.map { "\($0)" } ?? (notification.isDead ? "app removed" : "accepted"))",
+                LogKey.outcome: "\(outcome)",
             ]
         )
     }

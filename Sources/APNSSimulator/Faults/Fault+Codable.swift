@@ -48,7 +48,10 @@ extension Fault.Trigger: Codable {
         let container = try decoder.container(keyedBy: Key.self)
         let conditions = container.allKeys.filter { $0 != .seed }
         guard conditions.count <= 1 else {
-            let context = DecodingError.Context(codingPath: decoder.codingPath, debugDescription: "several conditions; give one")
+            let context = DecodingError.Context(
+                codingPath: decoder.codingPath,
+                debugDescription: "several conditions; give one"
+            )
             throw DecodingError.dataCorrupted(context)
         }
         switch conditions.first {

@@ -167,7 +167,7 @@ struct DeviceRoutes: Sendable {
         let time = try body.string("failedAt").map { try Self.time($0, "failedAt") }
         self.simulator.remove(token, at: time)
         guard self.simulator.listFeedback(token) else {
-            throw ControlError(.notFound, "no app on any device of this service has this token; POST /devices makes one")
+            throw ControlError(.notFound, "no app on any device has this token; POST /devices registers one")
         }
         return Response(status: .created, json: self.simulator.feedbackJSON)
     }

@@ -53,7 +53,8 @@ struct FaultRoutes: Sendable {
     private func replace(_ request: ControlRequest) async throws -> Response {
         let text = try await self.text(request)
         do {
-            return Self.answer(try self.simulator.replaceFaults(try FaultsFile(text).entries.map { ($0.fault, $0.isEnabled) }))
+            let faults = try FaultsFile(text).entries.map { ($0.fault, $0.isEnabled) }
+            return Self.answer(try self.simulator.replaceFaults(faults))
         } catch let error as FaultsFile.Mistake { throw ControlError(.badRequest, "\(error)") }
     }
 
@@ -63,7 +64,9 @@ struct FaultRoutes: Sendable {
             throw ControlError(.badRequest, "after is the number of the application before the first one")
         }
         var numbers: [FaultApplication.Place: UInt64] = [:]
-        for notification in self.simulator.record { numbers[FaultApplication.Place(notification)] = notification.number }
+        for notification in self.simulator.record {
+            numbers[FaultApplication.Place(notification)] = notification.number
+        }
         var object = JSONObjectText()
         object.add(
             "applications",
@@ -141,7 +144,7 @@ extension FaultApplication {
         }
     }
 
-    /// - Parameter number: that of the notification in the record, where it is there.
+    /// The application in JSON, with the number of its notification in the record, where that is known.
     func json(notificationNumber number: UInt64? = nil) -> String {
         var object = JSONObjectText()
         object.add("number", self.number)

@@ -41,7 +41,8 @@ package struct FaultsFile: Sendable {
         var name = ""
         if case .mapping(let mapping) = root {
             for (key, _) in mapping where key.string != "faults" {
-                throw Mistake(line: key.mark?.line, key: key.string ?? "", sentence: "unknown key; valid keys: faults")
+                let sentence = "unknown key; valid keys: faults"
+                throw Mistake(line: key.mark?.line, key: key.string ?? "", sentence: sentence)
             }
             list = mapping["faults"] ?? list
             name = "faults"
@@ -50,7 +51,8 @@ package struct FaultsFile: Sendable {
             throw Mistake(line: list.mark?.line, key: name, sentence: "a list of faults is needed here")
         }
         guard sequence.count <= Self.countMax else {
-            throw Mistake(line: nil, key: name, sentence: "there are \(sequence.count) faults, at most \(Self.countMax)")
+            let sentence = "there are \(sequence.count) faults, at most \(Self.countMax)"
+            throw Mistake(line: nil, key: name, sentence: sentence)
         }
         for (index, node) in sequence.enumerated() {
             self.entries.append(try Self.entry(node, key: "\(name)[\(index)]", index: index))
