@@ -6,9 +6,10 @@ import NIOCore
 import NIOTLS
 
 /// Lies above TLS, and looks behind the handshake which faults happen to its connection.
-final class ConnectionFaultHandler: ChannelInboundHandler {
+final class ConnectionFaultHandler: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
+    typealias OutboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
     private let listener: SimulatorListener
@@ -18,6 +19,8 @@ final class ConnectionFaultHandler: ChannelInboundHandler {
     /// Delivers a list; `nil` where there is none.
     private let list: FeedbackFaultHandler?
     private var isRefused = false
+    /// What is written before the handshake is done, as SETTINGS are; `nil` when it is.
+    private var held: [(bytes: ByteBuffer, promise: EventLoopPromise<Void>?)]? = []
 
     init(
         _ listener: SimulatorListener,
@@ -43,12 +46,40 @@ final class ConnectionFaultHandler: ChannelInboundHandler {
             self.list?.cut(behind: byteCount, fault.report.ending)
         }
         if let fault = self.fault(.settings), case .goAwayFirst(let reason) = fault.effect {
+            self.dropHeld()
             context.write(self.wrapOutboundOut(Self.goAway(reason)), promise: nil)
             return self.refuse(fault.report, context)
         }
+        self.writeHeld(context)
         // The backend of the binary protocol looks for this one itself, since it counts connections.
         if self.listener != .binary, let fault = self.fault(.admission) { return self.refuse(fault.report, context) }
         context.fireUserInboundEventTriggered(event)
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) { self.dropHeld() }
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        guard !self.isRefused else {
+            promise?.fail(ChannelError.ioOnClosedChannel)
+            return
+        }
+        guard self.held == nil else {
+            self.held?.append((self.unwrapOutboundIn(data), promise))
+            return
+        }
+        context.write(data, promise: promise)
+    }
+
+    private func writeHeld(_ context: ChannelHandlerContext) {
+        guard let held = self.held else { return }
+        self.held = nil
+        for (bytes, promise) in held { context.write(self.wrapOutboundOut(bytes), promise: promise) }
+        if !held.isEmpty { context.flush() }
+    }
+
+    private func dropHeld() {
+        for (_, promise) in self.held ?? [] { promise?.fail(ChannelError.ioOnClosedChannel) }
+        self.held = nil
     }
 
     /// What comes on a connection that is refused is thrown away, however long its end takes.
