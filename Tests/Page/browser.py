@@ -14,7 +14,12 @@ from websockets.sync.client import connect
 START_SECONDS_MAX = 20
 ANSWER_SECONDS_MAX = 30
 WAIT_SECONDS_MAX = 10
-EXECUTABLES = ("chromium-headless-shell", "chromium", "google-chrome")
+# The programs themselves: Debian's command for the first is a shell script, and a browser outlives the end of that.
+EXECUTABLES = (
+    "/usr/lib/chromium/chromium-headless-shell",
+    "/usr/lib/chromium/chromium",
+    "/opt/google/chrome/chrome",
+)
 
 
 class PageError(Exception):
@@ -25,9 +30,9 @@ class Browser:
     """One browser with one page. What the page says on its console is kept in `complaints`."""
 
     def __init__(self, width=1280, height=800, options=()):
-        executable = next((path for path in map(shutil.which, EXECUTABLES) if path), None)
+        executable = next((path for path in EXECUTABLES if os.access(path, os.X_OK)), None)
         if executable is None:
-            raise SystemExit(f"no browser: install one of {', '.join(EXECUTABLES)}")
+            raise SystemExit(f"install chromium-headless-shell; there is none of {', '.join(EXECUTABLES)}")
         self._profile = tempfile.mkdtemp(prefix="apns-legacy-browser-")
         # It ends with this process, however that ends, and looks up no name.
         command = [
