@@ -505,7 +505,7 @@ let package = Package(
             name: "APNSLegacyCommandsTests",
             dependencies: [
                 "APNSGateway", "APNSLegacyCommands", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire",
-                "BatchFiles", "OpenSSLTLS", "TestSupport", "TokenStore",
+                "BatchFiles", "OpenSSLTLS", "TestCertificates", "TestSupport", "TokenStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commandLine),
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),

@@ -18,6 +18,17 @@ public struct SimulatorConfiguration: Sendable {
     /// How many tokens are counted one by one by default.
     public static let countedTokenCountMaxDefault = 1_000_000
 
+    /// How many bytes ``makeTokenKey()`` makes.
+    public static let tokenKeyByteCount = 32
+
+    /// Makes a value for ``tokenKey`` that nobody else has.
+    ///
+    /// - Returns: 32 random bytes.
+    public static func makeTokenKey() -> [UInt8] {
+        var random = SystemRandomNumberGenerator()
+        return (0..<Self.tokenKeyByteCount).map { _ in UInt8.random(in: 0...255, using: &random) }
+    }
+
     /// The binary listener; its port is 0 by default, for any that is free.
     ///
     /// Its payloads have to be JSON objects by RFC 8259, unless
@@ -59,7 +70,7 @@ public struct SimulatorConfiguration: Sendable {
     ///
     /// A simulator with the same key makes the same tokens for the same devices, and knows those of the run before. A
     /// token that was sealed with another key is unknown to it.
-    public var tokenKey = TokenSealer.makeKey()
+    public var tokenKey = SimulatorConfiguration.makeTokenKey()
 
     /// For how many tokens notifications are counted one by one; by default a million.
     public var countedTokenCountMax = SimulatorConfiguration.countedTokenCountMaxDefault

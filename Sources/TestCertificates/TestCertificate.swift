@@ -18,6 +18,25 @@ final class TestCertificate: @unchecked Sendable {
         unsafe X509_free(self.pointer)
     }
 
+    /// Reads the certificates of a PEM text.
+    static func read(pem: [UInt8]) throws(TestCertificateError) -> [TestCertificate] {
+        ERR_clear_error()
+        defer { ERR_clear_error() }
+        let certificates = unsafe pem.withUnsafeBytes { bytes -> [TestCertificate] in
+            guard let memory = unsafe BIO_new_mem_buf(bytes.baseAddress, Int32(clamping: bytes.count)) else {
+                return []
+            }
+            defer { unsafe BIO_free(memory) }
+            var certificates: [TestCertificate] = []
+            while let pointer = unsafe PEM_read_bio_X509(memory, nil, { _, _, _, _ in -1 }, nil) {
+                unsafe certificates.append(TestCertificate(pointer))
+            }
+            return certificates
+        }
+        guard !certificates.isEmpty else { throw TestCertificateError.current("certificate") }
+        return certificates
+    }
+
     func der() -> [UInt8] {
         var bytes: UnsafeMutablePointer<UInt8>?
         let count = unsafe i2d_X509(self.pointer, &bytes)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import COpenSSL
+import Glibc
 public import OpenSSLTLS
 
 /// A certificate authority that exists for one test: makes servers' and clients' certificates at run time.
@@ -41,13 +42,24 @@ public struct TestCertificateAuthority: Sendable {
         case expired
         /// It begins in an hour.
         case future
-
-        var seconds: (start: Int, end: Int) {
-            switch self {
-            case .current: (-3600, 86_400)
-            case .expired: (-86_400, -3600)
-            case .future: (3600, 86_400)
+        var period: Period {
+            let now = Int64(time(nil))
+            return switch self {
+            case .current: Period(notBefore: now - 3600, notAfter: now + 86_400)
+            case .expired: Period(notBefore: now - 86_400, notAfter: now - 3600)
+            case .future: Period(notBefore: now + 3600, notAfter: now + 86_400)
             }
+        }
+    }
+
+    /// The first and the last second in which a certificate is valid, since 1970-01-01 00:00 UTC.
+    package struct Period: Hashable, Sendable {
+        package var notBefore: Int64
+        package var notAfter: Int64
+
+        package init(notBefore: Int64, notAfter: Int64) {
+            self.notBefore = notBefore
+            self.notAfter = notAfter
         }
     }
 
@@ -69,9 +81,33 @@ public struct TestCertificateAuthority: Sendable {
     ///   - keyKind: What kind of key it signs with.
     /// - Throws: `TestCertificateError`.
     public init(name: String = "Throwaway Authority", keyKind: KeyKind = .p256) throws {
+        try self.init(name: name, keyKind: keyKind, period: Validity.current.period)
+    }
+
+    /// Makes a root authority that is good for a time of the caller's.
+    package init(name: String, keyKind: KeyKind, period: Period) throws {
         let key = try TestKey.make(keyKind.kind)
-        let request = TestCertificateRequest(subject: [("CN", name)], extensions: Self.authorityExtensions)
+        let request = TestCertificateRequest(
+            subject: [("CN", name)],
+            extensions: Self.authorityExtensions,
+            period: period
+        )
         let certificate = try request.sign(key: key, issuer: nil, issuerKey: key)
+        try self.init(certificate, key: key, intermediates: [])
+    }
+
+    /// Makes a root authority of the certificate and the key that it had before.
+    ///
+    /// - Parameters:
+    ///   - certificatePEM: ``certificatePEM`` of that authority.
+    ///   - keyPEM: ``keyPEM`` of that authority.
+    /// - Throws: `TestCertificateError` where one of the two cannot be read, or they do not belong together.
+    public init(certificatePEM: [UInt8], keyPEM: [UInt8]) throws {
+        let key = try TestKey.read(pem: keyPEM)
+        let certificate = try TestCertificate.read(pem: certificatePEM)[0]
+        guard unsafe X509_check_private_key(certificate.pointer, key.pointer) == 1 else {
+            throw TestCertificateError.current("authority")
+        }
         try self.init(certificate, key: key, intermediates: [])
     }
 
@@ -87,10 +123,50 @@ public struct TestCertificateAuthority: Sendable {
         self.certificate = try TLSCertificate(der: certificate.der())
     }
 
+    /// The authority's own key in PEM (PKCS#8), not encrypted.
+    ///
+    /// - Throws: `TestCertificateError`.
+    public func keyPEM() throws -> [UInt8] { try self.key.pem() }
+
+    /// Makes a key, such as one that signs provider tokens.
+    ///
+    /// - Parameter kind: what kind of key.
+    /// - Returns: the key in PEM (PKCS#8), not encrypted.
+    /// - Throws: `TestCertificateError`.
+    public static func makeKeyPEM(_ kind: KeyKind) throws -> [UInt8] { try TestKey.make(kind.kind).pem() }
+
+    /// Reads the first certificate of a PEM text.
+    ///
+    /// - Parameter pem: the text.
+    /// - Returns: its facts.
+    /// - Throws: `TestCertificateError` where there is none.
+    package static func readCertificate(pem: [UInt8]) throws -> TLSCertificate {
+        try TLSCertificate(der: TestCertificate.read(pem: pem)[0].der())
+    }
+
+    /// Whether a certificate has the signature of this authority.
+    ///
+    /// - Parameter certificate: any one.
+    /// - Returns: `false` also for another authority of the same name.
+    public func hasIssued(_ certificate: TLSCertificate) -> Bool {
+        defer { ERR_clear_error() }
+        let pointer = unsafe certificate.der.withUnsafeBufferPointer { bytes in
+            var position = bytes.baseAddress
+            return unsafe d2i_X509(nil, &position, bytes.count)
+        }
+        guard let pointer = unsafe pointer else { return false }
+        defer { unsafe X509_free(pointer) }
+        return unsafe X509_verify(pointer, self.key.pointer) == 1
+    }
+
     /// Makes an authority between this one and the certificates that it issues; those carry its certificate along.
     public func issueAuthority(name: String, keyKind: KeyKind = .p256) throws -> TestCertificateAuthority {
         let key = try TestKey.make(keyKind.kind)
-        let request = TestCertificateRequest(subject: [("CN", name)], extensions: Self.authorityExtensions)
+        let request = TestCertificateRequest(
+            subject: [("CN", name)],
+            extensions: Self.authorityExtensions,
+            period: Validity.current.period
+        )
         let certificate = try request.sign(key: key, issuer: self.issuer, issuerKey: self.key)
         return try TestCertificateAuthority(certificate, key: key, intermediates: [certificate] + self.intermediates)
     }
@@ -108,6 +184,11 @@ public struct TestCertificateAuthority: Sendable {
         keyKind: KeyKind = .p256,
         validity: Validity = .current
     ) throws -> TestIdentity {
+        try self.issueServer(names: names, keyKind: keyKind, period: validity.period)
+    }
+
+    /// Issues a server's certificate that is good for a time of the caller's.
+    package func issueServer(names: [String], keyKind: KeyKind, period: Period) throws -> TestIdentity {
         let alternatives = names.map {
             $0.contains(":") || $0.allSatisfy { "0123456789.".contains($0) } ? "IP:\($0)" : "DNS:\($0)"
         }
@@ -117,8 +198,9 @@ public struct TestCertificateAuthority: Sendable {
                 (NID_basic_constraints, "critical,CA:FALSE"),
                 (NID_key_usage, "critical,digitalSignature,keyEncipherment"),
                 (NID_ext_key_usage, "serverAuth"),
-            ] + (names.isEmpty ? [] : [(NID_subject_alt_name, alternatives.joined(separator: ","))]),
-            validity: validity
+            ] + Self.keyIdentifiers
+                + (names.isEmpty ? [] : [(NID_subject_alt_name, alternatives.joined(separator: ","))]),
+            period: period
         )
         return try self.issue(request, keyKind: keyKind)
     }
@@ -141,6 +223,23 @@ public struct TestCertificateAuthority: Sendable {
         keyKind: KeyKind = .p256,
         validity: Validity = .current
     ) throws -> TestIdentity {
+        try self.issueClient(
+            topic: topic,
+            environments: environments,
+            description: description,
+            keyKind: keyKind,
+            period: validity.period
+        )
+    }
+
+    /// Issues a client's certificate that is good for a time of the caller's.
+    package func issueClient(
+        topic: String,
+        environments: [Int] = [1, 2],
+        description: String? = nil,
+        keyKind: KeyKind,
+        period: Period
+    ) throws -> TestIdentity {
         let request = TestCertificateRequest(
             subject: [
                 ("UID", topic), ("CN", "Apple Push Services: \(topic)"), ("OU", "ABCDE12345"), ("O", "Example"),
@@ -149,10 +248,10 @@ public struct TestCertificateAuthority: Sendable {
             extensions: [
                 (NID_basic_constraints, "critical,CA:FALSE"), (NID_key_usage, "critical,digitalSignature"),
                 (NID_ext_key_usage, "clientAuth"),
-            ],
+            ] + Self.keyIdentifiers,
             // The content of each is an ASN.1 NULL.
             rawExtensions: environments.map { ("1.2.840.113635.100.6.3.\($0)", [5, 0]) },
-            validity: validity
+            period: period
         )
         return try self.issue(request, keyKind: keyKind)
     }
@@ -162,6 +261,11 @@ public struct TestCertificateAuthority: Sendable {
         let certificate = try request.sign(key: key, issuer: self.issuer, issuerKey: self.key)
         return try TestIdentity(certificate: certificate, key: key, chain: self.intermediates)
     }
+
+    /// RFC 5280 asks for both, and Python 3.13 for that of the authority.
+    private static let keyIdentifiers: [(Int32, String)] = [
+        (NID_subject_key_identifier, "hash"), (NID_authority_key_identifier, "keyid"),
+    ]
 
     private static let authorityExtensions: [(Int32, String)] = [
         (NID_basic_constraints, "critical,CA:TRUE"),

@@ -10,7 +10,7 @@ struct TestCertificateRequest {
     var extensions: [(Int32, String)]
     /// Extensions that OpenSSL does not know: dotted object identifier and content.
     var rawExtensions: [(String, [UInt8])] = []
-    var validity = TestCertificateAuthority.Validity.current
+    var period: TestCertificateAuthority.Period
 
     /// Makes the certificate; without an `issuer` it signs itself.
     func sign(
@@ -23,8 +23,9 @@ struct TestCertificateRequest {
         let certificate = unsafe TestCertificate(pointer)
         unsafe X509_set_version(pointer, 2)
         unsafe ASN1_INTEGER_set_uint64(X509_get_serialNumber(pointer), UInt64.random(in: 1...(UInt64.max >> 1)))
-        unsafe X509_gmtime_adj(X509_getm_notBefore(pointer), self.validity.seconds.start)
-        unsafe X509_gmtime_adj(X509_getm_notAfter(pointer), self.validity.seconds.end)
+        guard unsafe ASN1_TIME_set(X509_getm_notBefore(pointer), Int(self.period.notBefore)) != nil,
+            unsafe ASN1_TIME_set(X509_getm_notAfter(pointer), Int(self.period.notAfter)) != nil
+        else { throw TestCertificateError.current("validity") }
         for (name, value) in self.subject {
             let bytes = Array(value.utf8)
             unsafe X509_NAME_add_entry_by_txt(

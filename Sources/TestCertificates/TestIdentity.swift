@@ -23,14 +23,39 @@ public struct TestIdentity: Sendable {
         self.key = key
         self.chain = chain
         self.certificatePEM = try ([certificate] + chain).map { try $0.pem() }.reduce([], +)
-        self.keyPEM = try unsafe MemoryText.write("key") {
-            unsafe PEM_write_bio_PKCS8PrivateKey($0, key.pointer, nil, nil, 0, nil, nil)
-        }
+        self.keyPEM = try key.pem()
         self.identity = try TLSIdentity(bytes: self.certificatePEM, key: self.keyPEM)
+    }
+
+    /// Makes an identity of the certificate and the key that it had before.
+    ///
+    /// - Parameters:
+    ///   - certificatePEM: ``certificatePEM`` of that identity.
+    ///   - keyPEM: ``keyPEM`` of that identity.
+    /// - Throws: `TestCertificateError` where one of the two cannot be read, and `TLSError` where they do not belong
+    ///   together.
+    public init(certificatePEM: [UInt8], keyPEM: [UInt8]) throws {
+        let key = try TestKey.read(pem: keyPEM)
+        let certificates = try TestCertificate.read(pem: certificatePEM)
+        try self.init(certificate: certificates[0], key: key, chain: Array(certificates.dropFirst()))
+    }
+
+    /// What kind of key it has; `nil` for one that no ``TestCertificateAuthority`` makes.
+    public var keyKind: TestCertificateAuthority.KeyKind? {
+        switch self.key.kind {
+        case .p256: .p256
+        case .rsa2048: .rsa2048
+        case nil: nil
+        }
     }
 
     /// Certificates and key in one PEM text.
     public var pem: [UInt8] { self.certificatePEM + self.keyPEM }
+
+    /// The key in PEM in the form of its own kind, which old programs know: PKCS#1 for RSA, SEC 1 for EC.
+    ///
+    /// - Throws: `TestCertificateError`.
+    public func traditionalKeyPEM() throws -> [UInt8] { try self.key.traditionalPEM() }
 
     /// The certificate alone, in DER.
     public var certificateDER: [UInt8] { self.certificate.der() }
@@ -72,36 +97,67 @@ public struct TestIdentity: Sendable {
         }
     }
 
+    /// What encrypts a PKCS#12 file.
+    ///
+    /// There may be more in later versions.
+    @nonexhaustive
+    public enum PKCS12Form: Hashable, Sendable, CaseIterable {
+        /// AES-256 and a checksum with SHA-256, as OpenSSL 3 and Java 17 write it. Systems of before 2018 read none.
+        case aes256
+        /// Triple DES and a checksum with SHA-1, as old programs read it. New ones that refuse SHA-1 do not.
+        case tripleDES
+        /// RC2 with 40 bits for the certificate, Triple DES for the key, and a checksum with SHA-1, as Keychain Access
+        /// and Windows wrote it. OpenSSL 3 reads it only with its legacy provider.
+        case rc2
+    }
+
+    /// How often a passphrase is hashed; what `openssl pkcs12` takes.
+    private static let iterationCount: Int32 = 2048
+
     /// Certificate, intermediate ones and key as a PKCS#12 file.
     ///
     /// - Parameters:
     ///   - passphrase: What encrypts it; `nil` stands for no passphrase, which differs from an empty one.
-    ///   - isLegacy: Whether with RC2-40 and Triple DES, as exported by old systems, instead of AES-256.
+    ///   - form: With what it is encrypted.
+    ///   - name: What the certificate is called in it, in Java its alias.
     /// - Returns: The file's bytes.
     /// - Throws: `TestCertificateError`, or `TLSError` if OpenSSL's legacy provider is missing.
-    public func pkcs12(passphrase: String?, isLegacy: Bool = false) throws -> [UInt8] {
+    public func pkcs12(
+        passphrase: String?,
+        form: PKCS12Form = .aes256,
+        name: String = "throwaway"
+    ) throws -> [UInt8] {
         let stack = unsafe shim_sk_X509_new_null()
         defer { unsafe shim_sk_X509_free(stack) }
         for certificate in self.chain { _ = unsafe shim_sk_X509_push(stack, certificate.pointer) }
-        let legacy = isLegacy ? try LegacyLibrary() : nil
+        let legacy = form == .rc2 ? try LegacyLibrary() : nil
         let (keyCipher, certificateCipher) =
-            isLegacy ? (NID_pbe_WithSHA1And3_Key_TripleDES_CBC, NID_pbe_WithSHA1And40BitRC2_CBC) : (0, 0)
+            switch form {
+            case .aes256: (NID_aes_256_cbc, NID_aes_256_cbc)
+            case .tripleDES: (NID_pbe_WithSHA1And3_Key_TripleDES_CBC, NID_pbe_WithSHA1And3_Key_TripleDES_CBC)
+            case .rc2: (NID_pbe_WithSHA1And3_Key_TripleDES_CBC, NID_pbe_WithSHA1And40BitRC2_CBC)
+            }
         let file = unsafe PKCS12_create_ex(
             passphrase,
-            "throwaway",
+            name,
             self.key.pointer,
             self.certificate.pointer,
             stack,
             keyCipher,
             certificateCipher,
-            0,
-            0,
+            Self.iterationCount,
+            // The checksum is made below, since its hash could not be chosen here.
+            -1,
             0,
             legacy?.library,
             nil
         )
         guard let file = unsafe file else { throw TestCertificateError.current("PKCS#12") }
         defer { unsafe PKCS12_free(file) }
+        let hash = unsafe form == .aes256 ? EVP_sha256() : EVP_sha1()
+        guard unsafe PKCS12_set_mac(file, passphrase, -1, nil, 0, Self.iterationCount, hash) == 1 else {
+            throw TestCertificateError.current("checksum of PKCS#12")
+        }
         return withExtendedLifetime(legacy) {
             var bytes: UnsafeMutablePointer<UInt8>?
             let count = unsafe i2d_PKCS12(file, &bytes)

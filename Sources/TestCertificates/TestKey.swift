@@ -29,6 +29,49 @@ final class TestKey: @unchecked Sendable {
         unsafe EVP_PKEY_free(self.pointer)
     }
 
+    /// Reads a private key that is not encrypted.
+    ///
+    /// - Parameter pem: PKCS#8, or the traditional form of OpenSSL.
+    /// - Returns: the key.
+    /// - Throws: `TestCertificateError` where there is none.
+    static func read(pem: [UInt8]) throws(TestCertificateError) -> TestKey {
+        ERR_clear_error()
+        let pointer = unsafe pem.withUnsafeBytes { bytes -> OpaquePointer? in
+            guard let memory = unsafe BIO_new_mem_buf(bytes.baseAddress, Int32(clamping: bytes.count)) else {
+                return nil
+            }
+            defer { unsafe BIO_free(memory) }
+            // Nobody is asked for a passphrase.
+            return unsafe PEM_read_bio_PrivateKey(memory, nil, { _, _, _, _ in -1 }, nil)
+        }
+        guard let pointer = unsafe pointer else { throw TestCertificateError.current("private key") }
+        ERR_clear_error()
+        return unsafe TestKey(pointer)
+    }
+
+    /// `nil` for a kind that is not made here.
+    var kind: Kind? {
+        switch unsafe EVP_PKEY_get_base_id(self.pointer) {
+        case EVP_PKEY_EC: .p256
+        case EVP_PKEY_RSA: .rsa2048
+        default: nil
+        }
+    }
+
+    /// The key in PEM (PKCS#8), not encrypted.
+    func pem() throws(TestCertificateError) -> [UInt8] {
+        try unsafe MemoryText.write("key") {
+            unsafe PEM_write_bio_PKCS8PrivateKey($0, self.pointer, nil, nil, 0, nil, nil)
+        }
+    }
+
+    /// The key in PEM in the form of its own kind: PKCS#1 for RSA, SEC 1 for EC; not encrypted.
+    func traditionalPEM() throws(TestCertificateError) -> [UInt8] {
+        try unsafe MemoryText.write("key") {
+            unsafe PEM_write_bio_PrivateKey_traditional($0, self.pointer, nil, nil, 0, nil, nil)
+        }
+    }
+
     static func make(_ kind: Kind) throws(TestCertificateError) -> TestKey {
         switch kind {
         case .p256:

@@ -40,6 +40,50 @@ struct InteropTests {
         }
     }
 
+    /// Goal: what the client says of each notification is what the simulator has in its record.
+    ///
+    /// A dead token is no error in the old protocol and comes back by feedback; an unknown one and one of another app
+    /// are refused.
+    @Test(arguments: PythonProvider.all)
+    func `a client of another make and the record agree on each notification`(_ client: PythonProvider) async throws {
+        let folder = try TemporaryFolder()
+        // Device 999 is unknown, 101 has deleted the app, 102 is of another app, 103 is of the other environment.
+        let refused = [999, 102, 103]
+        let devices = [1, 999, 2, 101, 3, 102, 4, 103, 5]
+        let texts = try devices.map { try Fixture.token($0).hexadecimal }
+        let identity = try folder.write("identity", Fixture.provider.get().pem)
+        let trust = try folder.write("trust", Fixture.authority.get().certificatePEM)
+        let tokens = try folder.write("tokens", Array(texts.joined(separator: "\n").utf8))
+        try await Simulator.withRunning(try Fixture.configuration()) { simulator in
+            let outcome = try await client.send(
+                port: simulator.gatewayPort,
+                identity: identity,
+                trust: trust,
+                tokens: tokens
+            )
+            let said = texts.map { "\($0) \(outcome.failed[$0] == client.invalidToken ? "refused" : "accepted")" }
+            let recorded = simulator.record.map { notification in
+                let isRefused = notification.rejection == .binary(.invalidToken)
+                #expect(isRefused || notification.rejection == nil)
+                return "\(notification.token?.hexadecimal ?? "") \(isRefused ? "refused" : "accepted")"
+            }
+            #expect(said == recorded)
+            #expect(Set(outcome.failed.keys) == Set(try refused.map { try Fixture.token($0).hexadecimal }))
+            #expect(outcome.succeeded == texts.filter { outcome.failed[$0] == nil })
+            let environment = try await PythonEnvironment("apns-clerk==0.2.0")
+            let printed = try await Program.run(
+                environment.python,
+                [
+                    PythonProvider.script, "apns-clerk-feedback", "--port", "\(simulator.feedbackPort)",
+                    "--identity", identity, "--trust", trust,
+                ],
+                deadlineSeconds: 60
+            )
+            let feedback = try JSONDecoder().decode(Feedback.self, from: printed).feedback
+            #expect(feedback == [[.token(try Fixture.token(101).hexadecimal), .seconds(Int(Fixture.deadSince))]])
+        }
+    }
+
     /// Goal: the plainest peer that there is gets the six bytes.
     ///
     /// Method: `openssl s_client` copies bytes to the listener, and what comes back to its output.

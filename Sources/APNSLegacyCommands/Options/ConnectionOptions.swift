@@ -18,18 +18,7 @@ struct ConnectionOptions: ParsableArguments, Sendable {
         _ = try self.proxyValue
     }
 
-    /// The version that `--tls-min` names.
-    private var tlsVersion: TLSVersion {
-        get throws {
-            switch self.tlsMin {
-            case "1.0": .tls1_0
-            case "1.1": .tls1_1
-            case "1.2": .tls1_2
-            case "1.3": .tls1_3
-            default: throw ValidationError("--tls-min is 1.0, 1.1, 1.2 or 1.3.")
-            }
-        }
-    }
+    private var tlsVersion: TLSVersion { get throws { try TLSVersion(option: self.tlsMin) } }
 
     /// How to speak TLS; without a file of authorities, with those of the system.
     func tls(_ identity: TLSIdentity?, trust: String?) throws -> TLSConfiguration {
@@ -87,6 +76,20 @@ struct ConnectionOptions: ParsableArguments, Sendable {
             bytes.append(high << 4 | low)
         }
         return String(validating: bytes, as: UTF8.self)
+    }
+}
+
+extension TLSVersion {
+    /// The version that `--tls-min` names.
+    init(option text: String) throws {
+        self =
+            switch text {
+            case "1.0": .tls1_0
+            case "1.1": .tls1_1
+            case "1.2": .tls1_2
+            case "1.3": .tls1_3
+            default: throw ValidationError("--tls-min is 1.0, 1.1, 1.2 or 1.3.")
+            }
     }
 }
 

@@ -1,61 +1,328 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSFeedback
+import APNSProviderHTTP2
+import APNSSimulator
+import APNSTransport
+import APNSWire
 import Glibc
 import OpenSSLTLS
-import SystemPackage
 import TestCertificates
 
-/// The certificates and the key of one run of the simulator.
+/// The certificates and keys of the simulator, which are kept in its folder.
+///
+/// What else is to be kept between starts goes into ``init(in:_:now:)``, by a call of ``SimulatorFolder``'s `keep`.
 struct SimulatorCertificates {
-    let server: TestIdentity
+    /// What is wanted of them.
+    struct Options {
+        /// The app that the provider's certificate is for.
+        var topic: String
+        /// The kind of new keys; what is there with the other kind stays where this is `nil`.
+        var keyKind: TestCertificateAuthority.KeyKind?
+        /// The host names and addresses that the server's certificate has to bear at least.
+        var serverNames = SimulatorCertificates.serverNames
+        /// Whether the server shows a certificate of the folder.
+        var hasOwnServer = true
+    }
+
+    /// What the server's certificate bears: loopback, and Apple's names, so that a client that cannot be told another
+    /// name needs only a line in `/etc/hosts`.
+    static let serverNames =
+        ["localhost", "127.0.0.1", "::1"]
+        + [
+            Endpoint.production, .sandbox, .productionFeedback, .sandboxFeedback, .pushService(.production),
+            .pushService(.sandbox),
+        ].map(\.host) + ["api.development.push.apple.com"]
+
+    /// The common name of the authority, by which the folder of a simulator is known.
+    private static let authorityName = "apns-legacy simulator authority"
+
+    private static let day: Int64 = 86_400
+    /// How long the authority and what it issues for providers is good.
+    ///
+    /// Old clients get copies of the provider's
+    /// certificate, and some check it themselves before they connect: it must not end as soon as Apple's, in 13 months.
+    private static let yearsLong = 3650 * Self.day
+    /// How long the server's certificate is good.
+    ///
+    /// Apple's systems refuse one that is for more than 825 days, also from
+    /// an authority of the user's. Nobody has copies, so it is easily replaced.
+    private static let serverDuration = 800 * Self.day
+    /// What ends sooner is made anew at the start.
+    private static let remainderMin = 90 * Self.day
+    /// Clocks of other machines may be slow.
+    private static let clockDifferenceMax = Self.day
+
+    /// What the server shows; `nil` where it has one from elsewhere.
+    let server: TLSIdentity?
+    /// The authority of the folder.
     let trust: TLSTrust
     /// Signs provider tokens.
     let signer: ES256PrivateKey
+    /// Seals device tokens.
+    let tokenKey: [UInt8]
 
-    private let authorityPEM: [UInt8]
-    private let provider: TestIdentity
-    private let signerPEM: [UInt8]
-
-    /// - Parameter topic: what the provider's certificate is for.
-    /// - Throws: where OpenSSL cannot make them.
-    init(topic: String) throws {
-        let authority = try TestCertificateAuthority(name: "Simulator authority")
-        self.authorityPEM = authority.certificatePEM
-        self.trust = .pem(authority.certificatePEM)
-        self.server = try authority.issueServer()
-        self.provider = try authority.issueClient(topic: topic)
-        // Any key on the curve will do.
-        self.signerPEM = try authority.issueClient(topic: topic).keyPEM
-        self.signer = try ES256PrivateKey(bytes: self.signerPEM)
-    }
-
-    /// Writes what clients need; files of the same names are replaced.
+    /// Reads what is in a folder and makes what is missing; ``SimulatorFolder/commit()`` writes it.
     ///
-    /// - Parameter folder: made where it is not there.
-    /// - Throws: ``CommandFailure`` where a file cannot be made.
-    func write(to folder: String) throws {
-        guard unsafe mkdir(folder, 0o755) == 0 || errno == EEXIST else {
-            throw CommandFailure(.cannotCreate, "Cannot make \(folder): \(Errno(rawValue: errno)).")
-        }
-        let files: [(name: String, bytes: [UInt8], mode: mode_t)] = [
-            ("authority.pem", self.authorityPEM, 0o644), ("provider.pem", self.provider.certificatePEM, 0o644),
-            ("provider.key.pem", self.provider.keyPEM, 0o600),
-            ("server.pem", self.server.certificatePEM, 0o644), ("server.key.pem", self.server.keyPEM, 0o600),
-            ("provider.p12", try self.provider.pkcs12(passphrase: ""), 0o600), ("key.p8", self.signerPEM, 0o600),
-        ]
-        for file in files { try Self.write(file.bytes, to: "\(folder)/\(file.name)", mode: file.mode) }
+    /// - Parameters:
+    ///   - folder: where it is.
+    ///   - options: what is wanted.
+    ///   - now: in seconds since 1970.
+    /// - Throws: ``CommandFailure`` where a file is damaged or is not of a simulator.
+    init(in folder: SimulatorFolder, _ options: Options, now: Int64) throws {
+        try Self.requireOwn(folder)
+        let authority = try Self.authority(in: folder, options, now: now)
+        self.trust = authority.trust
+        self.server = options.hasOwnServer ? try Self.server(in: folder, options, authority, now: now) : nil
+        try Self.keepProvider(in: folder, options, authority, now: now)
+        self.signer = try folder.keep(
+            .secret("key.p8"),
+            read: { try ES256PrivateKey(bytes: $0) },
+            make: { try TestCertificateAuthority.makeKeyPEM(.p256) }
+        )
+        self.tokenKey = try folder.keep(
+            .secret("token.key"),
+            read: { bytes in
+                guard bytes.count == SimulatorConfiguration.tokenKeyByteCount else {
+                    let problem = "has \(bytes.count) bytes, and \(SimulatorConfiguration.tokenKeyByteCount) are wanted"
+                    throw SimulatorFolder.Damage(name: "token.key", problem: problem)
+                }
+                return bytes
+            },
+            make: { SimulatorConfiguration.makeTokenKey() }
+        )
     }
 
-    private static func write(_ bytes: [UInt8], to path: String, mode: mode_t) throws {
-        // Removed first, so that the mode is that of a new file, and a link is not followed.
-        unsafe unlink(path)
-        let descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode)
-        guard descriptor >= 0 else {
-            throw CommandFailure(.cannotCreate, "Cannot make \(path): \(Errno(rawValue: errno)).")
+    // MARK: The folder
+
+    private static let identityNames = ["authority", "server", "provider"]
+
+    /// Refuses a folder with certificates or keys of somebody else, which would be overwritten.
+    private static func requireOwn(_ folder: SimulatorFolder) throws {
+        var foreignName: String?
+        for name in Self.identityNames {
+            for (name, isCertificate) in [(name + ".pem", true), (name + ".key.pem", false)] {
+                guard let content = try folder.content(of: name) else { continue }
+                if isCertificate, let certificate = try? Self.certificate(content),
+                    certificate.issuer == "CN=" + Self.authorityName
+                {
+                    return
+                }
+                foreignName = foreignName ?? name
+            }
         }
-        defer { close(descriptor) }
-        guard unsafe Glibc.write(descriptor, bytes, bytes.count) == bytes.count else {
-            throw CommandFailure(.ioError, "Cannot write \(path): \(Errno(rawValue: errno)).")
+        guard let foreignName else { return }
+        throw CommandFailure(
+            .configuration,
+            "\(folder.path)/\(foreignName) was not made by this simulator, and nothing is overwritten. Give --folder "
+                + "an empty folder, or delete the files of this one."
+        )
+    }
+
+    private static func certificate(_ pem: [UInt8]) throws -> TLSCertificate {
+        try TestCertificateAuthority.readCertificate(pem: pem)
+    }
+
+    // MARK: Certificates
+
+    private static func authority(
+        in folder: SimulatorFolder,
+        _ options: Options,
+        now: Int64
+    ) throws -> TestCertificateAuthority {
+        try folder.keep(
+            [.shared("authority.pem"), .secret("authority.key.pem")],
+            read: { contents in
+                try Self.check(contents, "authority")
+                let authority = try TestCertificateAuthority(certificatePEM: contents[0], keyPEM: contents[1])
+                guard authority.certificate.subject == "CN=" + Self.authorityName else {
+                    throw SimulatorFolder.Damage(name: "authority.pem", problem: "was not made by this simulator")
+                }
+                return try Self.finding(authority, authority.certificate, "authority.pem", folder, now: now)
+            },
+            make: {
+                let authority = try TestCertificateAuthority(
+                    name: Self.authorityName,
+                    keyKind: options.keyKind ?? .rsa2048,
+                    period: .init(notBefore: now - Self.clockDifferenceMax, notAfter: now + Self.yearsLong)
+                )
+                return [authority.certificatePEM, try authority.keyPEM()]
+            }
+        )
+    }
+
+    private static func server(
+        in folder: SimulatorFolder,
+        _ options: Options,
+        _ authority: TestCertificateAuthority,
+        now: Int64
+    ) throws -> TLSIdentity {
+        try Self.identity("server", in: folder, options, authority, now: now) { server in
+            let missing = options.serverNames.filter { !server.hostNames.contains(Self.spelledOut($0)) }
+            return missing.isEmpty ? nil : "it has to bear \(missing.joined(separator: ", "))"
+        } issue: {
+            try authority.issueServer(
+                names: options.serverNames,
+                keyKind: options.keyKind ?? .rsa2048,
+                period: .init(
+                    notBefore: now - Self.clockDifferenceMax,
+                    notAfter: min(now + Self.serverDuration, authority.certificate.notAfter)
+                )
+            )
+        }.identity
+    }
+
+    /// Keeps the provider's certificate, and the forms of it that old and new clients read.
+    private static func keepProvider(
+        in folder: SimulatorFolder,
+        _ options: Options,
+        _ authority: TestCertificateAuthority,
+        now: Int64
+    ) throws {
+        let provider = try Self.identity("provider", in: folder, options, authority, now: now) { provider in
+            provider.subjectField("UID") == options.topic ? nil : "--topic is \(options.topic)"
+        } issue: {
+            try authority.issueClient(
+                topic: options.topic,
+                keyKind: options.keyKind ?? .rsa2048,
+                period: .init(
+                    notBefore: now - Self.clockDifferenceMax,
+                    notAfter: authority.certificate.notAfter
+                )
+            )
         }
+        let passphrase = try folder.keep(
+            .secret("passphrase.txt"),
+            read: { content in
+                let line = content.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
+                guard !line.isEmpty, let text = String(validating: line, as: UTF8.self) else {
+                    throw SimulatorFolder.Damage(
+                        name: "passphrase.txt",
+                        problem: "has no passphrase in its first line"
+                    )
+                }
+                return text
+            },
+            // It keeps no secret: old programs insist on one.
+            make: { Array("simulator\n".utf8) }
+        )
+        let change = folder.reason(for: "provider.pem")
+        for (name, form) in [("provider.p12", TestIdentity.PKCS12Form.aes256), ("provider-legacy.p12", .tripleDES)] {
+            try folder.keep(
+                .secret(name),
+                changedBy: change,
+                read: { content in
+                    let identity = try TLSIdentity(bytes: content, passphrase: TLSPassphrase(passphrase))
+                    try Self.check(name, identity, provider)
+                },
+                make: { try provider.pkcs12(passphrase: passphrase, form: form, name: "provider") }
+            )
+        }
+        try folder.keep(
+            .secret("provider-combined.pem"),
+            changedBy: change,
+            read: { try Self.check("provider-combined.pem", try TLSIdentity(bytes: $0), provider) },
+            make: { try provider.certificatePEM + provider.traditionalKeyPEM() }
+        )
+        try folder.keep(
+            .secret("provider-traditional.key.pem"),
+            changedBy: change,
+            read: { content in
+                let identity = try TLSIdentity(bytes: provider.certificatePEM, key: content)
+                try Self.check("provider-traditional.key.pem", identity, provider)
+            },
+            make: { try provider.traditionalKeyPEM() }
+        )
+    }
+
+    /// An IPv6 address as a certificate's names have it, with all its groups; anything else as it is.
+    private static func spelledOut(_ name: String) -> String {
+        var address = in6_addr()
+        guard unsafe inet_pton(AF_INET6, name, &address) == 1 else { return name }
+        let bytes = unsafe withUnsafeBytes(of: &address) { unsafe Array($0) }
+        return stride(from: 0, to: bytes.count, by: 2)
+            .map { String(UInt16(bytes[$0]) << 8 | UInt16(bytes[$0 + 1]), radix: 16) }
+            .joined(separator: ":")
+    }
+
+    // MARK: Checking
+
+    /// Keeps a certificate of the authority in NAME.pem and its key in NAME.key.pem.
+    ///
+    /// `problem` says why a certificate does not fit although it is in order, and `issue` makes one.
+    private static func identity(
+        _ name: String,
+        in folder: SimulatorFolder,
+        _ options: Options,
+        _ authority: TestCertificateAuthority,
+        now: Int64,
+        problem: (TLSCertificate) -> String?,
+        issue: () throws -> TestIdentity
+    ) throws -> TestIdentity {
+        try folder.keep(
+            [.shared(name + ".pem"), .secret(name + ".key.pem")],
+            changedBy: folder.reason(for: "authority.pem"),
+            read: { contents in
+                try Self.check(contents, name)
+                let identity = try TestIdentity(certificatePEM: contents[0], keyPEM: contents[1])
+                let certificate = identity.identity.certificate
+                guard authority.hasIssued(certificate) else {
+                    throw SimulatorFolder.Damage(name: name + ".pem", problem: "was not issued by authority.pem")
+                }
+                if let problem = problem(certificate) { return .outdated(problem) }
+                if let keyKind = options.keyKind, identity.keyKind != keyKind {
+                    return .outdated("--key-type is \(keyKind == .p256 ? "ec" : "rsa")")
+                }
+                return try Self.finding(identity, certificate, name + ".pem", folder, now: now)
+            },
+            make: {
+                let identity = try issue()
+                return [identity.certificatePEM, identity.keyPEM]
+            }
+        )
+    }
+
+    /// Checks that a certificate and a key can be read and belong together, and names the file where not.
+    private static func check(_ contents: [[UInt8]], _ name: String) throws {
+        do {
+            _ = try Self.certificate(contents[0])
+        } catch {
+            throw SimulatorFolder.Damage(name: name + ".pem", problem: "has no certificate that can be read")
+        }
+        do {
+            _ = try TestIdentity(certificatePEM: contents[0], keyPEM: contents[1])
+        } catch let error as TLSError where error == .keyMismatch {
+            throw SimulatorFolder.Damage(name: name + ".key.pem", problem: "is not the key of \(name).pem")
+        } catch {
+            throw SimulatorFolder.Damage(name: name + ".key.pem", problem: "has no key that can be read")
+        }
+    }
+
+    /// Checks that a file has the provider's certificate and key.
+    private static func check(_ name: String, _ identity: TLSIdentity, _ provider: TestIdentity) throws {
+        guard identity.certificate == provider.identity.certificate else {
+            throw SimulatorFolder.Damage(name: name, problem: "has another certificate than provider.pem")
+        }
+    }
+
+    /// Whether a certificate is good for long enough.
+    private static func finding<Value>(
+        _ value: Value,
+        _ certificate: TLSCertificate,
+        _ name: String,
+        _ folder: SimulatorFolder,
+        now: Int64
+    ) throws -> SimulatorFolder.Finding<Value> {
+        guard certificate.notBefore <= now else {
+            throw CommandFailure(
+                .configuration,
+                "\(folder.path)/\(name) is not valid before \(TimeText(seconds: certificate.notBefore).text), and the "
+                    + "clock of this machine says \(TimeText(seconds: now).text). Set the clock, or give --folder "
+                    + "another folder."
+            )
+        }
+        let isOver = certificate.isExpired(at: now)
+        guard certificate.notAfter - now < Self.remainderMin else { return .good(value) }
+        return .outdated("\(name) \(isOver ? "ended" : "ends") on \(TimeText(seconds: certificate.notAfter).text)")
     }
 }

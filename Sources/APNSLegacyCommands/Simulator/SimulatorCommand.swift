@@ -17,25 +17,36 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         commandName: "simulator",
         abstract: "Run a local APNs: the binary gateway, feedback and HTTP/2, with devices in memory.",
         discussion: """
-            Writes the certificates and the key to use into a folder, prints one line of JSON with the ports when it \
-            listens, and runs until it gets SIGTERM or SIGINT. The certificates are made anew at each start, are good \
-            for a day, and are trusted by nobody else:
+            Prints one line of JSON with the ports when it listens, and runs until it gets SIGTERM or SIGINT. Its \
+            certificates and keys are in a folder and are used again at the next start. What is missing there or ends \
+            within 90 days is made, and a line says what and why. Nobody else trusts them. They are good for ten \
+            years, and the server's for 800 days, since Apple's systems refuse more:
 
-            authority.pem: what --trust takes
-            provider.pem and provider.key.pem, or provider.p12 without a passphrase: what a provider shows
+            authority.pem: what clients trust, such as by --trust
+            provider.pem and provider.key.pem: what a provider shows
+            provider-combined.pem: both in one file, for old clients; an RSA key as PKCS#1
+            provider-traditional.key.pem: the key alone in that form
+            provider.p12 (AES-256, SHA-256) and provider-legacy.p12 (Triple DES, SHA-1, for old clients): the same as \
+            PKCS#12, with the passphrase in passphrase.txt
             key.p8: signs provider tokens, with the key and team identifiers that are printed
-            server.pem and server.key.pem: for a gateway of your own at localhost, such as apns-legacy gateway
+            server.pem and server.key.pem: for localhost, 127.0.0.1, ::1 and Apple's host names, and for a gateway of \
+            your own, such as apns-legacy gateway
+            authority.key.pem: issues what is made later
+
+            A file that is damaged, or that is not of a simulator, is never overwritten: the command ends and says \
+            which one.
 
             A dead device failed when the simulator started. The binary gateway takes what is sent to it, and feedback \
             lists it only after that.
 
             Exit codes: 0 stopped; 64 usage; 69 an address cannot be listened on; 71 the system allows too few \
-            open files or too little memory; 73 a file cannot be made; 74 notifications are missing in the file of \
-            --log-notifications.
+            open files or too little memory; 73 a file cannot be made; 74 a file cannot be written, or notifications \
+            are missing in the file of --log-notifications; 75 another simulator is making the files of the folder; \
+            78 a certificate or a key cannot be used.
             """
     )
 
-    @Option(help: .value("folder", "Where the certificates go; made where it is not there."))
+    @Option(help: .value("folder", "Where certificates and keys are kept; created if missing."))
     var folder: String
 
     @Option(help: .value("address", "The address to listen on."))
@@ -75,6 +86,9 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
     @Option(help: .value("id", "The team of that key."))
     var teamId = "TEAM000001"
 
+    @OptionGroup(title: "Certificates")
+    var certificates: SimulatorCertificateOptions
+
     @OptionGroup(title: "Control")
     var control: SimulatorControlOptions
 
@@ -105,9 +119,9 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
     package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         try environment.requireConnections(0)
         let console = environment.console
-        let set = try SimulatorCertificates(topic: self.topic)
-        try set.write(to: self.folder)
-        var configuration = try self.configuration(set, now: environment.now())
+        // Before anything is made.
+        let (faults, controlConfiguration) = (try self.control.plannedFaults(), try self.control.configuration())
+        var configuration = try await self.configuration(environment)
         let logger = environment.logger(isVerbose: self.verbose)
         let log = try self.control.logNotifications.map { try NotificationLog($0) { console.say($0) } }
         configuration.onChange = { change in
@@ -115,9 +129,9 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
             log?.append(notification.json)
             Self.log(notification, to: logger)
         }
-        configuration.faults = try self.control.plannedFaults()
+        configuration.faults = faults
         let version = ApnsLegacyCommand.configuration.version
-        let control = SimulatorControl(try self.control.configuration(), version: version, of: &configuration)
+        let control = SimulatorControl(controlConfiguration, version: version, of: &configuration)
         self.control.withdrawAnnouncement()
         defer { self.control.withdrawAnnouncement() }
         try await Simulator.withRunning(configuration, logger: logger) { simulator in
@@ -184,11 +198,38 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         )
     }
 
-    private func configuration(_ set: SimulatorCertificates, now: Int64) throws -> SimulatorConfiguration {
-        var configuration = try SimulatorConfiguration(tls: .server(identity: set.server.identity, trust: set.trust))
+    /// Reads or makes what is kept in the folder, and says what is new.
+    private func openFolder(
+        _ environment: CommandEnvironment,
+        hasOwnServer: Bool
+    ) async throws -> SimulatorCertificates {
+        var options = SimulatorCertificates.Options(topic: self.topic, keyKind: self.certificates.keyType?.kind)
+        options.hasOwnServer = hasOwnServer
+        // Whoever listens on any address is reached by other names, which nobody can know; the zone of an address
+        // stands in no certificate.
+        let isName = !["0.0.0.0", "::"].contains(self.host) && !self.host.contains("%")
+        if isName, !options.serverNames.contains(self.host) {
+            options.serverNames.append(self.host)
+        }
+        let folder = try await SimulatorFolder.open(self.folder)
+        let set = try SimulatorCertificates(in: folder, options, now: environment.now())
+        for line in try folder.commit() { environment.console.say(line) }
+        return set
+    }
+
+    private func configuration(_ environment: CommandEnvironment) async throws -> SimulatorConfiguration {
+        let ownServer = try self.certificates.loadServer()
+        let set = try await self.openFolder(environment, hasOwnServer: ownServer == nil)
+        guard let server = ownServer ?? set.server else {
+            throw CommandFailure(.software, "There is no server certificate.")
+        }
+        var configuration = try SimulatorConfiguration(tls: self.certificates.tls(server, trust: set.trust))
+        // RFC 9113, 9.2: HTTP/2 needs TLS 1.2.
+        configuration.push.minimumVersion = max(configuration.push.minimumVersion, .tls1_2)
         configuration.environment = self.environment
+        configuration.tokenKey = set.tokenKey
         configuration.acceptsUnknownTokens = self.devices.isEmpty
-        let timestamp = UInt64(clamping: now) * 1000
+        let timestamp = UInt64(clamping: environment.now()) * 1000
         configuration.devices =
             try self.devices.map { try self.device($0) }
             + self.deadDevices.map {

@@ -15,9 +15,6 @@ import COpenSSL
 /// The name is the number of the device (8 bytes, big-endian), the number of tokens that the app had there before
 /// (2 bytes), the service (1 byte) and a digest of the topic (5 bytes). The two keys follow from the service's.
 struct TokenSealer: Sendable {
-    /// How many bytes a key has.
-    static let keyByteCount = 32
-
     /// What a token names.
     struct Name: Hashable {
         /// The number of the device, from 1.
@@ -40,12 +37,6 @@ struct TokenSealer: Sendable {
     init(key: [UInt8]) {
         self.tagKey = Self.authenticate(Array("tag".utf8), key)
         self.maskKey = Self.authenticate(Array("mask".utf8), key)
-    }
-
-    /// A key that nobody else has.
-    static func makeKey() -> [UInt8] {
-        var random = SystemRandomNumberGenerator()
-        return (0..<self.keyByteCount).map { _ in UInt8.random(in: 0...255, using: &random) }
     }
 
     /// What stands for a topic in a name.

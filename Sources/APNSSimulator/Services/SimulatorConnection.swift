@@ -102,6 +102,11 @@ final class SimulatorConnection: DeliveryConnection {
     var observesRefusals: Bool { true }
 
     func refused(_ message: RefusedMessage) {
+        // Without a token and a payload it is a probe, by which a provider learns that all before it was taken.
+        guard message.token != nil || message.payload?.readableBytes ?? 0 > 0 || message.status != .missingDeviceToken
+        else {
+            return
+        }
         var received = ReceivedNotification(
             listener: .binary,
             token: message.token,

@@ -16,7 +16,7 @@ extension SendScene {
         try self.write("passphrase.txt", Self.passphrase + "\n")
         try self.write("provider.key.pem", provider.keyPEM)
         try self.write("provider.p12", provider.pkcs12(passphrase: Self.passphrase))
-        try self.write("provider-legacy.p12", provider.pkcs12(passphrase: Self.passphrase, isLegacy: true))
+        try self.write("provider-legacy.p12", provider.pkcs12(passphrase: Self.passphrase, form: .rc2))
     }
 }
 

@@ -235,7 +235,7 @@ import Testing
         try self.scene.write("passphrase", "right\n")
         let run = try await self.send(["--certificate", certificate, "--key", locked, "--passphrase-file", passphrase])
         #expect(run.ending.code == 0, "\(run.error)")
-        let bundle = try self.scene.write("provider.p12", provider.pkcs12(passphrase: "right", isLegacy: true))
+        let bundle = try self.scene.write("provider.p12", provider.pkcs12(passphrase: "right", form: .rc2))
         let legacy = try await self.send(["--certificate", bundle, "--passphrase-file", passphrase])
         #expect(legacy.ending.code == 0, "\(legacy.error)")
     }

@@ -62,9 +62,9 @@ struct TLSIdentityTests {
         }
     }
 
-    @Test(arguments: [false, true])
-    func `a PKCS#12 file is read with its passphrase`(isLegacy: Bool) throws {
-        let file = try issued.pkcs12(passphrase: "correct horse", isLegacy: isLegacy)
+    @Test(arguments: TestIdentity.PKCS12Form.allCases)
+    func `a PKCS#12 file is read with its passphrase`(form: TestIdentity.PKCS12Form) throws {
+        let file = try issued.pkcs12(passphrase: "correct horse", form: form)
         let identity = try TLSIdentity(bytes: file, passphrase: TLSPassphrase("correct horse"))
         #expect(identity.certificate == issued.identity.certificate)
         #expect(throws: TLSError.passphraseWrong) {
@@ -73,9 +73,12 @@ struct TLSIdentityTests {
         #expect(throws: TLSError.passphraseMissing) { try TLSIdentity(bytes: file) }
     }
 
-    @Test(arguments: [nil, ""] as [String?], [false, true])
-    func `a PKCS#12 file with an empty or no passphrase is read with either`(written: String?, isLegacy: Bool) throws {
-        let file = try issued.pkcs12(passphrase: written, isLegacy: isLegacy)
+    @Test(arguments: [nil, ""] as [String?], TestIdentity.PKCS12Form.allCases)
+    func `a PKCS#12 file with an empty or no passphrase is read with either`(
+        written: String?,
+        form: TestIdentity.PKCS12Form
+    ) throws {
+        let file = try issued.pkcs12(passphrase: written, form: form)
         for passphrase in [nil, TLSPassphrase("")] {
             #expect(
                 try TLSIdentity(bytes: file, passphrase: passphrase).certificate == issued.identity.certificate
@@ -100,7 +103,7 @@ struct TLSIdentityTests {
     }
 
     @Test func `without the legacy provider an old PKCS#12 file is told to need it`() throws {
-        let file = try issued.pkcs12(passphrase: "x", isLegacy: true)
+        let file = try issued.pkcs12(passphrase: "x", form: .rc2)
         let reader = IdentityReader(passphrase: TLSPassphrase("x"), legacyProvider: "no-such-provider")
         let error = #expect(throws: TLSError.self) { try reader.read(file, key: nil) }
         guard case .legacyProviderMissing? = error else {
@@ -111,7 +114,7 @@ struct TLSIdentityTests {
     }
 
     @Test func `reading an old file leaves the default library without the old ciphers`() throws {
-        let file = try issued.pkcs12(passphrase: "x", isLegacy: true)
+        let file = try issued.pkcs12(passphrase: "x", form: .rc2)
         for _ in 0..<2 { _ = try TLSIdentity(bytes: file, passphrase: TLSPassphrase("x")) }
         // Still only readable by the detour.
         let reader = IdentityReader(passphrase: TLSPassphrase("x"), legacyProvider: "no-such-provider")
@@ -119,7 +122,7 @@ struct TLSIdentityTests {
     }
 
     @Test func `an identity from an old file works in a handshake`() async throws {
-        let file = try issued.pkcs12(passphrase: "x", isLegacy: true)
+        let file = try issued.pkcs12(passphrase: "x", form: .rc2)
         let identity = try TLSIdentity(bytes: file, passphrase: TLSPassphrase("x"))
         let server = try Certificates.serverContext { $0.clientCertificates = .required }
         let client = try Certificates.clientContext { $0.identity = identity }
@@ -152,7 +155,7 @@ struct TLSIdentityTests {
         var random = SplitMix64(seed: 7)
         let forms = [
             issued.pem, issued.certificateDER, try issued.pkcs12(passphrase: ""),
-            try issued.pkcs12(passphrase: "", isLegacy: true),
+            try issued.pkcs12(passphrase: "", form: .rc2),
         ]
         for form in forms {
             for _ in 0..<40 {

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+import OpenSSLTLS
+import TestCertificates
+
+/// Which certificates the simulator shows and accepts.
+struct SimulatorCertificateOptions: ParsableArguments, Sendable {
+    /// The kinds of keys.
+    enum KeyType: String, ExpressibleByArgument, CaseIterable, Sendable {
+        case rsa, ec
+
+        var kind: TestCertificateAuthority.KeyKind { self == .rsa ? .rsa2048 : .p256 }
+    }
+
+    @Option(
+        help: .value(
+            "rsa|ec",
+            "The kind of the certificates' keys; by default what is there stays, and new ones are rsa, since many old "
+                + "clients know nothing else."
+        )
+    )
+    var keyType: KeyType?
+
+    @Option(help: .value("version", "The oldest version of TLS to speak: 1.0, 1.1, 1.2 or 1.3. HTTP/2 begins at 1.2."))
+    var tlsMin = "1.2"
+
+    @Option(
+        help: .value("file", "A server certificate of your own: PEM or PKCS#12 (.p12); by default that of the folder.")
+    )
+    var serverCertificate: String?
+
+    @Option(help: .value("file", "Its private key in PEM, where it is not in the certificate's file."))
+    var serverKey: String?
+
+    @Option(help: .value("file", "A file with the passphrase of that key or .p12 in its first line."))
+    var serverPassphraseFile: String?
+
+    @Option(
+        help: .value(
+            "file",
+            "The authorities that a provider's certificate must lead to, in PEM; by default that of the folder alone."
+        )
+    )
+    var clientAuthority: String?
+
+    func validate() throws {
+        _ = try TLSVersion(option: self.tlsMin)
+        if self.serverCertificate == nil, self.serverKey != nil || self.serverPassphraseFile != nil {
+            throw ValidationError("--server-key and --server-passphrase-file need --server-certificate.")
+        }
+    }
+
+    /// The server certificate of the user, where one is named.
+    ///
+    /// - Throws: ``CommandFailure`` with the file.
+    func loadServer() throws -> TLSIdentity? {
+        guard let path = self.serverCertificate else { return nil }
+        do {
+            let passphrase = try self.serverPassphraseFile.map { try TLSPassphrase(contentsOf: $0) }
+            return try TLSIdentity(contentsOf: path, key: self.serverKey, passphrase: passphrase)
+        } catch TLSError.passphraseMissing {
+            throw CommandFailure(.configuration, "\(path): the key is encrypted. Say --server-passphrase-file FILE.")
+        } catch TLSError.passphraseWrong {
+            let file = self.serverPassphraseFile ?? ""
+            throw CommandFailure(.configuration, "\(path): the passphrase in \(file) does not decrypt the key.")
+        } catch let error as TLSError {
+            throw CommandFailure(.configuration, "--server-certificate \(path): \(error)")
+        }
+    }
+
+    /// Makes the TLS configuration of all listeners.
+    ///
+    /// - Parameters:
+    ///   - server: what the server shows.
+    ///   - trust: whom it lets in unless the user says otherwise.
+    /// - Returns: the configuration.
+    /// - Throws: ``CommandFailure`` where it cannot be used.
+    func tls(_ server: TLSIdentity, trust: TLSTrust) throws -> TLSConfiguration {
+        let version = try TLSVersion(option: self.tlsMin)
+        var tls = TLSConfiguration.server(
+            identity: server,
+            clientCertificates: .required,
+            trust: self.clientAuthority.map { .file($0) } ?? trust
+        )
+        tls.minimumVersion = version
+        tls.maximumVersion = max(version, tls.maximumVersion)
+        do {
+            _ = try TLSContext(tls)
+        } catch {
+            let option = self.clientAuthority.map { "--client-authority \($0): " } ?? ""
+            throw CommandFailure(.configuration, "\(option)\(error)")
+        }
+        return tls
+    }
+}
