@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import TestSupport
 import Testing
 
 /// Goal: the first command of the README goes all the way, from the batch to a pruned table.
@@ -18,5 +19,20 @@ import Testing
         ] {
             #expect(run.output.contains(text), "\(text) is not in:\n\(run.output)")
         }
+    }
+
+    @Test func `with --stay its page shows the batch until it is stopped`() async throws {
+        let scene = try SendScene()
+        let output = scene.path("output")
+        let child = try Child(["quickstart", "--stay"], .init(output: output))
+        defer { child.send(SIGKILL) }
+        let printed = { try String(contentsOfFile: output, encoding: .utf8) }
+        try await eventually("the page is announced") { try printed().contains("until you stop this with Ctrl-C.\n") }
+        let address = try #require(try printed().firstMatch(of: /http:\/\/127\.0\.0\.1:[0-9]+/)?.output)
+        let url = "\(address)/notifications?limit=1000"
+        let answer = try await Program.run("/usr/bin/curl", ["--silent", "--fail", url], deadlineSeconds: 20)
+        #expect(String(decoding: answer, as: UTF8.self).split(separator: "Hello from 2009").count > 22)
+        child.send(SIGINT)
+        #expect(try await child.end().code == 0)
     }
 }

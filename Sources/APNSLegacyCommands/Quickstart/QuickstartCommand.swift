@@ -10,8 +10,10 @@ import BatchFiles
 import FoundationEssentials
 import Logging
 import OpenSSLTLS
+import SimulatorService
 import TestCertificates
 import TokenStore
+import UnixSignals
 
 /// `apns-legacy quickstart`: a batch through a gateway of its own, without configuration and network.
 public struct QuickstartCommand: ConsoleCommand, Sendable {
@@ -27,12 +29,15 @@ public struct QuickstartCommand: ConsoleCommand, Sendable {
             """
     )
 
+    @Flag(help: "Then print the address of a page that shows what arrived, and keep running until Ctrl-C.")
+    var stay = false
+
     /// Makes a command to be parsed.
     public init() {}
 
     package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         try environment.requireConnections(0)
-        try await QuickstartRun(environment).run()
+        try await QuickstartRun(environment, stays: self.stay).run()
         return .success
     }
 }
@@ -51,9 +56,13 @@ struct QuickstartRun {
     }
 
     private let environment: CommandEnvironment
+    private let stays: Bool
     private let folder = FileManager.default.temporaryDirectory.appending(path: "apns-legacy-\(UUID().uuidString)")
 
-    init(_ environment: CommandEnvironment) { self.environment = environment }
+    init(_ environment: CommandEnvironment, stays: Bool) {
+        self.environment = environment
+        self.stays = stays
+    }
 
     private func print(_ text: String) { self.environment.console.print(text) }
 
@@ -65,26 +74,44 @@ struct QuickstartRun {
         let gateway = try authority.issueServer(names: ["localhost", "127.0.0.1"])
         let provider = try authority.issueClient(topic: SampleBatch.topic)
         let trust = TLSTrust.pem(authority.certificatePEM)
-        let configuration = try SimulatorConfiguration(
+        var configuration = try SimulatorConfiguration(
             tls: .server(identity: gateway.identity, trust: trust),
             devices: batch.devices
         )
+        let version = ApnsLegacyCommand.configuration.version
+        let control =
+            self.stays ? SimulatorControl(ControlConfiguration(), version: version, of: &configuration) : nil
         let logger = Logger(label: "apns-legacy", factory: { _ in SwiftLogNoOpLogHandler() })
+        let tls = TLSConfiguration.client(identity: provider.identity, trust: trust)
         try await Simulator.withRunning(configuration, logger: logger) { simulator in
-            self.introduce(batch, port: simulator.gatewayPort)
-            let tls = TLSConfiguration.client(identity: provider.identity, trust: trust)
-            let endpoint = Endpoint(host: "localhost", port: simulator.gatewayPort)
-            let outcomeCounts = try await self.send(batch, ProviderConfiguration(endpoint: endpoint, tls: tls), logger)
-            try self.show(batch)
-            try self.compare(outcomeCounts, simulator.statistics)
-            let feedback = FeedbackConfiguration(
-                host: "localhost",
-                port: simulator.feedbackPort,
-                tls: tls,
-                scope: TokenScope(topic: SampleBatch.topic, environment: .sandbox)
-            )
-            try await QuickstartFeedback(self.environment, folder: self.folder, batch: batch).run(feedback, logger)
+            guard let control else { return try await self.run(batch, simulator, tls, logger) }
+            try await control.withRunning(simulator, logger: logger) { port in
+                let signals = await self.environment.signals([.sigint, .sigterm])
+                try await self.run(batch, simulator, tls, logger)
+                self.print("\nWhat arrived is shown at http://127.0.0.1:\(port)/ until you stop this with Ctrl-C.")
+                await SimulatorCommand.waitForEnd(signals, control)
+            }
         }
+    }
+
+    private func run(
+        _ batch: SampleBatch,
+        _ simulator: Simulator,
+        _ tls: TLSConfiguration,
+        _ logger: Logger
+    ) async throws {
+        self.introduce(batch, port: simulator.gatewayPort)
+        let endpoint = Endpoint(host: "localhost", port: simulator.gatewayPort)
+        let outcomeCounts = try await self.send(batch, ProviderConfiguration(endpoint: endpoint, tls: tls), logger)
+        try self.show(batch)
+        try self.compare(outcomeCounts, simulator.statistics)
+        let feedback = FeedbackConfiguration(
+            host: "localhost",
+            port: simulator.feedbackPort,
+            tls: tls,
+            scope: TokenScope(topic: SampleBatch.topic, environment: .sandbox)
+        )
+        try await QuickstartFeedback(self.environment, folder: self.folder, batch: batch).run(feedback, logger)
     }
 
     // MARK: Sending

@@ -156,7 +156,8 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
             + #""key_id":"\#(self.keyId)","team_id":"\#(self.teamId)"}"#
     }
 
-    private static func waitForEnd(_ signals: AsyncStream<UnixSignal>, _ control: SimulatorControl) async {
+    /// Waits for a signal, or for somebody who asks the control API for the end.
+    static func waitForEnd(_ signals: AsyncStream<UnixSignal>, _ control: SimulatorControl) async {
         await withTaskGroup { group in
             group.addTask { for await _ in signals { break } }
             group.addTask { for await _ in control.requests { break } }

@@ -18,7 +18,8 @@ enum EmbeddedFiles {
             )
             routes.append(
                 ControlRoute(.get, path) { request in
-                    _ = try request.query([])
+                    // The page keeps what it shows in the query of its address.
+                    if path != "/" { _ = try request.query([]) }
                     return Response(
                         status: .ok,
                         headers: [.contentType: type],

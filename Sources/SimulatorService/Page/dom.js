@@ -44,7 +44,8 @@ export function replaceChildrenKeepingFocus(parent, ...children) {
     const focused = parent.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
     parent.replaceChildren();
     append(parent, children);
-    if (focused !== undefined) parent.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+    if (focused === undefined) return;
+    parent.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
 }
 
 /** A switch: a button that is on or off, with its name. */

@@ -107,15 +107,13 @@ export class FaultsView {
         const rows = log
             .slice(-LOG_SHOWN_COUNT_MAX)
             .reverse()
-            .map(({ at, fault, effect, listener, connection, notificationNumber }) => [
-                timeElement(at),
-                String(fault),
-                isolated(typeof effect === "string" ? effect : effectText({ effect })),
-                listenerName(listener),
-                connection === undefined ? "" : String(connection),
-                notificationNumber === undefined
-                    ? ""
-                    : notificationLink(notificationNumber, `log ${at} ${notificationNumber}`),
+            .map((application) => [
+                timeElement(application.at),
+                String(application.fault),
+                isolated(effectText(application)),
+                listenerName(application.listener),
+                String(application.connection ?? ""),
+                notificationCell(application),
             ]);
         const caption = `The last ${count(rows.length, "application")} of faults, the newest first`;
         replaceChildrenKeepingFocus(this.#log, table(caption, columns, rows));
@@ -145,4 +143,10 @@ export class FaultsView {
         }
         await perform(() => api.addFault(fault));
     }
+}
+
+/** The notification at which a fault happened: a link where the simulator has recorded it. */
+function notificationCell({ number, notification, notificationNumber }) {
+    if (notificationNumber !== undefined) return notificationLink(notificationNumber, `log ${number}`);
+    return notification === undefined ? "" : `${notification} of the connection`;
 }

@@ -58,8 +58,8 @@ const deliveryExplanations = {
 /** What became of a notification: `tone` is good, wait, lost or bad. */
 export function verdict(notification) {
     if (notification.outcome === "rejected") {
-        const words = [notification.status, notification.reason].filter((part) => part !== undefined && part !== "");
-        return { tone: "bad", text: ["rejected", ...words].join(" "), explanation: rejection(notification) };
+        const words = ["rejected", notification.status, reasonText(notification)].filter(Boolean);
+        return { tone: "bad", text: words.join(" "), explanation: rejection(notification) };
     }
     const delivery = notification.delivery;
     const text = deliveries[delivery] ?? delivery ?? "accepted";
@@ -67,8 +67,13 @@ export function verdict(notification) {
     return { tone, text, explanation: `Accepted. ${deliveryExplanations[delivery] ?? ""}`.trim() };
 }
 
+/** The reason without the status that stands before it: `2 (missing device token)` is `missing device token`. */
+function reasonText({ reason }) {
+    return reason?.replace(/^\d+ \((.*)\)$/, "$1") ?? "";
+}
+
 function rejection(notification) {
-    const reason = notification.reason ? ` (${notification.reason})` : "";
+    const reason = notification.reason ? ` (${reasonText(notification)})` : "";
     return notification.listener === "http2"
         ? `Rejected with HTTP status ${notification.status}${reason}.`
         : `Rejected with status ${notification.status}${reason}; the gateway closes the connection after it.`;

@@ -57,19 +57,31 @@ function binaryView({ hex, fields }) {
     return view;
 }
 
+function valueText({ name, length, value }) {
+    if (length === 0 || value === undefined) return "";
+    // An expiry is a time in seconds.
+    if (name !== "expiry" || typeof value !== "number" || value === 0) return String(value);
+    return `${value} (${new Date(value * 1000).toISOString().replace(".000", "")})`;
+}
+
+function placeText({ offset, length }) {
+    if (length === 0) return "none";
+    return length === 1 ? `${offset}` : `${offset}–${offset + length - 1}`;
+}
+
 function fieldItem(field, index) {
-    const { name, offset, length, value } = field;
-    const text = String(value ?? "");
+    const { name } = field;
+    const text = valueText(field);
     const shown = text.length > VALUE_LENGTH_MAX ? `${text.slice(0, VALUE_LENGTH_MAX)}…` : text;
-    const place = length === 1 ? `${offset}` : `${offset}–${offset + length - 1}`;
+    const style = `field color-${colors.get(name) ?? 0}`;
     return element(
         "li",
         null,
         element(
             "button",
-            { type: "button", class: `field color-${colors.get(name) ?? 0}`, "data-field": index },
+            { type: "button", class: style, "data-field": index, "data-key": `field ${index}` },
             element("span", { class: "field-name" }, titles.get(name) ?? name),
-            element("span", { class: "field-place" }, place),
+            element("span", { class: "field-place" }, placeText(field)),
             element("span", { class: "field-value code", dir: "ltr" }, visibleText(shown)),
         ),
     );

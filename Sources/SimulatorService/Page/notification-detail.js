@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { api } from "./api.js";
-import { copyButton, element, isolated } from "./dom.js";
+import { copyButton, element, isolated, replaceChildrenKeepingFocus } from "./dom.js";
 import { listenerName, timeElement, verdict } from "./format.js";
 import { frameView, headersText } from "./frame-view.js";
 import { appIcon, verdictElement, withoutAlert } from "./notification-row.js";
 import { payloadView, visibleText } from "./payload-view.js";
 import { connectionKey } from "./state.js";
+
+/** How many characters of a fact fit beside another one. */
+const NARROW_LENGTH_MAX = 40;
 
 /** Everything about one notification. */
 export class NotificationDetail {
@@ -15,6 +18,7 @@ export class NotificationDetail {
     #onClose;
     #number = null;
     #version = -1;
+    #connection = undefined;
     #notification = null;
     #failure = null;
 
@@ -44,10 +48,18 @@ export class NotificationDetail {
         if (this.#number === number) this.#draw();
     }
 
-    /** Draws again where the notification has changed, such as by delivery. */
+    /** Draws again where the notification has changed, such as by delivery, or its connection. */
     update() {
+        if (this.#number === null) return;
         const row = this.#state.notifications.get(this.#number);
-        if (this.#number !== null && row && (row.version ?? 0) !== this.#version) this.#draw();
+        const isChanged = row !== undefined && (row.version ?? 0) !== this.#version;
+        if (isChanged || this.#connectionOf(row ?? this.#notification) !== this.#connection) this.#draw();
+    }
+
+    #connectionOf(notification) {
+        if (!notification) return undefined;
+        const { listener, connection } = notification;
+        return this.#state.connections.get(connectionKey({ listener, number: connection }));
     }
 
     focus() {
@@ -58,19 +70,19 @@ export class NotificationDetail {
         const row = this.#state.notifications.get(this.#number);
         this.#version = row?.version ?? 0;
         const notification = { ...this.#notification, ...row };
-        const isFocused = this.#container.contains(document.activeElement);
+        this.#connection = this.#connectionOf(notification);
         if (this.#number === null) {
             this.#container.replaceChildren();
             return;
         }
         this.#container.setAttribute("aria-label", `Notification ${this.#number}`);
         const isKnown = notification.number !== undefined;
-        this.#container.replaceChildren(
+        replaceChildrenKeepingFocus(
+            this.#container,
             this.#head(isKnown ? notification : null),
-            ...(isKnown ? this.#sections(notification) : []),
-            ...(this.#failure ? [element("p", { class: "notice" }, this.#failure)] : []),
+            isKnown && this.#sections(notification),
+            this.#failure && element("p", { class: "notice" }, this.#failure),
         );
-        if (isFocused) this.focus();
     }
 
     #head(notification) {
@@ -79,7 +91,7 @@ export class NotificationDetail {
             { class: "detail-head" },
             element(
                 "h3",
-                { tabindex: "-1" },
+                { tabindex: "-1", "data-key": "heading" },
                 `Notification ${this.#number} `,
                 notification && verdictElement(notification),
             ),
@@ -109,14 +121,15 @@ export class NotificationDetail {
 
     #facts(notification) {
         const { connection, listener, token } = notification;
-        const known = this.#state.connections.get(connectionKey({ listener, number: connection }));
+        const known = this.#connection;
         const certificate = known?.certificate;
         const list = element("dl", { class: "facts" });
         const add = (name, value, isCode = false) => {
             if (value === undefined || value === null || value === "") return;
             const shown = value instanceof Node ? value : isolated(visibleText(String(value)));
             const description = element("dd", { class: isCode && "code" }, shown);
-            list.append(element("div", null, element("dt", null, name), description));
+            const isWide = description.textContent.length > NARROW_LENGTH_MAX;
+            list.append(element("div", { class: isWide && "wide" }, element("dt", null, name), description));
         };
         if (token) {
             add("Token", element("span", null, token, " ", copyButton("Copy", () => token, "copy-token")), true);

@@ -23,6 +23,8 @@ export class NotificationList {
     #rowHeight = 0;
     #selected = null;
     #isScheduled = false;
+    /** Whether the selected one is to be shown as soon as it is known. */
+    #mustReveal = false;
 
     /** @param {{onSelect: function(number), onOpen: function(number, boolean), onEnd: function()}} handlers */
     constructor(container, store, { onSelect, onOpen, onEnd }) {
@@ -64,7 +66,7 @@ export class NotificationList {
     select(number, isRevealed = true) {
         if (this.#selected === number) return;
         this.#selected = number;
-        if (isRevealed && number !== null) this.#reveal(this.#store.indexOf(number));
+        this.#mustReveal = isRevealed && number !== null;
         this.#render(true);
     }
 
@@ -112,12 +114,10 @@ export class NotificationList {
     }
 
     #reveal(index) {
-        if (index < 0) return;
         const top = index * this.#height;
         const { scrollTop, clientHeight } = this.#container;
         if (top < scrollTop) this.#container.scrollTop = top;
         else if (top + this.#height > scrollTop + clientHeight) {
-            this.#spacer.style.height = `${this.#store.matchingCount * this.#height}px`;
             this.#container.scrollTop = top + this.#height - clientHeight;
         }
     }
@@ -130,11 +130,15 @@ export class NotificationList {
         const height = this.#height;
         const total = `${count * height}px`;
         if (this.#spacer.style.height !== total) this.#spacer.style.height = total;
+        const selected = this.#selected === null ? -1 : this.#store.indexOf(this.#selected);
+        if (this.#mustReveal && selected >= 0) {
+            this.#mustReveal = false;
+            this.#reveal(selected);
+        }
         const top = container.scrollTop;
         const first = Math.max(0, Math.floor(top / height) - OVERSCAN_COUNT);
         const end = Math.min(count, Math.ceil((top + container.clientHeight) / height) + OVERSCAN_COUNT);
         const indices = [];
-        const selected = this.#selected === null ? -1 : this.#store.indexOf(this.#selected);
         if (selected >= 0 && selected < first) indices.push(selected);
         for (let index = first; index < end; index += 1) indices.push(index);
         if (selected >= end) indices.push(selected);

@@ -207,6 +207,7 @@ export class SimulatorState {
             if (arrived.length === 0) return;
             this.#matchedCount += this.notifications.add(arrived).matched;
             this.#changed.add("notifications");
+            for (const notification of arrived) if (notification.delivery === "stored") this.#noteStored(notification);
             arrived = [];
         };
         for (const [type, data] of events) {
@@ -232,6 +233,7 @@ export class SimulatorState {
             case "delivery":
                 this.notifications.update(value.number, value);
                 this.#changed.add("notifications");
+                this.#noteStored(this.notifications.get(value.number));
                 break;
             case "device":
                 this.devices.set(value.identifier, value);
@@ -266,6 +268,15 @@ export class SimulatorState {
                 this.reload();
                 break;
         }
+    }
+
+    /** A device is not announced anew when a notification is stored for it, or is so no more. */
+    #noteStored(notification) {
+        const app = this.devices.get(notification?.device)?.apps.find(({ token }) => token === notification.token);
+        if (!app) return;
+        if (notification.delivery === "stored") app.storedNotification = notification.number;
+        else if (app.storedNotification === notification.number) delete app.storedNotification;
+        this.#changed.add("devices");
     }
 
     #applyFault(fault) {

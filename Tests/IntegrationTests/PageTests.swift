@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import TestSupport
+import Testing
+
+/// Goal: the page of the simulator shows what arrives, to everybody, whatever is in it.
+///
+/// Method: `apns-legacy simulator` as a process, and its page in headless Chromium, which Tests/Page drives.
+@Suite(.timeLimit(.minutes(3))) struct PageTests {
+    private static let secondsMax = 150
+
+    /// What became of one of the checks in Tests/Page/check_page.py.
+    private struct Check: Decodable {
+        var name: String
+        var seconds: Double
+        var failure: String?
+    }
+
+    private static let folder = GatewayTests.repository.appending(path: "Tests/Page")
+
+    @Test func `the page keeps what it promises`() async throws {
+        let environment = try await PythonEnvironment("websockets==17.4")
+        let scene = try SendScene()
+        let folder = scene.path("simulator")
+        let arguments = ["simulator", "--folder", folder, "--control-port", "0"]
+        let (child, line) = try await Child.start(arguments, log: scene.path("log"), deadline: Int64(Self.secondsMax))
+        defer { child.send(SIGKILL) }
+        let printed = try await Program.run(
+            environment.python,
+            [Self.folder.appending(path: "check_page.py").path, folder, line],
+            deadlineSeconds: Self.secondsMax
+        )
+        let checks = try JSONDecoder().decode([Check].self, from: printed)
+        #expect(checks.count >= 15)
+        for check in checks {
+            #expect(check.failure == nil, "\(check.name), after \(check.seconds) s")
+        }
+    }
+}

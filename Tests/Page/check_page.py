@@ -1,0 +1,435 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks the page of a running simulator in headless Chromium, and prints what failed as JSON."""
+
+import argparse
+import inspect
+import json
+import os
+import sys
+import time
+import traceback
+from urllib.parse import urlsplit
+
+import accessibility
+from browser import Browser
+from provider import Simulator, alert
+from relay import Relay
+
+TOPIC = "com.example.app"
+VIEWS = ("notifications", "devices", "faults", "feedback", "connections")
+ROW_COUNT = 10_000
+# Processor time of the page's main thread, which does not depend on what else the machine does.
+FRAME_MILLISECONDS_MAX = 50
+FILTER_MILLISECONDS_MAX = 500
+HEAP_MIB_MAX = 150
+
+
+class Checks:
+    """The checks, in the order in which they are written; the simulator is reset before each."""
+
+    def __init__(self, browser, simulator):
+        self.browser = browser
+        self.simulator = simulator
+
+    def run(self):
+        results = []
+        for name, check in inspect.getmembers(type(self), inspect.isfunction):
+            if name.startswith("check_"):
+                results.append((inspect.getsourcelines(check)[1], name.removeprefix("check_"), check))
+        return [self._run_one(name, check) for _, name, check in sorted(results)]
+
+    def _run_one(self, name, check):
+        began = time.monotonic()
+        self.simulator.request("POST", "/reset")
+        self.browser.resize(1280, 800)
+        self.browser.prefer(prefers_color_scheme="light")
+        self.browser.complaints.clear()
+        failure = None
+        try:
+            check(self)
+            # The browser tells of errors in the order in which they happen, so those before this answer are here.
+            self.browser.evaluate("1")
+            assert self.browser.complaints == [], f"the console says: {self.browser.complaints}"
+        except Exception:
+            failure = traceback.format_exc()
+        return {"name": name.replace("_", " "), "seconds": round(time.monotonic() - began, 2), "failure": failure}
+
+    # What the checks share
+
+    def open(self, query=""):
+        self.browser.open(f"{self.simulator.control}/{query}")
+        self.browser.wait_for("document.getElementById('connection-state').textContent === 'Live'", "the page is live")
+        self.browser.wait_for("document.getElementById('service').textContent !== ''", "the page has loaded")
+
+    def text(self, selector):
+        return self.browser.evaluate(f"document.querySelector({json.dumps(selector)})?.innerText")
+
+    def wait_for_text(self, selector, text, seconds=10):
+        return self.browser.wait_for(
+            f"document.querySelector({json.dumps(selector)})?.innerText.includes({json.dumps(text)})",
+            f"{selector} says {text!r}", seconds)
+
+    def wait_for_rows(self, count):
+        self.browser.wait_for(f"document.querySelectorAll('.row').length === {count}", f"{count} rows")
+
+    def focused(self):
+        return self.browser.evaluate("document.activeElement.id || document.activeElement.dataset.view || "
+                                     "document.activeElement.dataset.key || document.activeElement.tagName")
+
+    # What arrives
+
+    def check_loads_without_any_other_host(self):
+        self.browser.requested.clear()
+        self.open()
+        self.wait_for_text("#list-empty", "Nothing has arrived yet")
+        foreign = [each for each in self.browser.requested if not each.startswith((self.simulator.control, "data:"))]
+        assert foreign == [], foreign
+        assert self.text("h1") == "apns-legacy simulator"
+
+    def check_shows_a_notification_within_a_second(self):
+        _, token = self.simulator.add_device(TOPIC)
+        self.open()
+        self.browser.evaluate("""void (window.drawnAt = 0, new MutationObserver((_, observer) => {
+            if (!document.querySelector(".row")) return;
+            window.drawnAt = Date.now();
+            observer.disconnect();
+        }).observe(document.getElementById("list"), { childList: true, subtree: true }))""")
+        payload = {"aps": {"alert": {"title": "Lunch", "body": "It is ready."}, "badge": 3, "sound": "chime.caf"}}
+        received = self.simulator.push((token, json.dumps(payload)))[0]["receivedAt"]
+        self.browser.wait_for("window.drawnAt", "a row")
+        delay = self.browser.evaluate(f"window.drawnAt - Date.parse({json.dumps(received)})")
+        assert delay < 1000, f"drawn after {delay} ms"
+        row = self.text(".row")
+        for part in ("Lunch", "It is ready.", "3", "chime.caf", TOPIC, "binary", token[:8], "delivered"):
+            assert part in row, (part, row)
+
+    def check_details_name_fields_and_connect_them_with_bytes(self):
+        _, token = self.simulator.add_device(TOPIC)
+        self.simulator.push((token, alert("Hello", badge="one")))
+        self.open()
+        self.wait_for_rows(1)
+        self.browser.click(".row")
+        self.browser.wait_for("document.querySelector('.hex')", "the frame")
+        self.wait_for_text(".payload", "aps.badge is a string, not a number")
+        names = self.browser.evaluate("[...document.querySelectorAll('.field-name')].map((node) => node.textContent)")
+        expected = ["command", "identifier", "expiry", "token length", "token", "payload length", "payload"]
+        assert names == expected, names
+        shown = self.browser.evaluate("""(() => {
+            const button = document.querySelectorAll("button.field")[4];
+            button.focus();
+            return [...document.querySelectorAll(".hex-bytes .is-shown")].map((node) => node.textContent).join(" ");
+        })()""")
+        assert shown.replace(" ", "") == token, shown
+        facts = self.text(".facts")
+        for part in (token, "TLS 1.", "127.0.0.1", "CN=Apple Push Services", TOPIC, "bytes"):
+            assert part in facts, (part, facts)
+
+    def check_requests_show_their_header_fields(self):
+        _, token = self.simulator.add_device(TOPIC)
+        assert self.simulator.push_over_http2(token, b'{"aps":{"content-available":1}}', TOPIC) == 200
+        number = self.simulator.request("GET", "/notifications")["notifications"][0]["number"]
+        self.open(f"?notification={number}")
+        self.wait_for_text("#detail", "apns-push-type")
+        self.wait_for_text(".banner", "silent")
+        self.wait_for_text(".row", "silent")
+
+    def check_a_device_without_the_app_is_410(self):
+        identifier, token = self.simulator.add_device(TOPIC)
+        self.open("?view=devices")
+        online = f"[data-key='online {identifier}']"
+        self.browser.click(online)
+        self.browser.wait_for(f"document.querySelector(\"{online}\").ariaChecked === 'false'", "the device is offline")
+        self.simulator.push((token, alert("later")))
+        self.browser.wait_for("document.querySelector('#devices table a')", "the stored notification")
+        self.browser.click(online)
+        self.browser.wait_for(f"document.querySelector(\"{online}\").ariaChecked === 'true'", "the device is online")
+        installed = f"[data-key='app {identifier} {TOPIC}']"
+        self.browser.click(installed)
+        self.browser.wait_for(f"document.querySelector(\"{installed}\").ariaChecked === 'false'", "the app is removed")
+        assert self.simulator.push_over_http2(token, alert("gone").encode(), TOPIC) == 410
+        self.browser.click("[data-view=notifications]")
+        self.wait_for_rows(2)
+        rows = self.browser.evaluate("[...document.querySelectorAll('.row')].map((node) => node.innerText)")
+        assert "rejected 410 Unregistered" in rows[0] and "delivered" in rows[1], rows
+
+    def check_hostile_payloads_are_text(self):
+        _, token = self.simulator.add_device(TOPIC)
+        script = "<script>window.wasRun = true</script><img src=x onerror='window.wasRun = true'>"
+        hostile = [
+            alert({"title": script, "body": script}), alert("safe \u202egnp.exe\u202c \u2066\u200f end"),
+            alert("\U0001F468\u200d\U0001F469\u200d\U0001F467" * 80), alert("x" * 1900),
+            b'{"aps":{"alert":"\xff\xfe not UTF-8"}}', b"not JSON <b>at all</b>", b'["no object"]',
+            b'{"aps":{"alert":"twice","alert":"again"},"n":12345678901234567890}',
+        ]
+        for payload in hostile:
+            self.simulator.push((token, payload))
+        self.open()
+        self.wait_for_rows(len(hostile))
+        record = self.simulator.request("GET", "/notifications?outcome=any&limit=100")["notifications"]
+        for each in record:
+            self.browser.open(f"{self.simulator.control}/?notification={each['number']}")
+            self.browser.wait_for("document.querySelector('.payload') && document.querySelector('.hex')", "the details")
+            source = each["payloadText"]
+            if script in source:
+                assert script in self.text(".payload") and script in self.text(".banner")
+            if "\u202e" in source:
+                assert "U+202E" in self.text(".payload") and "U+200F" in self.text(".payload")
+            assert self.browser.evaluate(accessibility.SIDEWAYS) <= 0, "scrolled sideways"
+        assert not self.browser.evaluate("window.wasRun"), "a script of a payload ran"
+        made = self.browser.evaluate("document.querySelectorAll('main script, main img').length")
+        assert made == 0, "markup of a payload became elements"
+
+    # Faults
+
+    def check_a_fault_is_added_and_applied(self):
+        _, token = self.simulator.add_device(TOPIC)
+        self.open("?view=faults")
+        self.browser.evaluate("""(() => {
+            const preset = document.getElementById("fault-preset");
+            preset.value = [...preset.options].find((option) => option.text.startsWith("Too many")).value;
+            preset.dispatchEvent(new Event("input", { bubbles: true }));
+        })()""")
+        self.browser.click("#faults form .primary")
+        self.wait_for_text("#faults table", "answer 429 TooManyRequests")
+        assert self.simulator.push_over_http2(token, alert("no").encode(), TOPIC) == 429
+        self.browser.wait_for("document.querySelectorAll('#faults table').length === 2", "a log")
+        self.browser.click("#faults .switch")
+        self.browser.wait_for("document.querySelector('#faults .switch').ariaChecked === 'false'", "switched off")
+        assert self.simulator.push_over_http2(token, alert("yes").encode(), TOPIC) == 200
+        self.browser.click("#faults table .small")
+        self.wait_for_text("#faults", "There are no faults")
+
+    # Search
+
+    def check_the_filter_is_in_the_address(self):
+        _, token = self.simulator.add_device(TOPIC)
+        self.simulator.push((token, alert("apples")), (token, alert("pears")), (token, alert("Apples again")))
+        self.open("?text=apples")
+        self.wait_for_rows(2)
+        self.browser.evaluate("document.getElementById('filter-text').focus()")
+        self.browser.evaluate("document.getElementById('filter-text').select()")
+        self.browser.type("pears")
+        self.wait_for_rows(1)
+        assert self.browser.evaluate("location.search") == "?text=pears"
+        self.browser.open(f"{self.simulator.control}/?text=pears&token={token[:6]}&listener=binary&verdict=delivered")
+        self.wait_for_rows(1)
+        self.browser.click("#filter-clear")
+        self.browser.wait_for("document.querySelectorAll('.row').length === 3", "all rows")
+        assert self.browser.evaluate("location.search") == ""
+
+    def check_clear_asks_first(self):
+        _, token = self.simulator.add_device(TOPIC)
+        self.simulator.push((token, alert("a")))
+        self.open()
+        self.browser.wait_for("document.querySelector('.row')", "a row")
+        self.browser.click("#clear")
+        self.browser.wait_for("document.querySelector('dialog[open]')", "the question")
+        self.browser.press("Escape")
+        self.browser.wait_for("!document.querySelector('dialog')", "the question is gone")
+        assert self.simulator.request("GET", "/notifications")["notifications"] != []
+        self.browser.click("#clear")
+        self.browser.click("dialog .danger")
+        self.wait_for_rows(0)
+        assert self.simulator.request("GET", "/notifications?outcome=any")["notifications"] == []
+
+    # Without a pointer, without seeing
+
+    def check_everything_by_keyboard(self):
+        identifier, token = self.simulator.add_device(TOPIC)
+        self.simulator.push((token, alert("one")), (token, alert("two")), (token, alert("three")))
+        self.open()
+        self.browser.wait_for("document.querySelectorAll('.row').length >= 3", "the rows")
+        order = []
+        for _ in range(40):
+            self.browser.press("Tab")
+            order.append(self.focused())
+            is_visible = self.browser.evaluate("getComputedStyle(document.activeElement).outlineStyle !== 'none'")
+            assert is_visible or order[-1] in ("BODY", "main"), f"the focus on {order[-1]} is not visible"
+            if order[-1] == "list":
+                break
+        wanted = ["theme", "help", "reset", *VIEWS, "filter-text", "filter-token", "filter-topic", "filter-verdict",
+                  "filter-listener", "clear", "list"]
+        assert [each for each in order if each in wanted] == wanted, order
+        for key in ("Home", "ArrowDown", "ArrowDown"):
+            self.browser.press(key)
+        self.browser.wait_for("!document.getElementById('detail').hidden", "the details")
+        active = self.browser.evaluate("document.getElementById('list').getAttribute('aria-activedescendant')")
+        selected = self.browser.evaluate("document.querySelector('[aria-selected=true]').id")
+        assert active == selected != "", (active, selected)
+        self.browser.press("Enter")
+        assert self.focused() == "heading"
+        self.browser.press("Escape")
+        assert self.focused() == "list"
+        self.browser.press("Escape")
+        self.browser.wait_for("document.getElementById('detail').hidden", "the details are closed")
+        self.browser.press("?", shift=True)
+        self.browser.wait_for("document.querySelector('dialog[open]')", "the help")
+        self.browser.press("Escape")
+        self.browser.press("2")
+        switch = f"online {identifier}"
+        for _ in range(60):
+            self.browser.press("Tab")
+            if self.focused() == switch:
+                break
+        self.browser.press(" ")
+        self.browser.wait_for("document.activeElement.ariaChecked === 'false'", "switched by the space bar")
+        assert self.focused() == switch
+        self.browser.press("/")
+        assert self.focused() == "filter-text"
+
+    def _fill(self):
+        """Something of everything, so that all of the page is drawn."""
+        identifier, token = self.simulator.add_device(TOPIC)
+        _, other = self.simulator.add_device(TOPIC, isOnline=False)
+        gone, dead = self.simulator.add_device(TOPIC)
+        self.simulator.request("DELETE", f"/devices/{gone}/apps/{TOPIC}")
+        self.simulator.request("POST", "/faults", {"at": {"token": token}, "effect": {"name": "reject", "status": 8},
+                                                   "listener": "binary", "occurrenceCountMax": 1})
+        localized = json.dumps({"aps": {"alert": {"title": "T", "loc-key": "NO_SUCH_KEY"}, "badge": 1}})
+        self.simulator.push((token, alert("rejected")))
+        self.simulator.push((other, alert("stored")), (dead, alert("dead")), (token, localized),
+                            (token, '{"aps":{"content-available":1}}'), (token, alert("\u202e odd", badge="x")))
+        return self.simulator.request("GET", "/notifications?order=newest")["notifications"][0]["number"]
+
+    def check_contrast_and_names(self):
+        number = self._fill()
+        counts = {}
+        for view in VIEWS:
+            self.open(f"?view={view}" if view != "notifications" else f"?notification={number}")
+            if view == "notifications":
+                self.browser.wait_for("document.querySelector('.hex')", "the frame")
+            assert accessibility.nameless(self.browser) == [], (view, accessibility.nameless(self.browser))
+            for role, count in accessibility.roles(self.browser).items():
+                counts[role] = counts.get(role, 0) + count
+            for theme in ("light", "dark"):
+                self.browser.prefer(prefers_color_scheme=theme, prefers_reduced_motion="reduce")
+                ground = self.browser.evaluate("getComputedStyle(document.body).backgroundColor")
+                assert ground == ("rgb(255, 255, 255)" if theme == "light" else "rgb(20, 23, 27)"), (theme, ground)
+                low = self.browser.evaluate(accessibility.LOW_CONTRAST)["low"]
+                assert low == [], (view, theme, low)
+        for role in ("banner", "navigation", "main", "search", "listbox", "option", "table", "switch", "status"):
+            assert counts.get(role, 0) > 0, f"there is no {role}: {counts}"
+
+    def check_the_theme_is_kept(self):
+        self.open()
+        for theme, ground in (("dark", "rgb(20, 23, 27)"), ("light", "rgb(255, 255, 255)")):
+            self.browser.evaluate(f"""(() => {{
+                const select = document.getElementById("theme");
+                select.value = "{theme}";
+                select.dispatchEvent(new Event("change"));
+            }})()""")
+            self.open()
+            assert self.browser.evaluate("getComputedStyle(document.body).backgroundColor") == ground
+        self.browser.evaluate("localStorage.clear()")
+
+    def check_narrow_windows(self):
+        self._fill()
+        self.browser.resize(360, 640)
+        self.open()
+        self.browser.wait_for("document.querySelector('.row')", "a row")
+        assert self.browser.evaluate(accessibility.SIDEWAYS) <= 0
+        self.browser.click(".row")
+        self.browser.wait_for("!document.querySelector('.list-pane').checkVisibility()", "the details alone")
+        self.browser.wait_for("document.querySelector('.hex')", "the frame")
+        assert self.browser.evaluate(accessibility.SIDEWAYS) <= 0
+        self.browser.press("Escape")
+        self.browser.wait_for("document.querySelector('.list-pane').checkVisibility()", "the list")
+        for view in VIEWS[1:]:
+            self.open(f"?view={view}")
+            assert self.browser.evaluate(accessibility.SIDEWAYS) <= 0, view
+
+    # Much, and interruptions
+
+    def check_ten_thousand_rows(self):
+        _, token = self.simulator.add_device(TOPIC)
+        self.open()
+        self.browser.evaluate("""void (window.announcements = 0, new MutationObserver(() => {
+            window.announcements += 1;
+        }).observe(document.getElementById("announcements"), { childList: true }))""")
+        self.simulator.push(*((token, alert(f"Number {number}", badge=number % 100)) for number in range(ROW_COUNT)))
+        self.browser.wait_for("parseInt(document.getElementById('count-notifications').textContent.replace(',', ''))"
+                              f" >= {ROW_COUNT}", "all rows", 60)
+        count = self.browser.evaluate("document.querySelectorAll('.row').length")
+        assert count < 60, f"{count} rows are drawn"
+        announced = self.browser.evaluate("window.announcements")
+        assert announced < 20, f"a screen reader is told {announced} times"
+        self.browser.call("Performance.enable", timeDomain="threadTicks")
+        frames = 60
+        spent = self._task_milliseconds(f"""(async () => {{
+            const list = document.getElementById("list");
+            for (let frame = 0; frame < {frames}; frame += 1) {{
+                list.scrollTop += 700;
+                await new Promise(requestAnimationFrame);
+            }}
+        }})()""") / frames
+        assert spent < FRAME_MILLISECONDS_MAX, f"a frame takes {spent:.1f} ms"
+        filtered = self._task_milliseconds("""(async () => {
+            const input = document.getElementById("filter-text");
+            input.value = "number 777";
+            input.dispatchEvent(new Event("input", { bubbles: true }));
+            while (document.querySelectorAll(".row").length !== 11) await new Promise(requestAnimationFrame);
+        })()""")
+        assert filtered < FILTER_MILLISECONDS_MAX, f"to filter takes {filtered:.0f} ms"
+        self.browser.call("HeapProfiler.collectGarbage")
+        heap = self._metric("JSHeapUsedSize") / (1 << 20)
+        assert heap < HEAP_MIB_MAX, f"{heap:.0f} MiB"
+        self.browser.call("Performance.disable")
+        print(f"frame {spent:.1f} ms, filter {filtered:.0f} ms, heap {heap:.0f} MiB", file=sys.stderr)
+
+    def _task_milliseconds(self, script):
+        """The processor time that the page's main thread spends while a script runs."""
+        before = self._metric("TaskDuration")
+        self.browser.evaluate(script)
+        return (self._metric("TaskDuration") - before) * 1000
+
+    def _metric(self, name):
+        metrics = self.browser.call("Performance.getMetrics")["metrics"]
+        return next(each["value"] for each in metrics if each["name"] == name)
+
+    def check_connects_again_and_misses_nothing(self):
+        _, token = self.simulator.add_device(TOPIC)
+        relay = Relay(urlsplit(self.simulator.control).port)
+        try:
+            self.browser.open(f"http://127.0.0.1:{relay.port}/")
+            self.browser.wait_for("document.getElementById('connection-state').textContent === 'Live'", "live")
+            self.simulator.push((token, alert("before")))
+            self.wait_for_text("#list", "before")
+            relay.cut()
+            self.browser.wait_for("document.getElementById('connection-state').textContent === 'Not connected'")
+            self.simulator.push((token, alert("meanwhile")))
+            relay.mend()
+            self.browser.wait_for("document.getElementById('connection-state').textContent === 'Live'", "live", 30)
+            self.wait_for_text("#list", "meanwhile")
+            self.browser.evaluate("1")
+            # That the address does not answer is the browser's own complaint.
+            network = [each for each in self.browser.complaints if "ERR_" in each]
+            self.browser.complaints = [each for each in self.browser.complaints if each not in network]
+        finally:
+            self.browser.open("about:blank")
+            relay.close()
+
+    def check_the_parts_of_the_page(self):
+        """The modules that parse are run on tables of their own."""
+        self.open()
+        with open(os.path.join(os.path.dirname(__file__), "module_checks.js"), encoding="utf-8") as file:
+            failures = self.browser.evaluate(file.read())
+        assert failures == [], failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", help="where the simulator has its certificates")
+    parser.add_argument("ready", type=json.loads, help="the line of JSON that it printed when it listened")
+    arguments = parser.parse_args()
+    ready = arguments.ready
+    control = f"http://127.0.0.1:{ready['control_port']}"
+    simulator = Simulator(control, arguments.folder, ready["gateway_port"], ready["http2_port"])
+    with Browser() as browser:
+        results = Checks(browser, simulator).run()
+    json.dump(results, sys.stdout, indent=1)
+    print()
+
+
+if __name__ == "__main__":
+    main()
