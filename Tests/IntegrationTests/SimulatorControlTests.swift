@@ -18,7 +18,7 @@ import TestSupport
         _ = try await Program.run(
             "/usr/bin/env",
             ["APNS_LEGACY=\(program)", python, script, group],
-            deadlineSeconds: 120
+            deadlineSeconds: 240
         )
     }
 }

@@ -119,6 +119,8 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
     package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         try environment.requireConnections(0)
         let console = environment.console
+        // Before anything is made.
+        let (faults, controlConfiguration) = (try self.control.plannedFaults(), try self.control.configuration())
         var configuration = try await self.configuration(environment)
         let logger = environment.logger(isVerbose: self.verbose)
         let log = try self.control.logNotifications.map { try NotificationLog($0) { console.say($0) } }
@@ -127,9 +129,9 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
             log?.append(notification.json)
             Self.log(notification, to: logger)
         }
-        configuration.faults = try self.control.plannedFaults()
+        configuration.faults = faults
         let version = ApnsLegacyCommand.configuration.version
-        let control = SimulatorControl(try self.control.configuration(), version: version, of: &configuration)
+        let control = SimulatorControl(controlConfiguration, version: version, of: &configuration)
         self.control.withdrawAnnouncement()
         defer { self.control.withdrawAnnouncement() }
         try await Simulator.withRunning(configuration, logger: logger) { simulator in
