@@ -175,7 +175,10 @@ import Testing
     }
 
     @Test func `a request's description has neither token nor payload`() throws {
-        let text = "\(try Self.request())" + String(reflecting: try Self.request())
+        let requests = try [Self.request(), Self.request()]
+        var text = "\(requests[0])" + String(reflecting: requests[1])
+        // Four digits are in one random name of a request of two thousand.
+        for request in requests { text = text.replacing("\(request.identifier)", with: "") }
         #expect(!text.contains("abcd"))
         #expect(!text.contains("hello"))
     }

@@ -86,7 +86,7 @@ import Testing
                 ["authority.key.pem", "authority.pem"] + provider + ["server.key.pem", "server.pem"]
             case "server.pem", "server.key.pem": ["server.key.pem", "server.pem"]
             case "provider.pem", "provider.key.pem": provider
-            case "key.p8", "provider.p12", "provider-legacy.p12": [name]
+            case "key.p8", "provider.p12", "provider-legacy.p12", "token.key": [name]
             // What was made is what was there.
             default: []
             }
@@ -111,7 +111,7 @@ import Testing
         let (_, all) = try await folder.start(now: KeptFolder.now + 3651 * KeptFolder.day)
         #expect(all.count == 1 && all[0].contains("authority.pem ended on 20"), "\(all)")
         let last = try folder.contents()
-        #expect(KeptFolder.names.filter { renewed[$0] == last[$0] } == ["key.p8", "passphrase.txt"])
+        #expect(KeptFolder.names.filter { renewed[$0] == last[$0] } == ["key.p8", "passphrase.txt", "token.key"])
     }
 
     @Test func `a clock that is slow by years is told, and makes nothing`() async throws {
