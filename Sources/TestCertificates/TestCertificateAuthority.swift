@@ -99,8 +99,8 @@ public struct TestCertificateAuthority: Sendable {
     /// Makes a root authority of the certificate and the key that it had before.
     ///
     /// - Parameters:
-    ///   - certificatePEM: ``certificatePEM`` of that authority.
-    ///   - keyPEM: ``keyPEM`` of that authority.
+    ///   - certificatePEM: the certificate of that authority in PEM.
+    ///   - keyPEM: its key in PEM.
     /// - Throws: `TestCertificateError` where one of the two cannot be read, or they do not belong together.
     public init(certificatePEM: [UInt8], keyPEM: [UInt8]) throws {
         let key = try TestKey.read(pem: keyPEM)
