@@ -14,7 +14,7 @@ configuration.listener.port = port ?? 2195
 configuration.acceptsUnknownTokens = true
 configuration.faults = [Fault(at: .token(prefix: String(repeating: "f", count: 64)), .reject(status: 8))]
 configuration.onReceive = { notification in
-    print("\(notification.token.hexadecimal.prefix(8))... \(notification.payloadText)")
+    print("\(notification.token?.hexadecimal.prefix(8) ?? "no token")... \(notification.payloadText)")
 }
 try await Simulator.withRunning(configuration) { simulator in
     print("A push gateway for anybody with a certificate of \(folder)/ca.pem: localhost:\(simulator.gatewayPort)")

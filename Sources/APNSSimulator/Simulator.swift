@@ -109,24 +109,79 @@ public struct Simulator: Sendable {
 
     // MARK: Devices
 
-    /// The devices as they are now, in no order.
+    /// The devices as they are now, in the order in which they were registered.
     public var devices: [SimulatedDevice] { self.registry.devices }
 
-    /// Registers an app at a device, which gets a new token of 32 bytes.
+    /// A device as it is now.
+    ///
+    /// - Parameter identifier: what it is called.
+    /// - Returns: `nil` where there is none of that name.
+    public func device(_ identifier: String) -> SimulatedDevice? { self.registry.device(identifier) }
+
+    /// The device that has a token of the service that the simulator plays.
+    ///
+    /// - Parameter token: the token.
+    /// - Returns: `nil` where no device has it.
+    public func device(of token: DeviceToken) -> SimulatedDevice? { self.registry.device(of: token) }
+
+    /// Registers an app at a device; an app that was removed is there again.
     ///
     /// From now on, on the binary protocol and over HTTP/2, notifications for the token and its topic are taken.
     ///
-    /// - Parameter topic: the app.
-    /// - Returns: the token, of the service that the simulator plays.
-    public func register(topic: String) -> DeviceToken { self.registry.register(topic: topic) }
+    /// - Parameters:
+    ///   - topic: the app.
+    ///   - identifier: the device, which is made where there is none of that name; by default a new one.
+    /// - Returns: the token of 32 bytes, of the service that the simulator plays: the one that the app has there, or
+    ///   else a new one, which no other service can make.
+    @discardableResult
+    public func register(topic: String, on identifier: String? = nil) -> DeviceToken {
+        self.registry.register(topic: topic, token: nil, on: identifier).token
+    }
 
-    /// Registers an app at a device with a token of your own, or changes one that is registered.
+    /// Registers a device with tokens of your own, or changes one that is registered.
     ///
-    /// An app that was removed is there again: notifications are taken, over HTTP/2 as well, and feedback has no entry
-    /// of it any more. Where ``SimulatedDevice/removalTimestamp`` is set, the app is gone, as after ``remove(_:at:)``.
+    /// A device without a name is the one that has one of its tokens, whose other apps stay as they are, or else a new
+    /// one. An app that was removed is there again: notifications are taken, over HTTP/2 as well, and feedback has no
+    /// entry of it any more. Where ``SimulatedApp/removalTimestamp`` is set, the app is gone, as after
+    /// ``remove(_:at:)``.
     ///
-    /// - Parameter device: the app, its device and its token.
-    public func register(_ device: SimulatedDevice) { self.registry.register(device) }
+    /// - Parameter device: the device, its apps and their tokens.
+    /// - Returns: the device as it is now.
+    @discardableResult
+    public func register(_ device: SimulatedDevice) -> SimulatedDevice { self.registry.register(device) }
+
+    /// Gives an app a new token; the one before is not taken any more: 410 ExpiredToken over HTTP/2, and an entry of
+    /// feedback on the binary protocol.
+    ///
+    /// - Parameters:
+    ///   - topic: the app.
+    ///   - identifier: its device.
+    /// - Returns: the new token; `nil` where there is no such app.
+    @discardableResult
+    public func renewToken(topic: String, on identifier: String) -> DeviceToken? {
+        self.registry.renewToken(topic: topic, on: identifier)?.token
+    }
+
+    /// Connects a device to the service, or disconnects it.
+    ///
+    /// While it is offline, the service keeps the last notification of each app, until its expiry; one that expires
+    /// immediately is not kept. It is delivered when the device is back.
+    ///
+    /// - Parameters:
+    ///   - isOnline: whether it is connected.
+    ///   - identifier: the device.
+    /// - Returns: whether there is such a device.
+    @discardableResult
+    public func setOnline(_ isOnline: Bool, device identifier: String) -> Bool {
+        self.registry.setOnline(identifier, isOnline)
+    }
+
+    /// Removes a device; its tokens are those of apps that were removed.
+    ///
+    /// - Parameter identifier: the device.
+    /// - Returns: whether there was such a device.
+    @discardableResult
+    public func removeDevice(_ identifier: String) -> Bool { self.registry.removeDevice(identifier) }
 
     /// Removes an app from its device, until it is registered again.
     ///
@@ -146,21 +201,35 @@ public struct Simulator: Sendable {
         self.registry.remove(token, at: timestamp)
     }
 
-    /// The dead devices that were sent something since they died, the one that died first first.
+    /// The dead tokens that were sent something since they died, the one that died first first.
     ///
     /// - Parameters:
     ///   - topic: the app.
     ///   - environment: the service.
-    /// - Returns: their tokens, with the time since when each is dead.
+    /// - Returns: the tokens, with the time since when each is dead.
     public func feedback(topic: String, environment: Environment) -> [FeedbackTuple] {
-        self.registry.feedback(topic: topic, environment: environment)
+        self.registry.feedback(topic: topic, environment: environment).map(\.tuple)
     }
+
+    /// Makes devices, feedback, counts and the record of notifications as they were at the start; connections stay.
+    public func reset() { self.registry.reset() }
 
     // MARK: What arrived
 
     /// The notifications that were taken, the newest last; so many of the last as
     /// ``SimulatorConfiguration/receivedCountMax`` says.
-    public var receivedNotifications: [ReceivedNotification] { self.registry.recorder.notifications }
+    public var receivedNotifications: [ReceivedNotification] {
+        self.registry.expire()
+        return self.registry.recorder.notifications.filter { $0.rejection == nil }
+    }
+
+    /// The notifications that were refused, as far as they are kept, the newest last.
+    public var rejectedNotifications: [ReceivedNotification] {
+        self.registry.recorder.notifications.filter { $0.rejection != nil }
+    }
+
+    /// Forgets the notifications that came, and those that are kept for devices that are offline.
+    public func removeNotifications() { self.registry.removeNotifications() }
 
     /// The notifications that are taken, from the oldest one of ``receivedNotifications`` on, each as it arrives.
     public var notifications: NotificationSequence { NotificationSequence(recorder: self.registry.recorder) }

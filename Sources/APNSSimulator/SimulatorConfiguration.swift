@@ -10,7 +10,10 @@ public import OpenSSLTLS
 /// What a simulator is made of.
 public struct SimulatorConfiguration: Sendable {
     /// How many notifications are kept by default.
-    public static let receivedCountMaxDefault = 10_000
+    public static let receivedCountMaxDefault = 100_000
+
+    /// How many bytes of memory the notifications that are kept take by default.
+    public static let receivedByteCountMaxDefault = 256 << 20
 
     /// How many tokens are counted one by one by default.
     public static let countedTokenCountMaxDefault = 1_000_000
@@ -44,10 +47,19 @@ public struct SimulatorConfiguration: Sendable {
     /// What goes wrong at any of its listeners; by default nothing.
     public var faults: [Fault] = []
 
-    /// How many of the last notifications are kept; by default 10,000.
+    /// How many of the last notifications are kept, those that were refused included; by default 100,000.
     ///
-    /// When there are more, the oldest goes. With payloads of 4096 bytes these are 45 MB.
+    /// When there are more, the oldest goes; so it does where they take more than ``receivedByteCountMax``.
     public var receivedCountMax = SimulatorConfiguration.receivedCountMaxDefault
+
+    /// How many bytes of memory the notifications that are kept take, about; by default 256 MiB.
+    public var receivedByteCountMax = SimulatorConfiguration.receivedByteCountMaxDefault
+
+    /// Seals the tokens that the simulator makes: any bytes; by default 32 that nobody else has.
+    ///
+    /// A simulator with the same key makes the same tokens for the same devices, and knows those of the run before. A
+    /// token that was sealed with another key is unknown to it.
+    public var tokenKey = TokenSealer.makeKey()
 
     /// For how many tokens notifications are counted one by one; by default a million.
     public var countedTokenCountMax = SimulatorConfiguration.countedTokenCountMaxDefault
@@ -58,6 +70,9 @@ public struct SimulatorConfiguration: Sendable {
     /// Is told of each connection whose handshake is done, and again when it is closed, on its event loop; by default
     /// nobody.
     public var onConnectionChange: (@Sendable (ConnectionRecord) -> Void)?
+
+    /// Is told of everything that happens, on any thread; by default nobody.
+    package var onChange: (@Sendable (SimulatorChange) -> Void)?
 
     /// The time in milliseconds since 1970 (UTC), for what was taken and for apps that are removed; by default the
     /// system's.

@@ -64,10 +64,10 @@ struct QuickstartFeedback {
         let path = self.path("app.db")
         try SampleTokenTable.make(
             path: path,
-            rows: self.batch.devices.enumerated().map { index, device in
-                let isReturned = device.token == self.batch.returned
+            rows: self.batch.devices.flatMap(\.apps).enumerated().map { index, app in
+                let isReturned = app.token == self.batch.returned
                 let ago = isReturned ? QuickstartFeedback.returnedSecondCount : 86_400 * Int64(index + 1)
-                return (device.token.hexadecimal, now - ago)
+                return (app.token.hexadecimal, now - ago)
             }
         )
         return path

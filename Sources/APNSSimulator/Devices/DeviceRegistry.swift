@@ -3,64 +3,113 @@
 import APNSWire
 import NIOConcurrencyHelpers
 
-/// The devices of a simulator, and what became of every notification.
+/// The devices of a simulator, and what became of every notification: carries out ``DeviceTable``.
 final class DeviceRegistry: Sendable {
-    private struct Key: Hashable {
-        var token: DeviceToken
-        var environment: Environment
-    }
-
     private struct State {
-        var devices: [Key: SimulatedDevice] = [:]
+        var table: DeviceTable
         var statistics = SimulatorStatistics()
         var counts: [DeviceToken: Int] = [:]
-        var feedback: [Key: SimulatedDevice] = [:]
     }
 
     /// The service that the simulator plays.
     let environment: Environment
-    /// The notifications that were taken.
+    /// What came.
     let recorder: NotificationRecorder
     private let state: NIOLockedValueBox<State>
+    private let initialDevices: [SimulatedDevice]
+    private let tokenKey: [UInt8]
     private let acceptsUnknownTokens: Bool
     private let countedTokenCountMax: Int
     private let onReceive: (@Sendable (ReceivedNotification) -> Void)?
+    private let onChange: (@Sendable (SimulatorChange) -> Void)?
     private let now: @Sendable () -> UInt64
 
     init(_ configuration: SimulatorConfiguration) {
-        var state = State()
-        for device in configuration.devices {
-            state.devices[Key(token: device.token, environment: device.environment)] = device
-        }
         self.environment = configuration.environment
-        self.recorder = NotificationRecorder(countMax: configuration.receivedCountMax)
-        self.state = NIOLockedValueBox(state)
+        self.recorder = NotificationRecorder(
+            countMax: configuration.receivedCountMax,
+            byteCountMax: configuration.receivedByteCountMax
+        )
+        self.initialDevices = configuration.devices
+        self.tokenKey = configuration.tokenKey
+        self.state = NIOLockedValueBox(State(table: Self.table(configuration)))
         self.acceptsUnknownTokens = configuration.acceptsUnknownTokens
         self.countedTokenCountMax = configuration.countedTokenCountMax
         self.onReceive = configuration.onReceive
+        self.onChange = configuration.onChange
         self.now = configuration.now
+    }
+
+    private static func table(_ configuration: SimulatorConfiguration) -> DeviceTable {
+        Self.table(configuration.environment, configuration.tokenKey, configuration.devices)
+    }
+
+    private static func table(
+        _ environment: Environment,
+        _ tokenKey: [UInt8],
+        _ devices: [SimulatedDevice]
+    ) -> DeviceTable {
+        var table = DeviceTable(environment: environment, tokenKey: tokenKey)
+        for device in devices { _ = table.register(device) }
+        return table
     }
 
     // MARK: Devices
 
-    /// All of them, in no order.
-    var devices: [SimulatedDevice] { Array(self.state.withLockedValue(\.devices).values) }
-
-    func register(_ device: SimulatedDevice) {
-        let key = Key(token: device.token, environment: device.environment)
-        self.state.withLockedValue { state in
-            state.devices[key] = device
-            state.feedback[key] = nil
-        }
+    /// All of them, in the order in which they were registered.
+    var devices: [SimulatedDevice] {
+        self.expire()
+        return self.state.withLockedValue(\.table.devices)
     }
 
-    /// Registers an app at a device of this service, with a new token.
-    func register(topic: String) -> DeviceToken {
-        var random = SystemRandomNumberGenerator()
-        let bytes = (0..<WireLimits.tokenByteCountUsual).map { _ in UInt8.random(in: 0...255, using: &random) }
-        guard let token = try? DeviceToken(bytes: bytes) else { preconditionFailure("Any 32 bytes are a token.") }
-        self.register(SimulatedDevice(token: token, topic: topic, environment: self.environment))
-        return token
+    func device(_ identifier: String) -> SimulatedDevice? {
+        self.expire()
+        return self.state.withLockedValue { $0.table.device(identifier) }
+    }
+
+    func device(of token: DeviceToken) -> SimulatedDevice? {
+        self.state.withLockedValue { $0.table.device(of: token) }
+    }
+
+    func register(_ device: SimulatedDevice) -> SimulatedDevice {
+        let (device, changes) = self.state.withLockedValue { state in
+            let (device, changes) = state.table.register(device)
+            self.carryOut(changes)
+            return (device, changes)
+        }
+        self.tell(changes, .device(device))
+        return device
+    }
+
+    /// Registers an app at a device of this service.
+    func register(topic: String, token: DeviceToken?, on identifier: String?) -> SimulatedApp {
+        let now = self.now()
+        let (app, device, changes) = self.state.withLockedValue { state in
+            let (app, changes) = state.table.register(
+                topic: topic,
+                token: token,
+                on: identifier,
+                environment: self.environment,
+                now: now
+            )
+            self.carryOut(changes)
+            return (app, state.table.device(of: app.token), changes)
+        }
+        self.tell(changes, device.map { .device($0) })
+        return app
+    }
+
+    /// Gives an app a new token.
+    func renewToken(topic: String, on identifier: String) -> SimulatedApp? {
+        let now = self.now()
+        let renewed = self.state.withLockedValue { state -> (SimulatedApp, SimulatedDevice?, [Change])? in
+            guard let (app, changes) = state.table.renewToken(topic, on: identifier, now: now) else { return nil }
+            self.carryOut(changes)
+            return (app, state.table.device(identifier), changes)
+        }
+        guard let (app, device, changes) = renewed else { return nil }
+        self.tell(changes, device.map { .device($0) })
+        return app
     }
 
     /// Removes an app from its device.
@@ -68,30 +117,80 @@ final class DeviceRegistry: Sendable {
     /// - Returns: whether it was there.
     func remove(_ token: DeviceToken, at timestamp: UInt64?) -> Bool {
         let timestamp = timestamp ?? self.now()
-        return self.state.withLockedValue { state in
-            let key = Key(token: token, environment: self.environment)
-            guard let device = state.devices[key], device.removalTimestamp == nil else { return false }
-            state.devices[key]?.removalTimestamp = timestamp
-            return true
+        let (wasThere, device, changes) = self.state.withLockedValue { state in
+            let (wasThere, changes) = state.table.remove(token, at: timestamp)
+            self.carryOut(changes)
+            return (wasThere, state.table.device(of: token), changes)
         }
+        if wasThere { self.tell(changes, device.map { .device($0) }) }
+        return wasThere
     }
 
-    /// What a token is worth for a topic.
-    enum Standing: Equatable {
-        case alive
-        /// Since when, in milliseconds since 1970.
-        case dead(since: UInt64)
-        /// It belongs to another topic.
-        case foreign
-        /// It is not of this environment, or of none.
-        case unknown
+    /// - Returns: whether it was there.
+    func removeDevice(_ identifier: String) -> Bool {
+        let now = self.now()
+        let changes = self.state.withLockedValue { state in
+            let changes = state.table.removeDevice(identifier, at: now)
+            self.carryOut(changes ?? [])
+            return changes
+        }
+        guard let changes else { return false }
+        self.tell(changes, .deviceRemoved(identifier: identifier))
+        return true
     }
+
+    /// - Returns: whether it is there.
+    func setOnline(_ identifier: String, _ isOnline: Bool) -> Bool {
+        let now = self.now()
+        let (device, changes) = self.state.withLockedValue { state in
+            let changes = state.table.setOnline(identifier, isOnline, now: now)
+            self.carryOut(changes ?? [])
+            return (state.table.device(identifier), changes ?? [])
+        }
+        guard let device else { return false }
+        self.tell(changes, .device(device))
+        return true
+    }
+
+    // MARK: What becomes of notifications
+
+    typealias Change = DeviceTable.DeliveryChange
+
+    /// Notes what became of notifications, while the table is locked, so that the record never says less than it.
+    private func carryOut(_ changes: [Change]) {
+        for change in changes { self.recorder.change(change.number, change.delivery) }
+    }
+
+    /// Tells who shows what happens.
+    private func tell(_ changes: [Change], _ last: SimulatorChange? = nil) {
+        guard let onChange = self.onChange else { return }
+        for change in changes { onChange(.delivery(number: change.number, change.delivery)) }
+        if let last { onChange(last) }
+    }
+
+    /// Ends what was kept for too long.
+    func expire() {
+        let now = self.now()
+        let changes = self.state.withLockedValue { state in
+            let changes = state.table.expire(now: now)
+            self.carryOut(changes)
+            return changes
+        }
+        self.tell(changes)
+    }
+
+    typealias Standing = DeviceTable.Standing
 
     func standing(of token: DeviceToken, topic: String?) -> Standing {
-        let device = self.state.withLockedValue { $0.devices[Key(token: token, environment: self.environment)] }
-        guard let device else { return self.acceptsUnknown(token) ? .alive : .unknown }
-        guard device.topic == topic else { return .foreign }
-        return device.removalTimestamp.map { .dead(since: $0) } ?? .alive
+        let (standing, isNew, device) = self.state.withLockedValue { state in
+            let before = self.onChange == nil ? nil : state.table.device(of: token)
+            let standing = state.table.standing(of: token, topic: topic)
+            let device = self.onChange == nil || before != nil ? nil : state.table.device(of: token)
+            return (standing, device != nil, device)
+        }
+        if isNew { self.tell([], device.map { .device($0) }) }
+        guard standing == .unknown, self.acceptsUnknown(token) else { return standing }
+        return .alive
     }
 
     /// No device ever had a token that is shorter than the usual ones.
@@ -101,26 +200,53 @@ final class DeviceRegistry: Sendable {
 
     // MARK: Notifications
 
-    /// Counts a notification that is taken, and keeps it.
+    /// Counts a notification that is taken, delivers or keeps it, and records it.
     func take(_ notification: ReceivedNotification) {
         var notification = notification
-        notification.timestamp = self.now()
-        let token = notification.token
-        self.state.withLockedValue { state in
+        let now = self.now()
+        notification.timestamp = now
+        var changes: [Change] = []
+        var hasFeedback = false
+        notification = self.state.withLockedValue { state in
             state.statistics.processedCount += 1
-            if notification.isDead {
-                state.statistics.deadCount += 1
-                let key = Key(token: token, environment: self.environment)
-                state.feedback[key] = state.devices[key]
+            let recorded = self.recorder.receive(notification) { notification in
+                let (delivery, device, replaced) = state.table.deliver(notification, now: now)
+                notification.delivery = delivery
+                notification.device = device
+                changes = replaced
             }
-            if let count = state.counts[token] {
-                state.counts[token] = count + 1
-            } else if state.counts.count < self.countedTokenCountMax {
-                state.counts[token] = 1
+            self.carryOut(changes)
+            if recorded.isDead {
+                state.statistics.deadCount += 1
+                hasFeedback = true
+            }
+            if let token = recorded.token { self.count(token, &state) }
+            return recorded
+        }
+        self.onReceive?(notification)
+        guard let onChange = self.onChange else { return }
+        onChange(.notification(notification))
+        self.tell(changes, hasFeedback ? .feedback : nil)
+    }
+
+    private func count(_ token: DeviceToken, _ state: inout State) {
+        if let count = state.counts[token] {
+            state.counts[token] = count + 1
+        } else if state.counts.count < self.countedTokenCountMax {
+            state.counts[token] = 1
+        }
+    }
+
+    /// Records a notification that was refused.
+    func refuse(_ notification: ReceivedNotification) {
+        var notification = notification
+        notification.timestamp = self.now()
+        notification = self.state.withLockedValue { state in
+            self.recorder.receive(notification) { notification in
+                notification.device = notification.token.flatMap { state.table.device(of: $0)?.identifier }
             }
         }
-        notification = self.recorder.receive(notification)
-        self.onReceive?(notification)
+        self.onChange?(.notification(notification))
     }
 
     /// Counts a message that reached the simulator.
@@ -141,6 +267,24 @@ final class DeviceRegistry: Sendable {
 
     func receivedCount(of token: DeviceToken) -> Int { self.state.withLockedValue { $0.counts[token] ?? 0 } }
 
+    /// Forgets the notifications that came, and those that are kept for devices.
+    func removeNotifications() {
+        self.state.withLockedValue { state in
+            state.table.removeAllStored()
+            self.recorder.removeAll()
+        }
+        self.onChange?(.notificationsRemoved)
+    }
+
+    /// Makes all as it was at the start; connections stay, and notifications are numbered on.
+    func reset() {
+        self.state.withLockedValue { state in
+            state = State(table: Self.table(self.environment, self.tokenKey, self.initialDevices))
+            self.recorder.removeAll()
+        }
+        self.onChange?(.reset)
+    }
+
     /// What is said where a notification for a token does not come.
     func overdue(_ token: DeviceToken, within duration: Duration) -> SimulatorError {
         self.state.withLockedValue { state in
@@ -155,20 +299,28 @@ final class DeviceRegistry: Sendable {
 
     // MARK: Feedback
 
-    func feedback(topic: String, environment: Environment) -> [FeedbackTuple] {
-        let devices = self.state.withLockedValue { Array($0.feedback.values) }
-        return devices.filter { $0.topic == topic && $0.environment == environment }
-            .compactMap(\.feedback)
-            .sorted { ($0.failedAt, $0.token.hexadecimal) < ($1.failedAt, $1.token.hexadecimal) }
+    /// What waits for pollers: of one topic, or of all.
+    func feedback(topic: String?, environment: Environment) -> [(topic: String, tuple: FeedbackTuple)] {
+        self.state.withLockedValue { $0.table.feedback(topic: topic, environment: environment) }
+    }
+
+    /// Lists the token of an app that is gone, though nobody sent it anything.
+    ///
+    /// - Returns: whether the app is gone.
+    func listFeedback(_ token: DeviceToken) -> Bool {
+        let isListed = self.state.withLockedValue { $0.table.listFeedback(token) }
+        if isListed { self.onChange?(.feedback) }
+        return isListed
     }
 
     /// Takes entries off the lists, unless they changed since.
     func removeFeedback(_ tuples: some Sequence<FeedbackTuple>) {
-        self.state.withLockedValue { state in
-            for tuple in tuples {
-                let key = Key(token: tuple.token, environment: self.environment)
-                if state.feedback[key]?.feedback == tuple { state.feedback[key] = nil }
-            }
-        }
+        self.state.withLockedValue { $0.table.removeFeedback(tuples) }
+        self.onChange?(.feedback)
+    }
+
+    func removeAllFeedback() {
+        self.state.withLockedValue { $0.table.removeAllFeedback() }
+        self.onChange?(.feedback)
     }
 }

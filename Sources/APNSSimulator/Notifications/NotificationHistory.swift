@@ -31,26 +31,57 @@ struct NotificationHistory {
     private var followers: [UInt64] = []
     private var isEnded = false
     private let countMax: Int
+    private let byteCountMax: Int
+    /// About how many bytes of memory ``kept`` takes.
+    private(set) var byteCount = 0
 
-    init(countMax: Int) { self.countMax = max(0, countMax) }
+    init(countMax: Int, byteCountMax: Int = .max) {
+        self.countMax = max(0, countMax)
+        self.byteCountMax = max(0, byteCountMax)
+    }
 
-    /// Takes a notification.
+    /// The number that the next notification gets.
+    var numberAfterNewest: UInt64 { self.nextNumber }
+
+    /// Takes a notification that was taken or refused; those that were refused are given to nobody.
     ///
-    /// - Parameter notification: what was taken; it is given its number.
+    /// - Parameter notification: what came; it is given its number.
     /// - Returns: the waiters that are to be given it.
     mutating func receive(_ notification: inout ReceivedNotification) -> [UInt64] {
         notification.number = self.nextNumber
         self.nextNumber += 1
         var given = self.followers
         self.followers = []
-        if let waiter = self.removeFirstWaiter(for: notification.token) {
-            given.append(waiter)
-        } else {
-            self.unreturned[notification.token, default: []].append(notification.number)
+        if notification.rejection == nil, let token = notification.token {
+            if let waiter = self.removeFirstWaiter(for: token) {
+                given.append(waiter)
+            } else {
+                self.unreturned[token, default: []].append(notification.number)
+            }
         }
         self.kept.append(notification)
-        if self.kept.count > self.countMax { self.removeOldest() }
+        self.byteCount += notification.byteCount
+        while self.kept.count > self.countMax || (self.byteCount > self.byteCountMax && !self.kept.isEmpty) {
+            self.removeOldest()
+        }
         return given
+    }
+
+    /// Notes what became of a notification since.
+    ///
+    /// - Returns: the notification as it is now; `nil` where it is not kept any more.
+    mutating func change(_ number: UInt64, _ delivery: ReceivedNotification.Delivery) -> ReceivedNotification? {
+        let oldest = self.nextNumber - UInt64(self.kept.count)
+        guard number >= oldest, number < self.nextNumber else { return nil }
+        self.kept[Int(number - oldest)].delivery = delivery
+        return self.kept[Int(number - oldest)]
+    }
+
+    /// Forgets what is kept; numbers go on, and those who wait go on waiting.
+    mutating func removeAll() {
+        self.kept = []
+        self.unreturned = [:]
+        self.byteCount = 0
     }
 
     private mutating func removeFirstWaiter(for token: DeviceToken) -> UInt64? {
@@ -61,9 +92,10 @@ struct NotificationHistory {
 
     private mutating func removeOldest() {
         guard let oldest = self.kept.popFirst() else { return }
+        self.byteCount -= oldest.byteCount
         // What is not returned is returned in order, so that the oldest of all is the oldest of its token.
-        guard self.unreturned[oldest.token]?.first == oldest.number else { return }
-        self.removeFirstUnreturned(of: oldest.token)
+        guard let token = oldest.token, self.unreturned[token]?.first == oldest.number else { return }
+        self.removeFirstUnreturned(of: token)
     }
 
     private mutating func removeFirstUnreturned(of token: DeviceToken) {
@@ -95,7 +127,16 @@ struct NotificationHistory {
     /// The number of the notification before the oldest one that is kept.
     var numberBeforeOldest: UInt64 { self.nextNumber - UInt64(self.kept.count) - 1 }
 
-    private func notification(_ number: UInt64) -> ReceivedNotification? {
+    /// Some of what is kept, from a number on.
+    func notifications(from number: UInt64, countMax: Int) -> ArraySlice<ReceivedNotification> {
+        let oldest = self.nextNumber - UInt64(self.kept.count)
+        guard number < self.nextNumber else { return [] }
+        let start = Int(max(number, oldest) - oldest)
+        return Array(self.kept[start..<min(start + countMax, self.kept.count)])[...]
+    }
+
+    /// The one with a number; `nil` where it is not kept.
+    func notification(_ number: UInt64) -> ReceivedNotification? {
         let oldest = self.nextNumber - UInt64(self.kept.count)
         guard number >= oldest, number < self.nextNumber else { return nil }
         return self.kept[Int(number - oldest)]

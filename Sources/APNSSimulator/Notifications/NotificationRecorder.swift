@@ -25,8 +25,9 @@ final class NotificationRecorder: Sendable {
 
     private let state: NIOLockedValueBox<State>
 
-    init(countMax: Int) {
-        self.state = NIOLockedValueBox(State(history: NotificationHistory(countMax: countMax)))
+    init(countMax: Int, byteCountMax: Int) {
+        let history = NotificationHistory(countMax: countMax, byteCountMax: byteCountMax)
+        self.state = NIOLockedValueBox(State(history: history))
     }
 
     /// The notifications that are kept, the oldest first.
@@ -35,18 +36,69 @@ final class NotificationRecorder: Sendable {
     /// The number of the notification before the oldest one that is kept.
     var numberBeforeOldest: UInt64 { self.state.withLockedValue(\.history.numberBeforeOldest) }
 
+    /// The one with a number; `nil` where it is not kept.
+    func notification(_ number: UInt64) -> ReceivedNotification? {
+        self.state.withLockedValue { $0.history.notification(number) }
+    }
+
+    /// Those of what is kept that a body says, from a number on.
+    ///
+    /// - Parameters:
+    ///   - first: the number to begin with.
+    ///   - countMax: how many at most.
+    ///   - isIncluded: says whether one is wanted.
+    /// - Returns: those, the oldest first.
+    func notifications(
+        from first: UInt64,
+        countMax: Int,
+        where isIncluded: (ReceivedNotification) -> Bool
+    ) -> [ReceivedNotification] {
+        var found: [ReceivedNotification] = []
+        var next = first
+        // Bit by bit, so that nobody who is to be recorded waits for long.
+        while found.count < countMax {
+            let part = self.state.withLockedValue { state -> ArraySlice<ReceivedNotification> in
+                next = max(next, state.history.numberBeforeOldest + 1)
+                return state.history.notifications(from: next, countMax: Self.searchCount)
+            }
+            guard !part.isEmpty else { break }
+            next += UInt64(part.count)
+            found += part.lazy.filter(isIncluded).prefix(countMax - found.count)
+        }
+        return found
+    }
+
+    /// How many are looked at under one lock.
+    private static let searchCount = 500
+
     /// Takes a notification.
     ///
+    /// - Parameters:
+    ///   - notification: what came.
+    ///   - prepare: is called with its number, before anybody is given it.
     /// - Returns: the same with its number.
-    func receive(_ notification: ReceivedNotification) -> ReceivedNotification {
+    func receive(
+        _ notification: ReceivedNotification,
+        prepare: (inout ReceivedNotification) -> Void
+    ) -> ReceivedNotification {
         var notification = notification
         let given = self.state.withLockedValue { state in
+            notification.number = state.history.numberAfterNewest
+            prepare(&notification)
             let waiters = state.history.receive(&notification)
             return Self.remove(waiters, from: &state)
         }
         for continuation in given { continuation.resume(returning: notification) }
         return notification
     }
+
+    /// Notes what became of a notification since.
+    func change(_ number: UInt64, _ delivery: ReceivedNotification.Delivery) {
+        self.state.withLockedValue { _ = $0.history.change(number, delivery) }
+    }
+
+    /// Forgets what is kept.
+    func removeAll() { self.state.withLockedValue { $0.history.removeAll() } }
 
     /// Tells all who wait that nothing more comes.
     func end() {

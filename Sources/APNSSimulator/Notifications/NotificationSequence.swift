@@ -24,9 +24,11 @@ public struct NotificationSequence: AsyncSequence, Sendable {
         /// - Throws: ``SimulatorError/notificationsMissed(count:)``, or `CancellationError`.
         public mutating func next() async throws -> ReceivedNotification? {
             do {
-                let notification = try await self.recorder.next(behind: self.number)
-                if let notification { self.number = notification.number }
-                return notification
+                while let notification = try await self.recorder.next(behind: self.number) {
+                    self.number = notification.number
+                    if notification.rejection == nil { return notification }
+                }
+                return nil
             } catch SimulatorError.notificationsMissed(let count) {
                 self.number += count
                 throw SimulatorError.notificationsMissed(count: count)

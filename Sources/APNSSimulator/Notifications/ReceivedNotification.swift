@@ -2,16 +2,35 @@
 
 public import APNSWire
 
-/// A notification that a simulator took, as its device would have it.
+/// A notification that a simulator was sent, and what became of it.
 public struct ReceivedNotification: Hashable, Sendable {
-    /// Its number among all that the simulator took, from 1.
+    /// What becomes of a notification that is taken.
+    ///
+    /// There may be more in later versions.
+    @nonexhaustive
+    public enum Delivery: Hashable, Sendable {
+        /// Its device got it at this time, in milliseconds since 1970 (UTC).
+        case delivered(at: UInt64)
+        /// Its device is offline, and the service keeps it until it is back.
+        case stored
+        /// A newer one of the same app took its place while its device was offline.
+        case replaced
+        /// It was kept until it expired.
+        case expired
+        /// Its device was offline, and its expiry let the service keep nothing.
+        case discarded
+        /// The app is gone from its device.
+        case appRemoved
+    }
+
+    /// Its number among all that the simulator was sent and has recorded, from 1.
     public internal(set) var number: UInt64 = 0
 
     /// The listener that it came to: ``SimulatorListener/binary`` or ``SimulatorListener/http2``.
     public var listener: SimulatorListener
 
-    /// The device token that it is for.
-    public var token: DeviceToken
+    /// The device token that it is for; `nil` where it was refused for having none that can be one.
+    public var token: DeviceToken?
 
     /// The payload, as it came.
     public var payload: [UInt8]
@@ -43,11 +62,60 @@ public struct ReceivedNotification: Hashable, Sendable {
     /// Its number among the notifications of its connection, from 1.
     public var notificationNumber: UInt64
 
-    /// Whether the app is gone from its device, so that nobody saw it: the binary gateway takes those as well.
-    public var isDead: Bool
+    /// Why it was refused; `nil` where it was taken.
+    public var rejection: Rejection?
 
-    /// When it was taken, in milliseconds since 1970 (UTC).
+    /// What became of it since; `nil` where it was refused.
+    public internal(set) var delivery: Delivery?
+
+    /// The device that has the token; `nil` where nobody has.
+    public internal(set) var device: String?
+
+    /// When it came, in milliseconds since 1970 (UTC).
     public internal(set) var timestamp: UInt64 = 0
+
+    /// How long it took from its last byte to its outcome; `nil` where that was not measured.
+    public var duration: Duration?
+
+    /// The second name that the sandbox gave it over HTTP/2 (`apns-unique-id`).
+    public var uniqueIdentifier: PushIdentifier?
+
+    /// The bytes of the message in the binary protocol, as far as they came; empty over HTTP/2.
+    public var frame: [UInt8] = []
+
+    /// The headers of the request over HTTP/2, without credentials; empty for the binary protocol.
+    public var headers: [Header] = []
+
+    /// One header of a request.
+    public struct Header: Hashable, Sendable {
+        /// Its name in lower case.
+        public var name: String
+        /// Its value.
+        public var value: String
+
+        /// Makes a header.
+        ///
+        /// - Parameters:
+        ///   - name: its name in lower case.
+        ///   - value: its value.
+        public init(name: String, value: String) {
+            self.name = name
+            self.value = value
+        }
+    }
+
+    /// Whether the app is gone from its device, so that nobody saw it: the binary gateway takes those as well.
+    public var isDead: Bool { self.delivery == .appRemoved }
+
+    /// About how many bytes of memory it takes.
+    var byteCount: Int {
+        self.headers.reduce(Self.byteCountMin + self.payload.count + self.frame.count) {
+            $0 + MemoryLayout<Header>.size + $1.name.utf8.count + $1.value.utf8.count
+        }
+    }
+
+    /// What it takes without payload, frame and headers: its own, its token's, and its places in the record.
+    private static let byteCountMin = 512
 
     /// The payload as text; what is no UTF-8 in it is replaced.
     public var payloadText: String { String(decoding: self.payload, as: UTF8.self) }
@@ -57,7 +125,8 @@ extension ReceivedNotification: CustomStringConvertible, CustomReflectable {
     /// Where it came and how long it is; token and payload are private data.
     public var description: String {
         "notification \(self.number): \(self.notificationNumber) of connection \(self.connectionNumber) to "
-            + "\(self.listener), for a \(self.token), with a payload of \(self.payload.count) bytes"
+            + "\(self.listener), for \(self.token.map { "a \($0)" } ?? "no token"), "
+            + "with a payload of \(self.payload.count) bytes"
     }
 
     /// Nothing of token and payload.

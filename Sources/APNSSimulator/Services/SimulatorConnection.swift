@@ -69,7 +69,7 @@ final class SimulatorConnection: DeliveryConnection {
         let isDead: Bool
         switch self.backend.devices.standing(of: message.token, topic: topic) {
         case .alive: isDead = false
-        case .dead: isDead = true
+        case .dead, .replaced: isDead = true
         case .foreign, .unknown: return self.reject(.binary(.invalidToken))
         }
         self.backend.devices.take(
@@ -82,8 +82,7 @@ final class SimulatorConnection: DeliveryConnection {
                 priority: message.priority,
                 identifier: message.identifier,
                 connectionNumber: self.provider.number,
-                notificationNumber: message.number,
-                isDead: isDead
+                notificationNumber: message.number
             )
         )
         return isDead ? .rejected(.unregistered(at: nil)) : .accepted

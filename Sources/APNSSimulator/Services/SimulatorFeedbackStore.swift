@@ -24,7 +24,7 @@ final class SimulatorFeedbackList: FeedbackList {
 
     init(_ store: SimulatorFeedbackStore, topic: String) {
         self.store = store
-        self.tuples = store.devices.feedback(topic: topic, environment: store.devices.environment)
+        self.tuples = store.devices.feedback(topic: topic, environment: store.devices.environment).map(\.tuple)
     }
 
     func next(_ countMax: Int) -> [FeedbackTuple] {

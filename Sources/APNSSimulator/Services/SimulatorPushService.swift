@@ -50,6 +50,10 @@ struct SimulatorPushService: PushService {
             self.countRejection()
             self.devices.change { $0.deadCount += 1 }
             return PushRejection(status: 410, reason: .unregistered, timestamp: since)
+        case .replaced(let since):
+            self.countRejection()
+            self.devices.change { $0.deadCount += 1 }
+            return PushRejection(status: 410, reason: .expiredToken, timestamp: since)
         case .foreign:
             self.countRejection()
             return PushRejection(status: 400, reason: .deviceTokenNotForTopic)
@@ -74,8 +78,7 @@ struct SimulatorPushService: PushService {
                 collapseIdentifier: request.collapseIdentifier,
                 requestIdentifier: request.identifier,
                 connectionNumber: request.connectionNumber,
-                notificationNumber: request.number,
-                isDead: false
+                notificationNumber: request.number
             )
         )
     }

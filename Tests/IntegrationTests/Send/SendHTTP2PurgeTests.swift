@@ -22,7 +22,7 @@ import Testing
         let (dead, foreign) = (try DeviceToken(SendScene.token(50)), try DeviceToken(SendScene.token(60)))
         return try await SendScene.withGateway(
             change: { configuration in
-                configuration.devices.removeAll { [dead, foreign].contains($0.token) }
+                configuration.devices.removeAll { [dead, foreign].contains($0.apps.first?.token) }
                 configuration.devices += [
                     SimulatedDevice(
                         token: dead,

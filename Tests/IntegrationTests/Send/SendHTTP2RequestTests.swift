@@ -25,7 +25,10 @@ import Testing
         return try await SendScene.withGateway { simulator in
             let run = try await scene.send([path, "--transport", "http2"] + more, port: simulator.pushPort)
             #expect(run.ending.code == 0, "\(run)")
-            return Dictionary(uniqueKeysWithValues: simulator.receivedNotifications.map { ($0.token, $0) })
+            let received = simulator.receivedNotifications.compactMap { notification in
+                notification.token.map { ($0, notification) }
+            }
+            return Dictionary(uniqueKeysWithValues: received)
         }
     }
 

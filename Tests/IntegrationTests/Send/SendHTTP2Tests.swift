@@ -41,7 +41,7 @@ import Testing
             deviceCount: Self.count,
             change: { configuration in
                 configuration.faults = faults
-                configuration.devices.removeAll { $0.token == token }
+                configuration.devices.removeAll { $0.apps.first?.token == token }
                 configuration.devices.append(
                     SimulatedDevice(token: token, topic: SendScene.topic, removalTimestamp: 1_700_000_000_000)
                 )

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import COpenSSL
+
+/// Makes device tokens that only the service with the same key can make: the sealed name of a device and an app.
+///
+/// A token has 32 bytes:
+///
+/// | bytes | what |
+/// |---|---|
+/// | 0 to 15 | the first half of HMAC-SHA-256 over the name |
+/// | 16 to 31 | the name, XOR the first half of HMAC-SHA-256 over bytes 0 to 15 |
+///
+/// The name is the number of the device (8 bytes, big-endian), the number of tokens that the app had there before
+/// (2 bytes), the service (1 byte) and a digest of the topic (5 bytes). The two keys follow from the service's.
+struct TokenSealer: Sendable {
+    /// How many bytes a key has.
+    static let keyByteCount = 32
+
+    /// What a token names.
+    struct Name: Hashable {
+        /// The number of the device, from 1.
+        var device: UInt64
+        /// How many tokens the app had there before.
+        var generation: UInt16
+        /// The service.
+        var environment: Environment
+        /// A digest of the app's topic, see ``TokenSealer/digest(_:)``.
+        var topicDigest: [UInt8]
+    }
+
+    private static let nameByteCount = 16
+    private static let topicDigestByteCount = 5
+
+    private let tagKey: [UInt8]
+    private let maskKey: [UInt8]
+
+    /// - Parameter key: any bytes; the same make the same tokens.
+    init(key: [UInt8]) {
+        self.tagKey = Self.authenticate(Array("tag".utf8), key)
+        self.maskKey = Self.authenticate(Array("mask".utf8), key)
+    }
+
+    /// A key that nobody else has.
+    static func makeKey() -> [UInt8] {
+        var random = SystemRandomNumberGenerator()
+        return (0..<self.keyByteCount).map { _ in UInt8.random(in: 0...255, using: &random) }
+    }
+
+    /// What stands for a topic in a name.
+    func digest(_ topic: String) -> [UInt8] {
+        Array(Self.authenticate(Array(topic.utf8), self.tagKey).prefix(Self.topicDigestByteCount))
+    }
+
+    /// Makes the token of a device and an app.
+    func token(_ name: Name) -> DeviceToken {
+        var bytes = unsafe withUnsafeBytes(of: name.device.bigEndian) { unsafe Array($0) }
+        bytes += [UInt8(name.generation >> 8), UInt8(truncatingIfNeeded: name.generation)]
+        bytes.append(name.environment == .production ? 1 : 0)
+        bytes += name.topicDigest
+        let tag = Self.authenticate(bytes, self.tagKey).prefix(Self.nameByteCount)
+        guard let token = try? DeviceToken(bytes: Array(tag) + self.masked(bytes, tag)) else {
+            preconditionFailure("Any 32 bytes are a token.")
+        }
+        return token
+    }
+
+    /// What a token names; `nil` for one that this key did not make.
+    func name(of token: DeviceToken) -> Name? {
+        let bytes = token.bytes
+        guard bytes.count == 2 * Self.nameByteCount else { return nil }
+        let tag = bytes.prefix(Self.nameByteCount)
+        let name = self.masked(bytes.suffix(Self.nameByteCount), tag)
+        guard Self.authenticate(name, self.tagKey).prefix(Self.nameByteCount) == tag else { return nil }
+        return Name(
+            device: name[..<8].reduce(0) { $0 << 8 | UInt64($1) },
+            generation: UInt16(name[8]) << 8 | UInt16(name[9]),
+            environment: name[10] == 1 ? .production : .sandbox,
+            topicDigest: Array(name[11...])
+        )
+    }
+
+    private func masked(_ bytes: some Collection<UInt8>, _ tag: ArraySlice<UInt8>) -> [UInt8] {
+        zip(bytes, Self.authenticate(Array(tag), self.maskKey)).map { $0 ^ $1 }
+    }
+
+    /// HMAC-SHA-256.
+    private static func authenticate(_ bytes: [UInt8], _ key: [UInt8]) -> [UInt8] {
+        var code = [UInt8](repeating: 0, count: Int(EVP_MAX_MD_SIZE))
+        var count: UInt32 = 0
+        let isDone = unsafe HMAC(EVP_sha256(), key, Int32(key.count), bytes, bytes.count, &code, &count) != nil
+        precondition(isDone, "OpenSSL has HMAC with SHA-256 in each of its configurations.")
+        return Array(code.prefix(Int(count)))
+    }
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Something that happened at a simulator, for those who show it.
+package enum SimulatorChange: Hashable, Sendable {
+    /// A notification came, and was taken or refused.
+    case notification(ReceivedNotification)
+    /// Something else became of the notification with this number.
+    case delivery(number: UInt64, ReceivedNotification.Delivery)
+    /// A device is there, or is not what it was.
+    case device(SimulatedDevice)
+    /// A device is no more.
+    case deviceRemoved(identifier: String)
+    /// The list of dead tokens is not what it was.
+    case feedback
+    /// The record of notifications is empty again.
+    case notificationsRemoved
+    /// All is as it was at the start.
+    case reset
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import TestSupport
+import Testing
+
+@testable import APNSSimulator
+
+/// What a token is worth, what is kept for a device that is away, and what feedback lists.
+struct DeviceTableTests {
+    private static let topic = "com.example.app"
+    private static let other = "com.example.other"
+
+    private var table = DeviceTable(environment: .sandbox, tokenKey: [1, 2, 3])
+
+    private mutating func register(_ topic: String = Self.topic, on identifier: String? = nil) -> DeviceToken {
+        self.table.register(topic: topic, token: nil, on: identifier, environment: .sandbox, now: 0).app.token
+    }
+
+    private func notification(_ number: UInt64, _ token: DeviceToken, _ expiry: PushExpiry = .none)
+        -> ReceivedNotification
+    {
+        var notification = ReceivedNotification(
+            listener: .http2,
+            token: token,
+            payload: [],
+            expiry: expiry,
+            connectionNumber: 1,
+            notificationNumber: number
+        )
+        notification.number = number
+        return notification
+    }
+
+    @Test mutating func `a new token is that of its device, its topic and its service`() {
+        let token = self.register()
+        #expect(self.table.standing(of: token, topic: Self.topic) == .alive)
+        #expect(self.table.standing(of: token, topic: Self.other) == .foreign)
+        #expect(self.table.standing(of: token, topic: nil) == .foreign)
+        var production = DeviceTable(environment: .production, tokenKey: [1, 2, 3])
+        #expect(production.standing(of: token, topic: Self.topic) == .unknown)
+        var another = DeviceTable(environment: .sandbox, tokenKey: [1, 2, 4])
+        #expect(another.standing(of: token, topic: Self.topic) == .unknown)
+    }
+
+    @Test mutating func `the run after this one knows its tokens, and gives new devices others`() {
+        let tokens = [self.register(), self.register(), self.register(Self.other, on: "device-2")]
+        var next = DeviceTable(environment: .sandbox, tokenKey: [1, 2, 3])
+        #expect(next.standing(of: tokens[2], topic: Self.topic) == .foreign)
+        #expect(next.devices.isEmpty)
+        #expect(next.standing(of: tokens[2], topic: Self.other) == .alive)
+        #expect(next.standing(of: tokens[1], topic: Self.topic) == .alive)
+        #expect(next.devices.map(\.identifier) == ["device-2"] && next.devices[0].apps.count == 2)
+        let new = next.register(topic: Self.topic, token: nil, on: nil, environment: .sandbox, now: 0).app.token
+        #expect(!tokens.contains(new) && next.device(of: new)?.identifier == "device-3")
+    }
+
+    @Test mutating func `the same devices have the same tokens in each run`() {
+        var next = DeviceTable(environment: .sandbox, tokenKey: [1, 2, 3])
+        for _ in 0..<5 {
+            let token = next.register(topic: Self.topic, token: nil, on: nil, environment: .sandbox, now: 0).app.token
+            #expect(self.register() == token)
+        }
+    }
+
+    @Test mutating func `an app that registers again keeps its token, until it is given a new one`() {
+        let token = self.register(on: "phone")
+        #expect(self.register(on: "phone") == token)
+        let renewed = self.table.renewToken(Self.topic, on: "phone", now: 5000)?.app.token
+        #expect(renewed != nil && renewed != token)
+        #expect(self.table.standing(of: token, topic: Self.topic) == .replaced(since: 5000))
+        #expect(self.table.standing(of: token, topic: Self.other) == .foreign)
+        #expect(self.table.renewToken(Self.other, on: "phone", now: 0) == nil)
+        #expect(self.table.deliver(self.notification(1, token), now: 6000).delivery == .appRemoved)
+        let tuple = FeedbackTuple(token: token, failedAt: 5)
+        #expect(self.table.feedback(topic: Self.topic, environment: .sandbox).map(\.tuple) == [tuple])
+    }
+
+    @Test mutating func `an offline device gets the last notification of each app when it is back`() {
+        let (token, second) = (self.register(on: "phone"), self.register(Self.other, on: "phone"))
+        #expect(self.table.setOnline("phone", false, now: 0) == [])
+        let first = self.table.deliver(self.notification(1, token), now: 1)
+        #expect(first.delivery == .stored && first.device == "phone" && first.changes.isEmpty)
+        #expect(self.table.deliver(self.notification(2, second), now: 1).changes.isEmpty)
+        let third = self.table.deliver(self.notification(3, token), now: 1)
+        #expect(third.changes == [.init(number: 1, delivery: .replaced)])
+        #expect(self.table.device("phone")?.apps.map(\.storedNotificationNumber) == [3, 2])
+        let changes = self.table.setOnline("phone", true, now: 77) ?? []
+        #expect(
+            changes == [.init(number: 3, delivery: .delivered(at: 77)), .init(number: 2, delivery: .delivered(at: 77))]
+        )
+        #expect(self.table.setOnline("phone", true, now: 78) == [])
+        #expect(self.table.deliver(self.notification(4, token), now: 79).delivery == .delivered(at: 79))
+        #expect(self.table.setOnline("nobody", true, now: 0) == nil)
+    }
+
+    @Test mutating func `what expires at once is not kept, and what is kept expires`() {
+        let token = self.register(on: "phone")
+        _ = self.table.setOnline("phone", false, now: 0)
+        let kept = self.table.deliver(self.notification(1, token, .at(secondsSince1970: 10)), now: 9999)
+        #expect(kept.delivery == .stored)
+        // One that is tried once takes nobody's place.
+        let once = self.table.deliver(self.notification(2, token, .immediately), now: 9999)
+        #expect(once.delivery == .discarded && once.changes.isEmpty)
+        let late = self.table.deliver(self.notification(3, token, .at(secondsSince1970: 9)), now: 9999)
+        #expect(late.delivery == .discarded)
+        #expect(self.table.expire(now: 9999) == [])
+        #expect(self.table.expire(now: 10_000) == [.init(number: 1, delivery: .expired)])
+        _ = self.table.deliver(self.notification(4, token, .at(secondsSince1970: 11)), now: 10_000)
+        #expect(self.table.setOnline("phone", true, now: 11_000) == [.init(number: 4, delivery: .expired)])
+    }
+
+    @Test mutating func `what is kept for an app that goes is not delivered`() {
+        let token = self.register(on: "phone")
+        _ = self.table.setOnline("phone", false, now: 0)
+        _ = self.table.deliver(self.notification(1, token), now: 1)
+        let (wasThere, changes) = self.table.remove(token, at: 2)
+        #expect(wasThere && changes == [.init(number: 1, delivery: .appRemoved)])
+        #expect(self.table.standing(of: token, topic: Self.topic) == .dead(since: 2))
+        #expect(self.register(on: "phone") == token)
+        #expect(self.table.standing(of: token, topic: Self.topic) == .alive)
+        _ = self.table.deliver(self.notification(2, token), now: 3)
+        #expect(self.table.removeDevice("phone", at: 4) == [.init(number: 2, delivery: .appRemoved)])
+        #expect(self.table.standing(of: token, topic: Self.topic) == .dead(since: 4))
+        #expect(self.table.devices.isEmpty && self.table.removeDevice("phone", at: 5) == nil)
+    }
+
+    @Test mutating func `a device of the same name has other tokens than the one that was removed`() {
+        let token = self.register(on: "phone")
+        _ = self.table.removeDevice("phone", at: 4)
+        let new = self.register(on: "phone")
+        #expect(new != token)
+        #expect(self.table.standing(of: token, topic: Self.topic) == .dead(since: 4))
+        #expect(self.table.standing(of: new, topic: Self.topic) == .alive)
+    }
+
+    /// Goal: at most one notification is kept for an app, and each that is kept ends once, as a plain model says.
+    ///
+    /// Method: random registrations, removals, switches and notifications with random expiries, beside the model.
+    @Test(arguments: 0..<20 as Range<UInt64>) mutating func `random walks agree with a model`(_ seed: UInt64) {
+        struct App {
+            var stored: (number: UInt64, expiry: UInt64)?
+            var isRemoved = false
+        }
+        var random = SplitMix64(seed: seed)
+        var apps: [DeviceToken: App] = [:]
+        var isOnline: [String: Bool] = [:]
+        var open: Set<UInt64> = []
+        var now: UInt64 = 1_000_000
+        for number in 1...UInt64(600) {
+            now += random.next() % 3000
+            let identifier = "device-\(1 + random.next() % 3)"
+            let topic = random.next() % 2 == 0 ? Self.topic : Self.other
+            let token = self.table.device(identifier)?.app(topic)?.token
+            var changes: [DeviceTable.DeliveryChange] = []
+            switch random.next() % 6 {
+            case 0:
+                let token = self.register(topic, on: identifier)
+                apps[token, default: App()].isRemoved = false
+                isOnline[identifier] = isOnline[identifier] ?? true
+            case 1:
+                guard let token else { break }
+                let expected = apps[token]?.isRemoved == false
+                let (wasThere, removed) = self.table.remove(token, at: now)
+                #expect(wasThere == expected)
+                if wasThere {
+                    #expect(removed.map(\.number) == (apps[token]?.stored.map { [$0.number] } ?? []))
+                    apps[token] = App(isRemoved: true)
+                    changes = removed
+                }
+            case 2, 3:
+                let online = random.next() % 2 == 0
+                guard let switched = self.table.setOnline(identifier, online, now: now) else {
+                    #expect(isOnline[identifier] == nil)
+                    break
+                }
+                isOnline[identifier] = online
+                changes = switched
+                for token in self.table.device(identifier)?.apps.map(\.token) ?? [] where online {
+                    guard let stored = apps[token]?.stored else { continue }
+                    let delivery: ReceivedNotification.Delivery = stored.expiry <= now ? .expired : .delivered(at: now)
+                    #expect(switched.contains { $0.number == stored.number && $0.delivery == delivery })
+                    apps[token]?.stored = nil
+                }
+            default:
+                guard let token else { break }
+                let expiry: UInt64? = [nil, 0, now / 1000 + 1, now / 1000 + 5][Int(random.next() % 4)]
+                let push = self.notification(number, token, PushExpiry(wireValue: expiry.map { UInt32($0) }))
+                let result = self.table.deliver(push, now: now)
+                changes = result.changes
+                if apps[token]?.isRemoved == true {
+                    #expect(result.delivery == .appRemoved)
+                } else if isOnline[identifier] == true {
+                    #expect(result.delivery == .delivered(at: now))
+                } else if let expiry, expiry * 1000 <= now {
+                    #expect(result.delivery == .discarded)
+                } else {
+                    #expect(result.delivery == .stored)
+                    #expect(changes.map(\.number) == (apps[token]?.stored.map { [$0.number] } ?? []))
+                    apps[token]?.stored = (number, expiry.map { $0 * 1000 } ?? .max)
+                    open.insert(number)
+                }
+            }
+            for change in changes { #expect(open.remove(change.number) != nil, "seed \(seed), \(change)") }
+            let kept = self.table.devices.flatMap(\.apps).compactMap(\.storedNotificationNumber)
+            #expect(Set(kept) == open && kept.count == open.count, "seed \(seed)")
+        }
+    }
+}
