@@ -446,12 +446,40 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
+        .target(name: "CSimulatorPage"),
+        .target(
+            name: "SimulatorService",
+            dependencies: [
+                "APNSPayload", "APNSServer", "APNSSimulator", "APNSWire", "CSimulatorPage",
+                .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),
+                .product(name: "Hummingbird", package: "hummingbird", condition: commandLine),
+                .product(name: "HummingbirdCore", package: "hummingbird", condition: commandLine),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTPTypes", package: "swift-nio-extras", condition: commandLine),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "Yams", package: "Yams", condition: commandLine),
+            ],
+            exclude: ["Page", "openapi.yaml"],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "SimulatorServiceTests",
+            dependencies: [
+                "APNSSimulator", "APNSWire", "SimulatorService",
+                .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOEmbedded", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
         .target(
             name: "APNSLegacyCommands",
             dependencies: [
                 "APNSFeedback", "APNSGateway", "APNSPayload", "APNSProvider", "APNSProviderHTTP2", "APNSServer",
                 "APNSSession", "APNSSimulator", "APNSTransport", "APNSWire", "BatchFiles", "FileSystemSupport",
-                "GatewayService", "OpenSSLTLS", "TestCertificates", "TokenStore",
+                "GatewayService", "OpenSSLTLS", "SimulatorService", "TestCertificates", "TokenStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commandLine),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),

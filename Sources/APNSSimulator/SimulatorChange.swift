@@ -6,6 +6,8 @@ package enum SimulatorChange: Hashable, Sendable {
     case notification(ReceivedNotification)
     /// Something else became of the notification with this number.
     case delivery(number: UInt64, ReceivedNotification.Delivery)
+    /// A connection is open, or closed.
+    case connection(ConnectionRecord)
     /// A device is there, or is not what it was.
     case device(SimulatedDevice)
     /// A device is no more.

@@ -67,10 +67,6 @@ public struct SimulatorConfiguration: Sendable {
     /// Is told of each notification that is taken, on the event loop of its connection, in order; by default nobody.
     public var onReceive: (@Sendable (ReceivedNotification) -> Void)?
 
-    /// Is told of each connection whose handshake is done, and again when it is closed, on its event loop; by default
-    /// nobody.
-    public var onConnectionChange: (@Sendable (ConnectionRecord) -> Void)?
-
     /// Is told of everything that happens, on any thread; by default nobody.
     package var onChange: (@Sendable (SimulatorChange) -> Void)?
 

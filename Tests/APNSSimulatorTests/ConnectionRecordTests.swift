@@ -17,7 +17,9 @@ struct ConnectionRecordTests {
     @Test func `connections of all listeners are told, with what TLS knows of them`() async throws {
         let changes = ObservedValue<[ConnectionRecord]>([])
         let configuration = try Fixture.configuration {
-            $0.onConnectionChange = { record in changes.change { $0.append(record) } }
+            $0.onChange = { change in
+                if case .connection(let record) = change { changes.change { $0.append(record) } }
+            }
             $0.now = { 1_700_000_000_123 }
         }
         let closed = try await Simulator.withRunning(configuration) { simulator in

@@ -24,11 +24,11 @@ struct DeviceTableTests {
             listener: .http2,
             token: token,
             payload: [],
-            expiry: expiry,
             connectionNumber: 1,
             notificationNumber: number
         )
         notification.number = number
+        notification.expiry = expiry
         return notification
     }
 

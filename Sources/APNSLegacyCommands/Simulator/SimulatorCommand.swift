@@ -6,6 +6,7 @@ import APNSWire
 public import ArgumentParser
 import Logging
 import OpenSSLTLS
+import SimulatorService
 import TestCertificates
 import UnixSignals
 
@@ -29,7 +30,8 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
             lists it only after that.
 
             Exit codes: 0 stopped; 64 usage; 69 an address cannot be listened on; 71 the system allows too few \
-            open files or too little memory; 73 a file cannot be made.
+            open files or too little memory; 73 a file cannot be made; 74 notifications are missing in the file of \
+            --log-notifications.
             """
     )
 
@@ -73,7 +75,13 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
     @Option(help: .value("id", "The team of that key."))
     var teamId = "TEAM000001"
 
-    @Flag(name: .shortAndLong, help: "Say what every connection does.")
+    @OptionGroup(title: "Control")
+    var control: SimulatorControlOptions
+
+    @Flag(
+        name: .shortAndLong,
+        help: "Say what every connection does and which notifications come, with the begin of their device tokens."
+    )
     var verbose = false
 
     /// Makes a command to be parsed.
@@ -99,19 +107,64 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         let console = environment.console
         let set = try SimulatorCertificates(topic: self.topic)
         try set.write(to: self.folder)
-        let configuration = try self.configuration(set, now: environment.now())
+        var configuration = try self.configuration(set, now: environment.now())
         let logger = environment.logger(isVerbose: self.verbose)
-        try await Simulator.withRunning(configuration, logger: logger) { simulator in
-            // Before the line, at which somebody may already send one.
-            let signals = await environment.signals([.sigint, .sigterm])
-            let line =
-                #"{"gateway_port":\#(simulator.gatewayPort),"feedback_port":\#(simulator.feedbackPort),"#
-                + #""http2_port":\#(simulator.pushPort),"key_id":"\#(self.keyId)","team_id":"\#(self.teamId)"}"#
-            try console.write(line + "\n")
-            console.say("Certificates and key are in \(self.folder). Stop with SIGTERM or Ctrl-C.")
-            for await _ in signals { break }
+        let log = try self.control.logNotifications.map { try NotificationLog($0) { console.say($0) } }
+        configuration.onReceive = { notification in
+            log?.append(notification.json)
+            Self.log(notification, to: logger)
         }
-        return .success
+        let version = ApnsLegacyCommand.configuration.version
+        let control = SimulatorControl(try self.control.configuration(), version: version, of: &configuration)
+        self.control.withdrawAnnouncement()
+        defer { self.control.withdrawAnnouncement() }
+        try await Simulator.withRunning(configuration, logger: logger) { simulator in
+            try await control.withRunning(simulator, logger: logger) { controlPort in
+                // Before the line, at which somebody may already send one.
+                let signals = await environment.signals([.sigint, .sigterm])
+                let line = self.line(simulator, controlPort: controlPort)
+                try console.write(line + "\n")
+                try self.control.announce(line)
+                console.say("Certificates and key are in \(self.folder). Stop with SIGTERM or Ctrl-C.")
+                console.say("What arrives is shown at \(self.control.address(port: controlPort)).")
+                await Self.waitForEnd(signals, control)
+            }
+        }
+        return log?.isComplete == false ? .ioError : .success
+    }
+
+    /// Where everything listens, in one line of JSON.
+    private func line(_ simulator: Simulator, controlPort: Int) -> String {
+        #"{"gateway_port":\#(simulator.gatewayPort),"feedback_port":\#(simulator.feedbackPort),"#
+            + #""http2_port":\#(simulator.pushPort),"control_port":\#(controlPort),"#
+            + #""key_id":"\#(self.keyId)","team_id":"\#(self.teamId)"}"#
+    }
+
+    private static func waitForEnd(_ signals: AsyncStream<UnixSignal>, _ control: SimulatorControl) async {
+        await withTaskGroup { group in
+            group.addTask { for await _ in signals { break } }
+            group.addTask { for await _ in control.requests { break } }
+            await group.next()
+            group.cancelAll()
+        }
+    }
+
+    /// Says that a notification came.
+    ///
+    /// The logs of a provider name no device token, since it is private. Those of a simulator are looked at by testers
+    /// who look for one of their own, so that its begin is there; the whole of it and the payload are in the record.
+    private static func log(_ notification: ReceivedNotification, to logger: Logger) {
+        logger.info(
+            "notification accepted",
+            metadata: [
+                LogKey.message: "\(notification.number)",
+                "push.listener": "\(notification.listener.rawValue)",
+                LogKey.topic: "\(notification.topic ?? "-")",
+                "push.token.begin": "\(notification.token.hexadecimal.prefix(8))",
+                "push.payload.bytes": "\(notification.payload.count)",
+                LogKey.outcome: "\(notification.isDead ? "accepted, app removed" : "accepted")",
+            ]
+        )
     }
 
     private func configuration(_ set: SimulatorCertificates, now: Int64) throws -> SimulatorConfiguration {

@@ -80,6 +80,9 @@ public struct InboundNotification: Sendable {
         return self.bytes.getSlice(at: start, length: self.layout.byteCount) ?? ByteBuffer()
     }
 
+    /// Where in ``frame`` the payload begins.
+    package var payloadOffset: Int { self.layout.payloadOffset }
+
     /// The notification, in memory of its own.
     public var notification: PushNotification {
         PushNotification(

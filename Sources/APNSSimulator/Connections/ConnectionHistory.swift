@@ -38,11 +38,11 @@ final class ConnectionHistory: Sendable {
 
     private let state = NIOLockedValueBox(State())
     private let now: @Sendable () -> UInt64
-    private let onChange: (@Sendable (ConnectionRecord) -> Void)?
+    private let onChange: (@Sendable (SimulatorChange) -> Void)?
 
     init(_ configuration: SimulatorConfiguration) {
         self.now = configuration.now
-        self.onChange = configuration.onConnectionChange
+        self.onChange = configuration.onChange
     }
 
     /// Lets it be told of the connections of a listener.
@@ -84,7 +84,7 @@ final class ConnectionHistory: Sendable {
         )
         let open = Open(record: record, channel: connection.channel)
         self.state.withLockedValue { $0.open[Key(listener: listener, number: connection.number)] = open }
-        self.onChange?(record)
+        self.onChange?(.connection(record))
     }
 
     private func closed(_ key: Key) {
@@ -96,6 +96,6 @@ final class ConnectionHistory: Sendable {
             if state.closed.count > Self.closedCountMax { state.closed.removeFirst() }
             return record
         }
-        if let record { self.onChange?(record) }
+        if let record { self.onChange?(.connection(record)) }
     }
 }

@@ -32,8 +32,18 @@ public struct ReceivedNotification: Hashable, Sendable {
     /// The device token that it is for; `nil` where it was refused for having none that can be one.
     public var token: DeviceToken?
 
-    /// The payload, as it came.
-    public var payload: [UInt8]
+    /// The payload, as it came; the begin of it where it was refused for its length.
+    public var payload: [UInt8] {
+        get { self.payloadRange.map { Array(self.frame[$0]) } ?? self.separatePayload }
+        set {
+            self.payloadRange = nil
+            self.separatePayload = newValue
+        }
+    }
+
+    /// Where in ``frame`` the payload is; `nil` where it is kept by itself.
+    private var payloadRange: Range<Int>?
+    private var separatePayload: [UInt8] = []
 
     /// The topic of the certificate that sent it, or of the request.
     public var topic: String?
@@ -81,10 +91,42 @@ public struct ReceivedNotification: Hashable, Sendable {
     public var uniqueIdentifier: PushIdentifier?
 
     /// The bytes of the message in the binary protocol, as far as they came; empty over HTTP/2.
-    public var frame: [UInt8] = []
+    public internal(set) var frame: [UInt8] = []
+
+    /// The format of the message in the binary protocol.
+    public var command: Command? { self.frame.first.flatMap { Command(rawValue: $0) } }
 
     /// The headers of the request over HTTP/2, without credentials; empty for the binary protocol.
     public var headers: [Header] = []
+
+    init(
+        listener: SimulatorListener,
+        token: DeviceToken?,
+        payload: [UInt8],
+        connectionNumber: UInt64,
+        notificationNumber: UInt64
+    ) {
+        self.listener = listener
+        self.token = token
+        self.connectionNumber = connectionNumber
+        self.notificationNumber = notificationNumber
+        self.separatePayload = payload
+    }
+
+    init(
+        token: DeviceToken?,
+        frame: [UInt8],
+        payloadRange: Range<Int>,
+        connectionNumber: UInt64,
+        notificationNumber: UInt64
+    ) {
+        self.listener = .binary
+        self.token = token
+        self.frame = frame
+        self.payloadRange = payloadRange
+        self.connectionNumber = connectionNumber
+        self.notificationNumber = notificationNumber
+    }
 
     /// One header of a request.
     public struct Header: Hashable, Sendable {
@@ -109,7 +151,7 @@ public struct ReceivedNotification: Hashable, Sendable {
 
     /// About how many bytes of memory it takes.
     var byteCount: Int {
-        self.headers.reduce(Self.byteCountMin + self.payload.count + self.frame.count) {
+        self.headers.reduce(Self.byteCountMin + self.separatePayload.count + self.frame.count) {
             $0 + MemoryLayout<Header>.size + $1.name.utf8.count + $1.value.utf8.count
         }
     }

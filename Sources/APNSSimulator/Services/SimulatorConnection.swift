@@ -32,7 +32,7 @@ final class SimulatorConnection: DeliveryConnection {
         switch fault?.effect {
         case .reject(let rejection):
             self.fault = fault
-            return self.reject(rejection)
+            return self.reject(message, rejection)
         case .closeBefore:
             self.fault = fault
             // Only the end counts: the provider is told nothing of the status.
@@ -70,27 +70,51 @@ final class SimulatorConnection: DeliveryConnection {
         switch self.backend.devices.standing(of: message.token, topic: topic) {
         case .alive: isDead = false
         case .dead, .replaced: isDead = true
-        case .foreign, .unknown: return self.reject(.binary(.invalidToken))
+        case .foreign, .unknown: return self.reject(message, .binary(.invalidToken))
         }
-        self.backend.devices.take(
-            ReceivedNotification(
-                listener: .binary,
-                token: message.token,
-                payload: Array(message.payload.readableBytesView),
-                topic: topic,
-                expiry: PushExpiry(wireValue: message.expiry),
-                priority: message.priority,
-                identifier: message.identifier,
-                connectionNumber: self.provider.number,
-                notificationNumber: message.number
-            )
-        )
+        self.backend.devices.take(self.received(message))
         return isDead ? .rejected(.unregistered(at: nil)) : .accepted
     }
 
-    private func reject(_ rejection: Rejection) -> DeliveryOutcome {
+    private func received(_ message: borrowing InboundNotification) -> ReceivedNotification {
+        var received = ReceivedNotification(
+            token: message.token,
+            frame: Array(message.frame.readableBytesView),
+            payloadRange: message.payloadOffset..<message.payloadOffset + message.payloadByteCount,
+            connectionNumber: self.provider.number,
+            notificationNumber: message.number
+        )
+        received.topic = self.provider.identity.topic
+        received.expiry = PushExpiry(wireValue: message.expiry)
+        received.priority = message.priority
+        received.identifier = message.identifier
+        return received
+    }
+
+    private func reject(_ message: borrowing InboundNotification, _ rejection: Rejection) -> DeliveryOutcome {
         self.backend.devices.change { $0.rejectedCount += 1 }
+        var received = self.received(message)
+        received.rejection = rejection
+        self.backend.devices.refuse(received)
         return .rejected(rejection)
+    }
+
+    var observesRefusals: Bool { true }
+
+    func refused(_ message: RefusedMessage) {
+        var received = ReceivedNotification(
+            listener: .binary,
+            token: message.token,
+            payload: message.payload.map { Array($0.readableBytesView) } ?? [],
+            connectionNumber: self.provider.number,
+            notificationNumber: message.number
+        )
+        received.frame = Array(message.bytes.readableBytesView)
+        received.topic = self.provider.identity.topic
+        received.identifier = message.identifier
+        // Bytes that begin with no command end the connection without a word, as an error of processing would.
+        received.rejection = .binary(message.status ?? .processingError)
+        self.backend.devices.refuse(received)
     }
 
     func close(for ending: GatewayEnding, _ carryOut: @escaping @Sendable (ErrorResponse?) -> Void) {

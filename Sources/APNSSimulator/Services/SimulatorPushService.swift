@@ -66,20 +66,38 @@ struct SimulatorPushService: PushService {
     private func countRejection() { self.devices.change { $0.rejectedCount += 1 } }
 
     private func deliver(_ request: borrowing InboundPush) {
-        self.devices.take(
-            ReceivedNotification(
-                listener: .http2,
-                token: request.token,
-                payload: Array(request.payload.readableBytesView),
-                topic: request.topic,
-                pushType: request.pushType,
-                expiry: PushExpiry(wireValue: request.expiration),
-                priority: request.priority,
-                collapseIdentifier: request.collapseIdentifier,
-                requestIdentifier: request.identifier,
-                connectionNumber: request.connectionNumber,
-                notificationNumber: request.number
-            )
+        var received = ReceivedNotification(
+            listener: .http2,
+            token: request.token,
+            payload: Array(request.payload.readableBytesView),
+            connectionNumber: request.connectionNumber,
+            notificationNumber: request.number
         )
+        received.topic = request.topic
+        received.pushType = request.pushType
+        received.expiry = PushExpiry(wireValue: request.expiration)
+        received.priority = request.priority
+        received.collapseIdentifier = request.collapseIdentifier
+        received.requestIdentifier = request.identifier
+        received.uniqueIdentifier = request.uniqueIdentifier
+        received.headers = request.headers.map { ReceivedNotification.Header(name: $0.name, value: $0.value) }
+        self.devices.take(received)
+    }
+
+    var observesRefusals: Bool { true }
+
+    func refused(_ request: RefusedPush) {
+        var received = ReceivedNotification(
+            listener: .http2,
+            token: try? DeviceToken(request.tokenText),
+            payload: Array(request.payload.readableBytesView),
+            connectionNumber: request.connectionNumber,
+            notificationNumber: request.number
+        )
+        received.topic = request.topic
+        received.requestIdentifier = request.identifier.flatMap { PushIdentifier($0) }
+        received.headers = request.headers.map { ReceivedNotification.Header(name: $0.name, value: $0.value) }
+        received.rejection = .http2(request.rejection)
+        self.devices.refuse(received)
     }
 }

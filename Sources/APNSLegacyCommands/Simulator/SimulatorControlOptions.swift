@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+import BatchFiles
+import Glibc
+import OpenSSLTLS
+import SimulatorService
+import SystemPackage
+
+/// Where the simulator's control API and page are, and what the simulator writes for programs.
+struct SimulatorControlOptions: ParsableArguments {
+    @Option(help: .value("number", "The port of the control API and the page; 0 for any that is free."))
+    var controlPort = 0
+
+    @Option(
+        help: .value(
+            "address",
+            "The address of the control API and the page. One that is not on loopback needs --control-token-file."
+        )
+    )
+    var controlHost = "127.0.0.1"
+
+    @Option(
+        name: .customLong("control-name"),
+        help: .value(
+            "name",
+            "A further host name by which the control API is reached; repeat for each. Requests for other names are "
+                + "refused."
+        )
+    )
+    var controlNames: [String] = []
+
+    @Option(
+        help: .value(
+            "file",
+            "A file whose first line each request to the control API has to show, as 'Authorization: Bearer' or as the "
+                + "password that a browser asks for."
+        )
+    )
+    var controlTokenFile: String?
+
+    @Option(help: .value("file", "Write the line with the ports to this file, too, as soon as all of them listen."))
+    var announce: String?
+
+    @Option(
+        help: .value(
+            "file",
+            "Append a line of JSON to this file for each notification, as the control API returns it."
+        )
+    )
+    var logNotifications: String?
+
+    func validate() throws {
+        guard (0...65535).contains(self.controlPort) else {
+            throw ValidationError("A port is a number from 0 to 65535.")
+        }
+        guard self.controlTokenFile != nil || self.addresses.isLoopback else {
+            throw ValidationError(
+                "--control-host \(self.controlHost) can be reached from other machines. Say --control-token-file FILE, "
+                    + "with a secret in its first line."
+            )
+        }
+    }
+
+    private var addresses: ControlConfiguration {
+        var configuration = ControlConfiguration()
+        configuration.host = self.controlHost
+        configuration.port = self.controlPort
+        configuration.names = self.controlNames
+        return configuration
+    }
+
+    /// How few characters a token may have.
+    private static let tokenCharacterCountMin = 16
+
+    /// Reads what the options name.
+    ///
+    /// - Throws: `CommandFailure` for a token that cannot be used.
+    func configuration() throws -> ControlConfiguration {
+        var configuration = self.addresses
+        guard let path = self.controlTokenFile else { return configuration }
+        let bytes: [UInt8]
+        do { bytes = try FileBytes.read(path) } catch { throw CommandFailure(.noInput, "\(error)") }
+        let end = bytes.firstIndex { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") } ?? bytes.endIndex
+        let line = String(decoding: bytes[..<end], as: UTF8.self)
+        guard line.utf8.count >= Self.tokenCharacterCountMin, line.utf8.allSatisfy({ 0x21...0x7E ~= $0 }) else {
+            throw CommandFailure(
+                .configuration,
+                "The first line of \(path) is no token: it needs \(Self.tokenCharacterCountMin) or more characters, "
+                    + "letters, digits and punctuation without spaces. Try: openssl rand -hex 32 > \(path)"
+            )
+        }
+        configuration.token = line
+        return configuration
+    }
+
+    /// Where a browser shows the page.
+    func address(port: Int) -> String {
+        let host = self.controlHost.contains(":") ? "[\(self.controlHost)]" : self.controlHost
+        return "http://\(host):\(port)/"
+    }
+
+    /// Writes the line with the ports to the file that is named, at once and as a whole.
+    func announce(_ line: String) throws {
+        guard let path = self.announce else { return }
+        // A file that is renamed is never seen in part.
+        let draft = path + ".new"
+        try OutputFile(path: draft).append(line + "\n")
+        guard unsafe rename(draft, path) == 0 else {
+            throw CommandFailure(.cannotCreate, "Cannot write \(path): \(Errno(rawValue: errno)).")
+        }
+    }
+
+    /// Removes what an earlier run, or this one, announced.
+    func withdrawAnnouncement() {
+        if let path = self.announce { _ = unsafe unlink(path) }
+    }
+}

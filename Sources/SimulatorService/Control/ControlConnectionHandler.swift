@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import HTTPTypes
+import NIOConcurrencyHelpers
+import NIOCore
+import NIOHTTPTypes
+
+/// Bounds a connection to the control listener: how long a request may take to arrive and an answer to be read, and
+/// how many connections there are.
+final class ControlConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
+    typealias InboundIn = HTTPRequestPart
+    typealias InboundOut = HTTPRequestPart
+    typealias OutboundIn = HTTPResponsePart
+    typealias OutboundOut = HTTPResponsePart
+
+    /// How many connections there may be; one more is closed at once.
+    static let connectionCountMax = 512
+    /// How long a request may take from its head to its end.
+    private static let requestDurationMax = TimeAmount.seconds(10)
+    /// How long a connection may be open without a request.
+    private static let idleDurationMax = TimeAmount.seconds(60)
+    /// How long a client may leave what was sent unread.
+    private static let unreadDurationMax = TimeAmount.seconds(30)
+    /// How long an answer may take to a client that has closed its side.
+    private static let halfClosedDurationMax = TimeAmount.seconds(2)
+
+    private let connectionCount: NIOLockedValueBox<Int>
+    private let onRefused: @Sendable () -> Void
+    /// Closes the connection where nothing ends the wait before.
+    private var deadline: Scheduled<Void>?
+    private var unreadDeadline: Scheduled<Void>?
+    private var requestCount = 0
+
+    init(_ connectionCount: NIOLockedValueBox<Int>, onRefused: @escaping @Sendable () -> Void) {
+        self.connectionCount = connectionCount
+        self.onRefused = onRefused
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        let connectionCount = self.connectionCount
+        let isRefused = connectionCount.withLockedValue { count in
+            count += 1
+            return count > Self.connectionCountMax
+        }
+        context.channel.closeFuture.whenComplete { _ in connectionCount.withLockedValue { $0 -= 1 } }
+        guard !isRefused else {
+            self.onRefused()
+            return context.channel.close(promise: nil)
+        }
+        self.close(context, in: Self.idleDurationMax)
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        self.deadline?.cancel()
+        self.unreadDeadline?.cancel()
+    }
+
+    private func close(_ context: ChannelHandlerContext, in delay: TimeAmount) {
+        self.deadline?.cancel()
+        let channel = context.channel
+        self.deadline = context.eventLoop.scheduleTask(in: delay) { channel.close(promise: nil) }
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        switch self.unwrapInboundIn(data) {
+        case .head:
+            self.requestCount += 1
+            self.close(context, in: Self.requestDurationMax)
+        case .body: break
+        case .end: self.deadline?.cancel()
+        }
+        context.fireChannelRead(data)
+    }
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        if case .end = self.unwrapOutboundIn(data) {
+            self.requestCount -= 1
+            if self.requestCount == 0 { self.close(context, in: Self.idleDurationMax) }
+        }
+        context.write(data, promise: promise)
+    }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        self.unreadDeadline?.cancel()
+        if !context.channel.isWritable {
+            let channel = context.channel
+            self.unreadDeadline = context.eventLoop.scheduleTask(in: Self.unreadDurationMax) {
+                channel.close(promise: nil)
+            }
+        }
+        context.fireChannelWritabilityChanged()
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        // A client that is gone looks the same at first; it must not keep a place for as long as it meant to wait.
+        if case .inputClosed? = event as? ChannelEvent { self.close(context, in: Self.halfClosedDurationMax) }
+        context.fireUserInboundEventTriggered(event)
+    }
+}

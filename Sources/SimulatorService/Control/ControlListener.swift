@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSServer
+import APNSWire
+import HTTPTypes
+import Hummingbird
+import HummingbirdCore
+import Logging
+import NIOConcurrencyHelpers
+import NIOCore
+import NIOPosix
+
+/// Serves the control API and the page.
+struct ControlListener: Sendable {
+    /// How long requests may take to their end when the listener ends.
+    private static let shutdownDuration = Duration.seconds(2)
+
+    /// How long it takes until connections that are refused are logged again.
+    private static let reportInterval = TimeAmount.seconds(10)
+
+    private let configuration: ControlConfiguration
+    private let routes: [ControlRoute]
+    private let logger: Logger
+
+    init(_ configuration: ControlConfiguration, routes: [ControlRoute], logger: Logger) {
+        self.configuration = configuration
+        self.routes = routes
+        self.logger = logger
+    }
+
+    /// Listens while `body` runs.
+    ///
+    /// - Parameters:
+    ///   - end: is called before the listener ends: whoever waits in a request is to be told.
+    ///   - body: is given the port.
+    /// - Returns: what `body` returns.
+    /// - Throws: what `body` throws, or `ServerError` where it cannot listen.
+    func withRunning<Value: Sendable>(
+        end: @escaping @Sendable () -> Void,
+        _ body: @escaping @Sendable (Int) async throws -> Value
+    ) async throws -> Value {
+        let (ports, continuation) = AsyncThrowingStream<Int, any Error>.makeStream()
+        let server = self.server { continuation.yield($0) }
+        return try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask {
+                do {
+                    try await server.run()
+                    continuation.finish()
+                } catch { continuation.finish(throwing: error) }
+            }
+            defer { group.cancelAll() }
+            let result: Result<Value, any Error>
+            do {
+                guard let port = try await Self.first(of: ports) else { throw ServerError.notListening }
+                do { result = .success(try await body(port)) } catch { result = .failure(error) }
+            } catch {
+                throw ServerError.listen(
+                    host: self.configuration.host,
+                    port: self.configuration.port,
+                    detail: "\(ListenError(error))"
+                )
+            }
+            end()
+            await Self.shutDown(server)
+            return try result.get()
+        }
+    }
+
+    private static func first(of ports: AsyncThrowingStream<Int, any Error>) async throws -> Int? {
+        for try await port in ports { return port }
+        return nil
+    }
+
+    /// Lets the requests come to their end, but not for long.
+    private static func shutDown(_ server: Server<HTTP1Channel>) async {
+        await withTaskGroup { group in
+            group.addTask { try? await server.shutdownGracefully() }
+            group.addTask { try? await Task.sleep(for: self.shutdownDuration) }
+            await group.next()
+            group.cancelAll()
+        }
+    }
+
+    private func server(onListening: @escaping @Sendable (Int) -> Void) -> Server<HTTP1Channel> {
+        // What the listener says of itself is no message for people.
+        var quiet = self.logger
+        quiet.logLevel = max(quiet.logLevel, .warning)
+        let responder = self.responder()
+        let logger = self.logger
+        let connectionCount = NIOLockedValueBox(0)
+        let nextReport = NIOLockedValueBox(NIODeadline.distantPast)
+        let onRefused: @Sendable () -> Void = {
+            let isDue = nextReport.withLockedValue { next in
+                guard next <= .now() else { return false }
+                next = .now() + Self.reportInterval
+                return true
+            }
+            guard isDue else { return }
+            logger.warning(
+                "control connection refused",
+                metadata: [LogKey.refusalReason: "there are \(ControlConnectionHandler.connectionCountMax) of them"]
+            )
+        }
+        let channel = HTTP1Channel(
+            responder: { request, writer, channel in
+                let context = ControlContext(source: ApplicationRequestContextSource(channel: channel, logger: logger))
+                let response = try await responder.respond(to: request, context: context)
+                let isHead = request.method == .head
+                try await writer.write(response: response.head, body: isHead ? ResponseBody() : response.body)
+            },
+            configuration: HTTP1Channel.Configuration(
+                additionalChannelHandlers: [ControlConnectionHandler(connectionCount, onRefused: onRefused)]
+            )
+        )
+        return Server(
+            childChannelSetup: channel,
+            configuration: ServerConfiguration(
+                address: .hostname(self.configuration.host, port: self.configuration.port)
+            ),
+            onServerRunning: { channel in
+                try? await AcceptPauseHandler.add(to: channel, logger).get()
+                onListening(channel.localAddress?.port ?? 0)
+            },
+            eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+            logger: quiet
+        )
+    }
+
+    private func responder() -> RouterResponder<ControlContext> {
+        let router = Router(context: ControlContext.self, options: .autoGenerateHeadEndpoints)
+        router.add(middleware: ControlMiddleware(self.configuration, routes: self.routes))
+        for route in self.routes {
+            router.on(RouterPath(route.path), method: route.method) { request, context in
+                try await route.handle(ControlRequest(request: request, context: context))
+            }
+        }
+        return router.buildResponder()
+    }
+}
+
+/// What holds for every request: who may ask, and what each answer says.
+private struct ControlMiddleware: RouterMiddleware {
+    private let requestGuard: RequestGuard
+    private let methods: [(path: [Substring], method: HTTPRequest.Method)]
+
+    init(_ configuration: ControlConfiguration, routes: [ControlRoute]) {
+        self.requestGuard = RequestGuard(configuration)
+        self.methods = routes.map { ($0.path.split(separator: "/"), $0.method) }
+    }
+
+    private static let fields: HTTPFields = [
+        .cacheControl: "no-store",
+        .contentSecurityPolicy:
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+            + "form-action 'none'; frame-ancestors 'none'; base-uri 'none'",
+        .xContentTypeOptions: "nosniff",
+    ]
+
+    @concurrent
+    func handle(
+        _ request: Request,
+        context: ControlContext,
+        next: @concurrent (Request, ControlContext) async throws -> Response
+    ) async throws -> Response {
+        var response = await self.answer(request, context, next)
+        for field in Self.fields { response.headers[field.name] = field.value }
+        for (name, value) in Self.furtherFields { response.headers[name] = value }
+        return response
+    }
+
+    private static let furtherFields = [
+        ("Cross-Origin-Resource-Policy", "same-origin"), ("Referrer-Policy", "no-referrer"),
+    ].compactMap { pair in HTTPField.Name(pair.0).map { ($0, pair.1) } }
+
+    @concurrent
+    private func answer(
+        _ request: Request,
+        _ context: ControlContext,
+        _ next: @concurrent (Request, ControlContext) async throws -> Response
+    ) async -> Response {
+        if let refusal = self.requestGuard.refusal(request.head) { return refusal.response }
+        do {
+            return try await next(request, context)
+        } catch let error as ControlError {
+            return error.response
+        } catch let error as HTTPError where error.status == .notFound {
+            return self.notFound(request).response
+        } catch let error as any HTTPResponseError {
+            return ControlError(error.status, "\(error)").response
+        } catch {
+            context.logger.error("control request failed", metadata: [LogKey.refusalReason: "\(error)"])
+            return ControlError(.internalServerError, "the request failed: \(error)").response
+        }
+    }
+
+    /// What is said where no route fits: whether it is the path or the method.
+    private func notFound(_ request: Request) -> ControlError {
+        let path = request.uri.path.split(separator: "/")
+        let allowed = self.methods.filter { route in
+            route.path.count == path.count
+                && zip(route.path, path).allSatisfy { $0.hasPrefix("{") || $0 == $1 }
+        }.map(\.method.rawValue)
+        guard !allowed.isEmpty else {
+            return ControlError(.notFound, "there is nothing at this path; /openapi.yaml says what there is")
+        }
+        let text = Set(allowed).sorted().joined(separator: ", ")
+        var error = ControlError(.methodNotAllowed, "this path takes \(text)")
+        error.headers[.allow] = text
+        return error
+    }
+}

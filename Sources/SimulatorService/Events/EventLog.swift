@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSimulator
+import NIOConcurrencyHelpers
+import NIOCore
+import NIOPosix
+
+/// What happened in a simulator, for those who follow it.
+enum ControlEvent: Sendable {
+    /// A notification came.
+    case notification(ReceivedNotification)
+    /// Something else: the kind, and its JSON text in one line.
+    case other(kind: String, json: String)
+}
+
+/// Keeps the last events, and wakes those who wait for the next.
+final class EventLog: Sendable {
+    /// How many events are kept.
+    static let countMaxDefault = 10_000
+    /// How many follow the events at a time.
+    static let readerCountMaxDefault = 256
+
+    /// Events in order.
+    struct Batch: Sendable {
+        /// How many events were gone before they were asked for.
+        var missedCount: UInt64
+        /// The number of the first one here.
+        var firstNumber: UInt64
+        var events: [ControlEvent]
+
+        /// The number of the last one here.
+        var lastNumber: UInt64 { self.firstNumber + UInt64(self.events.count) - 1 }
+    }
+
+    private struct Waiter {
+        var continuation: CheckedContinuation<Void, Never>?
+        var isClosed = false
+    }
+
+    private struct State {
+        var events: CircularBuffer<ControlEvent> = []
+        var nextNumber: UInt64 = 1
+        var readers: [UInt64: Waiter] = [:]
+        var readerNumber: UInt64 = 0
+        var waitingCount = 0
+        var isEnded = false
+
+        mutating func takeContinuations() -> [CheckedContinuation<Void, Never>] {
+            guard self.waitingCount > 0 else { return [] }
+            self.waitingCount = 0
+            var continuations: [CheckedContinuation<Void, Never>] = []
+            for number in self.readers.keys {
+                guard let continuation = self.readers[number]?.continuation else { continue }
+                continuations.append(continuation)
+                self.readers[number]?.continuation = nil
+            }
+            return continuations
+        }
+    }
+
+    private let state = NIOLockedValueBox(State())
+    private let countMax: Int
+    private let readerCountMax: Int
+
+    init(countMax: Int = EventLog.countMaxDefault, readerCountMax: Int = EventLog.readerCountMaxDefault) {
+        self.countMax = countMax
+        self.readerCountMax = readerCountMax
+    }
+
+    /// The number of the last event; 0 where there was none.
+    var lastNumber: UInt64 { self.state.withLockedValue { $0.nextNumber - 1 } }
+
+    /// How many follow the events.
+    var readerCount: Int { self.state.withLockedValue(\.readers.count) }
+
+    func append(_ event: ControlEvent) {
+        let waiting = self.state.withLockedValue { state in
+            state.events.append(event)
+            state.nextNumber += 1
+            if state.events.count > self.countMax { state.events.removeFirst() }
+            return state.takeContinuations()
+        }
+        for continuation in waiting { continuation.resume() }
+    }
+
+    /// Ends all readers, and lets no more in.
+    func end() {
+        let waiting = self.state.withLockedValue { state in
+            state.isEnded = true
+            return state.takeContinuations()
+        }
+        for continuation in waiting { continuation.resume() }
+    }
+
+    /// Follows the events behind the one with a number.
+    ///
+    /// - Parameters:
+    ///   - number: the event; `nil` for the last one.
+    ///   - channel: ends the reader when it closes.
+    /// - Returns: `nil` where there are as many readers as there may be.
+    func makeReader(behind number: UInt64? = nil, channel: any Channel) -> EventReader? {
+        let made = self.state.withLockedValue { state -> (UInt64, UInt64)? in
+            guard state.readers.count < self.readerCountMax else { return nil }
+            state.readerNumber += 1
+            state.readers[state.readerNumber] = Waiter()
+            return (state.readerNumber, min(number ?? .max, state.nextNumber - 1))
+        }
+        guard let (reader, position) = made else { return nil }
+        channel.closeFuture.whenComplete { [weak self] _ in self?.wake(reader, isClosed: true) }
+        return EventReader(self, reader: reader, position: position)
+    }
+
+    fileprivate func remove(_ reader: UInt64) { self.state.withLockedValue { $0.readers[reader] = nil } }
+
+    private func wake(_ reader: UInt64, isClosed: Bool) {
+        let continuation = self.state.withLockedValue { state -> CheckedContinuation<Void, Never>? in
+            if isClosed { state.readers[reader]?.isClosed = true }
+            guard let continuation = state.readers[reader]?.continuation else { return nil }
+            state.readers[reader]?.continuation = nil
+            state.waitingCount -= 1
+            return continuation
+        }
+        continuation?.resume()
+    }
+
+    private enum Position {
+        case events(Batch)
+        case none
+        case over
+    }
+
+    private func position(
+        _ reader: UInt64,
+        behind number: UInt64,
+        countMax: Int,
+        _ state: borrowing State
+    ) -> Position {
+        guard let waiter = state.readers[reader], !waiter.isClosed, !state.isEnded else { return .over }
+        guard number + 1 < state.nextNumber else { return .none }
+        let oldest = state.nextNumber - UInt64(state.events.count)
+        let first = max(number + 1, oldest)
+        let start = state.events.index(state.events.startIndex, offsetBy: Int(first - oldest))
+        let events = Array(state.events[start...].prefix(countMax))
+        return .events(Batch(missedCount: first - number - 1, firstNumber: first, events: events))
+    }
+
+    /// The events behind a number, as soon as there are any; none where the time is over; `nil` where the reader is.
+    fileprivate func next(
+        _ reader: UInt64,
+        behind number: UInt64,
+        countMax: Int,
+        until deadline: NIODeadline
+    ) async -> Batch? {
+        let timer = MultiThreadedEventLoopGroup.singleton.any()
+            .scheduleTask(deadline: deadline) { self.wake(reader, isClosed: false) }
+        defer { timer.cancel() }
+        while true {
+            switch self.state.withLockedValue({ self.position(reader, behind: number, countMax: countMax, $0) }) {
+            case .events(let batch): return batch
+            case .over: return nil
+            case .none where deadline <= .now():
+                return Batch(missedCount: 0, firstNumber: number + 1, events: [])
+            case .none: break
+            }
+            await withCheckedContinuation { continuation in
+                let isDue = self.state.withLockedValue { state in
+                    if case .none = self.position(reader, behind: number, countMax: 1, state), deadline > .now() {
+                        state.readers[reader]?.continuation = continuation
+                        state.waitingCount += 1
+                        return false
+                    }
+                    return true
+                }
+                if isDue { continuation.resume() }
+            }
+        }
+    }
+}
+
+/// Somebody who follows the events; used by one task.
+final class EventReader: Sendable {
+    private let log: EventLog
+    private let reader: UInt64
+    private let position: NIOLockedValueBox<UInt64>
+
+    fileprivate init(_ log: EventLog, reader: UInt64, position: UInt64) {
+        self.log = log
+        self.reader = reader
+        self.position = NIOLockedValueBox(position)
+    }
+
+    deinit { self.log.remove(self.reader) }
+
+    /// The number of the last event that was returned.
+    var lastNumber: UInt64 { self.position.withLockedValue { $0 } }
+
+    /// Waits for events.
+    ///
+    /// - Parameters:
+    ///   - countMax: how many are returned at most.
+    ///   - deadline: until when to wait.
+    /// - Returns: one or more events; none where the time is over; `nil` where the log or the client has ended.
+    func next(_ countMax: Int = 256, until deadline: NIODeadline) async -> EventLog.Batch? {
+        let batch = await self.log.next(self.reader, behind: self.lastNumber, countMax: countMax, until: deadline)
+        if let batch, !batch.events.isEmpty { self.position.withLockedValue { $0 = batch.lastNumber } }
+        return batch
+    }
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSimulator
+import APNSWire
+import HTTPTypes
+
+/// Which notifications are asked for.
+struct NotificationFilter: Hashable, Sendable {
+    /// In which order they are returned.
+    enum Order: String, CaseIterable { case oldest, newest }
+
+    /// Which of them, by what became of them.
+    enum Outcome: String, CaseIterable { case accepted, rejected, any }
+
+    static let countMaxDefault = 100
+    static let countLimits = 1...1000
+    /// How long may be waited.
+    static let durationMax = Duration.seconds(600)
+
+    /// The parameters of the query that it is made of.
+    static let names = [
+        "token", "topic", "listener", "outcome", "text", "after", "before", "limit", "order", "wait", "count",
+    ]
+
+    var token: DeviceToken?
+    var topic: String?
+    var listener: SimulatorListener?
+    var outcome = Outcome.accepted
+    /// With ASCII letters in lower case.
+    var text: [UInt8] = []
+    /// The number of the notification before the first one.
+    var after: UInt64 = 0
+    /// The number of the notification behind the last one.
+    var before: UInt64 = .max
+    var countMax = Self.countMaxDefault
+    var order = Order.oldest
+    /// How long to wait, and for how many.
+    var wait: Duration?
+    var count = 1
+
+    /// Reads the parameters of a query.
+    init(_ query: [String: String]) throws {
+        if let text = query["token"] {
+            do { self.token = try DeviceToken(text) } catch {
+                throw ControlError(.badRequest, "token is not a device token: \(error)")
+            }
+        }
+        self.topic = query["topic"]
+        self.text = query["text"].map { $0.utf8.map(Self.lowercased) } ?? []
+        self.listener = try Self.word(query, "listener")
+        if self.listener == .feedback {
+            throw ControlError(.badRequest, "feedback receives no notifications; listener is binary or http2")
+        }
+        self.outcome = try Self.word(query, "outcome") ?? self.outcome
+        self.order = try Self.word(query, "order") ?? self.order
+        self.after = try Self.number(query, "after", 0...UInt64.max) ?? self.after
+        self.before = try Self.number(query, "before", 0...UInt64.max) ?? self.before
+        self.countMax = try Self.number(query, "limit", Self.countLimits) ?? self.countMax
+        if let text = query["wait"] {
+            guard let wait = DurationText(text.utf8), wait.unit != nil, wait.duration <= Self.durationMax else {
+                throw ControlError(.badRequest, "wait is a time of at most 10m with its unit, such as 5s or 500ms")
+            }
+            self.wait = wait.duration
+        }
+        if let count = try Self.number(query, "count", Self.countLimits) {
+            guard self.wait != nil else {
+                throw ControlError(.badRequest, "count says how many to wait for, so it needs wait, such as wait=5s")
+            }
+            self.count = count
+            self.countMax = max(self.countMax, count)
+        }
+    }
+
+    private static func word<Word: RawRepresentable<String> & CaseIterable>(
+        _ query: [String: String],
+        _ name: String
+    ) throws -> Word? {
+        guard let text = query[name] else { return nil }
+        guard let word = Word(rawValue: text) else {
+            let words = Word.allCases.map(\.rawValue).joined(separator: ", ")
+            throw ControlError(.badRequest, "\(name) is none of \(words)")
+        }
+        return word
+    }
+
+    private static func number<Number: FixedWidthInteger>(
+        _ query: [String: String],
+        _ name: String,
+        _ range: ClosedRange<Number>
+    ) throws -> Number? {
+        guard let text = query[name] else { return nil }
+        guard let number = Number(text), range.contains(number) else {
+            throw ControlError(
+                .badRequest,
+                "\(name) is a number from \(range.lowerBound) to \(range.upperBound)"
+            )
+        }
+        return number
+    }
+
+    private static func lowercased(_ byte: UInt8) -> UInt8 {
+        UInt8(ascii: "A")...UInt8(ascii: "Z") ~= byte ? byte | 0x20 : byte
+    }
+
+    /// Whether a notification is one of them.
+    func matches(_ notification: ReceivedNotification) -> Bool {
+        guard notification.number > self.after, notification.number < self.before, self.outcome != .rejected else {
+            return false
+        }
+        if let token, token != notification.token { return false }
+        if let topic, topic != notification.topic { return false }
+        if let listener, listener != notification.listener { return false }
+        guard !self.text.isEmpty else { return true }
+        return self.isIn(notification.payload) || self.isIn(Array((notification.topic ?? "").utf8))
+            || self.isIn(Array(notification.token.hexadecimal.utf8))
+    }
+
+    private func isIn(_ bytes: [UInt8]) -> Bool {
+        guard let first = self.text.first, bytes.count >= self.text.count else { return false }
+        return (0...(bytes.count - self.text.count)).contains { start in
+            Self.lowercased(bytes[start]) == first
+                && self.text.indices.allSatisfy { Self.lowercased(bytes[start + $0]) == self.text[$0] }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSSimulator
+import APNSWire
+import HTTPTypes
+import HummingbirdCore
+import NIOCore
+
+/// What the control API says of notifications.
+struct NotificationRoutes: Sendable {
+    let simulator: Simulator
+    let events: EventLog
+
+    var routes: [ControlRoute] {
+        [
+            ControlRoute(.get, "/notifications") { try await self.list($0) },
+            ControlRoute(.get, "/notifications/{number}") { try self.one($0) },
+        ]
+    }
+
+    private func one(_ request: ControlRequest) throws -> Response {
+        _ = try request.query([])
+        let number = try request.number("number")
+        guard let notification = self.simulator.receivedNotifications.first(where: { $0.number == number }) else {
+            throw ControlError(.notFound, "there is no notification \(number); it never came, or has left the record")
+        }
+        return Response(json: notification.json)
+    }
+
+    private func list(_ request: ControlRequest) async throws -> Response {
+        let filter = try NotificationFilter(request.query(NotificationFilter.names))
+        guard let wait = filter.wait else { return self.answer(filter, self.found(filter)) }
+        return self.answer(filter, try await self.wait(filter, wait, request.context.channel))
+    }
+
+    private func found(_ filter: NotificationFilter) -> [ReceivedNotification] {
+        let all = self.simulator.receivedNotifications
+        switch filter.order {
+        case .oldest: return Array(all.lazy.filter(filter.matches).prefix(filter.countMax))
+        case .newest: return Array(all.reversed().lazy.filter(filter.matches).prefix(filter.countMax))
+        }
+    }
+
+    private func answer(_ filter: NotificationFilter, _ found: [ReceivedNotification]) -> Response {
+        let all = self.simulator.receivedNotifications
+        let oldest = all.first?.number ?? 1
+        var object = JSONObjectText()
+        object.add("notifications", elements: found.map(\.json))
+        object.add("lastNumber", all.last?.number ?? 0)
+        object.add("missedCount", oldest > filter.after + 1 ? oldest - filter.after - 1 : 0)
+        return Response(json: object.text)
+    }
+
+    /// Waits until so many match as are asked for.
+    private func wait(
+        _ filter: NotificationFilter,
+        _ duration: Duration,
+        _ channel: any Channel
+    ) async throws -> [ReceivedNotification] {
+        let deadline = NIODeadline.now() + TimeAmount(duration)
+        // Before the record is read, so that what comes meanwhile is not overlooked.
+        guard let reader = self.events.makeReader(channel: channel) else { throw ControlError.tooManyReaders }
+        while true {
+            let found = self.found(filter)
+            if found.count >= filter.count { return found }
+            while true {
+                guard let batch = await reader.next(until: deadline) else {
+                    throw ControlError(.serviceUnavailable, "the simulator ends")
+                }
+                guard !batch.events.isEmpty else { throw self.overdue(filter, duration, found.count) }
+                // What is there is looked for anew where one of the new ones is wanted, or some were missed.
+                let isDue =
+                    batch.missedCount > 0
+                    || batch.events.contains {
+                        if case .notification(let notification) = $0 { filter.matches(notification) } else { false }
+                    }
+                if isDue { break }
+            }
+        }
+    }
+
+    private func overdue(_ filter: NotificationFilter, _ duration: Duration, _ count: Int) -> ControlError {
+        let statistics = self.simulator.statistics
+        let last = self.simulator.receivedNotifications.last
+        var sentence =
+            "\(count) of \(filter.count) notifications that match came within \(duration); in all the simulator "
+            + "accepted \(statistics.processedCount) and rejected \(statistics.rejectedCount)"
+        if let last {
+            sentence += "; the last one was number \(last.number)"
+            if let topic = last.topic { sentence += " for \(topic)" }
+            sentence += ", device token \(last.token.hexadecimal)"
+        }
+        return ControlError(.notFound, sentence)
+    }
+}
+
+extension ControlError {
+    /// As many requests wait or follow the events as may.
+    static var tooManyReaders: ControlError {
+        var error = ControlError(
+            .serviceUnavailable,
+            "\(EventLog.readerCountMaxDefault) requests wait or follow the events, which is the limit; end some of them"
+        )
+        error.headers[.retryAfter] = "1"
+        return error
+    }
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/** Requests to the control API, all to the address that the page came from. */
+
+const REQUEST_MILLISECONDS_MAX = 15_000;
+const TOKEN_KEY = "control-token";
+
+/** What the API refused, in its own words. */
+export class APIError extends Error {
+    constructor(status, message) {
+        super(message);
+        this.status = status;
+    }
+}
+
+let askForToken = async () => null;
+
+/** Names what asks the reader for the token of an address that is not loopback. */
+export function onTokenNeeded(ask) {
+    askForToken = ask;
+}
+
+function headers(extra) {
+    const token = sessionStorage.getItem(TOKEN_KEY);
+    return token ? { ...extra, Authorization: `Bearer ${token}` } : { ...extra };
+}
+
+/** Performs a request; asks for the token and tries again where the API wants one. */
+export async function authorizedFetch(path, options = {}) {
+    for (;;) {
+        const sent = sessionStorage.getItem(TOKEN_KEY);
+        const response = await fetch(path, { ...options, headers: headers(options.headers), cache: "no-store" });
+        if (response.status !== 401) return response;
+        // Another request may have asked meanwhile.
+        if (sessionStorage.getItem(TOKEN_KEY) !== sent) continue;
+        const token = await askForToken();
+        if (!token) return response;
+        sessionStorage.setItem(TOKEN_KEY, token);
+    }
+}
+
+async function request(method, path, body) {
+    const options = { method, signal: AbortSignal.timeout(REQUEST_MILLISECONDS_MAX) };
+    if (body !== undefined) {
+        options.body = JSON.stringify(body);
+        options.headers = { "Content-Type": "application/json" };
+    }
+    let response;
+    try {
+        response = await authorizedFetch(path, options);
+    } catch (error) {
+        throw new APIError(0, error.name === "TimeoutError" ? "No answer in time." : "The simulator cannot be reached.");
+    }
+    const text = await response.text();
+    let answer = null;
+    try {
+        answer = text === "" ? null : JSON.parse(text);
+    } catch {
+        // What is no JSON is shown as it is, if the request failed.
+    }
+    if (!response.ok) throw new APIError(response.status, answer?.error ?? (text || `HTTP status ${response.status}`));
+    return answer;
+}
+
+const segment = encodeURIComponent;
+
+function query(parameters) {
+    const pairs = Object.entries(parameters).filter(([, value]) => value !== undefined && value !== "");
+    return new URLSearchParams(pairs).toString();
+}
+
+export const api = {
+    status: () => request("GET", "/status"),
+    notifications: (parameters) => request("GET", `/notifications?${query(parameters)}`),
+    notification: (number) => request("GET", `/notifications/${segment(number)}`),
+    clearNotifications: () => request("DELETE", "/notifications"),
+    devices: () => request("GET", "/devices"),
+    addDevice: (device) => request("POST", "/devices", device),
+    setOnline: (identifier, isOnline) => request("PATCH", `/devices/${segment(identifier)}`, { isOnline }),
+    deleteDevice: (identifier) => request("DELETE", `/devices/${segment(identifier)}`),
+    installApp: (identifier, topic) => request("PUT", `/devices/${segment(identifier)}/apps/${segment(topic)}`, {}),
+    removeApp: (identifier, topic) => request("DELETE", `/devices/${segment(identifier)}/apps/${segment(topic)}`),
+    faults: () => request("GET", "/faults"),
+    addFault: (fault) => request("POST", "/faults", fault),
+    setFaultEnabled: (id, isEnabled) => request("PATCH", `/faults/${segment(id)}`, { isEnabled }),
+    deleteFault: (id) => request("DELETE", `/faults/${segment(id)}`),
+    faultLog: () => request("GET", "/faults/log"),
+    feedback: () => request("GET", "/feedback"),
+    addFeedback: (token) => request("POST", "/feedback", { token }),
+    clearFeedback: () => request("DELETE", "/feedback"),
+    connections: () => request("GET", "/connections"),
+    endConnection: (listener, number, ending) =>
+        request("DELETE", `/connections/${segment(listener)}/${segment(number)}?${query({ ending })}`),
+    reset: () => request("POST", "/reset"),
+};

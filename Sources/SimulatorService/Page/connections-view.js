@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { api } from "./api.js";
+import { perform } from "./dialogs.js";
+import { element, isolated, replaceChildrenKeepingFocus, table } from "./dom.js";
+import { listenerName, timeElement } from "./format.js";
+
+/** How many connections are drawn. */
+const SHOWN_COUNT_MAX = 200;
+
+const endings = [
+    ["orderly", "orderly: close_notify, then FIN"],
+    ["fin", "FIN without close_notify"],
+    ["abrupt", "abrupt: without a word"],
+    ["reset", "reset: RST"],
+];
+
+/** The connections that are open, and the last that were closed. */
+export class ConnectionsView {
+    #state;
+    #list = element("div", null);
+    #ending = element(
+        "select",
+        { id: "connection-ending" },
+        endings.map(([value, text]) => element("option", { value }, text)),
+    );
+
+    constructor(container, state) {
+        this.#state = state;
+        container.append(
+            element(
+                "div",
+                { class: "view-tools" },
+                element("label", { class: "field-inline" }, "How a connection is ended from here ", this.#ending),
+            ),
+            this.#list,
+        );
+    }
+
+    update() {
+        const all = [...this.#state.connections.values()];
+        const newest = all.toSorted((one, other) => (one.openedAt < other.openedAt ? 1 : -1)).slice(0, SHOWN_COUNT_MAX);
+        if (newest.length === 0) {
+            this.#list.replaceChildren(element("p", { class: "empty" }, "Nobody has connected yet."));
+            return;
+        }
+        const columns = [
+            "Connection", "From", "Opened", "Closed", "Certificate", "Protocol", ["Sent", "number"], ["Rejected", "number"],
+        ];
+        const rows = newest.map((connection) => this.#row(connection));
+        replaceChildrenKeepingFocus(this.#list, table("Connections, the newest first", columns, rows));
+    }
+
+    #row(connection) {
+        const { listener, number, remoteAddress, openedAt, closedAt, certificate } = connection;
+        const name = `${listenerName(listener)} ${number}`;
+        const protocol = [connection.tlsVersion, connection.cipher, connection.applicationProtocol];
+        return [
+            name,
+            remoteAddress ?? "",
+            timeElement(openedAt),
+            closedAt ? timeElement(closedAt) : this.#endButton(connection, name),
+            certificate
+                ? element("span", { title: certificate.fingerprint }, isolated(certificate.subject ?? certificate.fingerprint))
+                : "none",
+            protocol.filter(Boolean).join(", "),
+            String(connection.notificationCount ?? ""),
+            String(connection.rejectedCount ?? ""),
+        ];
+    }
+
+    #endButton({ listener, number }, name) {
+        return element(
+            "button",
+            {
+                type: "button",
+                class: "small",
+                "aria-label": `End connection ${name}`,
+                "data-key": `end ${name}`,
+                onclick: () => perform(() => api.endConnection(listener, number, this.#ending.value)),
+            },
+            "End",
+        );
+    }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { byId, element } from "./dom.js";
+
+const MESSAGE_MILLISECONDS = 8000;
+
+/** Opens a dialog and returns what it was closed with; the focus goes back to where it was. */
+function open(dialog) {
+    document.body.append(dialog);
+    return new Promise((resolve) => {
+        dialog.addEventListener("close", () => {
+            dialog.remove();
+            resolve(dialog.returnValue);
+        });
+        dialog.showModal();
+    });
+}
+
+let titleCount = 0;
+
+function makeDialog(title, ...content) {
+    titleCount += 1;
+    const id = `dialog-title-${titleCount}`;
+    return element(
+        "dialog",
+        { "aria-labelledby": id },
+        element("form", { method: "dialog" }, element("h2", { id }, title), ...content),
+    );
+}
+
+/** Asks before something is lost. */
+export async function confirmed(title, text, action) {
+    const dialog = makeDialog(
+        title,
+        element("p", null, text),
+        element(
+            "div",
+            { class: "dialog-actions" },
+            element("button", { value: "", autofocus: true }, "Cancel"),
+            element("button", { value: "yes", class: "danger" }, action),
+        ),
+    );
+    return (await open(dialog)) === "yes";
+}
+
+let tokenDialog = null;
+
+/** Asks for the token of a control address that is not loopback. */
+export function askForToken() {
+    tokenDialog ??= (async () => {
+        const input = element("input", { type: "password", id: "control-token", autocomplete: "off", autofocus: true });
+        const dialog = makeDialog(
+            "Token needed",
+            element("p", null, "This simulator is open to other hosts. Enter the token that it was started with."),
+            element("label", null, "Token ", input),
+            element("div", { class: "dialog-actions" }, element("button", { value: "yes", class: "primary" }, "Continue")),
+        );
+        const answer = await open(dialog);
+        tokenDialog = null;
+        return answer === "yes" ? input.value.trim() : null;
+    })();
+    return tokenDialog;
+}
+
+const shortcuts = [
+    ["/", "search"],
+    ["j, k", "next, previous notification"],
+    ["↓ ↑ Page Home End", "move in the list"],
+    ["Enter", "to the details"],
+    ["Esc", "back to the list; then close the details"],
+    ["1 … 5", "notifications, devices, faults, feedback, connections"],
+    ["t", "to the newest notification"],
+    ["?", "this help"],
+];
+
+/** The shortcuts, and whether single keys are shortcuts at all. */
+export function showHelp(settings) {
+    const input = element("input", {
+        type: "checkbox",
+        id: "single-keys",
+        checked: settings.hasSingleKeys,
+        onchange: () => {
+            settings.hasSingleKeys = input.checked;
+        },
+    });
+    const dialog = makeDialog(
+        "Keyboard shortcuts",
+        element(
+            "dl",
+            { class: "shortcuts" },
+            shortcuts.map(([keys, text]) =>
+                element(
+                    "div",
+                    null,
+                    element("dt", null, keys.split(" ").map((key) => [element("kbd", null, key), " "])),
+                    element("dd", null, text),
+                ),
+            ),
+        ),
+        element("label", { class: "field-inline" }, input, "Single keys are shortcuts"),
+        element(
+            "p",
+            { class: "quiet" },
+            "The same by HTTP: ",
+            element("a", { href: "/openapi.yaml" }, "openapi.yaml"),
+        ),
+        element("div", { class: "dialog-actions" }, element("button", { value: "", autofocus: true }, "Close")),
+    );
+    return open(dialog);
+}
+
+/** Says what went wrong, and takes the sentence away after a while. */
+export function showMessage(text) {
+    const message = element(
+        "p",
+        { class: "message" },
+        text,
+        " ",
+        element("button", { type: "button", class: "small", onclick: () => message.remove() }, "Dismiss"),
+    );
+    byId("messages").append(message);
+    setTimeout(() => message.remove(), MESSAGE_MILLISECONDS);
+}
+
+/** Performs what a control asks for, and shows why if it fails. */
+export async function perform(action) {
+    try {
+        await action();
+        return true;
+    } catch (error) {
+        showMessage(error.message);
+        return false;
+    }
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/**
+ * Makes an element. Children are nodes or text; text is never read as markup, whatever a payload holds.
+ *
+ * @param {string} tag
+ * @param {Object} attributes `on...` functions are listeners; null, undefined and false leave an attribute out
+ */
+export function element(tag, attributes, ...children) {
+    const made = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes ?? {})) {
+        if (value === null || value === undefined || value === false) continue;
+        if (typeof value === "function") {
+            made.addEventListener(name.slice(2), value);
+        } else {
+            made.setAttribute(name, value === true ? "" : String(value));
+        }
+    }
+    append(made, children);
+    return made;
+}
+
+function append(parent, children) {
+    for (const child of children) {
+        if (Array.isArray(child)) {
+            append(parent, child);
+        } else if (child !== null && child !== undefined && child !== false) {
+            parent.append(child);
+        }
+    }
+}
+
+export function byId(id) {
+    return document.getElementById(id);
+}
+
+/** Text of others, kept apart from the direction of the text around it. */
+export function isolated(text, attributes) {
+    return element("bdi", { dir: "auto", ...attributes }, text);
+}
+
+/** Replaces the children of an element, and keeps the focus on what has the same `data-key`. */
+export function replaceChildrenKeepingFocus(parent, ...children) {
+    const focused = parent.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
+    parent.replaceChildren();
+    append(parent, children);
+    if (focused !== undefined) parent.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+}
+
+/** A switch: a button that is on or off, with its name. */
+export function toggle(name, isOn, key, onChange) {
+    return element(
+        "button",
+        {
+            type: "button",
+            role: "switch",
+            class: "switch",
+            "aria-checked": isOn ? "true" : "false",
+            "aria-label": name,
+            "data-key": key,
+            onclick: () => onChange(!isOn),
+        },
+        element("span", { class: "switch-track", "aria-hidden": "true" }),
+        element("span", { class: "switch-state", "aria-hidden": "true" }, isOn ? "on" : "off"),
+    );
+}
+
+/** A table with a caption for screen readers; a column is `[title, class]` or a title. */
+export function table(caption, columns, rows) {
+    const heads = columns.map((column) => {
+        const [title, style] = Array.isArray(column) ? column : [column];
+        return element("th", { scope: "col", class: style }, title);
+    });
+    const body = rows.map((cells) =>
+        element(
+            "tr",
+            null,
+            cells.map((cell, index) => {
+                const style = Array.isArray(columns[index]) ? columns[index][1] : null;
+                return element(index === 0 ? "th" : "td", { class: style, scope: index === 0 ? "row" : null }, cell);
+            }),
+        ),
+    );
+    return element(
+        "div",
+        { class: "table-scroll" },
+        element(
+            "table",
+            null,
+            element("caption", { class: "visually-hidden" }, caption),
+            element("thead", null, element("tr", null, heads)),
+            element("tbody", null, body),
+        ),
+    );
+}
+
+/** A button that copies a text, and says so. */
+export function copyButton(name, text, key) {
+    const button = element(
+        "button",
+        {
+            type: "button",
+            class: "small",
+            "data-key": key,
+            onclick: async () => {
+                button.textContent = (await copy(text())) ? "Copied" : "Not copied";
+                setTimeout(() => {
+                    button.textContent = name;
+                }, COPIED_MILLISECONDS);
+            },
+        },
+        name,
+    );
+    return button;
+}
+
+const COPIED_MILLISECONDS = 1500;
+
+async function copy(text) {
+    try {
+        await navigator.clipboard.writeText(text);
+        return true;
+    } catch {
+        // Without HTTPS, and not on loopback, there is no clipboard but this way.
+        const area = element("textarea", { class: "visually-hidden", "aria-hidden": "true" });
+        area.value = text;
+        const focused = document.activeElement;
+        document.body.append(area);
+        area.select();
+        const isCopied = document.execCommand("copy");
+        area.remove();
+        focused?.focus();
+        return isCopied;
+    }
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+const binary = "Binary gateway";
+const http2 = "HTTP/2";
+const any = "Any listener";
+
+function reject(status) {
+    return { listener: "binary", effect: { name: "reject", status } };
+}
+
+function answer(httpStatus, reason) {
+    return { listener: "http2", effect: { name: "reject", reason, httpStatus } };
+}
+
+/** Faults that people want most. */
+export const presets = [
+    { group: binary, name: "Invalid token (status 8)", fault: reject(8) },
+    { group: binary, name: "Processing error (status 1)", fault: reject(1) },
+    { group: binary, name: "Shutdown (status 10)", fault: { listener: "binary", effect: { name: "shutDown" } } },
+    {
+        group: binary,
+        name: "Invalid token, with identifier 0",
+        fault: { ...reject(8), report: { identifier: 0 } },
+    },
+    {
+        group: binary,
+        name: "Invalid token, and the error response is lost",
+        fault: { ...reject(8), report: { isLost: true, ending: "reset" } },
+    },
+    {
+        group: binary,
+        name: "Invalid token, reported after 2 s in two packets",
+        fault: { ...reject(8), report: { delayMilliseconds: 2000, isSplit: true } },
+    },
+    { group: binary, name: "Close before it is taken", fault: { listener: "binary", effect: { name: "closeBefore" } } },
+    { group: binary, name: "Close after it is taken", fault: { listener: "binary", effect: { name: "closeAfter" } } },
+    { group: http2, name: "Unregistered (410)", fault: answer(410, "Unregistered") },
+    { group: http2, name: "Bad device token (400)", fault: answer(400, "BadDeviceToken") },
+    { group: http2, name: "Too many requests (429)", fault: answer(429, "TooManyRequests") },
+    { group: http2, name: "Internal server error (500)", fault: answer(500, "InternalServerError") },
+    { group: http2, name: "Service unavailable (503)", fault: answer(503, "ServiceUnavailable") },
+    { group: http2, name: "Shutdown (503)", fault: answer(503, "Shutdown") },
+    { group: http2, name: "GOAWAY", fault: { listener: "http2", effect: { name: "goAway", reason: "Shutdown" } } },
+    { group: http2, name: "Stream refused", fault: { listener: "http2", effect: { name: "refuseStream" } } },
+    { group: http2, name: "Stream reset", fault: { listener: "http2", effect: { name: "resetStream", code: 2 } } },
+    { group: http2, name: "One stream at a time", fault: { listener: "http2", effect: { name: "limitStreams", count: 1 } } },
+    { group: any, name: "Answer after 2 s", fault: { effect: { name: "delay", milliseconds: 2000 } } },
+    { group: any, name: "No answer", fault: { effect: { name: "ignore" } } },
+    { group: any, name: "TLS handshake refused", fault: { effect: { name: "refuseHandshake" } } },
+    { group: any, name: "Connection refused", fault: { effect: { name: "refuseConnection" } } },
+    {
+        group: any,
+        name: "Slow reading (1 KiB every 100 ms)",
+        fault: { effect: { name: "slowReading", byteCount: 1024, milliseconds: 100 } },
+    },
+    {
+        group: "Feedback",
+        name: "List cut after 20 bytes",
+        fault: { listener: "feedback", effect: { name: "cutList", byteCount: 20 } },
+    },
+];
+
+/** When a fault happens; without `make`, always. */
+export const triggers = [
+    { name: "always" },
+    { name: "at one notification of each connection", label: "Number of the notification", example: "1", make: (value) => ({ notification: Number(value) }) },
+    { name: "at one notification of all", label: "Number of the notification", example: "1", make: (value) => ({ notificationOverall: Number(value) }) },
+    { name: "on one connection", label: "Number of the connection", example: "1", make: (value) => ({ connection: Number(value) }) },
+    { name: "for tokens that begin with", label: "First digits of the token", example: "00", make: (value) => ({ token: value.toLowerCase() }) },
+    { name: "at random", label: "Probability, from 0 to 1", example: "0.1", make: (value) => ({ probability: Number(value), seed: 1 }) },
+];
+
+export function triggerText(at) {
+    if (!at) return "always";
+    if (at.notification !== undefined) return `notification ${at.notification} of each connection`;
+    if (at.notificationOverall !== undefined) return `notification ${at.notificationOverall}`;
+    if (at.connection !== undefined) return `connection ${at.connection}`;
+    if (at.token !== undefined) return `tokens that begin with ${at.token}`;
+    if (at.probability !== undefined) return `at random, probability ${at.probability}`;
+    return Object.keys(at).length === 0 ? "always" : JSON.stringify(at);
+}
+
+const texts = {
+    delay: ({ milliseconds }) => `answer after ${milliseconds} ms`,
+    ignore: () => "no answer",
+    shutDown: () => "shutdown (status 10)",
+    closeBefore: () => "close before it is taken",
+    closeAfter: () => "close after it is taken",
+    goAway: ({ reason }) => `GOAWAY ${reason}`,
+    refuseStream: () => "stream refused",
+    resetStream: ({ code }) => `stream reset with code ${code}`,
+    limitStreams: ({ count }) => `at most ${count} streams`,
+    refuseHandshake: () => "TLS handshake refused",
+    refuseConnection: () => "connection refused",
+    slowReading: ({ byteCount, milliseconds }) => `slow reading, ${byteCount} bytes every ${milliseconds} ms`,
+    slowWriting: ({ byteCount, milliseconds }) => `slow writing, ${byteCount} bytes every ${milliseconds} ms`,
+    errorResponse: () => "error response on the feedback connection",
+    cutList: ({ byteCount }) => `list cut after ${byteCount} bytes`,
+    reject: ({ status, httpStatus, reason }) =>
+        status === undefined ? `answer ${httpStatus ?? ""} ${reason}`.replace("  ", " ") : `reject with status ${status}`,
+};
+
+/** A fault in words. */
+export function effectText({ effect, report }) {
+    const text = texts[effect.name]?.(effect) ?? JSON.stringify(effect);
+    const details = [];
+    if (report?.identifier !== undefined) details.push(`identifier ${report.identifier}`);
+    if (report?.isLost) details.push("the response is lost");
+    if (report?.isSplit) details.push("in two packets");
+    if (report?.delayMilliseconds) details.push(`after ${report.delayMilliseconds} ms`);
+    if (report?.ending) details.push(`ending ${report.ending}`);
+    return [text, ...details].join(", ");
+}

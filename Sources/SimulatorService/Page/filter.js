@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+const deliveries = new Set(["delivered", "stored", "replaced", "expired", "discarded", "appRemoved"]);
+const names = ["text", "token", "topic", "verdict", "listener"];
+
+/** Which notifications are shown. It is kept in the page's address. */
+export class Filter {
+    #text;
+
+    constructor(values = {}) {
+        for (const name of names) this[name] = values[name]?.trim() ?? "";
+        this.token = this.token.toLowerCase().replace(/[\s<>]/g, "");
+        const escaped = this.text.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&");
+        this.#text = escaped === "" ? null : new RegExp(escaped, "iu");
+    }
+
+    /** Reads the filter out of an address. */
+    static of(parameters) {
+        return new Filter(Object.fromEntries(names.map((name) => [name, parameters.get(name) ?? ""])));
+    }
+
+    get isEmpty() {
+        return names.every((name) => this[name] === "");
+    }
+
+    /** Writes the filter into an address. */
+    write(parameters) {
+        for (const name of names) {
+            if (this[name] === "") parameters.delete(name);
+            else parameters.set(name, this[name]);
+        }
+    }
+
+    /** The filter as far as the control API knows it; `matches` does the rest. */
+    get parameters() {
+        const outcome = this.verdict === "rejected" ? "rejected" : this.verdict === "" ? "any" : "accepted";
+        // The API takes a whole token, the page its first digits.
+        return { outcome, text: this.text || this.token, topic: this.topic, listener: this.listener };
+    }
+
+    matches(notification) {
+        if (this.listener !== "" && notification.listener !== this.listener) return false;
+        if (this.topic !== "" && notification.topic !== this.topic) return false;
+        if (this.token !== "" && !notification.token?.startsWith(this.token)) return false;
+        if (this.verdict !== "") {
+            const value = deliveries.has(this.verdict) ? notification.delivery : notification.outcome;
+            if (value !== this.verdict) return false;
+        }
+        return this.#text === null || this.#isIn(notification);
+    }
+
+    #isIn(notification) {
+        const { preview } = notification;
+        const places = [
+            notification.payloadText,
+            preview?.title,
+            preview?.subtitle,
+            preview?.body,
+            notification.token,
+            notification.topic,
+            notification.reason,
+            notification.device,
+        ];
+        return places.some((place) => place && this.#text.test(place));
+    }
+}

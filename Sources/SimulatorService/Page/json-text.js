@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/**
+ * Takes JSON text apart without building values of it, so that a payload is shown as it was sent: its order of keys,
+ * its keys that stand twice, its long numbers and its escapes. What is no JSON is shown as it is from there on.
+ */
+
+const token = /[ \t\r\n]+|"(?:[^"\\]|\\[\s\S])*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null|[{}[\],:]/suy;
+
+/** A piece of what is shown; `offset` says where in the source it begins, or is -1 for white space that was added. */
+function piece(kind, text, offset) {
+    return { kind, text, offset };
+}
+
+/** The pieces of pretty-printed JSON, and whether all of the source was JSON as far as its tokens go. */
+export function prettyPieces(source) {
+    const tokens = [];
+    let rest = source.length;
+    token.lastIndex = 0;
+    for (let offset = 0; offset < source.length; offset = token.lastIndex) {
+        token.lastIndex = offset;
+        const match = token.exec(source);
+        if (!match) {
+            rest = offset;
+            break;
+        }
+        if (!/^[ \t\r\n]/.test(match[0])) tokens.push({ text: match[0], offset });
+    }
+    const pieces = layOut(tokens);
+    if (rest < source.length) pieces.push(piece("space", "\n", -1), piece("rest", source.slice(rest), rest));
+    return pieces;
+}
+
+function layOut(tokens) {
+    const pieces = [];
+    let depth = 0;
+    const newLine = () => pieces.push(piece("space", `\n${"  ".repeat(depth)}`, -1));
+    tokens.forEach(({ text, offset }, index) => {
+        const next = tokens[index + 1]?.text;
+        const previous = tokens[index - 1]?.text;
+        if (text === "{" || text === "[") {
+            pieces.push(piece("punctuation", text, offset));
+            depth += 1;
+            if (next !== "}" && next !== "]") newLine();
+        } else if (text === "}" || text === "]") {
+            depth = Math.max(0, depth - 1);
+            if (previous !== "{" && previous !== "[") newLine();
+            pieces.push(piece("punctuation", text, offset));
+        } else if (text === ",") {
+            pieces.push(piece("punctuation", text, offset));
+            newLine();
+        } else if (text === ":") {
+            pieces.push(piece("punctuation", text, offset), piece("space", " ", -1));
+        } else {
+            pieces.push(piece(kindOf(text, next), text, offset));
+        }
+    });
+    return pieces;
+}
+
+function kindOf(text, next) {
+    if (text.startsWith('"')) return next === ":" ? "key" : "string";
+    return /^[-\d]/.test(text) ? "number" : "word";
+}
+
+/**
+ * Where a line and a column are in a text. Both are counted from 1, the column in code points; LF, CR LF and a lone CR
+ * end a line.
+ */
+export function offsetOf(text, line, column) {
+    let offset = 0;
+    const ends = /\r\n|\n|\r/g;
+    for (let passed = 1; passed < line; passed += 1) {
+        const end = ends.exec(text);
+        if (!end) return text.length;
+        offset = ends.lastIndex;
+    }
+    for (let passed = 1; passed < column && offset < text.length; passed += 1) {
+        offset += text.codePointAt(offset) > 0xffff ? 2 : 1;
+    }
+    return offset;
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { element } from "./dom.js";
+import { notificationRow } from "./notification-row.js";
+
+/** How many rows are drawn above and below those that are seen. */
+const OVERSCAN_COUNT = 8;
+/** How near to the end, in rows, older ones are asked for. */
+const OLDER_DISTANCE = 50;
+
+/**
+ * The list of notifications, the newest first. Only the rows that are seen are in the document, and the selected one,
+ * on which the focus of a screen reader is. Each says at which place of how many it is.
+ */
+export class NotificationList {
+    #container;
+    #spacer = element("div", { class: "list-spacer", role: "presentation" });
+    #store;
+    #onSelect;
+    #onOpen;
+    #onEnd;
+    #rows = new Map();
+    #rowHeight = 0;
+    #selected = null;
+    #isScheduled = false;
+
+    /** @param {{onSelect: function(number), onOpen: function(number), onEnd: function()}} handlers */
+    constructor(container, store, { onSelect, onOpen, onEnd }) {
+        this.#container = container;
+        this.#store = store;
+        this.#onSelect = onSelect;
+        this.#onOpen = onOpen;
+        this.#onEnd = onEnd;
+        container.append(this.#spacer);
+        container.addEventListener("scroll", () => this.#schedule(), { passive: true });
+        container.addEventListener("keydown", (event) => this.#keyDown(event));
+        container.addEventListener("click", (event) => {
+            const number = Number(event.target.closest("[data-number]")?.dataset.number);
+            if (number) this.#onOpen(number);
+        });
+        new ResizeObserver(() => {
+            this.#rowHeight = 0;
+            this.#schedule();
+        }).observe(container);
+    }
+
+    get selected() {
+        return this.#selected;
+    }
+
+    get isAtTop() {
+        return this.#container.scrollTop < this.#height;
+    }
+
+    focus() {
+        this.#container.focus({ preventScroll: true });
+    }
+
+    scrollToTop() {
+        this.#container.scrollTop = 0;
+    }
+
+    /** Marks a notification as the one that is looked at; null for none. */
+    select(number, isRevealed = true) {
+        if (this.#selected === number) return;
+        this.#selected = number;
+        if (isRevealed && number !== null) this.#reveal(this.#store.indexOf(number));
+        this.#render(true);
+    }
+
+    /** Selects the one so many places further down; the ends of the list are the ends. */
+    move(places) {
+        const count = this.#store.matchingCount;
+        if (count === 0) return;
+        const index = this.#selected === null ? -1 : this.#store.indexOf(this.#selected);
+        const target = index < 0 ? 0 : Math.min(count - 1, Math.max(0, index + places));
+        const number = this.#store.at(target).number;
+        this.select(number);
+        this.#onSelect(number);
+    }
+
+    /** Draws what has changed. What arrived above the rows that are looked at does not move them. */
+    update(insertedCount = 0) {
+        if (insertedCount > 0 && !this.isAtTop) {
+            this.#spacer.style.height = `${this.#store.matchingCount * this.#height}px`;
+            this.#container.scrollTop += insertedCount * this.#height;
+        }
+        this.#render(false);
+    }
+
+    get #height() {
+        if (this.#rowHeight === 0) {
+            const probe = element("div", { class: "row", "aria-hidden": "true" });
+            this.#spacer.append(probe);
+            this.#rowHeight = probe.offsetHeight || 1;
+            probe.remove();
+        }
+        return this.#rowHeight;
+    }
+
+    get #pageCount() {
+        return Math.max(1, Math.floor(this.#container.clientHeight / this.#height) - 1);
+    }
+
+    #schedule() {
+        if (this.#isScheduled) return;
+        this.#isScheduled = true;
+        requestAnimationFrame(() => {
+            this.#isScheduled = false;
+            this.#render(false);
+        });
+    }
+
+    #reveal(index) {
+        if (index < 0) return;
+        const top = index * this.#height;
+        const { scrollTop, clientHeight } = this.#container;
+        if (top < scrollTop) this.#container.scrollTop = top;
+        else if (top + this.#height > scrollTop + clientHeight) {
+            this.#spacer.style.height = `${this.#store.matchingCount * this.#height}px`;
+            this.#container.scrollTop = top + this.#height - clientHeight;
+        }
+    }
+
+    #render(isSelectionChanged) {
+        const container = this.#container;
+        // A view that is not shown has no height.
+        if (container.clientHeight === 0) return;
+        const count = this.#store.matchingCount;
+        const height = this.#height;
+        const total = `${count * height}px`;
+        if (this.#spacer.style.height !== total) this.#spacer.style.height = total;
+        const first = Math.max(0, Math.floor(container.scrollTop / height) - OVERSCAN_COUNT);
+        const end = Math.min(count, Math.ceil((container.scrollTop + container.clientHeight) / height) + OVERSCAN_COUNT);
+        const indices = [];
+        const selected = this.#selected === null ? -1 : this.#store.indexOf(this.#selected);
+        if (selected >= 0 && selected < first) indices.push(selected);
+        for (let index = first; index < end; index += 1) indices.push(index);
+        if (selected >= end) indices.push(selected);
+        this.#draw(indices, count, height);
+        if (selected >= 0) container.setAttribute("aria-activedescendant", `notification-${this.#selected}`);
+        else container.removeAttribute("aria-activedescendant");
+        if (count - end < OLDER_DISTANCE && !isSelectionChanged) this.#onEnd();
+    }
+
+    #draw(indices, count, height) {
+        const kept = new Map();
+        let next = this.#spacer.firstElementChild;
+        for (const index of indices) {
+            const notification = this.#store.at(index);
+            const { number } = notification;
+            const version = notification.version ?? 0;
+            const isSelected = number === this.#selected;
+            let row = this.#rows.get(number);
+            if (!row || row.version !== version || row.isSelected !== isSelected) {
+                const made = notificationRow(notification, index, count, isSelected);
+                if (row) {
+                    if (next === row.node) next = made;
+                    row.node.replaceWith(made);
+                }
+                row = { node: made, version, isSelected, index, count };
+                row.node.style.transform = `translateY(${index * height}px)`;
+            } else if (row.index !== index || row.count !== count) {
+                row.node.setAttribute("aria-posinset", index + 1);
+                row.node.setAttribute("aria-setsize", count);
+                row.node.style.transform = `translateY(${index * height}px)`;
+                row.index = index;
+                row.count = count;
+            }
+            kept.set(number, row);
+            this.#rows.delete(number);
+            // The order in the document is the order on the screen, for those who read it without seeing it.
+            if (next === row.node) next = next.nextElementSibling;
+            else this.#spacer.insertBefore(row.node, next);
+        }
+        for (const { node } of this.#rows.values()) node.remove();
+        this.#rows = kept;
+    }
+
+    #keyDown(event) {
+        if (event.altKey || event.ctrlKey || event.metaKey) return;
+        const moves = {
+            ArrowDown: 1,
+            ArrowUp: -1,
+            PageDown: this.#pageCount,
+            PageUp: -this.#pageCount,
+            Home: -Infinity,
+            End: Infinity,
+        };
+        if (event.key in moves) {
+            event.preventDefault();
+            this.move(moves[event.key]);
+        } else if ((event.key === "Enter" || event.key === " ") && this.#selected !== null) {
+            event.preventDefault();
+            this.#onOpen(this.#selected);
+        }
+    }
+}

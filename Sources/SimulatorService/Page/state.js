@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { api } from "./api.js";
+import { EventStream } from "./event-stream.js";
+import { NotificationStore } from "./notification-store.js";
+
+/** How many notifications are fetched at a time. */
+const PAGE_COUNT = 1000;
+/** How many applied faults and connections the page holds. */
+const LOG_COUNT_MAX = 500;
+/** While the page is in the background there are no animation frames. */
+const BACKGROUND_MILLISECONDS = 250;
+
+/**
+ * What the page knows of the simulator: read once, and then kept up to date by events.
+ *
+ * Events are applied in batches, one a frame, and those who subscribed are told once what has changed.
+ */
+export class SimulatorState {
+    notifications = new NotificationStore();
+    devices = new Map();
+    faults = new Map();
+    faultLog = [];
+    feedback = [];
+    connections = new Map();
+    status = null;
+    connection = { isConnected: false, retryAt: null };
+    isLoaded = false;
+
+    #subscribers = [];
+    #changed = new Set();
+    #matchedCount = 0;
+    #events = [];
+    #isScheduled = false;
+    #isLoading = false;
+    #mustReload = false;
+    #olderRequest = null;
+    #stream = new EventStream("/events", {
+        onOpen: () => this.reload(),
+        onEvent: (type, data) => this.#receive(type, data),
+        onState: (connection) => {
+            this.connection = connection;
+            this.#change("connection");
+        },
+    });
+
+    /** @param {function(Set<string>, number): void} subscriber what changed, and how many that match arrived */
+    subscribe(subscriber) {
+        this.#subscribers.push(subscriber);
+    }
+
+    run() {
+        return this.#stream.run();
+    }
+
+    retryNow() {
+        this.#stream.retryNow();
+    }
+
+    set filter(filter) {
+        this.notifications.filter = filter;
+        this.#olderRequest = null;
+        this.#change("notifications");
+    }
+
+    /** Reads everything anew: at the start, after an interruption, and when events were lost. Events wait meanwhile. */
+    async reload() {
+        if (this.#isLoading) {
+            this.#mustReload = true;
+            return;
+        }
+        this.#isLoading = true;
+        try {
+            do {
+                this.#mustReload = false;
+                await this.#load();
+            } while (this.#mustReload);
+        } catch {
+            // The address does not answer; the stream says so, and reads all this again when it is open.
+        }
+        this.#isLoading = false;
+        this.#schedule();
+    }
+
+    async #load() {
+        const [status, page, devices, faults, log, feedback, connections] = await Promise.all([
+            api.status(),
+            api.notifications({ outcome: "any", order: "newest", limit: PAGE_COUNT }),
+            api.devices(),
+            api.faults(),
+            api.faultLog(),
+            api.feedback(),
+            api.connections(),
+        ]);
+        this.status = status;
+        const newest = page.notifications.toReversed();
+        const highest = newest[newest.length - 1]?.number ?? page.lastNumber ?? 0;
+        const known = this.notifications;
+        const isOfOneRun = known.at(0) === undefined || highest >= known.at(0).number;
+        const hasGap = known.heldCount > 0 && newest.length === PAGE_COUNT && !known.get(newest[0].number);
+        if (!isOfOneRun || hasGap || newest.length === 0) known.clear();
+        known.add(newest);
+        if (newest.length === PAGE_COUNT && known.heldCount === PAGE_COUNT) known.hasOlder = true;
+        this.devices = new Map(devices.devices.map((device) => [device.identifier, device]));
+        this.faults = new Map(faults.faults.map((fault) => [fault.id, fault]));
+        this.faultLog = log.applications.slice(-LOG_COUNT_MAX);
+        this.feedback = feedback.entries;
+        this.connections = new Map(connections.connections.map((entry) => [connectionKey(entry), entry]));
+        this.isLoaded = true;
+        for (const name of ["status", "notifications", "devices", "faults", "feedback", "connections"]) {
+            this.#change(name);
+        }
+    }
+
+    /** Fetches older notifications that match the filter, where there are any. */
+    async loadOlder() {
+        const store = this.notifications;
+        if (this.#olderRequest || !store.canTakeOlder) return;
+        const request = {};
+        this.#olderRequest = request;
+        try {
+            const { parameters } = store.filter;
+            const before = store.lowestNumber;
+            const page = await api.notifications({ ...parameters, before, order: "newest", limit: PAGE_COUNT });
+            if (this.#olderRequest !== request) return;
+            store.addOlder(page.notifications.toReversed());
+            store.hasOlder = page.notifications.length === PAGE_COUNT;
+            this.#change("notifications");
+        } finally {
+            if (this.#olderRequest === request) this.#olderRequest = null;
+        }
+    }
+
+    get isLoadingOlder() {
+        return this.#olderRequest !== null;
+    }
+
+    // Events
+
+    #receive(type, data) {
+        this.#events.push([type, data]);
+        this.#schedule();
+    }
+
+    #change(name) {
+        this.#changed.add(name);
+        this.#schedule();
+    }
+
+    #schedule() {
+        if (this.#isScheduled) return;
+        this.#isScheduled = true;
+        const flush = () => {
+            if (!this.#isScheduled) return;
+            this.#isScheduled = false;
+            this.#flush();
+        };
+        if (document.hidden) setTimeout(flush, BACKGROUND_MILLISECONDS);
+        else requestAnimationFrame(flush);
+        // A page that goes to the background in between gets no frame either.
+        if (!document.hidden) setTimeout(flush, BACKGROUND_MILLISECONDS);
+    }
+
+    #flush() {
+        if (!this.#isLoading) {
+            const events = this.#events;
+            this.#events = [];
+            this.#apply(events);
+        }
+        if (this.#changed.size === 0) return;
+        const changed = this.#changed;
+        const matchedCount = this.#matchedCount;
+        this.#changed = new Set();
+        this.#matchedCount = 0;
+        for (const subscriber of this.#subscribers) subscriber(changed, matchedCount);
+    }
+
+    #apply(events) {
+        let arrived = [];
+        const add = () => {
+            if (arrived.length === 0) return;
+            this.#matchedCount += this.notifications.add(arrived).matched;
+            this.#changed.add("notifications");
+            arrived = [];
+        };
+        for (const [type, data] of events) {
+            let value;
+            try {
+                value = JSON.parse(data);
+            } catch {
+                continue;
+            }
+            if (type === "notification") {
+                arrived.push(value);
+            } else {
+                // Behind what arrived before it, so that the order of events holds.
+                add();
+                this.#applyOne(type, value);
+            }
+        }
+        add();
+    }
+
+    #applyOne(type, value) {
+        switch (type) {
+            case "delivery":
+                this.notifications.update(value.number, value);
+                this.#changed.add("notifications");
+                break;
+            case "device":
+                this.devices.set(value.identifier, value);
+                this.#changed.add("devices");
+                break;
+            case "deviceRemoved":
+                this.devices.delete(value.identifier);
+                this.#changed.add("devices");
+                break;
+            case "fault":
+                this.#applyFault(value);
+                break;
+            case "faultApplied":
+                this.#applyFaultLog(value);
+                break;
+            case "connection":
+                this.#applyConnection(value);
+                break;
+            case "feedback":
+                this.#applyFeedback(value);
+                break;
+            case "cleared":
+                this.notifications.clear();
+                this.#changed.add("notifications");
+                break;
+            case "reset":
+                this.notifications.clear();
+                this.#changed.add("notifications");
+                this.reload();
+                break;
+            case "missed":
+                this.reload();
+                break;
+        }
+    }
+
+    #applyFault(fault) {
+        if (fault.isRemoved) this.faults.delete(fault.id);
+        else this.faults.set(fault.id, fault);
+        this.#changed.add("faults");
+    }
+
+    #applyFaultLog(application) {
+        if (this.faultLog.some(({ number }) => number === application.number)) return;
+        this.faultLog = [...this.faultLog.slice(1 - LOG_COUNT_MAX), application];
+        const fault = this.faults.get(application.fault);
+        if (fault) this.faults.set(fault.id, { ...fault, occurrenceCount: fault.occurrenceCount + 1 });
+        this.#changed.add("faults");
+    }
+
+    #applyConnection(connection) {
+        this.connections.set(connectionKey(connection), connection);
+        if (this.connections.size > LOG_COUNT_MAX) {
+            for (const [key, { closedAt }] of this.connections) {
+                if (this.connections.size <= LOG_COUNT_MAX) break;
+                if (closedAt) this.connections.delete(key);
+            }
+        }
+        this.#changed.add("connections");
+    }
+
+    #applyFeedback(value) {
+        if (value.entries) {
+            this.feedback = value.entries;
+        } else {
+            const others = this.feedback.filter(({ token, topic }) => token !== value.token || topic !== value.topic);
+            this.feedback = value.isRemoved ? others : [...others, value];
+        }
+        this.#changed.add("feedback");
+    }
+}
+
+export function connectionKey({ listener, number }) {
+    return `${listener} ${number}`;
+}

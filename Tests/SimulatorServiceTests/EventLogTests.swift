@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import NIOCore
+import NIOEmbedded
+import Testing
+
+@testable import SimulatorService
+
+/// Goal: whoever follows the events has each of them once and in order, or is told how many are missing; and costs no
+/// more memory than is planned for.
+@Suite(.timeLimit(.minutes(1))) struct EventLogTests {
+    private static func append(_ numbers: ClosedRange<Int>, to log: EventLog) {
+        for number in numbers { log.append(.other(kind: "number", json: "\(number)")) }
+    }
+
+    private static func numbers(_ batch: EventLog.Batch?) -> [Int]? {
+        batch?.events.map { if case .other(_, let json) = $0 { Int(json) ?? -1 } else { -1 } }
+    }
+
+    private static var soon: NIODeadline { .now() + .seconds(30) }
+
+    @Test func `a reader has what comes behind its beginning, in portions`() async throws {
+        let log = EventLog()
+        let channel = NIOAsyncTestingChannel()
+        Self.append(1...2, to: log)
+        let new = try #require(log.makeReader(channel: channel))
+        let old = try #require(log.makeReader(behind: 1, channel: channel))
+        let future = try #require(log.makeReader(behind: 99, channel: channel))
+        Self.append(3...5, to: log)
+        #expect(Self.numbers(await new.next(2, until: Self.soon)) == [3, 4])
+        #expect(Self.numbers(await new.next(2, until: Self.soon)) == [5])
+        #expect(Self.numbers(await old.next(until: Self.soon)) == [2, 3, 4, 5])
+        #expect(Self.numbers(await future.next(until: Self.soon)) == [3, 4, 5])
+    }
+
+    @Test func `one that waits is woken by the next event`() async throws {
+        let log = EventLog()
+        let reader = try #require(log.makeReader(channel: NIOAsyncTestingChannel()))
+        async let batch = reader.next(until: Self.soon)
+        Self.append(1...1, to: log)
+        #expect(Self.numbers(await batch) == [1])
+    }
+
+    @Test func `one that comes too late is told how many are gone`() async throws {
+        let log = EventLog(countMax: 3)
+        let reader = try #require(log.makeReader(channel: NIOAsyncTestingChannel()))
+        Self.append(1...10, to: log)
+        let batch = try #require(await reader.next(until: Self.soon))
+        #expect(batch.missedCount == 7)
+        #expect(batch.firstNumber == 8)
+        #expect(Self.numbers(batch) == [8, 9, 10])
+        #expect(await reader.next(until: .now())?.events.isEmpty == true)
+    }
+
+    @Test func `the time, the end of the log and the end of the client end a wait`() async throws {
+        let log = EventLog()
+        let channel = NIOAsyncTestingChannel()
+        let reader = try #require(log.makeReader(channel: channel))
+        #expect(await reader.next(until: .now())?.events.isEmpty == true)
+        #expect(await reader.next(until: .now() + .milliseconds(20))?.events.isEmpty == true)
+        try await channel.close().get()
+        #expect(await reader.next(until: Self.soon) == nil)
+        let other = try #require(log.makeReader(channel: NIOAsyncTestingChannel()))
+        async let batch = other.next(until: Self.soon)
+        log.end()
+        #expect(await batch == nil)
+    }
+
+    @Test func `there are no more readers than there may be, and a place is free again behind each`() throws {
+        let log = EventLog(readerCountMax: 2)
+        let channel = NIOAsyncTestingChannel()
+        let first = try #require(log.makeReader(channel: channel))
+        do {
+            let second = try #require(log.makeReader(channel: channel))
+            #expect(log.makeReader(channel: channel) == nil)
+            #expect(second.lastNumber == first.lastNumber)
+        }
+        #expect(log.readerCount == 1)
+        #expect(log.makeReader(channel: channel) != nil)
+    }
+
+    @Test func `many readers beside many writers each have every event`() async throws {
+        let log = EventLog()
+        let readers = try (0..<20).map { _ in try #require(log.makeReader(channel: NIOAsyncTestingChannel())) }
+        let sums = await withTaskGroup(of: Int.self) { group in
+            for reader in readers {
+                group.addTask {
+                    var count = 0
+                    while count < 4000, let batch = await reader.next(7, until: .now() + .seconds(30)) {
+                        count += batch.events.count
+                    }
+                    return count
+                }
+            }
+            for _ in 0..<4 {
+                group.addTask {
+                    Self.append(1...1000, to: log)
+                    return 4000
+                }
+            }
+            return await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(sums.allSatisfy { $0 == 4000 })
+    }
+}
