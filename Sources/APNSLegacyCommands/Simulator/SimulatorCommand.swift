@@ -160,7 +160,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
                 LogKey.message: "\(notification.number)",
                 "push.listener": "\(notification.listener.rawValue)",
                 LogKey.topic: "\(notification.topic ?? "-")",
-                "push.token.begin": "\(notification.token.hexadecimal.prefix(8))",
+                "push.token.begin": "\(notification.token?.hexadecimal.prefix(8) ?? "-")",
                 "push.payload.bytes": "\(notification.payload.count)",
                 LogKey.outcome: "\(notification.isDead ? "accepted, app removed" : "accepted")",
             ]

@@ -112,7 +112,7 @@ struct NotificationFilter: Hashable, Sendable {
         if let listener, listener != notification.listener { return false }
         guard !self.text.isEmpty else { return true }
         return self.isIn(notification.payload) || self.isIn(Array((notification.topic ?? "").utf8))
-            || self.isIn(Array(notification.token.hexadecimal.utf8))
+            || self.isIn(Array((notification.token?.hexadecimal ?? "").utf8))
     }
 
     private func isIn(_ bytes: [UInt8]) -> Bool {

@@ -88,7 +88,7 @@ struct NotificationRoutes: Sendable {
         if let last {
             sentence += "; the last one was number \(last.number)"
             if let topic = last.topic { sentence += " for \(topic)" }
-            sentence += ", device token \(last.token.hexadecimal)"
+            if let token = last.token { sentence += ", device token \(token.hexadecimal)" }
         }
         return ControlError(.notFound, sentence)
     }

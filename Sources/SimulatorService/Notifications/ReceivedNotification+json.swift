@@ -13,7 +13,7 @@ extension ReceivedNotification {
         object.add("listener", self.listener.rawValue)
         object.add("connection", self.connectionNumber)
         object.add("notification", self.notificationNumber)
-        object.add("token", self.token.hexadecimal)
+        object.add("token", self.token?.hexadecimal)
         object.add("topic", self.topic)
         object.add("outcome", "accepted")
         object.add("delivery", self.isDead ? "appRemoved" : "delivered")

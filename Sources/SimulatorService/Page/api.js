@@ -3,7 +3,6 @@
 /** Requests to the control API, all to the address that the page came from. */
 
 const REQUEST_MILLISECONDS_MAX = 15_000;
-const TOKEN_KEY = "control-token";
 
 /** What the API refused, in its own words. */
 export class APIError extends Error {
@@ -13,43 +12,18 @@ export class APIError extends Error {
     }
 }
 
-let askForToken = async () => null;
-
-/** Names what asks the reader for the token of an address that is not loopback. */
-export function onTokenNeeded(ask) {
-    askForToken = ask;
-}
-
-function headers(extra) {
-    const token = sessionStorage.getItem(TOKEN_KEY);
-    return token ? { ...extra, Authorization: `Bearer ${token}` } : { ...extra };
-}
-
-/** Performs a request; asks for the token and tries again where the API wants one. */
-export async function authorizedFetch(path, options = {}) {
-    for (;;) {
-        const sent = sessionStorage.getItem(TOKEN_KEY);
-        const response = await fetch(path, { ...options, headers: headers(options.headers), cache: "no-store" });
-        if (response.status !== 401) return response;
-        // Another request may have asked meanwhile.
-        if (sessionStorage.getItem(TOKEN_KEY) !== sent) continue;
-        const token = await askForToken();
-        if (!token) return response;
-        sessionStorage.setItem(TOKEN_KEY, token);
-    }
-}
-
 async function request(method, path, body) {
-    const options = { method, signal: AbortSignal.timeout(REQUEST_MILLISECONDS_MAX) };
+    const options = { method, cache: "no-store", signal: AbortSignal.timeout(REQUEST_MILLISECONDS_MAX) };
     if (body !== undefined) {
         options.body = JSON.stringify(body);
         options.headers = { "Content-Type": "application/json" };
     }
     let response;
     try {
-        response = await authorizedFetch(path, options);
+        response = await fetch(path, options);
     } catch (error) {
-        throw new APIError(0, error.name === "TimeoutError" ? "No answer in time." : "The simulator cannot be reached.");
+        const isLate = error.name === "TimeoutError";
+        throw new APIError(0, isLate ? "No answer in time." : "The simulator cannot be reached.");
     }
     const text = await response.text();
     let answer = null;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { api, onTokenNeeded } from "./api.js";
+import { api } from "./api.js";
 import { ConnectionsView } from "./connections-view.js";
 import { DevicesView } from "./devices-view.js";
-import { askForToken, confirmed, perform, showHelp, showMessage } from "./dialogs.js";
+import { confirmed, perform, showHelp, showMessage } from "./dialogs.js";
 import { byId, element } from "./dom.js";
 import { FaultsView } from "./faults-view.js";
 import { FeedbackView } from "./feedback-view.js";
@@ -20,15 +20,14 @@ import { settings } from "./settings.js";
 const ANNOUNCEMENT_MILLISECONDS = 5000;
 const FILTER_MILLISECONDS = 120;
 
-onTokenNeeded(askForToken);
 const state = new SimulatorState();
 const list = new NotificationList(byId("list"), state.notifications, {
     onSelect: (number) => {
         if (!isNarrow.matches || !byId("detail").hidden) show(number, "replace");
     },
-    onOpen: (number) => {
+    onOpen: (number, isByKey) => {
         show(number, "push");
-        if (isNarrow.matches || document.activeElement === byId("list")) detail.focus();
+        if (isNarrow.matches || isByKey) detail.focus();
     },
     onEnd: () => perform(() => state.loadOlder()),
 });
@@ -237,19 +236,17 @@ function drawSummary() {
     if (!empty.hidden) empty.replaceChildren(...emptyText(heldCount));
 }
 
+const sendingCommand = 'apns-legacy send --tokens tokens.txt --alert "Hello"';
+const files = "--certificate provider.p12 --trust authority.pem";
+
 function emptyText(heldCount) {
     if (heldCount > 0) return [element("p", null, "No notification matches.")];
     const { binary, http2 } = state.status?.ports ?? {};
     return [
         element("p", null, "Nothing has arrived yet."),
-        binary && element("p", { class: "quiet" }, `The binary gateway listens on port ${binary}, HTTP/2 on ${http2}. For a start:`),
-        binary &&
-            element(
-                "pre",
-                null,
-                `apns-legacy send --tokens tokens.txt --alert "Hello" \\\n    --host localhost --port ${binary} --certificate provider.p12 --trust authority.pem`,
-            ),
-    ].filter(Boolean);
+        element("p", { class: "quiet" }, `The binary gateway listens on port ${binary}, HTTP/2 on ${http2}.`),
+        element("pre", null, `${sendingCommand} \\\n    --host localhost --port ${binary} ${files}`),
+    ];
 }
 
 let announcedAt = 0;

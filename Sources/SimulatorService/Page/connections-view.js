@@ -45,7 +45,14 @@ export class ConnectionsView {
             return;
         }
         const columns = [
-            "Connection", "From", "Opened", "Closed", "Certificate", "Protocol", ["Sent", "number"], ["Rejected", "number"],
+            "Connection",
+            "From",
+            "Opened",
+            "Closed",
+            "Certificate",
+            "Protocol",
+            ["Sent", "number"],
+            ["Rejected", "number"],
         ];
         const rows = newest.map((connection) => this.#row(connection));
         replaceChildrenKeepingFocus(this.#list, table("Connections, the newest first", columns, rows));
@@ -55,14 +62,13 @@ export class ConnectionsView {
         const { listener, number, remoteAddress, openedAt, closedAt, certificate } = connection;
         const name = `${listenerName(listener)} ${number}`;
         const protocol = [connection.tlsVersion, connection.cipher, connection.applicationProtocol];
+        const subject = certificate?.subject ?? certificate?.fingerprint;
         return [
             name,
             remoteAddress ?? "",
             timeElement(openedAt),
             closedAt ? timeElement(closedAt) : this.#endButton(connection, name),
-            certificate
-                ? element("span", { title: certificate.fingerprint }, isolated(certificate.subject ?? certificate.fingerprint))
-                : "none",
+            certificate ? element("span", { title: certificate.fingerprint }, isolated(subject)) : "none",
             protocol.filter(Boolean).join(", "),
             String(connection.notificationCount ?? ""),
             String(connection.rejectedCount ?? ""),

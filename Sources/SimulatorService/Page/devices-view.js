@@ -2,7 +2,7 @@
 
 import { api } from "./api.js";
 import { confirmed, perform } from "./dialogs.js";
-import { copyButton, element, isolated, replaceChildrenKeepingFocus, table, toggle } from "./dom.js";
+import { actionColumn, copyButton, element, isolated, replaceChildrenKeepingFocus, table, toggle } from "./dom.js";
 import { count, shortToken, timeElement } from "./format.js";
 import { notificationLink } from "./routes.js";
 
@@ -34,7 +34,12 @@ export class DevicesView {
             element("button", { class: "primary" }, "Add"),
         );
         container.append(
-            element("div", { class: "view-tools" }, element("label", { class: "field-inline" }, "Search ", this.#search), this.#summary),
+            element(
+                "div",
+                { class: "view-tools" },
+                element("label", { class: "field-inline" }, "Search ", this.#search),
+                this.#summary,
+            ),
             element("div", { class: "columns" }, this.#list, form),
         );
     }
@@ -48,14 +53,14 @@ export class DevicesView {
         const matching = [...devices.values()].filter((device) => text === "" || isMatch(device, text));
         const shown = matching.slice(0, SHOWN_COUNT_MAX);
         const hidden = matching.length - shown.length;
-        this.#summary.textContent =
-            `${count(matching.length, "device")}${hidden > 0 ? `, of which the first ${SHOWN_COUNT_MAX} are shown` : ""}`;
+        const rest = hidden > 0 ? `, of which the first ${SHOWN_COUNT_MAX} are shown` : "";
+        this.#summary.textContent = `${count(matching.length, "device")}${rest}`;
         if (matching.length === 0) {
             const sentence = devices.size === 0 ? "There are no devices." : "No device matches.";
             this.#list.replaceChildren(element("p", { class: "empty" }, sentence));
             return;
         }
-        const columns = ["Device", "Online", "App", "Token", "Installed", "Stored notification", ["", "right"]];
+        const columns = ["Device", "Online", "App", "Token", "Installed", "Stored notification", actionColumn];
         const rows = shown.flatMap((device) => this.#rows(device));
         replaceChildrenKeepingFocus(this.#list, table("Devices and their apps", columns, rows));
     }

@@ -43,32 +43,13 @@ export async function confirmed(title, text, action) {
     return (await open(dialog)) === "yes";
 }
 
-let tokenDialog = null;
-
-/** Asks for the token of a control address that is not loopback. */
-export function askForToken() {
-    tokenDialog ??= (async () => {
-        const input = element("input", { type: "password", id: "control-token", autocomplete: "off", autofocus: true });
-        const dialog = makeDialog(
-            "Token needed",
-            element("p", null, "This simulator is open to other hosts. Enter the token that it was started with."),
-            element("label", null, "Token ", input),
-            element("div", { class: "dialog-actions" }, element("button", { value: "yes", class: "primary" }, "Continue")),
-        );
-        const answer = await open(dialog);
-        tokenDialog = null;
-        return answer === "yes" ? input.value.trim() : null;
-    })();
-    return tokenDialog;
-}
-
 const shortcuts = [
     ["/", "search"],
-    ["j, k", "next, previous notification"],
-    ["↓ ↑ Page Home End", "move in the list"],
+    ["j k", "next, previous notification"],
+    ["↓ ↑ PgDn PgUp Home End", "move in the list"],
     ["Enter", "to the details"],
     ["Esc", "back to the list; then close the details"],
-    ["1 … 5", "notifications, devices, faults, feedback, connections"],
+    ["1 2 3 4 5", "notifications, devices, faults, feedback, connections"],
     ["t", "to the newest notification"],
     ["?", "this help"],
 ];

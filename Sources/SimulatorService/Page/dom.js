@@ -65,11 +65,15 @@ export function toggle(name, isOn, key, onChange) {
     );
 }
 
+/** The heading of a column of buttons. */
+export const actionColumn = [element("span", { class: "visually-hidden" }, "Action"), "right"];
+
 /** A table with a caption for screen readers; a column is `[title, class]` or a title. */
 export function table(caption, columns, rows) {
     const heads = columns.map((column) => {
         const [title, style] = Array.isArray(column) ? column : [column];
-        return element("th", { scope: "col", class: style }, title);
+        const shown = title instanceof Node ? title.cloneNode(true) : title;
+        return element("th", { scope: "col", class: style }, shown);
     });
     const body = rows.map((cells) =>
         element(

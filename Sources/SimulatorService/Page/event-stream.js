@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import { authorizedFetch } from "./api.js";
-
 const RETRY_MILLISECONDS_MIN = 500;
 const RETRY_MILLISECONDS_MAX = 15_000;
 /** The server says something at least this often; a connection that is silent for longer is taken for dead. */
 const SILENCE_MILLISECONDS_MAX = 60_000;
 
 /**
- * Server-sent events over `fetch`, since `EventSource` can neither send a token nor say when it tries again.
+ * Server-sent events over `fetch`, since `EventSource` neither says when it tries again nor notices a connection that
+ * is dead.
  *
  * Resumes behind the last event that it handed on.
  */
@@ -66,7 +65,7 @@ export class EventStream {
             const headers = { Accept: "text/event-stream" };
             const isResumed = this.#lastEventID !== "";
             if (isResumed) headers["Last-Event-ID"] = this.#lastEventID;
-            const response = await authorizedFetch(this.#path, { headers, signal: abort.signal });
+            const response = await fetch(this.#path, { headers, signal: abort.signal, cache: "no-store" });
             if (!response.ok) throw new Error(`HTTP status ${response.status}`);
             this.#failureCount = 0;
             this.#handlers.onState({ isConnected: true, retryAt: null });

@@ -43,7 +43,11 @@ export const presets = [
     { group: http2, name: "GOAWAY", fault: { listener: "http2", effect: { name: "goAway", reason: "Shutdown" } } },
     { group: http2, name: "Stream refused", fault: { listener: "http2", effect: { name: "refuseStream" } } },
     { group: http2, name: "Stream reset", fault: { listener: "http2", effect: { name: "resetStream", code: 2 } } },
-    { group: http2, name: "One stream at a time", fault: { listener: "http2", effect: { name: "limitStreams", count: 1 } } },
+    {
+        group: http2,
+        name: "One stream at a time",
+        fault: { listener: "http2", effect: { name: "limitStreams", count: 1 } },
+    },
     { group: any, name: "Answer after 2 s", fault: { effect: { name: "delay", milliseconds: 2000 } } },
     { group: any, name: "No answer", fault: { effect: { name: "ignore" } } },
     { group: any, name: "TLS handshake refused", fault: { effect: { name: "refuseHandshake" } } },
@@ -63,11 +67,36 @@ export const presets = [
 /** When a fault happens; without `make`, always. */
 export const triggers = [
     { name: "always" },
-    { name: "at one notification of each connection", label: "Number of the notification", example: "1", make: (value) => ({ notification: Number(value) }) },
-    { name: "at one notification of all", label: "Number of the notification", example: "1", make: (value) => ({ notificationOverall: Number(value) }) },
-    { name: "on one connection", label: "Number of the connection", example: "1", make: (value) => ({ connection: Number(value) }) },
-    { name: "for tokens that begin with", label: "First digits of the token", example: "00", make: (value) => ({ token: value.toLowerCase() }) },
-    { name: "at random", label: "Probability, from 0 to 1", example: "0.1", make: (value) => ({ probability: Number(value), seed: 1 }) },
+    {
+        name: "at one notification of each connection",
+        label: "Number of the notification",
+        example: "1",
+        make: (value) => ({ notification: Number(value) }),
+    },
+    {
+        name: "at one notification of all",
+        label: "Number of the notification",
+        example: "1",
+        make: (value) => ({ notificationOverall: Number(value) }),
+    },
+    {
+        name: "on one connection",
+        label: "Number of the connection",
+        example: "1",
+        make: (value) => ({ connection: Number(value) }),
+    },
+    {
+        name: "for tokens that begin with",
+        label: "First digits of the token",
+        example: "00",
+        make: (value) => ({ token: value.toLowerCase() }),
+    },
+    {
+        name: "at random",
+        label: "Probability, from 0 to 1",
+        example: "0.1",
+        make: (value) => ({ probability: Number(value), seed: 1 }),
+    },
 ];
 
 export function triggerText(at) {
@@ -96,8 +125,10 @@ const texts = {
     slowWriting: ({ byteCount, milliseconds }) => `slow writing, ${byteCount} bytes every ${milliseconds} ms`,
     errorResponse: () => "error response on the feedback connection",
     cutList: ({ byteCount }) => `list cut after ${byteCount} bytes`,
-    reject: ({ status, httpStatus, reason }) =>
-        status === undefined ? `answer ${httpStatus ?? ""} ${reason}`.replace("  ", " ") : `reject with status ${status}`,
+    reject: ({ status, httpStatus, reason }) => {
+        if (status !== undefined) return `reject with status ${status}`;
+        return ["answer", httpStatus, reason].filter(Boolean).join(" ");
+    },
 };
 
 /** A fault in words. */

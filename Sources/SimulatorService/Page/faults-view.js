@@ -2,7 +2,7 @@
 
 import { api } from "./api.js";
 import { perform, showMessage } from "./dialogs.js";
-import { element, isolated, replaceChildrenKeepingFocus, table, toggle } from "./dom.js";
+import { actionColumn, element, isolated, replaceChildrenKeepingFocus, table, toggle } from "./dom.js";
 import { field } from "./devices-view.js";
 import { count, listenerName, timeElement } from "./format.js";
 import { effectText, presets, triggers, triggerText } from "./fault-presets.js";
@@ -23,7 +23,9 @@ export class FaultsView {
             element(
                 "optgroup",
                 { label: group },
-                presets.map((preset, index) => preset.group === group && element("option", { value: index }, preset.name)),
+                presets.map(
+                    (preset, index) => preset.group === group && element("option", { value: index }, preset.name),
+                ),
             ),
         ),
     );
@@ -60,7 +62,7 @@ export class FaultsView {
 
     update() {
         const { faults, faultLog } = this.#state;
-        const columns = ["Fault", "When", "Listener", "Enabled", ["Applied", "number"], ["", "right"]];
+        const columns = ["Fault", "When", "Listener", "Enabled", ["Applied", "number"], actionColumn];
         const rows = [...faults.values()].map((fault) => this.#row(fault));
         const list =
             rows.length === 0

@@ -14,7 +14,11 @@ export class FeedbackView {
     #state;
     #list = element("div", null);
     #token = element("input", { type: "text", id: "feedback-token", required: true, spellcheck: "false" });
-    #clear = element("button", { type: "button", onclick: () => this.#clearAll(), "aria-haspopup": "dialog" }, "Clear…");
+    #clear = element(
+        "button",
+        { type: "button", "aria-haspopup": "dialog", onclick: () => this.#clearAll() },
+        "Clear…",
+    );
 
     constructor(container, state) {
         this.#state = state;
@@ -29,7 +33,8 @@ export class FeedbackView {
             element(
                 "p",
                 { class: "quiet" },
-                "A token is listed once a notification was sent to an app that was deleted. A provider that reads the list empties it.",
+                "A token is listed once a notification was sent to an app that was deleted. ",
+                "A provider that reads the list empties it.",
             ),
             element("div", { class: "view-tools" }, this.#clear),
             element("div", { class: "columns" }, this.#list, form),

@@ -103,8 +103,11 @@ const controlNames = new Map([
 ]);
 
 /** Characters that cannot be seen, or that change how others are ordered; the joiner inside emoji is left alone. */
-export const invisible =
-    /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufffd]/gu;
+export const invisible = new RegExp(
+    "[\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f-\\u009f\\u00ad\\u061c\\u200b\\u200c\\u200e\\u200f" +
+        "\\u2028-\\u202e\\u2060-\\u2069\\ufeff\\ufffd]",
+    "gu",
+);
 
 /** `U+202E` and what it is. */
 export function characterName(character) {

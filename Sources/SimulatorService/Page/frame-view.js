@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { element, isolated, table } from "./dom.js";
+import { visibleText } from "./payload-view.js";
 
 const BYTES_A_LINE = 16;
+const VALUE_LENGTH_MAX = 80;
 /** What colors there are; a field has the color of its kind, wherever it stands. */
 const colors = new Map([
     ["command", 1],
@@ -57,8 +59,9 @@ function binaryView({ hex, fields }) {
 
 function fieldItem(field, index) {
     const { name, offset, length, value } = field;
-    const shown = String(value ?? "");
-    const isLong = shown.length > 80;
+    const text = String(value ?? "");
+    const shown = text.length > VALUE_LENGTH_MAX ? `${text.slice(0, VALUE_LENGTH_MAX)}…` : text;
+    const place = length === 1 ? `${offset}` : `${offset}–${offset + length - 1}`;
     return element(
         "li",
         null,
@@ -66,8 +69,8 @@ function fieldItem(field, index) {
             "button",
             { type: "button", class: `field color-${colors.get(name) ?? 0}`, "data-field": index },
             element("span", { class: "field-name" }, titles.get(name) ?? name),
-            element("span", { class: "field-place" }, length === 1 ? `${offset}` : `${offset}–${offset + length - 1}`),
-            element("span", { class: "field-value code", dir: "ltr" }, isLong ? `${shown.slice(0, 80)}…` : shown),
+            element("span", { class: "field-place" }, place),
+            element("span", { class: "field-value code", dir: "ltr" }, visibleText(shown)),
         ),
     );
 }

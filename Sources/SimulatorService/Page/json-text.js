@@ -27,7 +27,7 @@ export function prettyPieces(source) {
         if (!/^[ \t\r\n]/.test(match[0])) tokens.push({ text: match[0], offset });
     }
     const pieces = layOut(tokens);
-    if (rest < source.length) pieces.push(piece("space", "\n", -1), piece("rest", source.slice(rest), rest));
+    if (rest < source.length) pieces.push(piece("rest", source.slice(rest), rest));
     return pieces;
 }
 

@@ -77,7 +77,12 @@ export class NotificationDetail {
         return element(
             "header",
             { class: "detail-head" },
-            element("h3", { tabindex: "-1" }, `Notification ${this.#number} `, notification && verdictElement(notification)),
+            element(
+                "h3",
+                { tabindex: "-1" },
+                `Notification ${this.#number} `,
+                notification && verdictElement(notification),
+            ),
             element("button", { type: "button", onclick: this.#onClose }, "Close"),
         );
     }
@@ -110,7 +115,8 @@ export class NotificationDetail {
         const add = (name, value, isCode = false) => {
             if (value === undefined || value === null || value === "") return;
             const shown = value instanceof Node ? value : isolated(visibleText(String(value)));
-            list.append(element("div", null, element("dt", null, name), element("dd", { class: isCode && "code" }, shown)));
+            const description = element("dd", { class: isCode && "code" }, shown);
+            list.append(element("div", null, element("dt", null, name), description));
         };
         if (token) {
             add("Token", element("span", null, token, " ", copyButton("Copy", () => token, "copy-token")), true);

@@ -24,7 +24,7 @@ export class NotificationList {
     #selected = null;
     #isScheduled = false;
 
-    /** @param {{onSelect: function(number), onOpen: function(number), onEnd: function()}} handlers */
+    /** @param {{onSelect: function(number), onOpen: function(number, boolean), onEnd: function()}} handlers */
     constructor(container, store, { onSelect, onOpen, onEnd }) {
         this.#container = container;
         this.#store = store;
@@ -36,7 +36,7 @@ export class NotificationList {
         container.addEventListener("keydown", (event) => this.#keyDown(event));
         container.addEventListener("click", (event) => {
             const number = Number(event.target.closest("[data-number]")?.dataset.number);
-            if (number) this.#onOpen(number);
+            if (number) this.#onOpen(number, false);
         });
         new ResizeObserver(() => {
             this.#rowHeight = 0;
@@ -130,8 +130,9 @@ export class NotificationList {
         const height = this.#height;
         const total = `${count * height}px`;
         if (this.#spacer.style.height !== total) this.#spacer.style.height = total;
-        const first = Math.max(0, Math.floor(container.scrollTop / height) - OVERSCAN_COUNT);
-        const end = Math.min(count, Math.ceil((container.scrollTop + container.clientHeight) / height) + OVERSCAN_COUNT);
+        const top = container.scrollTop;
+        const first = Math.max(0, Math.floor(top / height) - OVERSCAN_COUNT);
+        const end = Math.min(count, Math.ceil((top + container.clientHeight) / height) + OVERSCAN_COUNT);
         const indices = [];
         const selected = this.#selected === null ? -1 : this.#store.indexOf(this.#selected);
         if (selected >= 0 && selected < first) indices.push(selected);
@@ -144,10 +145,17 @@ export class NotificationList {
     }
 
     #draw(indices, count, height) {
-        const kept = new Map();
+        const notifications = indices.map((index) => this.#store.at(index));
+        const numbers = new Set(notifications.map(({ number }) => number));
+        // First, so that those that stay need not be moved, which would lay them out anew.
+        for (const [number, { node }] of this.#rows) {
+            if (numbers.has(number)) continue;
+            node.remove();
+            this.#rows.delete(number);
+        }
         let next = this.#spacer.firstElementChild;
-        for (const index of indices) {
-            const notification = this.#store.at(index);
+        for (const [place, notification] of notifications.entries()) {
+            const index = indices[place];
             const { number } = notification;
             const version = notification.version ?? 0;
             const isSelected = number === this.#selected;
@@ -167,14 +175,11 @@ export class NotificationList {
                 row.index = index;
                 row.count = count;
             }
-            kept.set(number, row);
-            this.#rows.delete(number);
+            this.#rows.set(number, row);
             // The order in the document is the order on the screen, for those who read it without seeing it.
             if (next === row.node) next = next.nextElementSibling;
             else this.#spacer.insertBefore(row.node, next);
         }
-        for (const { node } of this.#rows.values()) node.remove();
-        this.#rows = kept;
     }
 
     #keyDown(event) {
@@ -192,7 +197,7 @@ export class NotificationList {
             this.move(moves[event.key]);
         } else if ((event.key === "Enter" || event.key === " ") && this.#selected !== null) {
             event.preventDefault();
-            this.#onOpen(this.#selected);
+            this.#onOpen(this.#selected, true);
         }
     }
 }

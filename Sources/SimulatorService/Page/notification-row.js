@@ -26,12 +26,11 @@ export function shownLines(notification) {
 
 /** Why nothing appears on the screen. */
 export function withoutAlert(notification) {
-    const { preview, payload, payloadByteCount } = notification;
+    const { preview, payloadByteCount } = notification;
     if (payloadByteCount === 0) return "No payload";
-    if (preview === undefined && (payload === null || notification.payloadProblems?.length > 0)) {
-        return "Payload is not valid";
-    }
-    if (preview?.badge !== undefined) return preview.badge === 0 ? "Removes the badge" : `Sets the badge to ${preview.badge}`;
+    if (preview === undefined) return "Payload is not valid";
+    if (preview?.badge === 0) return "Removes the badge";
+    if (preview?.badge !== undefined) return `Sets the badge to ${preview.badge}`;
     if (preview?.sound !== undefined) return "Plays a sound";
     return "Shows nothing";
 }
@@ -76,6 +75,7 @@ export function notificationRow(notification, index, count, isSelected) {
             class: isSelected ? "row is-selected" : "row",
             role: "option",
             id: `notification-${notification.number}`,
+            "aria-label": spokenText(notification),
             "aria-selected": isSelected ? "true" : "false",
             "aria-posinset": index + 1,
             "aria-setsize": count,
@@ -100,6 +100,23 @@ export function notificationRow(notification, index, count, isSelected) {
             element("span", { class: "row-number" }, `#${notification.number}`),
         ),
     );
+}
+
+/** What a screen reader says of a row. */
+function spokenText(notification) {
+    const { title, rest, only } = shownLines(notification);
+    const { preview, number, receivedAt } = notification;
+    const parts = [
+        only ?? title,
+        rest,
+        ...labels(notification).map((label) => label.textContent),
+        verdict(notification).text,
+        preview?.badge ? `badge ${preview.badge}` : null,
+        ...facts(notification),
+        shortTime(receivedAt),
+        `number ${number}`,
+    ];
+    return parts.filter(Boolean).join(", ");
 }
 
 function facts(notification) {

@@ -83,33 +83,59 @@ export class SimulatorState {
     }
 
     async #load() {
-        const [status, page, devices, faults, log, feedback, connections] = await Promise.all([
+        const [status, page] = await Promise.all([
             api.status(),
             api.notifications({ outcome: "any", order: "newest", limit: PAGE_COUNT }),
-            api.devices(),
-            api.faults(),
-            api.faultLog(),
-            api.feedback(),
-            api.connections(),
+            this.#loadParts(),
         ]);
         this.status = status;
-        const newest = page.notifications.toReversed();
-        const highest = newest[newest.length - 1]?.number ?? page.lastNumber ?? 0;
-        const known = this.notifications;
-        const isOfOneRun = known.at(0) === undefined || highest >= known.at(0).number;
-        const hasGap = known.heldCount > 0 && newest.length === PAGE_COUNT && !known.get(newest[0].number);
-        if (!isOfOneRun || hasGap || newest.length === 0) known.clear();
-        known.add(newest);
-        if (newest.length === PAGE_COUNT && known.heldCount === PAGE_COUNT) known.hasOlder = true;
-        this.devices = new Map(devices.devices.map((device) => [device.identifier, device]));
-        this.faults = new Map(faults.faults.map((fault) => [fault.id, fault]));
-        this.faultLog = log.applications.slice(-LOG_COUNT_MAX);
-        this.feedback = feedback.entries;
-        this.connections = new Map(connections.connections.map((entry) => [connectionKey(entry), entry]));
+        this.#merge(page);
         this.isLoaded = true;
         for (const name of ["status", "notifications", "devices", "faults", "feedback", "connections"]) {
             this.#change(name);
         }
+    }
+
+    /** Reads the small parts. One that cannot be read stays as it is. */
+    async #loadParts() {
+        const load = async (request, take) => {
+            try {
+                take(await request);
+            } catch (error) {
+                if (error.status === 0) throw error;
+            }
+        };
+        await Promise.all([
+            load(api.devices(), ({ devices }) => {
+                this.devices = new Map(devices.map((device) => [device.identifier, device]));
+            }),
+            load(api.faults(), ({ faults }) => {
+                this.faults = new Map(faults.map((fault) => [fault.id, fault]));
+            }),
+            load(api.faultLog(), ({ applications }) => {
+                this.faultLog = applications.slice(-LOG_COUNT_MAX);
+            }),
+            load(api.feedback(), ({ entries }) => {
+                this.feedback = entries;
+            }),
+            load(api.connections(), ({ connections }) => {
+                this.connections = new Map(connections.map((entry) => [connectionKey(entry), entry]));
+            }),
+        ]);
+    }
+
+    /**
+     * Adds the newest notifications. What the page held before stays where it is of the same run of the simulator, and
+     * nothing is missing in between.
+     */
+    #merge({ notifications }) {
+        const newest = notifications.toReversed();
+        const store = this.notifications;
+        const isAll = newest.length < PAGE_COUNT;
+        const isJoined = !isAll && store.get(newest[0].number)?.receivedAt === newest[0].receivedAt;
+        if (!isJoined) store.clear();
+        store.add(newest);
+        if (!isAll && !isJoined) store.hasOlder = true;
     }
 
     /** Fetches older notifications that match the filter, where there are any. */
