@@ -75,6 +75,9 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
     @Option(help: .value("id", "The team of that key."))
     var teamId = "TEAM000001"
 
+    @OptionGroup(title: "What the services are strict about")
+    var service: SimulatorServiceOptions
+
     @OptionGroup(title: "Control")
     var control: SimulatorControlOptions
 
@@ -186,6 +189,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         configuration.push.tokenKeys = [
             self.keyId: .init(key: try set.signer.publicKey, teamIdentifier: self.teamId, topics: [self.topic])
         ]
+        self.service.apply(to: &configuration)
         return configuration
     }
 

@@ -7,11 +7,12 @@ import APNSWire
 /// Lists the dead devices that were sent something, by topic and environment.
 struct SimulatorFeedbackStore: FeedbackStore {
     let devices: DeviceRegistry
+    let policy: ServicePolicy
     /// How many tuples are handed on at a time; `nil` for as many as are asked for.
     let portionCountMax: Int?
 
     func open(_ provider: ProviderConnection) -> (any FeedbackList)? {
-        guard let topic = provider.identity.topic else { return nil }
+        guard self.policy.isTrusted(provider), let topic = provider.identity.topic else { return nil }
         return SimulatorFeedbackList(self, topic: topic)
     }
 }
