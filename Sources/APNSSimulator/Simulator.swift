@@ -28,6 +28,7 @@ public struct Simulator: Sendable {
     let registry: DeviceRegistry
     let schedule: FaultSchedule
     private let connectionHistory: ConnectionHistory
+    private let policy: ServicePolicy
 
     /// Runs a simulator while `body` runs, and ends it on every way out.
     ///
@@ -49,12 +50,14 @@ public struct Simulator: Sendable {
             now: configuration.now,
             onChange: configuration.onChange
         )
+        let policy = ServicePolicy(configuration)
         let faults = ConnectionFaults(schedule)
-        let backend = SimulatorBackend(devices: devices, faults: faults)
-        let store = SimulatorFeedbackStore(devices: devices, schedule: schedule)
-        let service = SimulatorPushService(devices: devices, schedule: schedule)
+        let backend = SimulatorBackend(devices: devices, faults: faults, policy: policy)
+        let store = SimulatorFeedbackStore(devices: devices, policy: policy, schedule: schedule)
+        let service = SimulatorPushService(devices: devices, schedule: schedule, policy: policy)
         var (listener, feedback, push) = (configuration.listener, configuration.feedback, configuration.push)
         push.addsUniqueIdentifier = configuration.environment == .sandbox
+        policy.configure(&push)
         faults.configure(&listener.listener, as: .binary)
         faults.configure(&feedback.listener, as: .feedback)
         faults.configure(&push.listener, as: .http2)
@@ -73,7 +76,8 @@ public struct Simulator: Sendable {
                         push: server,
                         registry: devices,
                         schedule: schedule,
-                        connectionHistory: connections
+                        connectionHistory: connections,
+                        policy: policy
                     )
                     defer { devices.recorder.end() }
                     return try await body(simulator)
@@ -106,6 +110,27 @@ public struct Simulator: Sendable {
     ) -> Bool {
         self.connectionHistory.end(number, of: listener, ending)
     }
+
+    /// The certificates that are revoked, by the SHA-256 digests in lower-case hexadecimal digits.
+    public var revokedFingerprints: Set<String> { self.policy.revocations.fingerprints }
+
+    /// Revokes a certificate, until it is restored.
+    ///
+    /// New connections with it to the gateway and the feedback service are closed behind the handshake; those that the
+    /// gateway has end as at a shutdown. Over HTTP/2 each request is answered with BadCertificate.
+    ///
+    /// - Parameter fingerprint: its SHA-256 digest in hexadecimal digits, with or without colons.
+    public func revoke(_ fingerprint: String) {
+        self.policy.revocations.add(fingerprint)
+        _ = self.listener.readmit()
+    }
+
+    /// Takes back that a certificate was revoked.
+    ///
+    /// - Parameter fingerprint: its SHA-256 digest in hexadecimal digits, with or without colons.
+    /// - Returns: whether it was revoked.
+    @discardableResult
+    public func restore(_ fingerprint: String) -> Bool { self.policy.revocations.remove(fingerprint) }
 
     /// Forgets the connections that are closed.
     package func removeClosedConnections() { self.connectionHistory.removeClosed() }

@@ -55,6 +55,31 @@ public struct SimulatorConfiguration: Sendable {
     /// Those of less than 32 bytes, which no real token has, are refused in either case.
     public var acceptsUnknownTokens = false
 
+    /// The certificates that are revoked from the start, by the SHA-256 digests in hexadecimal digits; by default none.
+    ///
+    /// The gateway and the feedback service close their connections behind the handshake, and HTTP/2 answers
+    /// BadCertificate. ``Simulator/revoke(_:)`` adds others.
+    public var revokedFingerprints: Set<String> = []
+
+    /// Verifies the certificates of providers behind the handshake, such as by revocation lists (CRL).
+    ///
+    /// One that does not pass is treated as revoked. By default the handshake decides alone.
+    public var certificateVerifier: CertificateVerifier?
+
+    /// How often the gateway takes connections with one certificate; `nil`, the default, for any number.
+    ///
+    /// More are closed behind the handshake, without a word.
+    public var connectionRateLimit: RateLimit?
+
+    /// How many requests over HTTP/2 one device token may have; `nil`, the default, for any number.
+    ///
+    /// More are answered with TooManyRequests.
+    public var deviceRateLimit: RateLimit?
+
+    /// How many error responses from the start on carry the identifier 0, as the service's did now and then; by default
+    /// none, and `Int.max` for all.
+    public var zeroIdentifierCount = 0
+
     /// What goes wrong at any of its listeners; by default nothing.
     public var faults: [Fault] = []
 

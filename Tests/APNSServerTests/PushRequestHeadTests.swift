@@ -53,11 +53,37 @@ struct PushRequestHeadTests {
         (["apns-push-type": "loud"], .invalidPushType),
         (["apns-push-type": "background", "apns-priority": "10"], .badPriority),
         ([":path": "/3/devices/00ff"], .badPath),
+        (["apns-topic": ""], .badTopic), (["apns-topic": "com example"], .badTopic),
+        (["apns-topic": "com.exämple"], .badTopic), (["apns-topic": String(repeating: "x", count: 256)], .badTopic),
+        (["apns-push-type": "pushtotalk", "apns-topic": "a.voip-ptt", "apns-priority": "5"], .badPriority),
+        (["apns-push-type": "pushtotalk", "apns-topic": "a.voip-ptt", "apns-expiration": "9"], .badExpirationDate),
+        (["apns-push-type": "pushtotalk"], .badTopic), (["apns-push-type": "voip"], .badTopic),
+        (["apns-push-type": "voip", "apns-topic": ".voip"], .badTopic),
+        (["apns-push-type": "complication"], .badTopic), (["apns-push-type": "controls"], .badTopic),
+        (["apns-push-type": "fileprovider"], .badTopic), (["apns-push-type": "liveactivity"], .badTopic),
+        (["apns-push-type": "location"], .badTopic), (["apns-push-type": "mdm"], .badTopic),
+        (["apns-push-type": "widgets"], .badTopic),
     ]
 
     @Test(arguments: Self.faults.indices)
     func `each fault has its reason`(_ index: Int) {
         #expect(self.reason(Self.faults[index].change) == Self.faults[index].reason)
+    }
+
+    private static let typed: [(type: String, topic: String)] = [
+        ("alert", "a"), ("background", "a"), ("complication", "a.complication"), ("controls", "a.push-type.controls"),
+        ("fileprovider", "a.pushkit.fileprovider"), ("liveactivity", "a.push-type.liveactivity"),
+        ("location", "a.location-query"), ("mdm", "com.apple.mgmt.External.1"), ("pushtotalk", "a.voip-ptt"),
+        ("voip", "a.voip"), ("widgets", "a.push-type.widgets"), ("alert", String(repeating: "x", count: 255)),
+    ]
+
+    @Test(arguments: Self.typed.indices)
+    func `a topic that fits its push type is taken`(_ index: Int) {
+        let (type, topic) = Self.typed[index]
+        #expect(self.reason(["apns-push-type": type, "apns-topic": topic]) == nil)
+        guard type == "pushtotalk" else { return }
+        let good = ["apns-push-type": type, "apns-topic": topic, "apns-priority": "10", "apns-expiration": "0"]
+        #expect(self.reason(good) == nil)
     }
 
     @Test(arguments: ["", "00f", "00 ff", "xy", String(repeating: "00", count: 101)])

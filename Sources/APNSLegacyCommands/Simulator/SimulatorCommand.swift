@@ -89,6 +89,9 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
     @OptionGroup(title: "Certificates")
     var certificates: SimulatorCertificateOptions
 
+    @OptionGroup(title: "What the services are strict about")
+    var service: SimulatorServiceOptions
+
     @OptionGroup(title: "Control")
     var control: SimulatorControlOptions
 
@@ -245,6 +248,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         configuration.push.tokenKeys = [
             self.keyId: .init(key: try set.signer.publicKey, teamIdentifier: self.teamId, topics: [self.topic])
         ]
+        self.service.apply(to: &configuration)
         return configuration
     }
 

@@ -14,8 +14,10 @@ extension Listener {
     ///
     /// It checks a request in this order, and answers the first fault:
     /// 1. headers: `apns-id` (a UUID in either letter case), none twice, method, topic, collapse identifier, priority,
-    ///    expiration, push type, path;
-    /// 2. credentials: the certificate, or else the provider token, and whether they are for the topic;
+    ///    expiration, push type, what the push type asks of priority, expiration and topic, path;
+    /// 2. credentials: the certificate (revoked, of the other environment, a push type that it is not for), or else
+    ///    the provider token (signature and team, key of the connection, environment, age, renewal), and whether they
+    ///    are for the topic;
     /// 3. the device token is there; the payload is there; the device token has 1 to 100 bytes in hexadecimal digits;
     ///    the payload is not too long; it is a JSON object, where ``PushServerConfiguration/payloadCheck`` says so;
     /// 4. whatever ``PushService/take(_:)`` checks, such as the device.

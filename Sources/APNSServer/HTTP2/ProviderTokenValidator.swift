@@ -32,12 +32,14 @@ final class ProviderTokenValidator: Sendable {
     private static let ageMax: Int64 = 60 * 60
 
     private let keys: [String: PushServerConfiguration.TokenKey]
+    private let environment: Environment?
     private let renewalIntervalMin: Int64?
     /// The time of each key's newest token.
     private let newest = NIOLockedValueBox<[String: Int64]>([:])
 
     init(_ configuration: PushServerConfiguration) {
         self.keys = configuration.tokenKeys
+        self.environment = configuration.environment
         self.renewalIntervalMin = configuration.tokenRenewalIntervalMin?.components.seconds
     }
 
@@ -55,6 +57,7 @@ final class ProviderTokenValidator: Sendable {
         // One team for each connection, and of its keys the first one.
         guard memory.teamIdentifier ?? team == team else { return .invalidProviderToken }
         guard memory.keyIdentifier ?? key == key else { return .unrelatedKeyIdInToken }
+        guard self.isAllowed(key) else { return .badEnvironmentKeyIdInToken }
         if let problem = self.ageProblem(claims.issuedAt, now) { return problem }
         if self.isRenewedTooSoon(key, issuedAt: claims.issuedAt, now) { return .tooManyProviderTokenUpdates }
         memory = Memory(
@@ -64,6 +67,12 @@ final class ProviderTokenValidator: Sendable {
             issuedAt: claims.issuedAt
         )
         return nil
+    }
+
+    /// Whether a key may be used at the service that is played.
+    private func isAllowed(_ key: String) -> Bool {
+        guard let environment = self.environment, let own = self.keys[key]?.environment else { return true }
+        return own == environment
     }
 
     private func ageProblem(_ issuedAt: Int64, _ now: Int64) -> PushReason? {

@@ -27,10 +27,15 @@ extension PushHeaders: Collection {
     /// A header; one that bears credentials has an empty value.
     public subscript(_ index: Int) -> Element {
         let (name, value, _) = self.headers[self.headers.index(self.headers.startIndex, offsetBy: index)]
-        return (name, Self.secrets.contains(name.lowercased()) ? "" : value)
+        return (name, Self.isSecret(name) ? "" : value)
     }
 
-    private static let secrets: Set<String> = ["authorization", "proxy-authorization", "cookie"]
+    private static let secrets = ["authorization", "proxy-authorization", "cookie"]
+
+    private static func isSecret(_ name: String) -> Bool {
+        // Most names are of another length, and need no copy in lower case.
+        self.secrets.contains { $0.utf8.count == name.utf8.count && $0 == name.lowercased() }
+    }
 }
 
 extension PushHeaders: CustomStringConvertible, CustomReflectable {

@@ -17,6 +17,10 @@ struct PushRequestHead: Equatable {
 
     private static let collapseIdentifierByteCountMax = 64
     private static let pathPrefix = "/3/device/"
+
+    /// The longest topic, in bytes: more than the longest identifier of an app has with any suffix.
+    private static let topicByteCountMax = 255
+
     private static let single: Set<String> = [
         ":method", ":path", "authorization", "apns-id", "apns-topic", "apns-push-type", "apns-priority",
         "apns-expiration", "apns-collapse-id",
@@ -64,12 +68,14 @@ struct PushRequestHead: Equatable {
         guard values[":method"] == "POST" else { throw Refusal(.methodNotAllowed) }
         let topic = values["apns-topic"] ?? self.topic(of: certificateTopics)
         guard let topic else { throw Refusal(.missingTopic) }
+        guard self.isTopic(topic) else { throw Refusal(.badTopic) }
         let collapse = values["apns-collapse-id"]
         guard (collapse?.utf8.count ?? 0) <= self.collapseIdentifierByteCountMax else {
             throw Refusal(.badCollapseId)
         }
         let priority = values["apns-priority"]
         guard ["10", "5", "1", nil].contains(priority) else { throw Refusal(.badPriority) }
+        let priorityValue = priority.flatMap { UInt8($0) }
         var expiration: UInt32?
         if let text = values["apns-expiration"] {
             guard let seconds = UInt64(text) else { throw Refusal(.badExpirationDate) }
@@ -77,8 +83,9 @@ struct PushRequestHead: Equatable {
         }
         let type = values["apns-push-type"].map { PushType(rawValue: $0) }
         if let type, !PushType.documented.contains(type) { throw Refusal(.invalidPushType) }
-        // A background notification must not interrupt.
-        if type == .background, priority == "10" { throw Refusal(.badPriority) }
+        if let problem = type?.problem(topic: topic, priority: priorityValue, expiration: expiration) {
+            throw Refusal(problem)
+        }
         let path = values[":path"] ?? ""
         guard path.hasPrefix(self.pathPrefix) else { throw Refusal(.badPath) }
         return Self(
@@ -86,11 +93,24 @@ struct PushRequestHead: Equatable {
             tokenText: path.dropFirst(self.pathPrefix.count),
             topic: topic,
             pushType: type,
-            priority: priority.flatMap { UInt8($0) },
+            priority: priorityValue,
             expiration: expiration,
             collapseIdentifier: collapse,
             authorization: values["authorization"]
         )
+    }
+
+    /// Whether a text can be a topic: letters and digits of ASCII, hyphens, periods and underscores.
+    private static func isTopic(_ text: String) -> Bool {
+        (1...self.topicByteCountMax).contains(text.utf8.count)
+            && text.utf8.allSatisfy {
+                switch $0 {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"):
+                    true
+                default: false
+                }
+            }
     }
 
     /// The topic that goes without saying: that of a certificate for one.

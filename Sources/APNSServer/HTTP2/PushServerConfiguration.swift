@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSWire
+public import APNSWire
 import Glibc
 public import OpenSSLTLS
 
@@ -13,6 +13,17 @@ public import OpenSSLTLS
     /// The keys of provider tokens, by key identifier; none by default.
     public var tokenKeys: [String: TokenKey] = [:]
 
+    /// Which service it plays, so that certificates and keys of the other one are refused; `nil`, the default, for
+    /// both.
+    ///
+    /// A certificate says by its extensions which service it is for; one that names neither is for both.
+    public var environment: Environment?
+
+    /// Whether a certificate is revoked; by default none is.
+    ///
+    /// It is called on event loops, for every request on a connection with a certificate.
+    public var isRevoked: @Sendable (TLSCertificate) -> Bool = { _ in false }
+
     /// The topics that a certificate is for, the one that goes without saying first; by default the subject's UID.
     public var topics: @Sendable (TLSCertificate) -> [String] = { [$0.subjectField("UID")].compactMap(\.self) }
 
@@ -21,6 +32,12 @@ public import OpenSSLTLS
 
     /// Whether clients that do not negotiate `h2` by ALPN are refused; by default they are let in.
     public var requiresApplicationProtocol = false
+
+    /// How long a connection may be without anything arriving while it waits for no answer, before it is told that it
+    /// goes away with the reason IdleTimeout; by default an hour.
+    ///
+    /// `nil` for any time.
+    public var idleTimeout: Duration? = .seconds(3600)
 
     /// How many streams a connection may have; 1000 by default.
     public var streamCountMax = 1000
@@ -55,6 +72,8 @@ public import OpenSSLTLS
         /// The apps that it may send to, with all topics that begin with one of these and a dot, such as that of VoIP;
         /// `nil`, the default, for any.
         public var topics: Set<String>?
+        /// The only service that it may be used at; `nil`, the default, for both.
+        public var environment: Environment?
 
         /// Makes one.
         ///
@@ -62,10 +81,17 @@ public import OpenSSLTLS
         ///   - key: verifies what the key signs.
         ///   - teamIdentifier: whose it is.
         ///   - topics: the apps that it may send to; by default any.
-        public init(key: ES256PublicKey, teamIdentifier: String, topics: Set<String>? = nil) {
+        ///   - environment: the only service that it may be used at; by default both.
+        public init(
+            key: ES256PublicKey,
+            teamIdentifier: String,
+            topics: Set<String>? = nil,
+            environment: Environment? = nil
+        ) {
             self.key = key
             self.teamIdentifier = teamIdentifier
             self.topics = topics
+            self.environment = environment
         }
 
         /// Whether it may send to a topic.

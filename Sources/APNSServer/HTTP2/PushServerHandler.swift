@@ -38,13 +38,16 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     private(set) var context: ChannelHandlerContext?
     private var streams: [UInt32: Stream] = [:]
     private var memory = ProviderTokenValidator.Memory()
-    private var certificateTopics: [String]?
+    /// What the client's certificate says; `nil` without one, or before it was looked at.
+    private var credentials: CertificateCredentials?
     private var requestCount: UInt64 = 0
     private var newest: UInt32 = 0
     private var limit: Int
     private var isGoingAway = false
     private var unreportedByteCount = 0
     private var drainTimer: Scheduled<Void>?
+    private var lastReadAt: NIODeadline
+    private var idleTimer: Scheduled<Void>?
 
     /// What a client may send on all streams together before it is told that it was read, in bytes.
     private static let windowByteCount = 1 << 20
@@ -66,6 +69,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         self.validator = validator
         self.limit = configuration.streamCountFirst
         self.bodyByteCountMax = configuration.payloadByteCountMax(of: .voip)
+        self.lastReadAt = connection.eventLoop.now
     }
 
     private var tls: any TLSFacts { self.connection.tls }
@@ -76,6 +80,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let frame = self.unwrapInboundIn(data)
+        self.lastReadAt = context.eventLoop.now
         let number = UInt32(Int(frame.streamID))
         switch frame.payload {
         case .headers(let head): self.received(head, number)
@@ -121,7 +126,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         self.streams[number]?.requestNumber = self.requestCount
         guard let stream = self.streams[number] else { return }
         let reply: PushReply?
-        switch PushRequestHead.read(stream.headers, certificateTopics: self.topics) {
+        switch PushRequestHead.read(stream.headers, certificateTopics: self.certificate?.topics ?? []) {
         case .refused(let identifier, let reason):
             self.streams[number]?.identifier = Self.text(of: identifier, stream.headers)
             reply = .rejected(reason)
@@ -185,16 +190,19 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         return PushIdentifier(using: &random)
     }
 
-    private var topics: [String] {
-        if let known = self.certificateTopics { return known }
-        let topics = self.tls.peerCertificate.map { self.configuration.topics($0) } ?? []
-        self.certificateTopics = topics
-        return topics
+    /// Read once, since it is asked for at each request and costs more than that.
+    private var certificate: CertificateCredentials? {
+        if self.credentials == nil {
+            self.credentials = self.tls.peerCertificate.map { CertificateCredentials($0, self.configuration) }
+        }
+        return self.credentials
     }
 
     /// Why the client may not send for this topic.
     private func permission(_ head: PushRequestHead, topic: String) -> PushReason? {
-        if self.tls.peerCertificate != nil { return self.topics.contains(topic) ? nil : .topicDisallowed }
+        if let certificate = self.certificate {
+            return certificate.problem(topic: topic, pushType: head.pushType, self.configuration)
+        }
         let now = self.configuration.clock()
         if let problem = self.validator.problem(head.authorization, &self.memory, now: now) { return problem }
         let key = self.memory.keyIdentifier.flatMap { self.configuration.tokenKeys[$0] }
@@ -265,7 +273,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
                 number: stream.requestNumber,
                 headers: PushHeaders(stream.headers),
                 tokenText: PushRequestHead.tokenText(stream.headers),
-                topic: PushRequestHead.topic(stream.headers, certificateTopics: self.topics),
+                topic: PushRequestHead.topic(stream.headers, certificateTopics: self.certificate?.topics ?? []),
                 payload: stream.payload,
                 payloadByteCount: stream.byteCount,
                 identifier: stream.identifier,
@@ -333,6 +341,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     func handlerRemoved(context: ChannelHandlerContext) {
         self.context = nil
         self.drainTimer?.cancel()
+        self.idleTimer?.cancel()
         self.streams.removeAll()
     }
 
@@ -354,6 +363,22 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         self.send(.windowUpdate(windowSizeIncrement: Self.windowByteCount))
         if self.tls.peerCertificate != nil { self.setLimit(self.configuration.streamCountMax) }
         context.flush()
+        self.watchForIdleness()
+    }
+
+    private func watchForIdleness() {
+        guard let timeout = self.configuration.idleTimeout.map(TimeAmount.init) else { return }
+        let delay = self.lastReadAt + timeout - self.connection.eventLoop.now
+        self.idleTimer = self.after(delay) { handler, context in
+            guard !handler.isGoingAway else { return }
+            let now = context.eventLoop.now
+            // Who waits for an answer is not idle.
+            if !handler.streams.isEmpty { handler.lastReadAt = now }
+            guard handler.lastReadAt + timeout <= now else { return handler.watchForIdleness() }
+            handler.goAway(behind: handler.newest, .idleTimeout)
+            context.flush()
+            handler.closeWhenIdle()
+        }
     }
 
     func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {

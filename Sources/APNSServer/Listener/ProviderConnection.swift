@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import APNSTransport
+package import APNSWire
 public import OpenSSLTLS
 
 /// One connection of a provider.
@@ -36,6 +37,14 @@ public struct ProviderConnection: Hashable, Sendable {
         self.remoteAddress = remoteAddress
         self.certificate = certificate
         self.intermediates = intermediates
+    }
+}
+
+extension ProviderIdentity {
+    /// Whether the certificate may be used at a service: one that names neither of the two is for both.
+    package func allows(_ environment: Environment) -> Bool {
+        guard self.isForSandbox || self.isForProduction else { return true }
+        return environment == .sandbox ? self.isForSandbox : self.isForProduction
     }
 }
 

@@ -133,11 +133,15 @@ final class SimulatorConnection: DeliveryConnection {
             let fault = schedule.fault(.errorResponse, at: .binary, connection: self.provider.number)
             report = fault?.report ?? FaultReport()
         }
-        let told = report.response(response)
-        self.backend.devices.change { $0.endings[told?.status.rawValue ?? 0, default: 0] += 1 }
+        var told = report.response(response)
+        if told != nil, self.backend.policy.takeZeroIdentifier() { told?.identifier = 0 }
+        let status = told?.status.rawValue ?? 0
+        self.backend.devices.change { $0.endings[status, default: 0] += 1 }
         guard let handler = self.reportHandler else { return carryOut(told) }
-        handler.begin(report) { carryOut(told) }
+        handler.begin(report) { [told] in carryOut(told) }
     }
+
+    func isAdmitted(_ provider: ProviderConnection) -> Bool { self.backend.policy.isTrusted(provider) }
 
     func discarded(messageCount: Int) {
         self.backend.devices.change { $0.discardedCount += messageCount }

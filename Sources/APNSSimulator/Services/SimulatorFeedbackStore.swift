@@ -7,10 +7,11 @@ import APNSWire
 /// Lists the dead devices that were sent something, by topic and environment.
 struct SimulatorFeedbackStore: FeedbackStore {
     let devices: DeviceRegistry
+    let policy: ServicePolicy
     let schedule: FaultSchedule
 
     func open(_ provider: ProviderConnection) -> (any FeedbackList)? {
-        guard let topic = provider.identity.topic else { return nil }
+        guard self.policy.isTrusted(provider), let topic = provider.identity.topic else { return nil }
         return SimulatorFeedbackList(self, topic: topic)
     }
 }

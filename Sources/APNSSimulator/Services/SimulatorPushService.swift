@@ -8,6 +8,7 @@ import NIOCore
 struct SimulatorPushService: PushService {
     let devices: DeviceRegistry
     let schedule: FaultSchedule
+    let policy: ServicePolicy
 
     func take(_ request: borrowing InboundPush) -> PushReply? {
         let fault = self.schedule.fault(
@@ -45,7 +46,10 @@ struct SimulatorPushService: PushService {
 
     private func rejection(_ request: borrowing InboundPush) -> PushRejection? {
         switch self.devices.standing(of: request.token, topic: request.topic) {
-        case .alive: return nil
+        case .alive:
+            guard !self.policy.takeRequest(for: request.token) else { return nil }
+            self.countRejection()
+            return PushRejection(status: 429, reason: .tooManyRequests)
         case .dead(let since):
             self.countRejection()
             self.devices.change { $0.deadCount += 1 }

@@ -207,12 +207,15 @@ struct PushClientTests {
         request.payload = ByteBuffer(repeating: 0x20, count: 4097)
         let tooLong = request
         request.pushType = .voip
+        request.topic = PushFixture.topic + ".voip"
         let voip = request
         request.payload = ByteBuffer()
         let empty = request
-        let outcomes = try await PushFixture.withPair(service) {
-            [await $0.send(tooLong), await $0.send(voip), await $0.send(empty)]
-        }
+        let outcomes = try await PushFixture.withPair(
+            service,
+            server: { $0.topics = { _ in [PushFixture.topic, PushFixture.topic + ".voip"] } },
+            { [await $0.send(tooLong), await $0.send(voip), await $0.send(empty)] }
+        )
         #expect(
             outcomes == [.invalid(.payloadTooLong(byteCount: 4097, limit: 4096)), .accepted, .invalid(.payloadEmpty)]
         )

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSServer
 import APNSSimulator
 import APNSWire
 import Foundation
@@ -72,12 +73,17 @@ import Testing
     @Test func `a payload may be as long as the service takes, unless another limit is said`() async throws {
         let text = String(repeating: "x", count: 4000)
         let path = try self.scene.write("long.jsonl", Self.line(1, #"{"aps":{"alert":"\#(text)"}}"#))
+        let call = try self.scene.write("call.jsonl", Self.line(900, #"{"aps":{"alert":"\#(text)"}}"#))
         let scene = self.scene
-        try await SendScene.withGateway { simulator in
-            for (more, code, outcome) in [
-                ([], 0, "accepted"), (["--push-type", "voip"], 0, "accepted"),
-                (["--payload-max", "2048"], 1, "invalid"),
-            ] as [([String], Int32, String)] {
+        let (topic, calls) = (SendScene.topic, SendScene.topic + ".voip")
+        let device = SimulatedDevice(token: try DeviceToken(SendScene.token(900)), topic: calls)
+        try await SendScene.withGateway(change: { $0.push.topics = { _ in [topic, calls] } }) { simulator in
+            simulator.register(device)
+            for (path, more, code, outcome) in [
+                (path, ["--topic", topic], 0, "accepted"),
+                (call, ["--push-type", "voip", "--topic", calls], 0, "accepted"),
+                (path, ["--payload-max", "2048"], 1, "invalid"),
+            ] as [(String, [String], Int32, String)] {
                 let arguments = [path, "--transport", "http2", "--results", "-"] + more
                 let run = try await scene.send(arguments, port: simulator.pushPort)
                 #expect(run.ending.code == code, "\(run)")

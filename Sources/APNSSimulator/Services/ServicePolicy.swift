@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSServer
+import APNSTransport
+import APNSWire
+import NIOConcurrencyHelpers
+
+/// Whom a simulator's services turn away: by certificate, by environment, and by how often.
+final class ServicePolicy: Sendable {
+    let revocations: RevocationList
+    private let environment: Environment
+    private let now: @Sendable () -> UInt64
+    /// By the fingerprint of the certificate.
+    private let connections: NIOLockedValueBox<RateLimiter<String>>?
+    private let requests: NIOLockedValueBox<RateLimiter<DeviceToken>>?
+    private let zeroIdentifierCount: NIOLockedValueBox<Int>
+
+    init(_ configuration: SimulatorConfiguration) {
+        self.revocations = RevocationList(
+            configuration.revokedFingerprints,
+            verifier: configuration.certificateVerifier
+        )
+        self.environment = configuration.environment
+        self.now = configuration.now
+        self.connections = configuration.connectionRateLimit.map { NIOLockedValueBox(RateLimiter($0)) }
+        self.requests = configuration.deviceRateLimit.map { NIOLockedValueBox(RateLimiter($0)) }
+        self.zeroIdentifierCount = NIOLockedValueBox(configuration.zeroIdentifierCount)
+    }
+
+    /// Lets the HTTP/2 listener refuse what is refused by certificate.
+    func configure(_ push: inout PushServerConfiguration) {
+        push.environment = self.environment
+        push.isRevoked = { [revocations] in revocations.contains($0) }
+    }
+
+    /// Whether a provider may use the service as far as its certificate says.
+    func isTrusted(_ provider: ProviderConnection) -> Bool {
+        guard provider.identity.allows(self.environment) else { return false }
+        return provider.certificate.map { !self.revocations.contains($0, provider.intermediates) } ?? true
+    }
+
+    /// Counts a connection to the gateway.
+    ///
+    /// - Returns: whether its provider may connect so often.
+    func takeConnection(_ provider: ProviderConnection) -> Bool {
+        let (fingerprint, now) = (provider.identity.fingerprint, self.now())
+        return self.connections?.withLockedValue { $0.take(fingerprint, now: now) } ?? true
+    }
+
+    /// Counts a request.
+    ///
+    /// - Returns: whether a device may be sent so many.
+    func takeRequest(for token: DeviceToken) -> Bool {
+        guard let requests else { return true }
+        let now = self.now()
+        return requests.withLockedValue { $0.take(token, now: now) }
+    }
+
+    /// Whether the next error response carries the identifier 0; each call is one response.
+    func takeZeroIdentifier() -> Bool {
+        self.zeroIdentifierCount.withLockedValue { count in
+            guard count > 0 else { return false }
+            count -= 1
+            return true
+        }
+    }
+}
