@@ -130,7 +130,7 @@ struct PurgeActionOptions: ParsableArguments, Sendable {
     var quiet = false
 
     @Option(help: .value("text|json", "The form of the report."))
-    var output = PurgeReportForm.text
+    var output = ReportForm.text
 
     func validate() throws {
         guard (self.action == .deactivate) == (self.activeColumn != nil) else {

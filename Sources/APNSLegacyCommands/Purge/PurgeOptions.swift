@@ -77,9 +77,3 @@ extension BadLines {
 }
 
 extension PurgeExport.Format: ExpressibleByArgument {}
-
-/// The forms of a report on standard output.
-enum PurgeReportForm: String, ExpressibleByArgument, CaseIterable {
-    case text
-    case json
-}

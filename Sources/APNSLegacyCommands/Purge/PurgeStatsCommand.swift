@@ -16,7 +16,7 @@ struct PurgeStatsCommand: PurgeSubcommand {
     @OptionGroup var file: PurgeFileOptions
 
     @Option(help: .value("text|json", "How to print them."))
-    var output = PurgeReportForm.text
+    var output = ReportForm.text
 
     func run(in environment: CommandEnvironment) throws -> ExitStatus {
         let statistics = try self.file.open().statistics()

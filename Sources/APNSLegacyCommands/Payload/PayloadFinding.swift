@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSPayload
+import ArgumentParser
+import BatchFiles
+
+/// How long a payload may be.
+struct PayloadLimitOptions: ParsableArguments, Sendable {
+    @Option(help: .value("binary|http2|voip", "Whose rules: 2048, 4096 or 5120 bytes."))
+    var transport = Transport.binary
+
+    @Option(help: .value("bytes", "The longest payload instead; 256 for devices before 2014."))
+    var payloadMax: Int?
+
+    /// Whose rules payloads are checked by.
+    enum Transport: String, ExpressibleByArgument, CaseIterable, Sendable {
+        case binary
+        case http2
+        case voip
+    }
+
+    var rules: PayloadRules {
+        var rules: PayloadRules =
+            switch self.transport {
+            case .binary: .binary
+            case .http2: .http2
+            case .voip: .voip
+            }
+        if let payloadMax = self.payloadMax { rules.byteCountMax = payloadMax }
+        // As apns-legacy send does, which leaves white space out.
+        rules.measuresMinified = true
+        return rules
+    }
+
+    func validate() throws {
+        guard self.payloadMax ?? 1 > 0 else { throw ValidationError("--payload-max is 1 or more.") }
+    }
+}
+
+/// What was found out about a payload.
+struct PayloadFinding {
+    private let input: PayloadInput
+    private let rules: PayloadRules
+    private let result: Result<PayloadMeasure, PayloadRefusal>
+    /// What is hardly meant so.
+    let warnings: [PayloadWarning]
+
+    init(_ input: PayloadInput, _ rules: PayloadRules) {
+        self.input = input
+        self.rules = rules
+        self.result = input.check(rules)
+        self.warnings = (try? input.payload.get().warnings()) ?? []
+    }
+
+    /// Why the payload would be refused; `nil` where it would not.
+    var problem: PayloadRefusal? {
+        guard case .failure(let refusal) = self.result else { return nil }
+        return refusal
+    }
+
+    /// What to print; of a line of many, only what is wrong with it.
+    func lines(isAlone: Bool) -> [String] {
+        var lines: [String] = []
+        switch self.result {
+        case .success(let measure) where isAlone:
+            let size = measure.minifiedByteCount == measure.byteCount ? "" : ", \(measure.minifiedByteCount) minified"
+            lines.append(
+                "\(self.input.name): \(measure.byteCount.counted("byte"))\(size); at most \(self.rules.byteCountMax)"
+            )
+        case .success: break
+        case .failure(let refusal): lines.append("\(self.input.name), \(self.input.text(of: refusal))")
+        }
+        return lines + self.warnings.map { "\(self.input.name): warning: \($0)" }
+    }
+
+    /// The same as an object of JSON.
+    var json: String {
+        var members = ["\"name\":\(JSONWriter.quoted(self.input.name))"]
+        if let number = self.input.lineNumber { members.append("\"line\":\(number)") }
+        switch self.result {
+        case .success(let measure):
+            members.append("\"bytes\":\(measure.byteCount),\"minifiedBytes\":\(measure.minifiedByteCount)")
+            members.append("\"problem\":null")
+        case .failure(let refusal):
+            members.append("\"problem\":\(JSONWriter.quoted(self.input.text(of: refusal)))")
+        }
+        let warnings = self.warnings.map {
+            "{\"path\":\(JSONWriter.quoted($0.path)),\"text\":\(JSONWriter.quoted("\($0)"))}"
+        }
+        members.append("\"warnings\":[\(warnings.joined(separator: ","))]")
+        return "{\(members.joined(separator: ","))}"
+    }
+}

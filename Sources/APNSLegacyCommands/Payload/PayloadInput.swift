@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSPayload
+import ArgumentParser
+import BatchFiles
+
+/// Where the payloads come from.
+struct PayloadInputOptions: ParsableArguments, Sendable {
+    @Argument(help: .value("input", "A file with a payload, or - for standard input."))
+    var input = "-"
+
+    @Flag(help: "Each line of the input is a payload, or a line for apns-legacy send.")
+    var jsonl = false
+
+    /// Whether there is a payload a line.
+    var isBatch: Bool { self.jsonl || self.input.hasSuffix(".jsonl") }
+
+    /// The longest input with one payload, in bytes.
+    private static let byteCountMax = 1 << 20
+
+    /// Calls `body` with each payload.
+    ///
+    /// - Throws: ``CommandFailure``, `BatchFileError`, and what `body` throws.
+    func forEach(_ console: Console, _ body: (PayloadInput) throws -> Void) throws {
+        let source = try console.open(self.input)
+        guard self.isBatch else {
+            guard let bytes = try source.readAll(byteCountMax: Self.byteCountMax) else {
+                throw CommandFailure(
+                    .dataError,
+                    "\(source.name) has more than \(Self.byteCountMax) bytes, and no payload is so long. Say --jsonl "
+                        + "if it has one a line."
+                )
+            }
+            return try body(PayloadInput(alone: bytes, name: source.name))
+        }
+        // What ends the command at a line that cannot be read, which is told by a function that throws nothing.
+        var failure: (any Error)?
+        try source.forEachLine { problem in
+            do {
+                try body(PayloadInput(problem, name: source.name))
+            } catch {
+                failure = failure ?? error
+            }
+        } _: { text, number in
+            if let failure { throw failure }
+            try body(PayloadInput(line: text, lineNumber: number, name: source.name))
+        }
+        if let failure { throw failure }
+    }
+
+    /// Prints each payload as `change` makes it, in its line where there is one.
+    ///
+    /// A line whose payload cannot be changed stays as it is, so that it does not vanish from a batch.
+    func rewrite(
+        _ console: Console,
+        _ change: (Payload) throws(PayloadProblem) -> Payload
+    ) throws -> ExitStatus {
+        var refusedCount = 0
+        try self.forEach(console) { input in
+            switch Result(catching: { () throws(PayloadRefusal) in try input.text(changedBy: change) }) {
+            case .success(let text): try console.write(text + "\n")
+            case .failure(let refusal):
+                refusedCount += 1
+                let rest = input.text == nil ? "" : "; the line stays as it is"
+                console.say("\(input.name), \(input.text(of: refusal))" + rest)
+                if let text = input.text { try console.write(text + "\n") }
+            }
+        }
+        return refusedCount > 0 ? .someRefused : .success
+    }
+}
+
+/// Why a payload cannot be looked at, or is refused.
+enum PayloadRefusal: Error, CustomStringConvertible {
+    case problem(PayloadProblem)
+    case line(BatchProblem.Kind)
+    case noPayload
+
+    var description: String {
+        switch self {
+        case .problem(let problem): "\(problem)"
+        case .line(let kind): "\(kind)"
+        case .noPayload: "there is no payload in this line"
+        }
+    }
+}
+
+/// A payload of an input.
+struct PayloadInput {
+    /// The input, and the line where it has several.
+    let name: String
+    /// The number of the line, from 1; `nil` for a payload that is alone.
+    let lineNumber: Int?
+    /// The line that it stands in; `nil` for a payload that is alone, and for a line that cannot be read.
+    let text: String?
+    /// The payload.
+    let payload: Result<Payload, PayloadRefusal>
+    /// Where it stands in the line, in bytes.
+    private let range: Range<Int>
+
+    /// A payload that is the whole input.
+    init(alone bytes: [UInt8], name: String) {
+        self.name = name
+        self.lineNumber = nil
+        self.text = nil
+        self.payload = .success(Payload(bytes: bytes))
+        self.range = bytes.indices
+    }
+
+    /// A line that cannot be read.
+    init(_ problem: BatchProblem, name: String) {
+        self.name = "\(name), line \(problem.lineNumber)"
+        self.lineNumber = problem.lineNumber
+        self.text = nil
+        self.payload = .failure(.line(problem.kind))
+        self.range = 0..<0
+    }
+
+    /// A line that is a payload, or has one as `apns-legacy send` takes it.
+    init(line: String, lineNumber: Int, name: String) {
+        self.name = "\(name), line \(lineNumber)"
+        self.lineNumber = lineNumber
+        self.text = line
+        let bytes = Array(line.utf8)
+        switch Result(catching: { () throws(ScanFailure) in try Self.payloadRange(bytes) }) {
+        case .success(let range?):
+            self.range = range
+            self.payload = .success(Payload(bytes: Array(bytes[range])))
+        case .success(nil):
+            self.range = bytes.indices
+            self.payload = .failure(.noPayload)
+        case .failure:
+            // The check says what and where.
+            self.range = bytes.indices
+            self.payload = .success(Payload(bytes: bytes))
+        }
+    }
+
+    /// Why the payload is refused; of a line, with the column that it has there.
+    func text(of refusal: PayloadRefusal) -> String {
+        guard case .problem(let problem) = refusal, let text = self.text else { return "\(refusal)" }
+        let before = text.utf8.prefix(self.range.lowerBound).count { !(0x80...0xBF).contains($0) }
+        return "column \(before + problem.column): \(problem.kind)"
+    }
+
+    /// Checks the payload.
+    func check(_ rules: PayloadRules) -> Result<PayloadMeasure, PayloadRefusal> {
+        self.payload.flatMap { payload in
+            Result { () throws(PayloadProblem) in try payload.check(rules: rules) }.mapError { .problem($0) }
+        }
+    }
+
+    /// The payload as `change` makes it, in its line where there is one.
+    func text(changedBy change: (Payload) throws(PayloadProblem) -> Payload) throws(PayloadRefusal) -> String {
+        let payload = try self.payload.get()
+        do throws(PayloadProblem) {
+            let changed = try change(payload).bytes
+            guard let text = self.text else { return String(decoding: changed, as: UTF8.self) }
+            var bytes = Array(text.utf8)
+            bytes.replaceSubrange(self.range, with: changed)
+            return String(decoding: bytes, as: UTF8.self)
+        } catch {
+            throw .problem(error)
+        }
+    }
+
+    /// Finds the payload in a line: the member `payload` beside a `token`, or else the whole line.
+    ///
+    /// - Returns: `nil` where there is a token and no payload.
+    private static func payloadRange(_ bytes: [UInt8]) throws(ScanFailure) -> Range<Int>? {
+        try unsafe bytes.span.withUnsafeBytes { bytes throws(ScanFailure) -> Range<Int>? in
+            var scanner = unsafe JSONScanner(bytes)
+            try scanner.begin()
+            guard try scanner.kind() == .object else { return 0..<bytes.count }
+            scanner.enter()
+            var (isFirst, hasToken, range) = (true, false, Range<Int>?.none)
+            while let name = try scanner.nextKey(isFirst: &isFirst) {
+                let start = scanner.byteOffset
+                try scanner.skipValue(enclosedBy: 1)
+                switch scanner.text(of: name) {
+                case "token": hasToken = true
+                case "payload": range = start..<scanner.byteOffset
+                default: break
+                }
+            }
+            try scanner.finish()
+            return hasToken ? range : 0..<bytes.count
+        }
+    }
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSPayload
+import ArgumentParser
+import BatchFiles
+
+/// `apns-legacy payload preview`: a payload as its reader will see it.
+struct PayloadPreviewCommand: PayloadSubcommand {
+    static let configuration = CommandConfiguration(
+        commandName: "preview",
+        abstract: "Print what a device would show of payloads."
+    )
+
+    @OptionGroup var input: PayloadInputOptions
+
+    @Option(help: .value("file", "The app's Localizable.strings in the language of the reader."))
+    var strings: String?
+
+    func run(in environment: CommandEnvironment) throws -> ExitStatus {
+        let strings = try self.strings.map { try Self.read($0, environment.console) } ?? [:]
+        var refusedCount = 0
+        try self.input.forEach(environment.console) { input in
+            switch input.payload.flatMap({ payload in
+                Result { () throws(PayloadProblem) in try Self.text(of: payload, strings) }.mapError { .problem($0) }
+            }) {
+            case .success(let text):
+                try environment.console.write(input.lineNumber == nil ? text : "\(input.name)\n\(text)\n")
+            case .failure(let refusal):
+                refusedCount += 1
+                environment.console.say("\(input.name), \(input.text(of: refusal))")
+            }
+        }
+        return refusedCount > 0 ? .someRefused : .success
+    }
+
+    /// The longest file of texts, in bytes.
+    private static let stringsByteCountMax = 16 << 20
+
+    private static func read(_ path: String, _ console: Console) throws -> LocalizedStrings {
+        guard let bytes = try console.open(path).readAll(byteCountMax: Self.stringsByteCountMax) else {
+            throw CommandFailure(.dataError, "\(path) has more than \(Self.stringsByteCountMax) bytes.")
+        }
+        do {
+            return try LocalizedStrings(parsing: bytes)
+        } catch {
+            throw CommandFailure(.dataError, "\(path), \(error).")
+        }
+    }
+
+    /// What is shown, a line each: the texts, then what else happens.
+    private static func text(of payload: Payload, _ strings: LocalizedStrings) throws(PayloadProblem) -> String {
+        try payload.check(rules: PayloadRules(byteCountMax: .max, checksKnownKeys: false))
+        let aps = try payload.value()["aps"]
+        let alert = try payload.alertPreview(strings)
+        var lines = [alert?.title, alert?.subtitle, alert?.body].compactMap(\.self).map { "  " + Self.plain($0) }
+        for key in alert?.missingKeys ?? [] { lines.append("There is no text for \(Self.plain(key)).") }
+        if case .number(let badge)? = aps?["badge"] {
+            lines.append(badge.integer == 0 ? "The badge is taken off." : "The badge is \(badge.text).")
+        }
+        if let sound = aps?["sound"] {
+            let name = sound.string ?? sound["name"]?.string ?? "default"
+            lines.append("The sound is \(Self.plain(name)).")
+        }
+        if case .number(let value)? = aps?["content-available"], value.integer == 1 {
+            lines.append(
+                alert == nil ? "The app is woken in the background, and nothing is shown." : "The app is woken, too."
+            )
+        }
+        if lines.isEmpty { lines.append("Nothing is shown.") }
+        return lines.joined(separator: "\n") + "\n"
+    }
+
+    /// A text without what a terminal would obey; the lines of a text stay lines.
+    private static func plain(_ text: String) -> String {
+        var plain = ""
+        for scalar in text.unicodeScalars {
+            if scalar == "\n" {
+                plain += "\n  "
+            } else if [.control, .format].contains(scalar.properties.generalCategory), scalar != "\u{200D}" {
+                plain += "<U+" + String(scalar.value, radix: 16, uppercase: true) + ">"
+            } else {
+                plain.unicodeScalars.append(scalar)
+            }
+        }
+        return plain
+    }
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+extension StringProtocol {
+    /// How many characters have to be added, removed, replaced or swapped with their neighbor to make another text of
+    /// this one.
+    ///
+    /// - Parameter other: the other text. Both should be as short as names are: the time is their lengths multiplied.
+    /// - Returns: the count; 0 where they are equal.
+    package func editDistance(to other: some StringProtocol) -> Int {
+        let (mine, its) = (Array(self), Array(other))
+        guard !mine.isEmpty, !its.isEmpty else { return mine.count + its.count }
+        var beforeLast: [Int] = []
+        var last = Array(0...its.count)
+        for row in 1...mine.count {
+            var current = [row]
+            for column in 1...its.count {
+                let isSame = mine[row - 1] == its[column - 1]
+                var distance = Swift.min(last[column] + 1, current[column - 1] + 1, last[column - 1] + (isSame ? 0 : 1))
+                if row > 1, column > 1, mine[row - 1] == its[column - 2], mine[row - 2] == its[column - 1] {
+                    distance = Swift.min(distance, beforeLast[column - 2] + 1)
+                }
+                current.append(distance)
+            }
+            (beforeLast, last) = (last, current)
+        }
+        return last[its.count]
+    }
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSPayload
+import Testing
+
+/// What is legal in a payload and hardly meant so.
+@Suite struct PayloadWarningTests {
+    private func texts(_ json: String) throws -> [String] { try Payload(json).warnings().map { "\($0)" } }
+
+    @Test(arguments: [
+        (#"{"alert":"a"}"#, ["alert is outside aps, where no device looks for it; it should be aps.alert"]),
+        (
+            #"{"aps":{"bagde":1,"alert":"a"},"sound":"b"}"#,
+            [
+                "sound is outside aps, where no device looks for it; it should be aps.sound",
+                "aps.bagde is not known; aps.badge is",
+            ]
+        ),
+        (#"{"APS":{"alert":"a"}}"#, ["APS is not known; aps is"]),
+        (#"{"apns":{"alert":"a"}}"#, ["apns is not known; aps is"]),
+        (#"{"aps":{"contentAvailable":1}}"#, ["aps.contentAvailable is not known; aps.content-available is"]),
+        (#"{"aps":{"alert":{"boddy":"a"}}}"#, ["aps.alert.boddy is not known; aps.alert.body is"]),
+        (#"{"aps":{"alert":{"locKey":"a"}}}"#, ["aps.alert.locKey is not known; aps.alert.loc-key is"]),
+        (#"{"aps":{"alert":"a","sound":{"nmae":"a"}}}"#, ["aps.sound.nmae is not known; aps.sound.name is"]),
+        (#"{"aps":{"badge":-1}}"#, ["aps.badge should be a whole number, 0 or more"]),
+        (#"{"aps":{"badge":1.5}}"#, ["aps.badge should be a whole number, 0 or more"]),
+        (#"{"aps":{"content-available":2}}"#, ["aps.content-available should be 1 or 0"]),
+        (
+            #"{"aps":{"alert":"a","interruption-level":"loud"}}"#,
+            ["aps.interruption-level should be passive, active, time-sensitive or critical"]
+        ),
+        (
+            #"{"aps":{"alert":"","sound":{"volume":2}}}"#,
+            ["aps.alert is empty", "aps.sound.volume should be a number from 0 to 1"]
+        ),
+        (
+            #"{"aps":{"alert":{"body":"a","loc-args":["b"]}}}"#,
+            ["aps.alert.loc-args is of no use without aps.alert.loc-key"]
+        ),
+        (
+            #"{"aps":{}}"#,
+            ["there is no alert, badge or sound in aps, nor content-available: a device does nothing"]
+        ),
+        (
+            #"{"order":1}"#,
+            ["there is no alert, badge or sound in aps, nor content-available: a device does nothing"]
+        ),
+    ]) func `what is hardly meant so is named, with what it should be`(_ json: String, _ expected: [String]) throws {
+        #expect(try self.texts(json) == expected)
+    }
+
+    /// Real payloads, and names of an app's own that are near nothing.
+    @Test(arguments: [
+        "{}", #"{"mdm":"magic"}"#, #"{"aps":{"alert":"a","badge":0,"sound":"default"},"category":"x","id":7}"#,
+        #"{"aps":{"content-available":1},"alerts":["a"]}"#, #"{"aps":{"alert":"a","url-args":["b"]},"alert":"c"}"#,
+        #"{"aps":{"event":"update","timestamp":1,"content-state":{},"relevance-score":75}}"#,
+        #"{"aps":{"alert":{"title":"a","action-loc-key":null},"thread-id":"b","vendor":{"x":1}}}"#,
+        #"{"aps":{"alert":"a","sound":{"critical":1,"name":"b","volume":0.5}}}"#,
+    ]) func `what is meant so is left alone`(_ json: String) throws {
+        #expect(try self.texts(json) == [])
+    }
+
+    @Test func `every key of its own is known`() throws {
+        for key in PayloadKey.allCases where key != .aps {
+            let parts = key.description.split(separator: ".").dropFirst()
+            var json = "0"
+            for part in parts.reversed() { json = "{\"\(part)\":\(json)}" }
+            let misspelt = try Payload("{\"aps\":\(json)}").warnings().filter {
+                if case .misspelt = $0.kind { true } else { false }
+            }
+            #expect(misspelt == [], "\(key)")
+        }
+    }
+
+    @Test func `a name is shown without what a terminal obeys, and not for pages`() throws {
+        let warning = try #require(try Payload("{\"aps\":{\"bad\u{202E}ge\":1}}").warnings().first)
+        #expect("\(warning)" == "aps.bad?ge is not known; aps.badge is")
+        // A name that is much longer than any known one is not compared.
+        let long = String(repeating: "badge", count: 20_000)
+        #expect(try Payload("{\"aps\":{\"\(long)\":1,\"alert\":\"a\"}}").warnings() == [])
+    }
+
+    @Test func `what is no object is refused`() {
+        #expect(throws: PayloadProblem.self) { try Payload("[]").warnings() }
+        #expect(throws: PayloadProblem.self) { try Payload(#"{"aps":{},"aps":{}}"#).warnings() }
+    }
+
+    @Test(arguments: [
+        ("", "", 0), ("a", "", 1), ("badge", "badge", 0), ("bagde", "badge", 1), ("sond", "sound", 1),
+        ("kitten", "sitting", 3), ("ab", "ba", 1), ("abc", "ca", 3),
+    ]) func `a distance counts characters added, removed, replaced and swapped`(
+        _ one: String,
+        _ other: String,
+        _ distance: Int
+    ) {
+        #expect(one.editDistance(to: other) == distance)
+        #expect(other.editDistance(to: one) == distance)
+    }
+}
