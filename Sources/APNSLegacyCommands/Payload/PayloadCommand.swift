@@ -65,7 +65,8 @@ struct PayloadCheckCommand: PayloadSubcommand {
         if count == 0 { throw CommandFailure(.dataError, "There is no payload in \(self.input.input).") }
         if self.output == .text, self.input.isBatch {
             let warnings = warningCount.counted("warning")
-            try environment.console.write("\(count.counted("payload")): \(refusedCount) would be refused, \(warnings)\n")
+            let refused = "\(refusedCount) would be refused"
+            try environment.console.write("\(count.counted("payload")): \(refused), \(warnings)\n")
         }
         return refusedCount > 0 || self.strict && warningCount > 0 ? .someRefused : .success
     }
