@@ -69,7 +69,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         help: .value(
             "token",
             "A device that has the app, once for each. Without any, every token of 32 bytes or more is taken, but the "
-                + "dead ones."
+                + "dead ones; see --unknown-tokens."
         )
     )
     var devices: [String] = []
@@ -129,10 +129,10 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         let log = try self.control.logNotifications.map { try NotificationLog($0) { console.say($0) } }
         configuration.onChange = { change in
             guard case .notification(let notification) = change else { return Self.log(change, to: logger) }
-            log?.append(notification.json)
+            log?.append(notification.json(controlConfiguration.strings))
             Self.log(notification, to: logger)
         }
-        configuration.faults = faults
+        configuration.plannedFaults = faults
         let version = ApnsLegacyCommand.configuration.version
         let control = SimulatorControl(controlConfiguration, version: version, of: &configuration)
         self.control.withdrawAnnouncement()
@@ -174,9 +174,11 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
     /// The logs of a provider name no device token, since it is private. Those of a simulator are looked at by testers
     /// who look for one of their own, so that its begin is there; the whole of it and the payload are in the record.
     private static func log(_ notification: ReceivedNotification, to logger: Logger) {
-        let outcome = notification.rejection.map { "\($0)" } ?? (notification.isDead ? "app removed" : "accepted")
+        let outcome =
+            notification.isUnanswered
+            ? "closed" : notification.rejection.map { "\($0)" } ?? (notification.isDead ? "app removed" : "accepted")
         logger.info(
-            notification.rejection == nil ? "notification accepted" : "notification rejected",
+            notification.isAccepted ? "notification accepted" : "notification rejected",
             metadata: [
                 LogKey.message: "\(notification.number)",
                 "push.listener": "\(notification.listener.rawValue)",
@@ -212,8 +214,9 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         // Whoever listens on any address is reached by other names, which nobody can know; the zone of an address
         // stands in no certificate.
         let isName = !["0.0.0.0", "::"].contains(self.host) && !self.host.contains("%")
-        if isName, !options.serverNames.contains(self.host) {
-            options.serverNames.append(self.host)
+        for name in (isName ? [self.host] : []) + self.certificates.serverNames.map({ $0.lowercased() })
+        where !options.serverNames.contains(name) {
+            options.serverNames.append(name)
         }
         let folder = try await SimulatorFolder.open(self.folder)
         let set = try SimulatorCertificates(in: folder, options, now: environment.now())
@@ -232,7 +235,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         configuration.push.minimumVersion = max(configuration.push.minimumVersion, .tls1_2)
         configuration.environment = self.environment
         configuration.tokenKey = set.tokenKey
-        configuration.acceptsUnknownTokens = self.devices.isEmpty
+        configuration.acceptsUnknownTokens = self.service.unknownTokens.map { $0 == .accept } ?? self.devices.isEmpty
         let timestamp = UInt64(clamping: environment.now()) * 1000
         configuration.devices =
             try self.devices.map { try self.device($0) }

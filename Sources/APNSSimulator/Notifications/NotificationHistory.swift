@@ -52,7 +52,7 @@ struct NotificationHistory {
         self.nextNumber += 1
         var given = self.followers
         self.followers = []
-        if notification.rejection == nil, let token = notification.token {
+        if notification.isAccepted, let token = notification.token {
             if let waiter = self.removeFirstWaiter(for: token) {
                 given.append(waiter)
             } else {

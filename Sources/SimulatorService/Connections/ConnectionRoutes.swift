@@ -29,7 +29,7 @@ struct ConnectionRoutes: Sendable {
         for notification in self.simulator.record {
             let key = Key(listener: notification.listener, number: notification.connectionNumber)
             counts[key, default: (0, 0)].all += 1
-            if notification.rejection != nil { counts[key]?.rejected += 1 }
+            if !notification.isAccepted { counts[key]?.rejected += 1 }
         }
         var object = JSONObjectText()
         object.add(

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSPayload
 import APNSSimulator
 import HTTPTypes
 import HummingbirdCore
@@ -12,6 +13,8 @@ struct EventStream: Sendable {
 
     let simulator: Simulator
     let events: EventLog
+    /// The texts that the apps have.
+    let strings: LocalizedStrings
 
     var routes: [ControlRoute] { [ControlRoute(.get, "/events") { try self.follow($0) }] }
 
@@ -58,7 +61,7 @@ struct EventStream: Sendable {
     private func event(_ change: SimulatorChange) -> (kind: String, json: String) {
         var object = JSONObjectText()
         switch change {
-        case .notification(let notification): return ("notification", notification.json)
+        case .notification(let notification): return ("notification", notification.json(self.strings))
         case .delivery(let number, let delivery):
             object.add("number", number)
             delivery.add(to: &object)
@@ -74,7 +77,8 @@ struct EventStream: Sendable {
             object.add("id", identifier)
             object.add("isRemoved", true)
             return ("fault", object.text)
-        case .faultApplied(let application): return ("faultApplied", application.json())
+        case .faultApplied(let application): return ("faultApplied", application.json)
+        case .revocations(let fingerprints): return ("revocations", RevocationRoutes.json(fingerprints))
         case .notificationsRemoved: return ("cleared", "{}")
         case .reset: return ("reset", "{}")
         }

@@ -53,8 +53,7 @@ struct FaultRoutes: Sendable {
     private func replace(_ request: ControlRequest) async throws -> Response {
         let text = try await self.text(request)
         do {
-            let faults = try FaultsFile(text).entries.map { ($0.fault, $0.isEnabled) }
-            return Self.answer(try self.simulator.replaceFaults(faults))
+            return Self.answer(try self.simulator.replaceFaults(FaultsFile(text).entries))
         } catch let error as FaultsFile.Mistake { throw ControlError(.badRequest, "\(error)") }
     }
 
@@ -63,16 +62,10 @@ struct FaultRoutes: Sendable {
         guard let after = UInt64(query["after"] ?? "0") else {
             throw ControlError(.badRequest, "after is the number of the application before the first one")
         }
-        var numbers: [FaultApplication.Place: UInt64] = [:]
-        for notification in self.simulator.record {
-            numbers[FaultApplication.Place(notification)] = notification.number
-        }
         var object = JSONObjectText()
         object.add(
             "applications",
-            elements: self.simulator.faultApplications.filter { $0.number > after }.map { application in
-                application.json(notificationNumber: application.place.flatMap { numbers[$0] })
-            }
+            elements: self.simulator.faultApplications.filter { $0.number > after }.map(\.json)
         )
         return Response(json: object.text)
     }
@@ -117,35 +110,7 @@ extension ScheduledFault {
 }
 
 extension FaultApplication {
-    /// The notification at which a fault happened.
-    struct Place: Hashable {
-        var listener: SimulatorListener
-        var connection: UInt64
-        var notification: UInt64
-
-        init(listener: SimulatorListener, connection: UInt64, notification: UInt64) {
-            self.listener = listener
-            self.connection = connection
-            self.notification = notification
-        }
-
-        init(_ notification: ReceivedNotification) {
-            self.init(
-                listener: notification.listener,
-                connection: notification.connectionNumber,
-                notification: notification.notificationNumber
-            )
-        }
-    }
-
-    var place: Place? {
-        self.notificationNumber.map {
-            Place(listener: self.listener, connection: self.connectionNumber, notification: $0)
-        }
-    }
-
-    /// The application in JSON, with the number of its notification in the record, where that is known.
-    func json(notificationNumber number: UInt64? = nil) -> String {
+    var json: String {
         var object = JSONObjectText()
         object.add("number", self.number)
         object.add("fault", self.fault)
@@ -153,7 +118,7 @@ extension FaultApplication {
         object.add("listener", self.listener.rawValue)
         object.add("connection", self.connectionNumber)
         object.add("notification", self.notificationNumber)
-        object.add("notificationNumber", number)
+        object.add("notificationNumber", self.recordNumber)
         if let effect = try? JSONValue(encoding: self.effect) {
             object.add("effect", json: String(decoding: effect.bytes, as: UTF8.self))
         }

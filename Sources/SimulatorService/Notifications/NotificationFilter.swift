@@ -105,7 +105,7 @@ struct NotificationFilter: Hashable, Sendable {
     /// Whether a notification is one of them.
     func matches(_ notification: ReceivedNotification) -> Bool {
         guard notification.number > self.after, notification.number < self.before,
-            self.outcome == .any || (self.outcome == .accepted) == (notification.rejection == nil)
+            self.outcome == .any || (self.outcome == .accepted) == notification.isAccepted
         else { return false }
         if let token, token != notification.token { return false }
         if let topic, topic != notification.topic { return false }
