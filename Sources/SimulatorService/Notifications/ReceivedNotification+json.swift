@@ -79,13 +79,26 @@ extension ReceivedNotification {
         let minified = try? Payload.minified(bytes, rules: syntax)
         object.add("payload", json: minified.map { String(decoding: $0, as: UTF8.self) } ?? "null")
         object.add("payloadText", String(decoding: bytes, as: UTF8.self))
-        object.add("payloadByteCount", bytes.count)
-        let problems = Payload(bytes: bytes).problems(
-            rules: PayloadRules(byteCountMax: .max),
-            countMax: Self.problemCountMax
-        )
-        object.add("payloadProblems", elements: problems.map(\.json))
+        object.add("payloadByteCount", self.payloadByteCount)
+        // Of a part of a payload it would be said that its end is missing.
+        let isWhole = bytes.count == self.payloadByteCount
+        let problems = isWhole ? Self.problems(bytes) : [Self.incompleteness(bytes.count, of: self.payloadByteCount)]
+        object.add("payloadProblems", elements: problems)
         if let preview = NotificationPreview(bytes, strings) { object.add("preview", json: preview.json) }
+    }
+
+    private static func problems(_ bytes: [UInt8]) -> [String] {
+        Payload(bytes: bytes).problems(rules: PayloadRules(byteCountMax: .max), countMax: self.problemCountMax)
+            .map(\.json)
+    }
+
+    /// That only the first bytes of a payload that was too long are there.
+    private static func incompleteness(_ byteCount: Int, of wholeByteCount: Int) -> String {
+        var object = JSONObjectText()
+        object.add("line", 1)
+        object.add("column", 1)
+        object.add("text", "the payload has \(wholeByteCount) bytes, of which the first \(byteCount) are kept")
+        return object.text
     }
 }
 
