@@ -80,9 +80,10 @@ extension ReceivedNotification {
         object.add("payload", json: minified.map { String(decoding: $0, as: UTF8.self) } ?? "null")
         object.add("payloadText", String(decoding: bytes, as: UTF8.self))
         object.add("payloadByteCount", bytes.count)
+        // What is no message has no payload that could be wrong.
         let problems = Payload(bytes: bytes).problems(
             rules: PayloadRules(byteCountMax: .max),
-            countMax: Self.problemCountMax
+            countMax: self.isUnanswered ? 0 : Self.problemCountMax
         )
         object.add("payloadProblems", elements: problems.map(\.json))
         if let preview = NotificationPreview(bytes, strings) { object.add("preview", json: preview.json) }
