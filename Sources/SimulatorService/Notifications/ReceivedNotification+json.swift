@@ -80,15 +80,19 @@ extension ReceivedNotification {
         object.add("payload", json: minified.map { String(decoding: $0, as: UTF8.self) } ?? "null")
         object.add("payloadText", String(decoding: bytes, as: UTF8.self))
         object.add("payloadByteCount", self.payloadByteCount)
-        // Of a part of a payload it would be said that its end is missing.
-        let isWhole = bytes.count == self.payloadByteCount
-        let problems = isWhole ? Self.problems(bytes) : [Self.incompleteness(bytes.count, of: self.payloadByteCount)]
-        object.add("payloadProblems", elements: problems)
+        object.add("payloadProblems", elements: self.problems(bytes))
         if let preview = NotificationPreview(bytes, strings) { object.add("preview", json: preview.json) }
     }
 
-    private static func problems(_ bytes: [UInt8]) -> [String] {
-        Payload(bytes: bytes).problems(rules: PayloadRules(byteCountMax: .max), countMax: self.problemCountMax)
+    private func problems(_ bytes: [UInt8]) -> [String] {
+        // What is no message has no payload that could be wrong.
+        if self.isUnanswered { return [] }
+        // Of a part of a payload it would be said that its end is missing.
+        guard bytes.count == self.payloadByteCount else {
+            return [Self.incompleteness(bytes.count, of: self.payloadByteCount)]
+        }
+        return Payload(bytes: bytes)
+            .problems(rules: PayloadRules(byteCountMax: .max), countMax: Self.problemCountMax)
             .map(\.json)
     }
 
