@@ -44,10 +44,12 @@ public struct Simulator: Sendable {
         logger: Logger = .current,
         _ body: @escaping @Sendable (Simulator) async throws -> Value
     ) async throws -> Value {
-        let devices = DeviceRegistry(configuration)
+        let revision = Revision()
+        let devices = DeviceRegistry(configuration, revision: revision)
         let schedule = try FaultSchedule(
             configuration.faults,
             now: configuration.now,
+            revision: revision,
             onChange: configuration.onChange
         )
         let policy = ServicePolicy(configuration)
@@ -252,12 +254,18 @@ public struct Simulator: Sendable {
     /// ``SimulatorConfiguration/receivedCountMax`` says.
     public var receivedNotifications: [ReceivedNotification] {
         self.registry.expire()
-        return self.registry.recorder.notifications.filter { $0.rejection == nil }
+        return self.notifications { $0.isRejected = false }
     }
 
     /// The notifications that were refused, as far as they are kept, the newest last.
     public var rejectedNotifications: [ReceivedNotification] {
-        self.registry.recorder.notifications.filter { $0.rejection != nil }
+        self.notifications { $0.isRejected = true }
+    }
+
+    private func notifications(_ change: (inout NotificationQuery) -> Void) -> [ReceivedNotification] {
+        var query = NotificationQuery()
+        change(&query)
+        return self.registry.recorder.notifications(query, countMax: .max) { _ in true }
     }
 
     /// Forgets the notifications that came, and those that are kept for devices that are offline.

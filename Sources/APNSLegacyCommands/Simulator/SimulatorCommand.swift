@@ -4,6 +4,7 @@ import APNSServer
 import APNSSimulator
 import APNSWire
 public import ArgumentParser
+import CMalloc
 import Logging
 import OpenSSLTLS
 import SimulatorService
@@ -121,16 +122,20 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
 
     package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         try environment.requireConnections(0)
+        // The record is made on the threads of the connections, and each would keep as much as the record ever took.
+        _ = share_memory_between_threads()
         let console = environment.console
         // Before anything is made.
         let (faults, controlConfiguration) = (try self.control.plannedFaults(), try self.control.configuration())
         var configuration = try await self.configuration(environment)
         let logger = environment.logger(isVerbose: self.verbose)
         let log = try self.control.logNotifications.map { try NotificationLog($0) { console.say($0) } }
-        configuration.onChange = { change in
-            guard case .notification(let notification) = change else { return Self.log(change, to: logger) }
-            log?.append(notification.json)
-            Self.log(notification, to: logger)
+        configuration.onChange = { Self.log($0, to: logger) }
+        if log != nil || self.verbose {
+            configuration.onNotification = { notification in
+                log?.append(notification.json)
+                Self.log(notification, to: logger)
+            }
         }
         configuration.faults = faults
         let version = ApnsLegacyCommand.configuration.version
@@ -232,6 +237,8 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         configuration.push.minimumVersion = max(configuration.push.minimumVersion, .tls1_2)
         configuration.environment = self.environment
         configuration.tokenKey = set.tokenKey
+        // Nobody asks for these numbers here, and a million tokens take more memory than the record.
+        configuration.countedTokenCountMax = 0
         configuration.acceptsUnknownTokens = self.devices.isEmpty
         let timestamp = UInt64(clamping: environment.now()) * 1000
         configuration.devices =

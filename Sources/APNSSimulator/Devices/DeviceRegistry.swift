@@ -8,23 +8,29 @@ final class DeviceRegistry: Sendable {
     private struct State {
         var table: DeviceTable
         var statistics = SimulatorStatistics()
-        var counts: [DeviceToken: Int] = [:]
+        var counts: TokenCounts
     }
 
     /// The service that the simulator plays.
     let environment: Environment
     /// What came.
     let recorder: NotificationRecorder
+    /// Of the devices, and of all else by which a connection knows what becomes of a notification.
+    let revision: Revision
+    /// Whether messages may be recorded many at a time: nobody is told of each before the next is looked at.
+    let recordsBatches: Bool
     private let state: NIOLockedValueBox<State>
     private let initialDevices: [SimulatedDevice]
     private let tokenKey: [UInt8]
     private let acceptsUnknownTokens: Bool
     private let countedTokenCountMax: Int
     private let onReceive: (@Sendable (ReceivedNotification) -> Void)?
+    private let onNotification: (@Sendable (ReceivedNotification) -> Void)?
     private let onChange: (@Sendable (SimulatorChange) -> Void)?
     private let now: @Sendable () -> UInt64
 
-    init(_ configuration: SimulatorConfiguration) {
+    init(_ configuration: SimulatorConfiguration, revision: Revision = Revision()) {
+        self.revision = revision
         self.environment = configuration.environment
         self.recorder = NotificationRecorder(
             countMax: configuration.receivedCountMax,
@@ -32,10 +38,17 @@ final class DeviceRegistry: Sendable {
         )
         self.initialDevices = configuration.devices
         self.tokenKey = configuration.tokenKey
-        self.state = NIOLockedValueBox(State(table: Self.table(configuration)))
+        self.state = NIOLockedValueBox(
+            State(
+                table: Self.table(configuration),
+                counts: TokenCounts(tokenCountMax: configuration.countedTokenCountMax)
+            )
+        )
         self.acceptsUnknownTokens = configuration.acceptsUnknownTokens
         self.countedTokenCountMax = configuration.countedTokenCountMax
         self.onReceive = configuration.onReceive
+        self.onNotification = configuration.onNotification
+        self.recordsBatches = configuration.onReceive == nil && configuration.onNotification == nil
         self.onChange = configuration.onChange
         self.now = configuration.now
     }
@@ -75,6 +88,7 @@ final class DeviceRegistry: Sendable {
         let (device, changes) = self.state.withLockedValue { state in
             let (device, changes) = state.table.register(device)
             self.carryOut(changes)
+            self.revision.advance()
             return (device, changes)
         }
         self.tell(changes, .device(device))
@@ -98,6 +112,7 @@ final class DeviceRegistry: Sendable {
                 now: now
             )
             self.carryOut(changes)
+            self.revision.advance()
             return (app, state.table.device(of: app.token), changes)
         }
         self.tell(changes, device.map { .device($0) })
@@ -110,6 +125,7 @@ final class DeviceRegistry: Sendable {
         let renewed = self.state.withLockedValue { state -> (SimulatedApp, SimulatedDevice?, [Change])? in
             guard let (app, changes) = state.table.renewToken(topic, on: identifier, now: now) else { return nil }
             self.carryOut(changes)
+            self.revision.advance()
             return (app, state.table.device(identifier), changes)
         }
         guard let (app, device, changes) = renewed else { return nil }
@@ -125,6 +141,7 @@ final class DeviceRegistry: Sendable {
         let (wasThere, device, changes) = self.state.withLockedValue { state in
             let (wasThere, changes) = state.table.remove(token, at: timestamp)
             self.carryOut(changes)
+            self.revision.advance()
             return (wasThere, state.table.device(of: token), changes)
         }
         if wasThere { self.tell(changes, device.map { .device($0) }) }
@@ -137,6 +154,7 @@ final class DeviceRegistry: Sendable {
         let changes = self.state.withLockedValue { state in
             let changes = state.table.removeDevice(identifier, at: now)
             self.carryOut(changes ?? [])
+            self.revision.advance()
             return changes
         }
         guard let changes else { return false }
@@ -150,6 +168,7 @@ final class DeviceRegistry: Sendable {
         let (device, changes) = self.state.withLockedValue { state in
             let changes = state.table.setOnline(identifier, isOnline, now: now)
             self.carryOut(changes ?? [])
+            self.revision.advance()
             return (state.table.device(identifier), changes ?? [])
         }
         guard let device else { return false }
@@ -187,13 +206,14 @@ final class DeviceRegistry: Sendable {
     typealias Standing = DeviceTable.Standing
 
     func standing(of token: DeviceToken, topic: String?) -> Standing {
-        let (standing, isNew, device) = self.state.withLockedValue { state in
-            let before = self.onChange == nil ? nil : state.table.device(of: token)
+        let (standing, registered) = self.state.withLockedValue { state -> (Standing, SimulatedDevice?) in
+            let before = state.table.sealedCount
             let standing = state.table.standing(of: token, topic: topic)
-            let device = self.onChange == nil || before != nil ? nil : state.table.device(of: token)
-            return (standing, device != nil, device)
+            guard state.table.sealedCount != before else { return (standing, nil) }
+            self.revision.advance()
+            return (standing, state.table.device(of: token))
         }
-        if isNew { self.tell([], device.map { .device($0) }) }
+        if let registered { self.tell([], .device(registered)) }
         guard standing == .unknown, self.acceptsUnknown(token) else { return standing }
         return .alive
     }
@@ -225,21 +245,52 @@ final class DeviceRegistry: Sendable {
                 state.statistics.deadCount += 1
                 hasFeedback = true
             }
-            if let token = recorded.token { self.count(token, &state) }
+            if let token = recorded.token, let index = state.counts.index(of: token) { state.counts.add(at: index) }
             return recorded
         }
         self.onReceive?(notification)
-        guard let onChange = self.onChange else { return }
-        onChange(.notification(notification))
+        self.tell(notification)
         self.tell(changes, hasFeedback ? .feedback : nil)
     }
 
-    private func count(_ token: DeviceToken, _ state: inout State) {
-        if let count = state.counts[token] {
-            state.counts[token] = count + 1
-        } else if state.counts.count < self.countedTokenCountMax {
-            state.counts[token] = 1
+    private func tell(_ notification: ReceivedNotification) {
+        self.onNotification?(notification)
+        self.onChange?(.notifications(notification.number...notification.number))
+    }
+
+    /// What a connection may remember of a token: `nil` unless its notifications are taken, and delivered at once.
+    func knownEntry(_ token: DeviceToken, topic: String?) -> KnownTokens.Entry? {
+        guard self.standing(of: token, topic: topic) == .alive else { return nil }
+        return self.state.withLockedValue { state in
+            let device = state.table.device(of: token)
+            guard device?.isOnline != false else { return nil }
+            return KnownTokens.Entry(device: device?.identifier, countIndex: state.counts.index(of: token))
         }
+    }
+
+    /// Counts and records messages for tokens that were known.
+    ///
+    /// - Parameters:
+    ///   - batch: the messages, one or more.
+    ///   - revision: for which what was known of their tokens holds.
+    func take(_ batch: MessageBatch, revision: UInt64) {
+        var batch = batch
+        batch.timestamp = self.now()
+        let numbers = self.state.withLockedValue { state in
+            state.statistics.messageCount += batch.messages.count
+            state.statistics.processedCount += batch.messages.count
+            if revision == self.revision.current {
+                for message in batch.messages { if let index = message.countIndex { state.counts.add(at: index) } }
+            } else {
+                // They may be counted elsewhere by now.
+                for index in batch.messages.indices {
+                    guard let token = batch.token(index), let index = state.counts.index(of: token) else { continue }
+                    state.counts.add(at: index)
+                }
+            }
+            return self.recorder.receive(batch)
+        }
+        self.onChange?(.notifications(numbers))
     }
 
     /// Records a notification that was refused.
@@ -251,7 +302,7 @@ final class DeviceRegistry: Sendable {
                 notification.device = notification.token.flatMap { state.table.device(of: $0)?.identifier }
             }
         }
-        self.onChange?(.notification(notification))
+        self.tell(notification)
     }
 
     /// Counts a message that reached the simulator.
@@ -270,7 +321,7 @@ final class DeviceRegistry: Sendable {
 
     var statistics: SimulatorStatistics { self.state.withLockedValue(\.statistics) }
 
-    func receivedCount(of token: DeviceToken) -> Int { self.state.withLockedValue { $0.counts[token] ?? 0 } }
+    func receivedCount(of token: DeviceToken) -> Int { self.state.withLockedValue { $0.counts[token] } }
 
     /// Forgets the notifications that came, and those that are kept for devices.
     func removeNotifications() {
@@ -284,7 +335,11 @@ final class DeviceRegistry: Sendable {
     /// Makes all as it was at the start; connections stay, and notifications are numbered on.
     func reset() {
         self.state.withLockedValue { state in
-            state = State(table: Self.table(self.environment, self.tokenKey, self.initialDevices))
+            state = State(
+                table: Self.table(self.environment, self.tokenKey, self.initialDevices),
+                counts: TokenCounts(tokenCountMax: self.countedTokenCountMax)
+            )
+            self.revision.advance()
             self.recorder.removeAll()
         }
         self.onChange?(.reset)
@@ -295,7 +350,7 @@ final class DeviceRegistry: Sendable {
         self.state.withLockedValue { state in
             .notReceived(
                 within: duration,
-                count: state.counts[token] ?? 0,
+                count: state.counts[token],
                 overallCount: state.statistics.processedCount,
                 rejectedCount: state.statistics.rejectedCount
             )

@@ -67,6 +67,11 @@ struct DeviceTable {
     private var numbers: [String: UInt64] = [:]
     private var identifiers: [UInt64: String] = [:]
     private var numberMax: UInt64 = 0
+    /// How many sealed tokens were registered when they were first seen.
+    private(set) var sealedCount = 0
+    /// Tokens that are known to be none of the service's own, since to find that out costs more than all else.
+    private var unsealed: Set<DeviceToken> = []
+    private static let unsealedCountMax = 10_000
 
     init(environment: Environment, tokenKey: [UInt8]) {
         self.environment = environment
@@ -284,13 +289,20 @@ struct DeviceTable {
     }
 
     private mutating func standing(ofSealed token: DeviceToken, _ topic: String?) -> Standing {
-        guard let name = self.sealer.name(of: token), name.environment == self.environment else { return .unknown }
+        guard !self.unsealed.contains(token) else { return .unknown }
+        guard let name = self.sealer.name(of: token) else {
+            if self.unsealed.count >= Self.unsealedCountMax { self.unsealed = [] }
+            self.unsealed.insert(token)
+            return .unknown
+        }
+        guard name.environment == self.environment else { return .unknown }
         guard let topic, name.topicDigest == self.sealer.digest(topic) else { return .foreign }
         // Made by the run before this one, or before a reset: nobody but this service can have made it.
         let identifier = self.identifiers[name.device] ?? "device-\(name.device)"
         var device = self.byIdentifier[identifier] ?? SimulatedDevice(identifier)
         device.apps.append(SimulatedApp(token: token, topic: topic, environment: self.environment))
         _ = self.register(device)
+        self.sealedCount += 1
         return .alive
     }
 

@@ -63,18 +63,33 @@ struct FaultRoutes: Sendable {
         guard let after = UInt64(query["after"] ?? "0") else {
             throw ControlError(.badRequest, "after is the number of the application before the first one")
         }
-        var numbers: [FaultApplication.Place: UInt64] = [:]
-        for notification in self.simulator.record {
-            numbers[FaultApplication.Place(notification)] = notification.number
-        }
+        let applications = self.simulator.faultApplications.filter { $0.number > after }
+        let numbers = self.numbers(of: Set(applications.compactMap(\.place)))
         var object = JSONObjectText()
         object.add(
             "applications",
-            elements: self.simulator.faultApplications.filter { $0.number > after }.map { application in
+            elements: applications.map { application in
                 application.json(notificationNumber: application.place.flatMap { numbers[$0] })
             }
         )
         return Response(json: object.text)
+    }
+
+    /// The numbers of notifications in the record, by where they came from.
+    private func numbers(of places: Set<FaultApplication.Place>) -> [FaultApplication.Place: UInt64] {
+        guard !places.isEmpty else { return [:] }
+        var numbers: [FaultApplication.Place: UInt64] = [:]
+        self.simulator.visitOrigins { origin in
+            for (offset, number) in origin.numbers.enumerated() {
+                let place = FaultApplication.Place(
+                    listener: origin.listener,
+                    connection: origin.connectionNumber,
+                    notification: origin.firstNotificationNumber + UInt64(offset)
+                )
+                if places.contains(place) { numbers[place] = number }
+            }
+        }
+        return numbers
     }
 
     private func identifier(_ request: ControlRequest) throws -> (Int, ControlError) {
@@ -122,20 +137,6 @@ extension FaultApplication {
         var listener: SimulatorListener
         var connection: UInt64
         var notification: UInt64
-
-        init(listener: SimulatorListener, connection: UInt64, notification: UInt64) {
-            self.listener = listener
-            self.connection = connection
-            self.notification = notification
-        }
-
-        init(_ notification: ReceivedNotification) {
-            self.init(
-                listener: notification.listener,
-                connection: notification.connectionNumber,
-                notification: notification.notificationNumber
-            )
-        }
     }
 
     var place: Place? {
