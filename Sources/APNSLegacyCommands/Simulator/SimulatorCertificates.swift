@@ -17,6 +17,8 @@ struct SimulatorCertificates {
     struct Options {
         /// The app that the provider's certificate is for.
         var topic: String
+        /// Other apps, each with a certificate of its own.
+        var otherTopics: [String] = []
         /// The kind of new keys; what is there with the other kind stays where this is `nil`.
         var keyKind: TestCertificateAuthority.KeyKind?
         /// The host names and addresses that the server's certificate has to bear at least.
@@ -74,7 +76,19 @@ struct SimulatorCertificates {
         let authority = try Self.authority(in: folder, options, now: now)
         self.trust = authority.trust
         self.server = options.hasOwnServer ? try Self.server(in: folder, options, authority, now: now) : nil
-        try Self.keepProvider(in: folder, options, authority, now: now)
+        let passphrase = try Self.passphrase(in: folder)
+        try Self.keepProvider("provider", of: options.topic, in: folder, options, authority, passphrase, now: now)
+        for topic in options.otherTopics {
+            try Self.keepProvider(
+                topic + ".provider",
+                of: topic,
+                in: folder,
+                options,
+                authority,
+                passphrase,
+                now: now
+            )
+        }
         self.signer = try folder.keep(
             .secret("key.p8"),
             read: { try ES256PrivateKey(bytes: $0) },
@@ -172,26 +186,9 @@ struct SimulatorCertificates {
         }.identity
     }
 
-    /// Keeps the provider's certificate, and the forms of it that old and new clients read.
-    private static func keepProvider(
-        in folder: SimulatorFolder,
-        _ options: Options,
-        _ authority: TestCertificateAuthority,
-        now: Int64
-    ) throws {
-        let provider = try Self.identity("provider", in: folder, options, authority, now: now) { provider in
-            provider.subjectField("UID") == options.topic ? nil : "--topic is \(options.topic)"
-        } issue: {
-            try authority.issueClient(
-                topic: options.topic,
-                keyKind: options.keyKind ?? .rsa2048,
-                period: .init(
-                    notBefore: now - Self.clockDifferenceMax,
-                    notAfter: authority.certificate.notAfter
-                )
-            )
-        }
-        let passphrase = try folder.keep(
+    /// The passphrase of the PKCS#12 files.
+    private static func passphrase(in folder: SimulatorFolder) throws -> String {
+        try folder.keep(
             .secret("passphrase.txt"),
             read: { content in
                 let line = content.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
@@ -206,30 +203,56 @@ struct SimulatorCertificates {
             // It keeps no secret: old programs insist on one.
             make: { Array("simulator\n".utf8) }
         )
-        let change = folder.reason(for: "provider.pem")
-        for (name, form) in [("provider.p12", TestIdentity.PKCS12Form.aes256), ("provider-legacy.p12", .tripleDES)] {
+    }
+
+    /// Keeps a provider's certificate, and the forms of it that old and new clients read.
+    ///
+    /// `name` is what the names of the files begin with.
+    private static func keepProvider(
+        _ name: String,
+        of topic: String,
+        in folder: SimulatorFolder,
+        _ options: Options,
+        _ authority: TestCertificateAuthority,
+        _ passphrase: String,
+        now: Int64
+    ) throws {
+        let provider = try Self.identity(name, in: folder, options, authority, now: now) { provider in
+            provider.subjectField("UID") == topic ? nil : "--topic is \(topic)"
+        } issue: {
+            try authority.issueClient(
+                topic: topic,
+                keyKind: options.keyKind ?? .rsa2048,
+                period: .init(
+                    notBefore: now - Self.clockDifferenceMax,
+                    notAfter: authority.certificate.notAfter
+                )
+            )
+        }
+        let change = folder.reason(for: name + ".pem")
+        for (file, form) in [(name + ".p12", TestIdentity.PKCS12Form.aes256), (name + "-legacy.p12", .tripleDES)] {
             try folder.keep(
-                .secret(name),
+                .secret(file),
                 changedBy: change,
                 read: { content in
                     let identity = try TLSIdentity(bytes: content, passphrase: TLSPassphrase(passphrase))
-                    try Self.check(name, identity, provider)
+                    try Self.check(file, identity, provider)
                 },
                 make: { try provider.pkcs12(passphrase: passphrase, form: form, name: "provider") }
             )
         }
         try folder.keep(
-            .secret("provider-combined.pem"),
+            .secret(name + "-combined.pem"),
             changedBy: change,
-            read: { try Self.check("provider-combined.pem", try TLSIdentity(bytes: $0), provider) },
+            read: { try Self.check(name + "-combined.pem", try TLSIdentity(bytes: $0), provider) },
             make: { try provider.certificatePEM + provider.traditionalKeyPEM() }
         )
         try folder.keep(
-            .secret("provider-traditional.key.pem"),
+            .secret(name + "-traditional.key.pem"),
             changedBy: change,
             read: { content in
                 let identity = try TLSIdentity(bytes: provider.certificatePEM, key: content)
-                try Self.check("provider-traditional.key.pem", identity, provider)
+                try Self.check(name + "-traditional.key.pem", identity, provider)
             },
             make: { try provider.traditionalKeyPEM() }
         )

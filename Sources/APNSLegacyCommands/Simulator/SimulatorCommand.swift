@@ -5,6 +5,7 @@ import APNSSimulator
 import APNSWire
 public import ArgumentParser
 import CMalloc
+import FoundationEssentials
 import Logging
 import OpenSSLTLS
 import SimulatorService
@@ -47,8 +48,14 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
             """
     )
 
-    @Option(help: .value("folder", "Where certificates and keys are kept; created if missing."))
-    var folder: String
+    @Option(
+        help: .value(
+            "folder",
+            "Where certificates and keys are kept; created if missing. (default: apns-legacy/simulator in "
+                + "$XDG_STATE_HOME or in ~/.local/state)"
+        )
+    )
+    var folder: String?
 
     @Option(help: .value("address", "The address to listen on."))
     var host = "127.0.0.1"
@@ -62,15 +69,25 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
     @Option(help: .value("number", "The port of HTTP/2; 0 for any that is free."))
     var http2Port = 0
 
-    @Option(help: .value("topic", "The app that the certificates and the key are for."))
-    var topic = "com.example.app"
+    @Option(
+        name: .customLong("topic"),
+        help: .value(
+            "topic",
+            "The app that the certificates and the key are for; once for each. The files of the first are called "
+                + "provider..., those of another TOPIC.provider..."
+        )
+    )
+    var topics = ["com.example.app"]
+
+    /// The app of the devices that are given as options.
+    private var topic: String { self.topics[0] }
 
     @Option(
         name: .customLong("device"),
         help: .value(
             "token",
-            "A device that has the app, once for each. Without any, every token of 32 bytes or more is taken, but the "
-                + "dead ones."
+            "A device that has the app (the first --topic), once for each. Without any, every token of 32 bytes or "
+                + "more is taken, but the dead ones."
         )
     )
     var devices: [String] = []
@@ -115,6 +132,12 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         for text in self.devices + self.deadDevices where (try? DeviceToken(text)) == nil {
             throw ValidationError("--device and --dead-device take a token: 2 to 200 hexadecimal digits.")
         }
+        for topic in self.topics where !PushServerConfiguration.isTopic(topic) || topic.hasPrefix(".") {
+            throw ValidationError("--topic takes letters, digits, hyphens, periods and underscores.")
+        }
+        if Set(self.topics).count < self.topics.count {
+            throw ValidationError("Give each --topic once.")
+        }
         for text in [self.keyId, self.teamId] where text.utf8.count != 10 {
             throw ValidationError("--key-id and --team-id have 10 letters and digits.")
         }
@@ -126,8 +149,9 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         _ = share_memory_between_threads()
         let console = environment.console
         // Before anything is made.
+        let folder = try self.folder ?? Self.defaultFolder(environment)
         let (faults, controlConfiguration) = (try self.control.plannedFaults(), try self.control.configuration())
-        var configuration = try await self.configuration(environment)
+        var configuration = try await self.configuration(environment, folder: folder)
         let logger = environment.logger(isVerbose: self.verbose)
         let log = try self.control.logNotifications.map { try NotificationLog($0) { console.say($0) } }
         configuration.onChange = { Self.log($0, to: logger) }
@@ -149,7 +173,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
                 let line = self.line(simulator, controlPort: controlPort)
                 try console.write(line + "\n")
                 try self.control.announce(line)
-                console.say("Certificates and key are in \(self.folder). Stop with SIGTERM or Ctrl-C.")
+                console.say("Certificates and key are in \(folder). Stop with SIGTERM or Ctrl-C.")
                 console.say("What arrives is shown at \(self.control.address(port: controlPort)).")
                 await Self.waitForEnd(signals, control)
             }
@@ -207,12 +231,31 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         )
     }
 
+    /// Where certificates and keys are kept if nobody says where; the folders above it are created.
+    private static func defaultFolder(_ environment: CommandEnvironment) throws -> String {
+        // XDG Base Directory Specification: a path that is not absolute is as if it were not set.
+        let states = environment.variables["XDG_STATE_HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil }
+        let home = environment.variables["HOME"].flatMap { $0.isEmpty ? nil : $0 }
+        guard let states = states ?? home.map({ $0 + "/.local/state" }) else {
+            throw CommandFailure(.usage, "There is no HOME to keep certificates in. Say where by --folder.")
+        }
+        let folder = states + "/apns-legacy/simulator"
+        do {
+            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        } catch {
+            throw CommandFailure(.cannotCreate, "Cannot make \(folder). Say by --folder where certificates are kept.")
+        }
+        return folder
+    }
+
     /// Reads or makes what is kept in the folder, and says what is new.
     private func openFolder(
+        _ path: String,
         _ environment: CommandEnvironment,
         hasOwnServer: Bool
     ) async throws -> SimulatorCertificates {
         var options = SimulatorCertificates.Options(topic: self.topic, keyKind: self.certificates.keyType?.kind)
+        options.otherTopics = Array(self.topics.dropFirst())
         options.hasOwnServer = hasOwnServer
         // Whoever listens on any address is reached by other names, which nobody can know; the zone of an address
         // stands in no certificate.
@@ -220,15 +263,18 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         if isName, !options.serverNames.contains(self.host) {
             options.serverNames.append(self.host)
         }
-        let folder = try await SimulatorFolder.open(self.folder)
+        let folder = try await SimulatorFolder.open(path)
         let set = try SimulatorCertificates(in: folder, options, now: environment.now())
         for line in try folder.commit() { environment.console.say(line) }
         return set
     }
 
-    private func configuration(_ environment: CommandEnvironment) async throws -> SimulatorConfiguration {
+    private func configuration(
+        _ environment: CommandEnvironment,
+        folder: String
+    ) async throws -> SimulatorConfiguration {
         let ownServer = try self.certificates.loadServer()
-        let set = try await self.openFolder(environment, hasOwnServer: ownServer == nil)
+        let set = try await self.openFolder(folder, environment, hasOwnServer: ownServer == nil)
         guard let server = ownServer ?? set.server else {
             throw CommandFailure(.software, "There is no server certificate.")
         }
@@ -253,7 +299,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         configuration.push.host = self.host
         configuration.push.port = self.http2Port
         configuration.push.tokenKeys = [
-            self.keyId: .init(key: try set.signer.publicKey, teamIdentifier: self.teamId, topics: [self.topic])
+            self.keyId: .init(key: try set.signer.publicKey, teamIdentifier: self.teamId, topics: Set(self.topics))
         ]
         self.service.apply(to: &configuration)
         return configuration

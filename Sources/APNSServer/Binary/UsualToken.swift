@@ -14,14 +14,14 @@ package struct UsualToken: Equatable, Sendable {
     }
 
     /// Whether both are the same token.
-    @inlinable
+    @inlinable @inline(__always)
     package static func == (left: UsualToken, right: UsualToken) -> Bool { left.words == right.words }
 
     /// A number that follows from the bytes and a seed, for a table.
     ///
     /// - Parameter seed: any number.
     /// - Returns: the number.
-    @inlinable
+    @inlinable @inline(__always)
     package func mixed(_ seed: UInt64) -> UInt64 {
         var mixed = (self.words.0 ^ seed) &* 0x9E37_79B9_7F4A_7C15
         mixed = (mixed ^ (mixed >> 32) ^ self.words.1) &* 0xBF58_476D_1CE4_E5B9

@@ -18,9 +18,6 @@ struct PushRequestHead: Equatable {
     private static let collapseIdentifierByteCountMax = 64
     private static let pathPrefix = "/3/device/"
 
-    /// The longest topic, in bytes: more than the longest identifier of an app has with any suffix.
-    private static let topicByteCountMax = 255
-
     /// What came of reading.
     enum Result: Equatable {
         case head(PushRequestHead)
@@ -63,7 +60,7 @@ struct PushRequestHead: Equatable {
         guard values[":method"] == "POST" else { throw Refusal(.methodNotAllowed) }
         let topic = values["apns-topic"] ?? self.topic(of: certificateTopics)
         guard let topic else { throw Refusal(.missingTopic) }
-        guard self.isTopic(topic) else { throw Refusal(.badTopic) }
+        guard PushServerConfiguration.isTopic(topic) else { throw Refusal(.badTopic) }
         let collapse = values["apns-collapse-id"]
         guard (collapse?.utf8.count ?? 0) <= self.collapseIdentifierByteCountMax else {
             throw Refusal(.badCollapseId)
@@ -93,19 +90,6 @@ struct PushRequestHead: Equatable {
             collapseIdentifier: collapse,
             authorization: values["authorization"]
         )
-    }
-
-    /// Whether a text can be a topic: letters and digits of ASCII, hyphens, periods and underscores.
-    private static func isTopic(_ text: String) -> Bool {
-        (1...self.topicByteCountMax).contains(text.utf8.count)
-            && text.utf8.allSatisfy {
-                switch $0 {
-                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"):
-                    true
-                default: false
-                }
-            }
     }
 
     /// The topic that goes without saying: that of a certificate for one.

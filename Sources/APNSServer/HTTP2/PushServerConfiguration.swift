@@ -101,6 +101,22 @@ public import OpenSSLTLS
         }
     }
 
+    /// The longest topic, in bytes: more than the longest identifier of an app has with any suffix.
+    private static let topicByteCountMax = 255
+
+    /// Whether a text can be a topic: letters and digits of ASCII, hyphens, periods and underscores.
+    package static func isTopic(_ text: String) -> Bool {
+        (1...self.topicByteCountMax).contains(text.utf8.count)
+            && text.utf8.allSatisfy {
+                switch $0 {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"):
+                    true
+                default: false
+                }
+            }
+    }
+
     /// Makes a configuration with the defaults.
     ///
     /// - Parameters:

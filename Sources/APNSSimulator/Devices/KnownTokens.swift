@@ -52,7 +52,11 @@ struct KnownTokens {
     private func index(of token: UsualToken) -> Int {
         let mask = self.slots.count - 1
         var index = Int(truncatingIfNeeded: token.mixed(self.seed)) & mask
-        while self.slots[index].revision != 0, self.slots[index].token != token { index = (index + 1) & mask }
+        while self.slots[index].revision != 0 {
+            // Not by `!=`, which is a call.
+            if self.slots[index].token == token { break }
+            index = (index + 1) & mask
+        }
         return index
     }
 

@@ -38,6 +38,44 @@ import Testing
         #expect(binary.ending.code == code && http2.ending.code == code, "\(binary) \(http2)")
     }
 
+    @Test func `each topic has a certificate of its own`() async throws {
+        let scene = try SendScene()
+        let options = ["--topic", "com.example.one", "--topic", "com.example.two", "--verbose", "--key-type", "ec"]
+        let log = try await self.withSimulator(scene, options) { ports in
+            for name in ["provider", "com.example.two.provider"] {
+                let certificate = ["--certificate", scene.path("simulator/\(name)-combined.pem")]
+                try await self.send(
+                    scene,
+                    ports,
+                    trust: scene.path("simulator/authority.pem"),
+                    identity: certificate
+                )
+            }
+        }
+        // Over each protocol.
+        for topic in ["com.example.one", "com.example.two"] {
+            let lines = log.split(separator: "\n").filter { $0.contains("accepted") && $0.contains(topic) }
+            #expect(lines.count == 2, "\(log)")
+        }
+        let refused = try await scene.run(["simulator", "--topic", "../one", "--folder", scene.path("simulator")])
+        #expect(refused.ending.code == 64)
+    }
+
+    @Test func `without a folder there is one in the state of the user`() async throws {
+        let scene = try SendScene()
+        let states = scene.path("states")
+        let (child, _) = try await Child.start(
+            ["XDG_STATE_HOME=" + states, try Child.program, "simulator", "--key-type", "ec"],
+            program: "/usr/bin/env",
+            log: scene.path("log")
+        )
+        defer { child.send(SIGKILL) }
+        child.send(SIGTERM)
+        #expect(try await child.end().code == 0)
+        #expect(FileManager.default.fileExists(atPath: states + "/apns-legacy/simulator/provider.pem"))
+        #expect(scene.read("log").contains("are in \(states)/apns-legacy/simulator."))
+    }
+
     @Test func `a client's files from the first start are good at the second one`() async throws {
         let scene = try SendScene()
         let first = try await self.withSimulator(scene) { _ in }
