@@ -20,6 +20,8 @@ package enum SimulatorChange: Hashable, Sendable {
     case faultRemoved(identifier: Int)
     /// A fault happened.
     case faultApplied(FaultApplication)
+    /// These certificates are revoked now, by fingerprint.
+    case revocations(Set<String>)
     /// The record of notifications is empty again.
     case notificationsRemoved
     /// All is as it was at the start.

@@ -43,6 +43,35 @@ struct DeviceTableTests {
         #expect(another.standing(of: token, topic: Self.topic) == .unknown)
     }
 
+    @Test mutating func `there is a bound on tokens, those of removed devices included, and on the apps of a device`() {
+        self.table = DeviceTable(environment: .sandbox, tokenKey: [1, 2, 3], tokenCountMax: 3)
+        let full = SimulatorError.tooManyDeviceTokens(countMax: 3)
+        func problem(_ topic: String, _ token: DeviceToken? = nil, on identifier: String?) -> SimulatorError? {
+            self.table.problem(topic, token, .sandbox, on: identifier)
+        }
+        let token = self.register(on: "a")
+        _ = (self.register(on: "b"), self.table.removeDevice("b", at: 1))
+        #expect(problem(Self.topic, on: nil) == nil)
+        _ = self.register(on: "c")
+        #expect(problem(Self.topic, on: nil) == full && problem(Self.other, on: "a") == full)
+        #expect(self.table.problemOfRenewal == full)
+        #expect(self.table.problem(SimulatedDevice("new", apps: [])) == full)
+        // What is there can be registered again.
+        #expect(problem(Self.topic, on: "a") == nil && problem(Self.topic, token, on: "a") == nil)
+        #expect(self.table.device("a").map { self.table.problem($0) } == .some(nil))
+        #expect("\(full)".contains("3 device tokens"))
+        // A token of the run before is good all the same.
+        var other = DeviceTable(environment: .sandbox, tokenKey: [1, 2, 3])
+        let later = (0..<5).map { _ in
+            other.register(topic: Self.topic, token: nil, on: nil, environment: .sandbox, now: 0).app.token
+        }
+        #expect(self.table.standing(of: later[4], topic: Self.topic) == .alive)
+        #expect(self.table.devices.count == 2)
+        let apps = (0...SimulatedDevice.appCountMax).map { SimulatedApp(token: token, topic: "app\($0)") }
+        #expect(other.problem(SimulatedDevice("many", apps: apps)) == .tooManyApps(countMax: 100))
+        #expect(other.problem(SimulatedDevice("many", apps: apps.dropLast())) == nil)
+    }
+
     @Test mutating func `the run after this one knows its tokens, and gives new devices others`() {
         let tokens = [self.register(), self.register(), self.register(Self.other, on: "device-2")]
         var next = DeviceTable(environment: .sandbox, tokenKey: [1, 2, 3])

@@ -17,7 +17,7 @@ struct FaultScheduleTests {
         connection: UInt64 = 1,
         of range: ClosedRange<UInt64> = 1...200
     ) throws -> [UInt64] {
-        let schedule = try FaultSchedule(faults)
+        let schedule = try FaultSchedule(faults.map { PlannedFault($0) })
         return try range.filter { number in
             let token = try Fixture.token(Int(number))
             let due = schedule.fault(
@@ -73,8 +73,8 @@ struct FaultScheduleTests {
 
     @Test func `the first that may still happen does`() throws {
         let schedule = try FaultSchedule([
-            Fault(at: .notification(1), .ignore, occurrenceCountMax: 1),
-            Fault(at: .always, .closeAfter),
+            PlannedFault(Fault(at: .notification(1), .ignore, occurrenceCountMax: 1)),
+            PlannedFault(Fault(at: .always, .closeAfter)),
         ])
         func effect() throws -> Fault.Effect? {
             let token = try Fixture.token(1)
@@ -84,7 +84,7 @@ struct FaultScheduleTests {
     }
 
     @Test func `occurrences count at all listeners together`() throws {
-        let schedule = try FaultSchedule([Fault(at: .always, .refuseConnection, occurrenceCountMax: 2)])
+        let schedule = try FaultSchedule([PlannedFault(Fault(at: .always, .refuseConnection, occurrenceCountMax: 2))])
         let due = [SimulatorListener.binary, .feedback, .http2].map { listener in
             schedule.fault(.admission, at: listener, connection: 1) != nil
         }

@@ -53,7 +53,12 @@ struct MessageBatchTests {
             #expect(simulator.setOnline(false, device: offline))
             _ = try await Fixture.send(bytes, to: simulator)
             var account = Account()
-            account.record = simulator.receivedNotifications
+            account.record = simulator.receivedNotifications.map { notification in
+                var notification = notification
+                #expect(notification.duration.map { $0 > .zero } == true)
+                notification.duration = nil
+                return notification
+            }
             var query = NotificationQuery()
             query.order = .newest
             account.newest = simulator.notifications(query, countMax: 7).map(\.number)
@@ -114,6 +119,22 @@ struct MessageBatchTests {
                     .delivered(at: 1), .delivered(at: 1), .discarded, .delivered(at: 1), .appRemoved, .delivered(at: 1),
                 ]
             )
+        }
+    }
+
+    @Test func `a payload is looked at where it differs from the one before it`() async throws {
+        try await Simulator.withRunning(try Fixture.configuration()) { simulator in
+            for (payloads, status, identifier) in [
+                (["{\"a\":1}", "{\"a\":1}", "{\"a\":1]"], 1, 2), (["[1]", "[1]"], 1, 0),
+                (["{\"a\":1}", "{\"b\":2}", "{\"b\":2}"], 2, 3), (["{}", "{}", "", "{}"], 4, 2),
+            ] as [([String], UInt8, UInt32)] {
+                var bytes = ByteBuffer()
+                for (index, payload) in payloads.enumerated() {
+                    bytes.writeImmutableBuffer(try Fixture.message(UInt32(index), to: 1, payload: payload))
+                }
+                bytes.writeImmutableBuffer(try Fixture.probe(UInt32(payloads.count)))
+                #expect(try await Fixture.send(bytes, to: simulator).bytes == Fixture.response(status, identifier))
+            }
         }
     }
 

@@ -7,27 +7,16 @@ The program to test is the environment variable APNS_LEGACY.
 
 import http.client
 import json
-import os
 import select
 import socket
 import ssl
 import struct
-import subprocess
-import tempfile
 import threading
 import time
 import unittest
 import urllib.error
 
-from simulator_process import DEADLINE, PROGRAM, Events, Simulator, frame, status_of
-
-
-class Base(unittest.TestCase):
-    def assertError(self, answer, status, *words):
-        self.assertEqual(answer[0], status, answer)
-        self.assertEqual(list(answer[2]), ["error"])
-        for word in words:
-            self.assertIn(word, answer[2]["error"])
+from simulator_process import DEADLINE, Base, Events, Simulator, frame, status_of
 
 
 class ReadingTests(Base):
@@ -536,129 +525,6 @@ class FaultTests(Base):
         self.assertEqual(text[3], 7)
         self.assertIn(b'{"reason":"Shutdown"}', text)
         self.assertEqual(self.simulator.curl("ab" * 32)[0], 200)
-
-
-class OptionTests(Base):
-    def setUp(self):
-        self.folder = tempfile.mkdtemp()
-
-    def path(self, name, text=None):
-        path = os.path.join(self.folder, name)
-        if text is not None:
-            with open(path, "w") as file:
-                file.write(text)
-        return path
-
-    def run_to_end(self, *options):
-        run = subprocess.run(
-            [PROGRAM, "simulator", "--folder", self.folder, *options],
-            capture_output=True, text=True, timeout=DEADLINE,
-        )
-        return run.returncode, run.stderr
-
-    def test_without_loopback_a_token_is_required(self):
-        code, text = self.run_to_end("--control-host", "0.0.0.0")
-        self.assertEqual(code, 64)
-        self.assertIn("--control-token-file", text)
-        code, text = self.run_to_end("--control-host", "0.0.0.0", "--control-token-file", self.path("none"))
-        self.assertEqual(code, 66, text)
-        code, text = self.run_to_end("--control-host", "0.0.0.0", "--control-token-file", self.path("short", "abc\n"))
-        self.assertEqual(code, 78, text)
-        token = self.path("token", "0123456789abcdef\nnot this\n")
-        with Simulator("--control-host", "0.0.0.0", "--control-token-file", token) as simulator:
-            self.assertError(simulator.request("/status"), 401, "Bearer")
-            self.assertIn("Basic", simulator.request("/")[1]["WWW-Authenticate"])
-            wrong = {"Authorization": "Bearer 0123456789abcdee"}
-            self.assertError(simulator.request("/shutdown", "POST", headers=wrong), 401)
-            right = {"Authorization": "Bearer 0123456789abcdef"}
-            self.assertEqual(simulator.request("/status", headers=right)[0], 200)
-            self.assertEqual(simulator.request("/events", "HEAD", headers=right)[0], 200)
-            self.assertError(simulator.request("/status", headers=right | {"Host": "rebound.example"}), 421)
-
-    def test_a_port_that_is_taken_is_one_line(self):
-        with Simulator() as simulator:
-            code, text = self.run_to_end("--control-port", str(simulator.port))
-            self.assertEqual(code, 69)
-            self.assertIn(f"port {simulator.port}: something listens there already", text)
-            lines = [line for line in text.splitlines() if not line.startswith("New in ")]
-            self.assertEqual(len(lines), 1)
-
-    def test_the_ports_are_announced_in_a_file_as_long_as_they_are_open(self):
-        path = self.path("ports.json", "old")
-        with Simulator("--announce", path) as simulator:
-            deadline = time.monotonic() + DEADLINE
-            while not os.path.exists(path):
-                self.assertLess(time.monotonic(), deadline)
-            with open(path) as file:
-                self.assertEqual(json.load(file), simulator.ready)
-            simulator.end()
-            self.assertFalse(os.path.exists(path))
-        code, text = self.run_to_end("--announce", self.path("none/ports.json"))
-        self.assertEqual(code, 73)
-        self.assertRegex(text, "Cannot write .*none/ports.json.new: No such file or directory")
-
-    def test_the_log_has_each_notification_also_after_a_kill(self):
-        path = self.path("log.jsonl")
-        with Simulator("--log-notifications", path) as simulator:
-            simulator.push("{}", "{}")
-            expected = simulator.get("/notifications?wait=10s&count=2")["notifications"]
-            simulator.process.kill()
-        with open(path) as file:
-            self.assertEqual([json.loads(line) for line in file], expected)
-        # Killed within a line.
-        with open(path, "a") as file:
-            file.write('{"number":3,"rec')
-        error = self.path("error")
-        with open(error, "w") as stderr, Simulator("--log-notifications", path, stderr=stderr) as simulator:
-            simulator.push("{}")
-            simulator.get("/notifications?wait=10s")
-            self.assertEqual(simulator.end(), 0)
-        with open(path) as file:
-            self.assertEqual([json.loads(line)["number"] for line in file], [1, 2, 1])
-        with open(error) as file:
-            self.assertIn("cut off a last line of 16 bytes", file.read())
-
-    def test_a_log_that_cannot_be_written_is_said_once_and_not_a_success(self):
-        code, text = self.run_to_end("--log-notifications", self.path("none/log.jsonl"))
-        self.assertEqual(code, 73)
-        self.assertIn("Cannot write", text)
-        error = self.path("error")
-        with open(error, "w") as stderr:
-            with Simulator("--log-notifications", "/dev/full", stderr=stderr) as simulator:
-                simulator.push("{}", "{}", "{}")
-                simulator.get("/notifications?wait=10s&count=3")
-                self.assertEqual(simulator.end(), 74)
-        with open(error) as file:
-            lines = [line for line in file if "/dev/full" in line]
-        self.assertEqual(len(lines), 1)
-        self.assertIn("No space left on device", lines[0])
-
-    def test_faults_come_from_a_file_and_a_mistake_is_one_line(self):
-        path = self.path("faults.yaml", "- effect: {name: reject, status: 8}\n  at: {token: cd}\n")
-        with Simulator("--faults", path) as simulator:
-            self.assertEqual(simulator.get("/faults")["faults"][0]["effect"], {"name": "reject", "status": 8})
-            simulator.post("/faults", [], "PUT")
-            simulator.post("/reset")
-            self.assertEqual(len(simulator.get("/faults")["faults"]), 1)
-        code, text = self.run_to_end("--faults", self.path("bad.yaml", "- effect: {name: reject}\n  at: {tken: c}\n"))
-        self.assertEqual(code, 78)
-        self.assertIn("bad.yaml: line 2: [0].at.tken: unknown key tken; valid keys: notification", text)
-        self.assertEqual(text.count("\n"), 1)
-        self.assertEqual(self.run_to_end("--faults", self.path("none"))[0], 66)
-
-    def test_verbose_output_shows_what_was_accepted(self):
-        error = self.path("error")
-        with open(error, "w") as stderr, Simulator("--verbose", stderr=stderr) as simulator:
-            simulator.push('{"aps":{"alert":"a secret"}}')
-            simulator.get("/notifications?wait=10s")
-            self.assertEqual(simulator.end(), 0)
-        with open(error) as file:
-            text = file.read()
-        line = next(line for line in text.splitlines() if "notification accepted" in line)
-        self.assertIn("com.example.app", line)
-        self.assertIn("abababab", line)
-        self.assertNotIn("ab" * 5, text)
-        self.assertNotIn("secret", text)
 
 
 if __name__ == "__main__":

@@ -268,6 +268,26 @@ struct SimulatorCertificates {
             .joined(separator: ":")
     }
 
+    /// Whether a certificate can bear a name: a host name, whose first label may be an asterisk, or an address.
+    static func isName(_ text: String) -> Bool {
+        var (address4, address6) = (in_addr(), in6_addr())
+        guard unsafe inet_pton(AF_INET, text, &address4) != 1, unsafe inet_pton(AF_INET6, text, &address6) != 1 else {
+            return true
+        }
+        let labels = text.split(separator: ".", omittingEmptySubsequences: false)
+        // What ends in a number is a misspelled address.
+        guard text.utf8.count <= 253, labels.last.map({ UInt64($0) == nil }) == true else { return false }
+        return labels.enumerated().allSatisfy { index, label in
+            if label == "*" { return index == 0 && labels.count > 1 }
+            return (1...63).contains(label.utf8.count) && label.first != "-" && label.last != "-"
+                && label.utf8.allSatisfy { byte in
+                    byte == UInt8(ascii: "-") || byte == UInt8(ascii: "_")
+                        || UInt8(ascii: "0")...UInt8(ascii: "9") ~= byte
+                        || UInt8(ascii: "a")...UInt8(ascii: "z") ~= byte | 0x20
+                }
+        }
+    }
+
     // MARK: Checking
 
     /// Keeps a certificate of the authority in NAME.pem and its key in NAME.key.pem.

@@ -87,7 +87,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         help: .value(
             "token",
             "A device that has the app (the first --topic), once for each. Without any, every token of 32 bytes or "
-                + "more is taken, but the dead ones."
+                + "more is taken, but the dead ones; see --unknown-tokens."
         )
     )
     var devices: [String] = []
@@ -157,11 +157,11 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         configuration.onChange = { Self.log($0, to: logger) }
         if log != nil || self.verbose {
             configuration.onNotification = { notification in
-                log?.append(notification.json)
+                log?.append(notification.json(controlConfiguration.strings))
                 Self.log(notification, to: logger)
             }
         }
-        configuration.faults = faults
+        configuration.plannedFaults = faults
         let version = ApnsLegacyCommand.configuration.version
         let control = SimulatorControl(controlConfiguration, version: version, of: &configuration)
         self.control.withdrawAnnouncement()
@@ -203,9 +203,11 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
     /// The logs of a provider name no device token, since it is private. Those of a simulator are looked at by testers
     /// who look for one of their own, so that its begin is there; the whole of it and the payload are in the record.
     private static func log(_ notification: ReceivedNotification, to logger: Logger) {
-        let outcome = notification.rejection.map { "\($0)" } ?? (notification.isDead ? "app removed" : "accepted")
+        let outcome =
+            notification.isUnanswered
+            ? "closed" : notification.rejection.map { "\($0)" } ?? (notification.isDead ? "app removed" : "accepted")
         logger.info(
-            notification.rejection == nil ? "notification accepted" : "notification rejected",
+            notification.isAccepted ? "notification accepted" : "notification rejected",
             metadata: [
                 LogKey.message: "\(notification.number)",
                 "push.listener": "\(notification.listener.rawValue)",
@@ -260,8 +262,9 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         // Whoever listens on any address is reached by other names, which nobody can know; the zone of an address
         // stands in no certificate.
         let isName = !["0.0.0.0", "::"].contains(self.host) && !self.host.contains("%")
-        if isName, !options.serverNames.contains(self.host) {
-            options.serverNames.append(self.host)
+        for name in (isName ? [self.host] : []) + self.certificates.serverNames.map({ $0.lowercased() })
+        where !options.serverNames.contains(name) {
+            options.serverNames.append(name)
         }
         let folder = try await SimulatorFolder.open(path)
         let set = try SimulatorCertificates(in: folder, options, now: environment.now())
@@ -285,7 +288,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         configuration.tokenKey = set.tokenKey
         // Nobody asks for these numbers here, and a million tokens take more memory than the record.
         configuration.countedTokenCountMax = 0
-        configuration.acceptsUnknownTokens = self.devices.isEmpty
+        configuration.acceptsUnknownTokens = self.service.unknownTokens.map { $0 == .accept } ?? self.devices.isEmpty
         let timestamp = UInt64(clamping: environment.now()) * 1000
         configuration.devices =
             try self.devices.map { try self.device($0) }

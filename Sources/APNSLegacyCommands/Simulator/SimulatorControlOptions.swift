@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSPayload
 import APNSSimulator
 import ArgumentParser
 import BatchFiles
@@ -52,6 +53,15 @@ struct SimulatorControlOptions: ParsableArguments {
     var logNotifications: String?
 
     @Option(
+        help: .value(
+            "file",
+            "The texts that the app has, for what the page shows: its Localizable.strings, or a JSON object. Keys that "
+                + "are not there are marked."
+        )
+    )
+    var strings: String?
+
+    @Option(
         help: .value("file", "A file with the faults that are planned from the start, in YAML or JSON.")
     )
     var faults: String?
@@ -81,12 +91,12 @@ struct SimulatorControlOptions: ParsableArguments {
 
     /// Reads what the options name.
     ///
-    /// - Throws: `CommandFailure` for a token that cannot be used.
+    /// - Throws: `CommandFailure` for a file that cannot be read, or a token that cannot be used.
     func configuration() throws -> ControlConfiguration {
         var configuration = self.addresses
+        configuration.strings = try self.localizedStrings()
         guard let path = self.controlTokenFile else { return configuration }
-        let bytes: [UInt8]
-        do { bytes = try FileBytes.read(path) } catch { throw CommandFailure(.noInput, "\(error)") }
+        let bytes = try Self.read(path)
         let end = bytes.firstIndex { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") } ?? bytes.endIndex
         let line = String(decoding: bytes[..<end], as: UTF8.self)
         guard line.utf8.count >= Self.tokenCharacterCountMin, line.utf8.allSatisfy({ 0x21...0x7E ~= $0 }) else {
@@ -100,15 +110,27 @@ struct SimulatorControlOptions: ParsableArguments {
         return configuration
     }
 
+    private static func read(_ path: String) throws(CommandFailure) -> [UInt8] {
+        do { return try FileBytes.read(path) } catch { throw CommandFailure(.noInput, "\(error)") }
+    }
+
+    /// Reads the texts that the app has.
+    private func localizedStrings() throws(CommandFailure) -> LocalizedStrings {
+        guard let path = self.strings else { return [:] }
+        let bytes = try Self.read(path)
+        do { return try LocalizedStrings(parsing: bytes) } catch {
+            throw CommandFailure(.configuration, "\(path): \(error)")
+        }
+    }
+
     /// Reads the faults that are planned from the start.
     ///
     /// - Throws: `CommandFailure` with the file, the line and what is wrong.
-    func plannedFaults() throws -> [Fault] {
+    func plannedFaults() throws -> [PlannedFault] {
         guard let path = self.faults else { return [] }
-        let bytes: [UInt8]
-        do { bytes = try FileBytes.read(path) } catch { throw CommandFailure(.noInput, "\(error)") }
+        let bytes = try Self.read(path)
         do {
-            return try FaultsFile(String(decoding: bytes, as: UTF8.self)).entries.filter(\.isEnabled).map(\.fault)
+            return try FaultsFile(String(decoding: bytes, as: UTF8.self)).entries
         } catch { throw CommandFailure(.configuration, "\(path): \(error)") }
     }
 

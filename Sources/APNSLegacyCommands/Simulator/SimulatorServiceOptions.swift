@@ -24,8 +24,23 @@ struct SimulatorServiceOptions: ParsableArguments, Sendable {
         }
     }
 
+    /// What becomes of tokens that nobody has.
+    enum UnknownTokens: String, ExpressibleByArgument, CaseIterable {
+        case accept
+        case refuse
+    }
+
     /// The longest payload of commands 0 and 1 in the letter of the guide, in bytes.
     private static let strictPayloadByteCountMax = 256
+
+    @Option(
+        help: .value(
+            "accept|refuse",
+            "What becomes of notifications for tokens of 32 bytes or more that no device has. By default they are "
+                + "accepted, and refused where there is a --device."
+        )
+    )
+    var unknownTokens: UnknownTokens?
 
     @Flag(help: "Refuse payloads of more than 256 bytes in commands 0 and 1, as the protocol's documentation says.")
     var strictPayloadLimit = false

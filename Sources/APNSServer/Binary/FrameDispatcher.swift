@@ -95,7 +95,7 @@ struct FrameDispatcher: ~Copyable {
         _ outcomes: OutcomeQueue
     ) -> Outcome? {
         // One value serves all messages of a read, so that no reference is counted for each.
-        var message = InboundNotification(bytes: bytes, outcomes: outcomes)
+        var message = InboundNotification(bytes: bytes, outcomes: outcomes, receivedAt: .now())
         // Batches often have one payload for all, which is compared more quickly than checked.
         var passed = 0..<0
         return unsafe bytes.withUnsafeReadableBytes { raw -> Outcome? in
@@ -117,11 +117,11 @@ struct FrameDispatcher: ~Copyable {
                         continue
                     }
                     if delivery.observesRefusals {
-                        unsafe self.report(rest, message.layout, isPayloadObject: isObject, to: delivery)
+                        unsafe self.report(rest, message, isPayloadObject: isObject, to: delivery)
                     }
                 } catch {
                     self.fault = error
-                    if delivery.observesRefusals { unsafe self.report(rest, error, to: delivery) }
+                    if delivery.observesRefusals { unsafe self.report(rest, message, error, to: delivery) }
                     action = unsafe self.session.receive(
                         error,
                         command: raw.isEmpty ? nil : Command(rawValue: raw[taken])
@@ -159,29 +159,36 @@ struct FrameDispatcher: ~Copyable {
     /// Tells who observes it of a whole message that was refused.
     private func report(
         _ rest: UnsafeRawBufferPointer,
-        _ layout: FrameLayout,
+        _ message: borrowing InboundNotification,
         isPayloadObject: Bool,
         to delivery: any DeliveryConnection
     ) {
         delivery.refused(
             unsafe RefusedMessage(
                 number: self.nextNumber,
-                status: self.rules.fault(of: layout, isPayloadObject: isPayloadObject),
-                identifier: layout.identifier,
-                byteCount: layout.byteCount,
+                status: self.rules.fault(of: message.layout, isPayloadObject: isPayloadObject),
+                identifier: message.identifier,
+                byteCount: message.layout.byteCount,
+                receivedAt: message.receivedAt,
                 rest: rest
             )
         )
     }
 
     /// Tells who observes it of bytes that are no message.
-    private func report(_ rest: UnsafeRawBufferPointer, _ error: WireError, to delivery: any DeliveryConnection) {
+    private func report(
+        _ rest: UnsafeRawBufferPointer,
+        _ message: borrowing InboundNotification,
+        _ error: WireError,
+        to delivery: any DeliveryConnection
+    ) {
         delivery.refused(
             unsafe RefusedMessage(
                 number: self.nextNumber,
                 status: error.status,
                 identifier: error.identifier,
                 byteCount: nil,
+                receivedAt: message.receivedAt,
                 rest: rest
             )
         )

@@ -13,14 +13,17 @@ public struct InboundNotification: Sendable {
     private(set) var layout: FrameLayout
     /// Where the message begins, from the first byte that ``bytes`` can be read from.
     private var start = 0
+    /// When the listener began with the bytes that it came with.
+    package let receivedAt: NIODeadline
 
     /// The number of the message on its connection, from 1.
     public private(set) var number: UInt64 = 0
 
-    init(bytes: ByteBuffer, outcomes: OutcomeQueue) {
+    init(bytes: ByteBuffer, outcomes: OutcomeQueue, receivedAt: NIODeadline) {
         self.bytes = bytes
         self.layout = FrameLayout(command: .simple)
         self.outcomes = outcomes
+        self.receivedAt = receivedAt
     }
 
     /// Goes on to another message of the same read.

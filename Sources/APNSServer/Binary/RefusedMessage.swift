@@ -33,19 +33,25 @@ public struct RefusedMessage: Sendable {
     /// The bytes of the message, as far as they had arrived when it was refused, and ``byteCountMax`` at most.
     public var bytes: ByteBuffer
 
+    /// When the listener began with the bytes that it came with.
+    package let receivedAt: NIODeadline
+
     /// - Parameters:
     ///   - number: the number it would have been given.
     ///   - status: why it was refused.
     ///   - identifier: what an error response names it by.
     ///   - byteCount: the length of the whole message; `nil` where that is not known.
+    ///   - receivedAt: when the listener began with them.
     ///   - rest: the bytes from its first on.
     init(
         number: UInt64,
         status: ErrorResponse.Status?,
         identifier: UInt32?,
         byteCount: Int?,
+        receivedAt: NIODeadline,
         rest: UnsafeRawBufferPointer
     ) {
+        self.receivedAt = receivedAt
         self.number = number
         self.status = status
         self.identifier = identifier

@@ -25,6 +25,8 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         var byteCount = 0
         /// Its number on the connection, from 1; 0 while its end has not come.
         var requestNumber: UInt64 = 0
+        /// When its end came.
+        var receivedAt = NIODeadline.uptimeNanoseconds(0)
         /// The name of the request as it is answered: as the client wrote it, or a new one.
         var identifier: String?
         /// How it is named once more where it is accepted.
@@ -124,6 +126,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     private func ended(_ number: UInt32) {
         self.requestCount += 1
         self.streams[number]?.requestNumber = self.requestCount
+        self.streams[number]?.receivedAt = .now()
         guard let stream = self.streams[number] else { return }
         let reply: PushReply?
         switch PushRequestHead.read(stream.headers, certificateTopics: self.certificate?.topics ?? []) {
@@ -175,6 +178,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
             headers: PushHeaders(stream.headers),
             connectionNumber: self.connection.number,
             number: stream.requestNumber,
+            receivedAt: stream.receivedAt,
             ticket: PushTicket(
                 stream: number,
                 channel: context.channel,
@@ -271,6 +275,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
             RefusedPush(
                 connectionNumber: self.connection.number,
                 number: stream.requestNumber,
+                receivedAt: stream.receivedAt,
                 headers: PushHeaders(stream.headers),
                 tokenText: PushRequestHead.tokenText(stream.headers),
                 topic: PushRequestHead.topic(stream.headers, certificateTopics: self.certificate?.topics ?? []),

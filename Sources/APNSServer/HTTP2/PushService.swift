@@ -73,6 +73,8 @@ public struct InboundPush: Sendable {
     public var connectionNumber: UInt64
     /// The number of the request on its connection, from 1; those that are refused count as well.
     public var number: UInt64
+    /// When its end came.
+    package let receivedAt: NIODeadline
     /// What answers it later.
     public var ticket: PushTicket
 }

@@ -2,6 +2,7 @@
 
 import APNSWire
 import NIOConcurrencyHelpers
+import NIOCore
 
 /// The devices of a simulator, and what became of every notification: carries out ``DeviceTable``.
 final class DeviceRegistry: Sendable {
@@ -22,6 +23,7 @@ final class DeviceRegistry: Sendable {
     private let state: NIOLockedValueBox<State>
     private let initialDevices: [SimulatedDevice]
     private let tokenKey: [UInt8]
+    private let tokenCountMax: Int
     private let acceptsUnknownTokens: Bool
     private let countedTokenCountMax: Int
     private let onReceive: (@Sendable (ReceivedNotification) -> Void)?
@@ -29,7 +31,7 @@ final class DeviceRegistry: Sendable {
     private let onChange: (@Sendable (SimulatorChange) -> Void)?
     private let now: @Sendable () -> UInt64
 
-    init(_ configuration: SimulatorConfiguration, revision: Revision = Revision()) {
+    init(_ configuration: SimulatorConfiguration, revision: Revision = Revision()) throws(SimulatorError) {
         self.revision = revision
         self.environment = configuration.environment
         self.recorder = NotificationRecorder(
@@ -38,11 +40,18 @@ final class DeviceRegistry: Sendable {
         )
         self.initialDevices = configuration.devices
         self.tokenKey = configuration.tokenKey
+        self.tokenCountMax = configuration.deviceTokenCountMax
+        var table = DeviceTable(
+            environment: self.environment,
+            tokenKey: self.tokenKey,
+            tokenCountMax: self.tokenCountMax
+        )
+        for device in self.initialDevices {
+            if let problem = table.problem(device) { throw problem }
+            _ = table.register(device)
+        }
         self.state = NIOLockedValueBox(
-            State(
-                table: Self.table(configuration),
-                counts: TokenCounts(tokenCountMax: configuration.countedTokenCountMax)
-            )
+            State(table: table, counts: TokenCounts(tokenCountMax: configuration.countedTokenCountMax))
         )
         self.acceptsUnknownTokens = configuration.acceptsUnknownTokens
         self.countedTokenCountMax = configuration.countedTokenCountMax
@@ -51,20 +60,6 @@ final class DeviceRegistry: Sendable {
         self.recordsBatches = configuration.onReceive == nil && configuration.onNotification == nil
         self.onChange = configuration.onChange
         self.now = configuration.now
-    }
-
-    private static func table(_ configuration: SimulatorConfiguration) -> DeviceTable {
-        Self.table(configuration.environment, configuration.tokenKey, configuration.devices)
-    }
-
-    private static func table(
-        _ environment: Environment,
-        _ tokenKey: [UInt8],
-        _ devices: [SimulatedDevice]
-    ) -> DeviceTable {
-        var table = DeviceTable(environment: environment, tokenKey: tokenKey)
-        for device in devices { _ = table.register(device) }
-        return table
     }
 
     // MARK: Devices
@@ -84,13 +79,15 @@ final class DeviceRegistry: Sendable {
         self.state.withLockedValue { $0.table.device(of: token) }
     }
 
-    func register(_ device: SimulatedDevice) -> SimulatedDevice {
-        let (device, changes) = self.state.withLockedValue { state in
-            let (device, changes) = state.table.register(device)
-            self.carryOut(changes)
+    func register(_ device: SimulatedDevice) throws(SimulatorError) -> SimulatedDevice {
+        typealias Registered = (device: SimulatedDevice, changes: [Change])
+        let (device, changes) = try self.state.withLockedValue { state -> Result<Registered, SimulatorError> in
+            if let problem = state.table.problem(device) { return .failure(problem) }
+            let registered = state.table.register(device)
+            self.carryOut(registered.changes)
             self.revision.advance()
-            return (device, changes)
-        }
+            return .success(registered)
+        }.get()
         self.tell(changes, .device(device))
         return device
     }
@@ -101,33 +98,39 @@ final class DeviceRegistry: Sendable {
         token: DeviceToken?,
         on identifier: String?,
         environment: Environment? = nil
-    ) -> SimulatedApp {
-        let now = self.now()
-        let (app, device, changes) = self.state.withLockedValue { state in
+    ) throws(SimulatorError) -> SimulatedApp {
+        let (now, environment) = (self.now(), environment ?? self.environment)
+        typealias Registered = (app: SimulatedApp, device: SimulatedDevice?, changes: [Change])
+        let (app, device, changes) = try self.state.withLockedValue { state -> Result<Registered, SimulatorError> in
+            if let problem = state.table.problem(topic, token, environment, on: identifier) { return .failure(problem) }
             let (app, changes) = state.table.register(
                 topic: topic,
                 token: token,
                 on: identifier,
-                environment: environment ?? self.environment,
+                environment: environment,
                 now: now
             )
             self.carryOut(changes)
             self.revision.advance()
-            return (app, state.table.device(of: app.token), changes)
-        }
+            return .success((app, state.table.device(of: app.token), changes))
+        }.get()
         self.tell(changes, device.map { .device($0) })
         return app
     }
 
     /// Gives an app a new token.
-    func renewToken(topic: String, on identifier: String) -> SimulatedApp? {
+    func renewToken(topic: String, on identifier: String) throws(SimulatorError) -> SimulatedApp? {
         let now = self.now()
-        let renewed = self.state.withLockedValue { state -> (SimulatedApp, SimulatedDevice?, [Change])? in
-            guard let (app, changes) = state.table.renewToken(topic, on: identifier, now: now) else { return nil }
+        typealias Renewed = (SimulatedApp, SimulatedDevice?, [Change])
+        let renewed = try self.state.withLockedValue { state -> Result<Renewed?, SimulatorError> in
+            if let problem = state.table.problemOfRenewal { return .failure(problem) }
+            guard let (app, changes) = state.table.renewToken(topic, on: identifier, now: now) else {
+                return .success(nil)
+            }
             self.carryOut(changes)
             self.revision.advance()
-            return (app, state.table.device(identifier), changes)
-        }
+            return .success((app, state.table.device(identifier), changes))
+        }.get()
         guard let (app, device, changes) = renewed else { return nil }
         self.tell(changes, device.map { .device($0) })
         return app
@@ -225,11 +228,18 @@ final class DeviceRegistry: Sendable {
 
     // MARK: Notifications
 
+    /// The time in milliseconds since 1970 (UTC).
+    var time: UInt64 { self.now() }
+
     /// Counts a notification that is taken, delivers or keeps it, and records it.
-    func take(_ notification: ReceivedNotification) {
+    ///
+    /// - Parameter notification: what came; its ``ReceivedNotification/timestamp`` is set where that is 0.
+    /// - Returns: the notification as it is recorded.
+    @discardableResult
+    func take(_ notification: ReceivedNotification) -> ReceivedNotification {
         var notification = notification
         let now = self.now()
-        notification.timestamp = now
+        if notification.timestamp == 0 { notification.timestamp = now }
         var changes: [Change] = []
         var hasFeedback = false
         notification = self.state.withLockedValue { state in
@@ -251,6 +261,7 @@ final class DeviceRegistry: Sendable {
         self.onReceive?(notification)
         self.tell(notification)
         self.tell(changes, hasFeedback ? .feedback : nil)
+        return notification
     }
 
     private func tell(_ notification: ReceivedNotification) {
@@ -276,6 +287,7 @@ final class DeviceRegistry: Sendable {
     func take(_ batch: MessageBatch, revision: UInt64) {
         var batch = batch
         batch.timestamp = self.now()
+        batch.duration = .nanoseconds((NIODeadline.now() - batch.receivedAt).nanoseconds)
         let numbers = self.state.withLockedValue { state in
             state.statistics.messageCount += batch.messages.count
             state.statistics.processedCount += batch.messages.count
@@ -294,15 +306,20 @@ final class DeviceRegistry: Sendable {
     }
 
     /// Records a notification that was refused.
-    func refuse(_ notification: ReceivedNotification) {
+    ///
+    /// - Parameter notification: what came; its ``ReceivedNotification/timestamp`` is set where that is 0.
+    /// - Returns: the notification as it is recorded.
+    @discardableResult
+    func refuse(_ notification: ReceivedNotification) -> ReceivedNotification {
         var notification = notification
-        notification.timestamp = self.now()
+        if notification.timestamp == 0 { notification.timestamp = self.now() }
         notification = self.state.withLockedValue { state in
             self.recorder.receive(notification) { notification in
                 notification.device = notification.token.flatMap { state.table.device(of: $0)?.identifier }
             }
         }
         self.tell(notification)
+        return notification
     }
 
     /// Counts a message that reached the simulator.
@@ -335,10 +352,14 @@ final class DeviceRegistry: Sendable {
     /// Makes all as it was at the start; connections stay, and notifications are numbered on.
     func reset() {
         self.state.withLockedValue { state in
-            state = State(
-                table: Self.table(self.environment, self.tokenKey, self.initialDevices),
-                counts: TokenCounts(tokenCountMax: self.countedTokenCountMax)
+            var table = DeviceTable(
+                environment: self.environment,
+                tokenKey: self.tokenKey,
+                tokenCountMax: self.tokenCountMax
             )
+            // There was room for them at the start.
+            for device in self.initialDevices { _ = table.register(device) }
+            state = State(table: table, counts: TokenCounts(tokenCountMax: self.countedTokenCountMax))
             self.revision.advance()
             self.recorder.removeAll()
         }

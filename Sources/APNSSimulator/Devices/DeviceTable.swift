@@ -58,6 +58,7 @@ struct DeviceTable {
     /// The service that is played.
     let environment: Environment
     private let sealer: TokenSealer
+    private let tokenCountMax: Int
     private var byIdentifier: OrderedDictionary<String, SimulatedDevice> = [:]
     private var places: [Key: Place] = [:]
     private var retired: [Key: Retired] = [:]
@@ -73,8 +74,13 @@ struct DeviceTable {
     private var unsealed: Set<DeviceToken> = []
     private static let unsealedCountMax = 10_000
 
-    init(environment: Environment, tokenKey: [UInt8]) {
+    init(
+        environment: Environment,
+        tokenKey: [UInt8],
+        tokenCountMax: Int = SimulatorConfiguration.deviceTokenCountMaxDefault
+    ) {
         self.environment = environment
+        self.tokenCountMax = tokenCountMax
         self.sealer = TokenSealer(key: tokenKey)
     }
 
@@ -223,6 +229,50 @@ struct DeviceTable {
         self.byIdentifier[place.device]?.apps.removeAll { Key($0) == Key(app) }
     }
 
+    /// Why an app cannot be registered at a device; `nil` where it can.
+    ///
+    /// - Parameters:
+    ///   - topic: the app.
+    ///   - token: its token there; `nil` for the one that it has, or a new one.
+    ///   - environment: the service that the token belongs to.
+    ///   - identifier: the device; `nil` for a new one.
+    /// - Returns: what is in the way.
+    func problem(
+        _ topic: String,
+        _ token: DeviceToken?,
+        _ environment: Environment,
+        on identifier: String?
+    ) -> SimulatorError? {
+        let apps = identifier.flatMap { self.byIdentifier[$0]?.apps } ?? []
+        if let app = apps.first(where: { $0.topic == topic && $0.environment == environment }) {
+            // It is there, and needs no further token.
+            if token == nil || token == app.token { return nil }
+        } else if apps.count >= SimulatedDevice.appCountMax {
+            return .tooManyApps(countMax: SimulatedDevice.appCountMax)
+        }
+        return self.isFull ? .tooManyDeviceTokens(countMax: self.tokenCountMax) : nil
+    }
+
+    /// Why a device cannot be registered; `nil` where it can.
+    func problem(_ device: SimulatedDevice) -> SimulatorError? {
+        guard device.apps.count <= SimulatedDevice.appCountMax else {
+            return .tooManyApps(countMax: SimulatedDevice.appCountMax)
+        }
+        let isKnown = device.apps.allSatisfy { self.places[Key($0)] != nil }
+        let isNamed = device.identifier.isEmpty || self.byIdentifier[device.identifier] != nil
+        return self.isFull && !(isKnown && isNamed) ? .tooManyDeviceTokens(countMax: self.tokenCountMax) : nil
+    }
+
+    /// Why no app can be given a new token; `nil` where one can.
+    var problemOfRenewal: SimulatorError? {
+        self.isFull ? .tooManyDeviceTokens(countMax: self.tokenCountMax) : nil
+    }
+
+    /// Whether there are as many tokens, or names of devices, as there may be.
+    private var isFull: Bool {
+        max(self.places.count + self.retired.count, self.numbers.count) >= self.tokenCountMax
+    }
+
     // MARK: Names
 
     private mutating func makeIdentifier() -> String {
@@ -297,7 +347,9 @@ struct DeviceTable {
         }
         guard name.environment == self.environment else { return .unknown }
         guard let topic, name.topicDigest == self.sealer.digest(topic) else { return .foreign }
-        // Made by the run before this one, or before a reset: nobody but this service can have made it.
+        // Made by the run before this one, or before a reset: nobody but this service can have made it. Where there is
+        // no room it is good all the same, and its device is not shown.
+        guard !self.isFull else { return .alive }
         let identifier = self.identifiers[name.device] ?? "device-\(name.device)"
         var device = self.byIdentifier[identifier] ?? SimulatedDevice(identifier)
         device.apps.append(SimulatedApp(token: token, topic: topic, environment: self.environment))

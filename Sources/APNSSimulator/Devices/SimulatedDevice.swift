@@ -4,6 +4,9 @@ public import APNSWire
 
 /// A device that a simulator knows, with the apps that registered there.
 public struct SimulatedDevice: Hashable, Sendable {
+    /// How many apps a device may have.
+    public static let appCountMax = 100
+
     /// What it is called, such as `device-1`; empty until it is registered where no name was given.
     public var identifier: String
 

@@ -173,3 +173,16 @@ extension Fault.Effect {
         }
     }
 }
+
+extension Fault {
+    /// Whether the notification at which it happens is in the record before anything else happens on its connection.
+    func isRecordedAtOnce(at listener: SimulatorListener) -> Bool {
+        switch self.effect {
+        case .reject: listener == .binary || self.report.delay == .zero
+        case .shutDown, .closeAfter, .limitStreams: true
+        case .delay, .ignore, .closeBefore, .goAway, .refuseStream, .resetStream, .refuseHandshake, .refuseConnection,
+            .goAwayFirst, .slowReading, .errorResponse, .slowWriting, .cutList:
+            false
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 import APNSServer
 import APNSWire
+import NIOCore
 
 /// Messages of the binary protocol that were taken one behind the other from one connection, in the bytes they came in.
 ///
@@ -43,8 +44,12 @@ struct MessageBatch: Sendable {
     let source: Source
     /// The number of the first one on its connection, from 1.
     let firstNotificationNumber: UInt64
-    /// When they came, in milliseconds since 1970 (UTC).
+    /// When they were recorded, in milliseconds since 1970 (UTC).
     var timestamp: UInt64 = 0
+    /// How long it took from when their bytes were read until they were all recorded.
+    var duration = Duration.zero
+    /// When the listener began with their bytes.
+    let receivedAt: NIODeadline
     private var bytes: [UInt8] = []
     private(set) var messages: [Message] = []
 
@@ -54,6 +59,7 @@ struct MessageBatch: Sendable {
     init(_ source: Source, beginning message: borrowing InboundNotification) {
         self.source = source
         self.firstNotificationNumber = message.number
+        self.receivedAt = message.receivedAt
         // A read that has one message is the usual case, and one that is full of them the other one.
         let byteCount = min(message.byteCountLeft, Self.byteCountMax)
         self.bytes.reserveCapacity(byteCount)
@@ -139,6 +145,7 @@ struct MessageBatch: Sendable {
         notification.identifier = layout.identifier
         notification.device = self.messages[index].device
         notification.timestamp = self.timestamp
+        notification.duration = self.duration
         notification.delivery = .delivered(at: self.timestamp)
         return notification
     }

@@ -53,7 +53,7 @@ struct NotificationHistory {
         notification.number = self.nextNumber
         var given = self.followers
         self.followers = []
-        if notification.rejection == nil, let token = notification.token {
+        if notification.isAccepted, let token = notification.token {
             given += self.give(notification.number, for: token)
         }
         self.append(NotificationSegment(notification))

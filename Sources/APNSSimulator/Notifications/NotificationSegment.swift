@@ -63,7 +63,7 @@ struct NotificationSegment: Sendable {
     func acceptedToken(_ number: UInt64) -> DeviceToken? {
         switch self.content {
         case .messages(let messages): messages.token(self.index(number))
-        case .single(let notification): notification.rejection == nil ? notification.token : nil
+        case .single(let notification): notification.isAccepted ? notification.token : nil
         }
     }
 
@@ -109,7 +109,7 @@ struct NotificationSegment: Sendable {
                 connectionNumber: notification.connectionNumber,
                 firstNotificationNumber: notification.notificationNumber,
                 numbers: self.numbers,
-                areRejected: notification.rejection != nil
+                areRejected: !notification.isAccepted
             )
         }
     }
@@ -156,7 +156,7 @@ package struct NotificationQuery: Hashable, Sendable {
     /// - Returns: whether all conditions hold.
     package func matches(_ notification: ReceivedNotification) -> Bool {
         guard self.numbers.contains(notification.number) else { return false }
-        if let isRejected = self.isRejected, isRejected != (notification.rejection != nil) { return false }
+        if let isRejected = self.isRejected, isRejected == notification.isAccepted { return false }
         if let token = self.token, token != notification.token { return false }
         if let topic = self.topic, topic != notification.topic { return false }
         if let listener = self.listener, listener != notification.listener { return false }

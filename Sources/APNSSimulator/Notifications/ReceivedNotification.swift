@@ -72,8 +72,14 @@ public struct ReceivedNotification: Hashable, Sendable {
     /// Its number among the notifications of its connection, from 1.
     public var notificationNumber: UInt64
 
-    /// Why it was refused; `nil` where it was taken.
+    /// Why it was refused; `nil` where it was taken, and where ``isUnanswered`` says that nothing was told.
     public var rejection: Rejection?
+
+    /// Whether the connection was closed for it without a word, as for bytes that begin with no command.
+    public internal(set) var isUnanswered = false
+
+    /// Whether it was taken.
+    public var isAccepted: Bool { self.rejection == nil && !self.isUnanswered }
 
     /// What became of it since; `nil` where it was refused.
     public internal(set) var delivery: Delivery?
@@ -84,8 +90,9 @@ public struct ReceivedNotification: Hashable, Sendable {
     /// When it came, in milliseconds since 1970 (UTC).
     public internal(set) var timestamp: UInt64 = 0
 
-    /// How long it took from its last byte to its outcome; `nil` where that was not measured.
-    public var duration: Duration?
+    /// How long it took from when its last bytes were read until its verdict was given; `nil` where that was not
+    /// measured.
+    public internal(set) var duration: Duration?
 
     /// The second name that the sandbox gave it over HTTP/2 (`apns-unique-id`).
     public var uniqueIdentifier: PushIdentifier?

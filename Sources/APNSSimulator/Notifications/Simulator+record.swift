@@ -49,13 +49,14 @@ extension Simulator {
     ///   - environment: the service that the token belongs to; `nil` for this one.
     ///   - identifier: the device; `nil` for a new one.
     /// - Returns: the app.
+    /// - Throws: ``SimulatorError/tooManyDeviceTokens(countMax:)`` or ``SimulatorError/tooManyApps(countMax:)``.
     package func register(
         topic: String,
         token: DeviceToken?,
         environment: Environment?,
         on identifier: String?
-    ) -> SimulatedApp {
-        self.registry.register(topic: topic, token: token, on: identifier, environment: environment)
+    ) throws(SimulatorError) -> SimulatedApp {
+        try self.registry.register(topic: topic, token: token, on: identifier, environment: environment)
     }
 
     /// What a token is worth for its own topic.

@@ -15,13 +15,15 @@ final class RevocationList: Sendable {
     }
 
     private let state: NIOLockedValueBox<State>
+    private let initialFingerprints: Set<String>
     private let verifier: CertificateVerifier?
 
     /// - Parameters:
     ///   - fingerprints: the SHA-256 digests in hexadecimal digits.
     ///   - verifier: what it refuses is revoked as well; `nil` for nothing.
     init(_ fingerprints: Set<String>, verifier: CertificateVerifier?) {
-        self.state = NIOLockedValueBox(State(fingerprints: Set(fingerprints.map(Self.normalized))))
+        self.initialFingerprints = Set(fingerprints.map(Self.normalized))
+        self.state = NIOLockedValueBox(State(fingerprints: self.initialFingerprints))
         self.verifier = verifier
     }
 
@@ -35,6 +37,9 @@ final class RevocationList: Sendable {
     func remove(_ fingerprint: String) -> Bool {
         self.state.withLockedValue { $0.fingerprints.remove(Self.normalized(fingerprint)) != nil }
     }
+
+    /// Makes the list what it was at the start.
+    func reset() { self.state.withLockedValue { $0.fingerprints = self.initialFingerprints } }
 
     func contains(_ certificate: TLSCertificate, _ intermediates: [TLSCertificate] = []) -> Bool {
         let fingerprint = certificate.fingerprint

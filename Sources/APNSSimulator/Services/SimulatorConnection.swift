@@ -46,8 +46,8 @@ final class SimulatorConnection: DeliveryConnection {
         case .ignore: return nil
         case .delay(let duration):
             guard let handler = self.reportHandler else { break }
-            let message = copy message
-            handler.schedule(in: duration) { message.ticket.settle(self.take(message)) }
+            let (message, timestamp) = (copy message, self.backend.devices.time)
+            handler.schedule(in: duration) { message.ticket.settle(self.take(message, timestamp: timestamp)) }
             return nil
         default: break
         }
@@ -70,19 +70,26 @@ final class SimulatorConnection: DeliveryConnection {
         }
     }
 
-    private func take(_ message: borrowing InboundNotification) -> DeliveryOutcome {
+    /// - Parameters:
+    ///   - message: what came.
+    ///   - timestamp: when, in milliseconds since 1970 (UTC); 0 for now.
+    /// - Returns: what became of it.
+    private func take(_ message: borrowing InboundNotification, timestamp: UInt64 = 0) -> DeliveryOutcome {
         let topic = self.provider.identity.topic
         let isDead: Bool
         switch self.backend.devices.standing(of: message.token, topic: topic) {
         case .alive: isDead = false
         case .dead, .replaced: isDead = true
-        case .foreign, .unknown: return self.reject(message, .binary(.invalidToken))
+        case .foreign, .unknown: return self.reject(message, .binary(.invalidToken), timestamp: timestamp)
         }
-        self.backend.devices.take(self.received(message))
+        self.note(self.backend.devices.take(self.received(message, timestamp: timestamp)))
         return isDead ? .rejected(.unregistered(at: nil)) : .accepted
     }
 
-    private func received(_ message: borrowing InboundNotification) -> ReceivedNotification {
+    /// Notes what is in the record.
+    private func note(_ recorded: ReceivedNotification) { self.backend.faults.schedule.recorded(recorded) }
+
+    private func received(_ message: borrowing InboundNotification, timestamp: UInt64) -> ReceivedNotification {
         var received = ReceivedNotification(
             token: message.token,
             frame: Array(message.frame.readableBytesView),
@@ -94,14 +101,20 @@ final class SimulatorConnection: DeliveryConnection {
         received.expiry = PushExpiry(wireValue: message.expiry)
         received.priority = message.priority
         received.identifier = message.identifier
+        received.timestamp = timestamp
+        received.duration = .nanoseconds((NIODeadline.now() - message.receivedAt).nanoseconds)
         return received
     }
 
-    private func reject(_ message: borrowing InboundNotification, _ rejection: Rejection) -> DeliveryOutcome {
+    private func reject(
+        _ message: borrowing InboundNotification,
+        _ rejection: Rejection,
+        timestamp: UInt64 = 0
+    ) -> DeliveryOutcome {
         self.backend.devices.change { $0.rejectedCount += 1 }
-        var received = self.received(message)
+        var received = self.received(message, timestamp: timestamp)
         received.rejection = rejection
-        self.backend.devices.refuse(received)
+        self.note(self.backend.devices.refuse(received))
         return .rejected(rejection)
     }
 
@@ -126,8 +139,10 @@ final class SimulatorConnection: DeliveryConnection {
         received.frame = Array(message.bytes.readableBytesView)
         received.topic = self.provider.identity.topic
         received.identifier = message.identifier
-        // Bytes that begin with no command end the connection without a word, as an error of processing would.
-        received.rejection = .binary(message.status ?? .processingError)
+        // Bytes that begin with no command end the connection without a word.
+        received.rejection = message.status.map { .binary($0) }
+        received.isUnanswered = message.status == nil
+        received.duration = .nanoseconds((NIODeadline.now() - message.receivedAt).nanoseconds)
         self.backend.devices.refuse(received)
     }
 

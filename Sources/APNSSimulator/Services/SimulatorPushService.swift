@@ -22,9 +22,9 @@ struct SimulatorPushService: PushService {
         switch fault.effect {
         case .reject: self.countRejection()
         case .delay(let duration):
-            let request = copy request
+            let (request, timestamp) = (copy request, self.devices.time)
             request.ticket.channel.eventLoop.scheduleTask(in: TimeAmount(duration)) {
-                request.ticket.reply(self.answer(request))
+                request.ticket.reply(self.answer(request, timestamp: timestamp))
             }
             return nil
         case .limitStreams:
@@ -38,9 +38,14 @@ struct SimulatorPushService: PushService {
     }
 
     /// Takes a request, or refuses it.
-    private func answer(_ request: borrowing InboundPush) -> PushReply {
+    ///
+    /// - Parameters:
+    ///   - request: what came.
+    ///   - timestamp: when, in milliseconds since 1970 (UTC); 0 for now.
+    /// - Returns: the answer.
+    private func answer(_ request: borrowing InboundPush, timestamp: UInt64 = 0) -> PushReply {
         if let rejection = self.rejection(request) { return .rejected(rejection) }
-        self.deliver(request)
+        self.deliver(request, timestamp: timestamp)
         return .accepted
     }
 
@@ -69,7 +74,7 @@ struct SimulatorPushService: PushService {
 
     private func countRejection() { self.devices.change { $0.rejectedCount += 1 } }
 
-    private func deliver(_ request: borrowing InboundPush) {
+    private func deliver(_ request: borrowing InboundPush, timestamp: UInt64) {
         var received = ReceivedNotification(
             listener: .http2,
             token: request.token,
@@ -85,7 +90,9 @@ struct SimulatorPushService: PushService {
         received.requestIdentifier = request.identifier
         received.uniqueIdentifier = request.uniqueIdentifier
         received.headers = request.headers.map { ReceivedNotification.Header(name: $0.name, value: $0.value) }
-        self.devices.take(received)
+        received.timestamp = timestamp
+        received.duration = .nanoseconds((NIODeadline.now() - request.receivedAt).nanoseconds)
+        self.schedule.recorded(self.devices.take(received))
     }
 
     var observesRefusals: Bool { true }
@@ -102,6 +109,10 @@ struct SimulatorPushService: PushService {
         received.requestIdentifier = request.identifier.flatMap { PushIdentifier($0) }
         received.headers = request.headers.map { ReceivedNotification.Header(name: $0.name, value: $0.value) }
         received.rejection = .http2(request.rejection)
-        self.devices.refuse(received)
+        let waited = NIODeadline.now() - request.receivedAt
+        received.duration = .nanoseconds(waited.nanoseconds)
+        // An answer may be late by a fault.
+        received.timestamp = self.devices.time - UInt64(waited.nanoseconds / 1_000_000)
+        self.schedule.recorded(self.devices.refuse(received))
     }
 }

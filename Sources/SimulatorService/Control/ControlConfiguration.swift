@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+package import APNSPayload
 import NIOCore
 
 /// Where the control listener is, and who may use it.
@@ -15,6 +16,9 @@ package struct ControlConfiguration: Sendable {
 
     /// Further names by which it is reached, without ports.
     package var names: [String] = []
+
+    /// The texts that the apps have in the language of their readers, for previews.
+    package var strings: LocalizedStrings = [:]
 
     /// Makes a configuration with the defaults.
     package init() {}

@@ -69,15 +69,31 @@ struct DeviceRoutes: Sendable {
         }
         if identifier?.isEmpty == true { throw ControlError(.badRequest, "identifier is empty; leave it out") }
         let isOnline = try body.boolean("isOnline") ?? true
+        guard topics.count <= SimulatedDevice.appCountMax else {
+            throw ControlError(.tooManyApps(countMax: SimulatedDevice.appCountMax))
+        }
         var name = identifier
         for topic in topics {
-            let app = self.simulator.register(topic: topic, token: token, environment: environment, on: name)
+            let app = try self.register(topic, token, environment, on: name)
             name = name ?? self.simulator.device(of: app.token)?.identifier ?? self.identifier(of: app)
         }
         guard let name, isOnline || self.simulator.setOnline(false, device: name),
             let device = self.simulator.device(name)
         else { throw ControlError(.conflict, "the device was removed meanwhile") }
         return self.answer(device, .created)
+    }
+
+    private func register(
+        _ topic: String,
+        _ token: DeviceToken?,
+        _ environment: Environment?,
+        on identifier: String?
+    ) throws(ControlError) -> SimulatedApp {
+        do throws(SimulatorError) {
+            return try self.simulator.register(topic: topic, token: token, environment: environment, on: identifier)
+        } catch {
+            throw ControlError(error)
+        }
     }
 
     /// The device of an app of the other environment, whose token this service does not know.
@@ -108,12 +124,8 @@ struct DeviceRoutes: Sendable {
         _ = try request.query([])
         let (device, topic) = (try self.device(request), try request.parameter("topic"))
         let body = try await request.object(["token", "environment"])
-        _ = self.simulator.register(
-            topic: topic,
-            token: try body.token("token"),
-            environment: try body.environment("environment"),
-            on: device.identifier
-        )
+        let (token, environment) = (try body.token("token"), try body.environment("environment"))
+        _ = try self.register(topic, token, environment, on: device.identifier)
         return self.answer(self.simulator.device(device.identifier) ?? device)
     }
 
@@ -176,6 +188,13 @@ struct DeviceRoutes: Sendable {
         _ = try request.query([])
         self.simulator.removeAllFeedback()
         return Response(json: "{}")
+    }
+}
+
+extension ControlError {
+    /// There is no room for one more.
+    init(_ error: SimulatorError) {
+        self.init(HTTPResponse.Status(code: 507, reasonPhrase: "Insufficient Storage"), "\(error)")
     }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSPayload
 import APNSSimulator
 import HTTPTypes
 import HummingbirdCore
@@ -12,6 +13,8 @@ struct EventStream: Sendable {
 
     let simulator: Simulator
     let events: EventLog
+    /// The texts that the apps have.
+    let strings: LocalizedStrings
 
     var routes: [ControlRoute] { [ControlRoute(.get, "/events") { try self.follow($0) }] }
 
@@ -69,7 +72,7 @@ struct EventStream: Sendable {
         }
         for notification in notifications {
             let number = firstNumber + notification.number - numbers.lowerBound
-            text.writeString("id: \(number)\nevent: notification\ndata: \(notification.json)\n\n")
+            text.writeString("id: \(number)\nevent: notification\ndata: \(notification.json(self.strings))\n\n")
         }
     }
 
@@ -93,7 +96,8 @@ struct EventStream: Sendable {
             object.add("id", identifier)
             object.add("isRemoved", true)
             return ("fault", object.text)
-        case .faultApplied(let application): return ("faultApplied", application.json())
+        case .faultApplied(let application): return ("faultApplied", application.json)
+        case .revocations(let fingerprints): return ("revocations", RevocationRoutes.json(fingerprints))
         case .notificationsRemoved: return ("cleared", "{}")
         case .reset: return ("reset", "{}")
         }

@@ -53,8 +53,7 @@ struct FaultRoutes: Sendable {
     private func replace(_ request: ControlRequest) async throws -> Response {
         let text = try await self.text(request)
         do {
-            let faults = try FaultsFile(text).entries.map { ($0.fault, $0.isEnabled) }
-            return Self.answer(try self.simulator.replaceFaults(faults))
+            return Self.answer(try self.simulator.replaceFaults(FaultsFile(text).entries))
         } catch let error as FaultsFile.Mistake { throw ControlError(.badRequest, "\(error)") }
     }
 
@@ -63,33 +62,12 @@ struct FaultRoutes: Sendable {
         guard let after = UInt64(query["after"] ?? "0") else {
             throw ControlError(.badRequest, "after is the number of the application before the first one")
         }
-        let applications = self.simulator.faultApplications.filter { $0.number > after }
-        let numbers = self.numbers(of: Set(applications.compactMap(\.place)))
         var object = JSONObjectText()
         object.add(
             "applications",
-            elements: applications.map { application in
-                application.json(notificationNumber: application.place.flatMap { numbers[$0] })
-            }
+            elements: self.simulator.faultApplications.filter { $0.number > after }.map(\.json)
         )
         return Response(json: object.text)
-    }
-
-    /// The numbers of notifications in the record, by where they came from.
-    private func numbers(of places: Set<FaultApplication.Place>) -> [FaultApplication.Place: UInt64] {
-        guard !places.isEmpty else { return [:] }
-        var numbers: [FaultApplication.Place: UInt64] = [:]
-        self.simulator.visitOrigins { origin in
-            for (offset, number) in origin.numbers.enumerated() {
-                let place = FaultApplication.Place(
-                    listener: origin.listener,
-                    connection: origin.connectionNumber,
-                    notification: origin.firstNotificationNumber + UInt64(offset)
-                )
-                if places.contains(place) { numbers[place] = number }
-            }
-        }
-        return numbers
     }
 
     private func identifier(_ request: ControlRequest) throws -> (Int, ControlError) {
@@ -132,21 +110,7 @@ extension ScheduledFault {
 }
 
 extension FaultApplication {
-    /// The notification at which a fault happened.
-    struct Place: Hashable {
-        var listener: SimulatorListener
-        var connection: UInt64
-        var notification: UInt64
-    }
-
-    var place: Place? {
-        self.notificationNumber.map {
-            Place(listener: self.listener, connection: self.connectionNumber, notification: $0)
-        }
-    }
-
-    /// The application in JSON, with the number of its notification in the record, where that is known.
-    func json(notificationNumber number: UInt64? = nil) -> String {
+    var json: String {
         var object = JSONObjectText()
         object.add("number", self.number)
         object.add("fault", self.fault)
@@ -154,7 +118,7 @@ extension FaultApplication {
         object.add("listener", self.listener.rawValue)
         object.add("connection", self.connectionNumber)
         object.add("notification", self.notificationNumber)
-        object.add("notificationNumber", number)
+        object.add("notificationNumber", self.recordNumber)
         if let effect = try? JSONValue(encoding: self.effect) {
             object.add("effect", json: String(decoding: effect.bytes, as: UTF8.self))
         }

@@ -19,14 +19,8 @@ package struct FaultsFile: Sendable {
         }
     }
 
-    /// A fault as it is written.
-    package struct Entry: Sendable {
-        package var fault: Fault
-        package var isEnabled = true
-    }
-
     /// What is written, in order.
-    package var entries: [Entry] = []
+    package var entries: [PlannedFault] = []
 
     /// How many faults there may be.
     private static let countMax = 1000
@@ -64,7 +58,7 @@ package struct FaultsFile: Sendable {
     /// - Parameter text: YAML, of which JSON is a part.
     /// - Returns: the fault.
     /// - Throws: what is wrong with it.
-    static func entry(_ text: String) throws(Mistake) -> Entry {
+    static func entry(_ text: String) throws(Mistake) -> PlannedFault {
         guard let node = try Self.compose(text) else {
             throw Mistake(line: nil, key: "", sentence: "there is no fault")
         }
@@ -82,7 +76,7 @@ package struct FaultsFile: Sendable {
         }
     }
 
-    private static func entry(_ node: Node, key: String, index: Int) throws(Mistake) -> Entry {
+    private static func entry(_ node: Node, key: String, index: Int) throws(Mistake) -> PlannedFault {
         guard case .mapping(var mapping) = node else {
             throw Mistake(line: node.mark?.line, key: key, sentence: "a fault is keys with values, such as effect")
         }
@@ -102,7 +96,7 @@ package struct FaultsFile: Sendable {
             throw Mistake(error, in: node, key: key)
         }
         if let reason = fault.problem { throw Mistake(line: node.mark?.line, key: key, sentence: reason) }
-        return Entry(fault: fault, isEnabled: isEnabled)
+        return PlannedFault(fault, isEnabled: isEnabled)
     }
 }
 

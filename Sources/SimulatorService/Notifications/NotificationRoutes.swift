@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSPayload
 import APNSSimulator
 import APNSWire
 import HTTPTypes
@@ -10,6 +11,8 @@ import NIOCore
 struct NotificationRoutes: Sendable {
     let simulator: Simulator
     let events: EventLog
+    /// The texts that the apps have.
+    let strings: LocalizedStrings
 
     var routes: [ControlRoute] {
         [
@@ -29,7 +32,7 @@ struct NotificationRoutes: Sendable {
         guard let notification = self.simulator.notification(number) else {
             throw ControlError(.notFound, "there is no notification \(number); it never came, or has left the record")
         }
-        return Response(json: notification.jsonWithFrame)
+        return Response(json: notification.jsonWithFrame(self.strings))
     }
 
     private func list(_ request: ControlRequest) async throws -> Response {
@@ -46,7 +49,7 @@ struct NotificationRoutes: Sendable {
     private func answer(_ filter: NotificationFilter, _ found: [ReceivedNotification]) -> Response {
         let (before, newest) = self.simulator.recordBounds
         var object = JSONObjectText()
-        object.add("notifications", elements: found.map(\.json))
+        object.add("notifications", elements: found.map { $0.json(self.strings) })
         object.add("lastNumber", newest)
         object.add("missedCount", before > filter.after ? before - filter.after : 0)
         return Response(json: object.text)
@@ -95,7 +98,7 @@ struct NotificationRoutes: Sendable {
             sentence += "; the last one was number \(last.number)"
             if let topic = last.topic { sentence += " for \(topic)" }
             if let token = last.token { sentence += ", device token \(token.hexadecimal)" }
-            if last.rejection != nil { sentence += ", rejected" }
+            if !last.isAccepted { sentence += ", rejected" }
         }
         return ControlError(.notFound, sentence)
     }

@@ -68,11 +68,34 @@ export class ConnectionsView {
             remoteAddress ?? "",
             timeElement(openedAt),
             closedAt ? timeElement(closedAt) : this.#endButton(connection, name),
-            certificate ? element("span", { title: certificate.fingerprint }, isolated(subject)) : "none",
+            certificate ? this.#certificate(certificate, subject, name) : "none",
             protocol.filter(Boolean).join(", "),
             String(connection.notificationCount ?? ""),
             String(connection.rejectedCount ?? ""),
         ];
+    }
+
+    /** A certificate with what takes it back, or lets it in again. */
+    #certificate({ fingerprint }, subject, name) {
+        const isRevoked = this.#state.revocations.has(fingerprint);
+        const verb = isRevoked ? "Restore" : "Revoke";
+        return element(
+            "div",
+            { class: "certificate" },
+            element("span", { title: fingerprint }, isolated(subject)),
+            isRevoked && element("span", { class: "label label-warning" }, "revoked"),
+            element(
+                "button",
+                {
+                    type: "button",
+                    class: "small",
+                    "aria-label": `${verb} the certificate of connection ${name}`,
+                    "data-key": `revoke ${name}`,
+                    onclick: () => perform(() => (isRevoked ? api.restore(fingerprint) : api.revoke(fingerprint))),
+                },
+                verb,
+            ),
+        );
     }
 
     #endButton({ listener, number }, name) {
