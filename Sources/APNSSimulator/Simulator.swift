@@ -46,10 +46,12 @@ public struct Simulator: Sendable {
         logger: Logger = .current,
         _ body: @escaping @Sendable (Simulator) async throws -> Value
     ) async throws -> Value {
-        let devices = try DeviceRegistry(configuration)
+        let revision = Revision()
+        let devices = try DeviceRegistry(configuration, revision: revision)
         let schedule = try FaultSchedule(
             configuration.plannedFaults,
             now: configuration.now,
+            revision: revision,
             onChange: configuration.onChange
         )
         let policy = ServicePolicy(configuration)
@@ -83,7 +85,11 @@ public struct Simulator: Sendable {
                         policy: policy,
                         onChange: onChange
                     )
-                    defer { devices.recorder.end() }
+                    // All end at the same time, rather than one after the other.
+                    defer {
+                        devices.recorder.end()
+                        for listener in [listener, feedback, server] { listener.stop() }
+                    }
                     return try await body(simulator)
                 }
             }
@@ -283,12 +289,18 @@ public struct Simulator: Sendable {
     /// ``SimulatorConfiguration/receivedCountMax`` says.
     public var receivedNotifications: [ReceivedNotification] {
         self.registry.expire()
-        return self.registry.recorder.notifications.filter(\.isAccepted)
+        return self.notifications { $0.isRejected = false }
     }
 
     /// The notifications that were refused, as far as they are kept, the newest last.
     public var rejectedNotifications: [ReceivedNotification] {
-        self.registry.recorder.notifications.filter { !$0.isAccepted }
+        self.notifications { $0.isRejected = true }
+    }
+
+    private func notifications(_ change: (inout NotificationQuery) -> Void) -> [ReceivedNotification] {
+        var query = NotificationQuery()
+        change(&query)
+        return self.registry.recorder.notifications(query, countMax: .max) { _ in true }
     }
 
     /// Forgets the notifications that came, and those that are kept for devices that are offline.

@@ -117,6 +117,12 @@ public struct SimulatorConfiguration: Sendable {
     /// Is told of each notification that is taken, on the event loop of its connection, in order; by default nobody.
     public var onReceive: (@Sendable (ReceivedNotification) -> Void)?
 
+    /// Is told of each notification that is taken or refused, on the event loop of its connection, before the next one
+    /// of that is looked at; by default nobody.
+    ///
+    /// With it, or with ``onReceive``, each message of the binary protocol is recorded by itself, which costs more.
+    package var onNotification: (@Sendable (ReceivedNotification) -> Void)?
+
     /// Is told of everything that happens, on any thread; by default nobody.
     package var onChange: (@Sendable (SimulatorChange) -> Void)?
 

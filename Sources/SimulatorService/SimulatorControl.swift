@@ -120,7 +120,7 @@ private struct StatusRoutes: Sendable {
         object.add("environment", self.facts.environment.rawValue)
         object.add("ports", json: ports.text)
         object.add("counts", json: counts.text)
-        object.add("heldCount", self.simulator.record.count)
+        object.add("heldCount", self.simulator.recordCount)
         object.add("heldCountMax", self.facts.notificationCountMax)
         return object.text
     }

@@ -38,7 +38,7 @@ struct DeviceTableTests {
         #expect(self.table.status(of: token, topic: Self.other) == .otherTopic)
         #expect(self.table.status(of: token, topic: nil) == .otherTopic)
         var production = DeviceTable(environment: .production, tokenKey: [1, 2, 3])
-        #expect(production.status(of: token, topic: Self.topic) == .unknown)
+        #expect(production.status(of: token, topic: Self.topic) == .otherEnvironment)
         var another = DeviceTable(environment: .sandbox, tokenKey: [1, 2, 4])
         #expect(another.status(of: token, topic: Self.topic) == .unknown)
     }
@@ -223,6 +223,43 @@ struct DeviceTableTests {
         let renewed = self.table.renewToken(Self.topic, on: "phone", now: 2)
         #expect(renewed?.changes == [])
         #expect(self.table.setOnline("phone", true, now: 3) == [.init(number: 1, delivery: .delivered(at: 3))])
+    }
+
+    @Test mutating func `feedback has what it had when another app is registered at the device`() {
+        let (token, other) = (self.register(on: "phone"), self.register(Self.other, on: "phone"))
+        _ = (self.table.remove(token, at: 5000), self.table.deliver(self.notification(1, token), now: 6000))
+        _ = self.register("com.example.third", on: "phone")
+        #expect(self.table.feedback(topic: Self.topic, environment: .sandbox).map(\.tuple.token) == [token])
+        #expect(self.table.status(of: token, topic: Self.topic) == .dead(since: 5000))
+        #expect(self.table.status(of: other, topic: Self.other) == .alive)
+        // That app is back.
+        _ = self.register(on: "phone")
+        #expect(self.table.feedback(topic: Self.topic, environment: .sandbox).isEmpty)
+    }
+
+    @Test mutating func `what is kept for a token does not stay with a device that has lost it`() {
+        let token = self.register(on: "phone")
+        _ = self.table.setOnline("phone", false, now: 0)
+        _ = self.table.deliver(self.notification(1, token), now: 1)
+        let moved = self.table.register(topic: Self.topic, token: token, on: "tablet", environment: .sandbox, now: 2)
+        #expect(moved.changes == [.init(number: 1, delivery: .appRemoved)])
+        #expect(self.table.takeChangedDevices().map(\.identifier) == ["phone"])
+        #expect(self.table.device("tablet")?.apps.map(\.storedNotificationNumber) == [nil])
+        #expect(self.table.device("phone")?.apps.isEmpty == true)
+    }
+
+    @Test mutating func `a token that was given to the other service is none of this one`() throws {
+        let token = try DeviceToken(bytes: [UInt8](repeating: 0xEE, count: 32))
+        _ = self.table.register(topic: Self.topic, token: token, on: nil, environment: .production, now: 0)
+        #expect(self.table.status(of: token, topic: Self.topic) == .otherEnvironment)
+    }
+
+    @Test mutating func `what has expired when the next one comes was not replaced`() {
+        let token = self.register(on: "phone")
+        _ = self.table.setOnline("phone", false, now: 0)
+        _ = self.table.deliver(self.notification(1, token, .at(secondsSince1970: 1)), now: 0)
+        let next = self.table.deliver(self.notification(2, token), now: 1000)
+        #expect(next.changes == [.init(number: 1, delivery: .expired)] && next.delivery == .stored)
     }
 
     @Test mutating func `feedback is said to change where it does`() {

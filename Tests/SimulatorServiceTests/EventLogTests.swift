@@ -53,6 +53,28 @@ import Testing
         #expect(await reader.next(until: .now())?.events.isEmpty == true)
     }
 
+    @Test func `notifications that came together are an event each`() async throws {
+        let log = EventLog(countMax: 6)
+        let reader = try #require(log.makeReader(channel: NIOAsyncTestingChannel()))
+        log.append(.notifications(1...3))
+        #expect(log.lastNumber == 3)
+        let first = try #require(await reader.next(2, until: Self.soon))
+        #expect(first.events == [.notifications(1...2)] && first.lastNumber == 2)
+        Self.append(4...4, to: log)
+        log.append(.notifications(10...14))
+        // The third is behind, and the oldest of those that may be kept is the fourth event.
+        let rest = try #require(await reader.next(3, until: Self.soon))
+        #expect(rest.missedCount == 1 && rest.firstNumber == 4 && rest.lastNumber == 6)
+        #expect(rest.events == [.deviceRemoved(identifier: "4"), .notifications(10...11)])
+        Self.append(5...7, to: log)
+        let last = try #require(await reader.next(until: Self.soon))
+        #expect(last.missedCount == 0 && last.firstNumber == 7)
+        #expect(last.events.first == .notifications(12...14) && Self.numbers(last) == [-1, 5, 6, 7])
+        log.append(.notifications(100...200))
+        let newest = try #require(log.makeReader(behind: 0, channel: NIOAsyncTestingChannel()))
+        #expect(await newest.next(until: Self.soon)?.events == [.notifications(195...200)])
+    }
+
     @Test func `the time, the end of the log and the end of the client end a wait`() async throws {
         let log = EventLog()
         let channel = NIOAsyncTestingChannel()

@@ -4,6 +4,7 @@ import APNSServer
 import APNSSimulator
 import APNSWire
 public import ArgumentParser
+import CMalloc
 import FoundationEssentials
 import Logging
 import OpenSSLTLS
@@ -142,8 +143,13 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         }
     }
 
+    /// How long connections have to end in order.
+    private static let shutdownDuration = Duration.seconds(3)
+
     package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         try environment.requireConnections(0)
+        // The record is made on the threads of the connections, and each would keep as much as the record ever took.
+        _ = share_memory_between_threads()
         let console = environment.console
         // Before anything is made.
         let folder = try self.folder ?? Self.defaultFolder(environment)
@@ -151,10 +157,12 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         var configuration = try await self.configuration(environment, folder: folder)
         let logger = environment.logger(isVerbose: self.verbose)
         let log = try self.control.logNotifications.map { try NotificationLog($0) { console.say($0) } }
-        configuration.onChange = { change in
-            guard case .notification(let notification) = change else { return Self.log(change, to: logger) }
-            log?.append(notification.json(controlConfiguration.strings))
-            Self.log(notification, to: logger)
+        configuration.onChange = { Self.log($0, to: logger) }
+        if log != nil || self.verbose {
+            configuration.onNotification = { notification in
+                log?.append(notification.json(controlConfiguration.strings))
+                Self.log(notification, to: logger)
+            }
         }
         configuration.plannedFaults = faults
         let version = ApnsLegacyCommand.configuration.version
@@ -281,6 +289,8 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         configuration.push.minimumVersion = max(configuration.push.minimumVersion, .tls1_2)
         configuration.environment = self.environment
         configuration.tokenKey = set.tokenKey
+        // Nobody asks for these numbers here, and a million tokens take more memory than the record.
+        configuration.countedTokenCountMax = 0
         configuration.acceptsUnknownTokens = self.service.unknownTokens.map { $0 == .accept } ?? self.devices.isEmpty
         let timestamp = UInt64(clamping: environment.now()) * 1000
         configuration.devices =
@@ -292,6 +302,10 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         configuration.listener.port = self.gatewayPort
         configuration.feedback.host = self.host
         configuration.feedback.port = self.feedbackPort
+        // Nobody waits long for the end of a service that is for tests.
+        configuration.listener.shutdownDuration = Self.shutdownDuration
+        configuration.feedback.shutdownDuration = Self.shutdownDuration
+        configuration.push.shutdownDuration = Self.shutdownDuration
         configuration.push.host = self.host
         configuration.push.port = self.http2Port
         configuration.push.tokenKeys = [

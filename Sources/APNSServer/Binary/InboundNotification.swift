@@ -71,6 +71,32 @@ public struct InboundNotification: Sendable {
         return token
     }
 
+    /// The token where it has 32 bytes, as nearly all have.
+    package var usualToken: UsualToken? {
+        guard self.layout.tokenByteCount == WireLimits.tokenByteCountUsual else { return nil }
+        let start = self.start + self.layout.tokenOffset
+        return unsafe self.bytes.withUnsafeReadableBytes { bytes in
+            let end = start + WireLimits.tokenByteCountUsual
+            return unsafe UsualToken(UnsafeRawBufferPointer(rebasing: bytes[start..<end]))
+        }
+    }
+
+    /// The number of bytes of the whole message.
+    package var byteCount: Int { self.layout.byteCount }
+
+    /// How many bytes of the read there are from the first of the message on.
+    package var byteCountLeft: Int { self.bytes.readableBytes - self.start }
+
+    /// Copies the whole message as it came.
+    ///
+    /// - Parameter copy: where it is added.
+    package func appendFrame(to copy: inout [UInt8]) {
+        let range = self.start..<self.start + self.layout.byteCount
+        unsafe self.bytes.withUnsafeReadableBytes { bytes in
+            unsafe copy.append(contentsOf: UnsafeRawBufferPointer(rebasing: bytes[range]))
+        }
+    }
+
     /// The payload, in the memory of the read.
     public var payload: ByteBuffer {
         let start = self.bytes.readerIndex + self.start + self.layout.payloadOffset

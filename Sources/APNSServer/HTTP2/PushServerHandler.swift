@@ -46,6 +46,8 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     private var newest: UInt32 = 0
     private var limit: Int
     private var isGoingAway = false
+    /// Whether requests are processed; not where the connection ends and nobody would be told.
+    private var takesRequests = true
     private var unreportedByteCount = 0
     private var drainTimer: Scheduled<Void>?
     private var lastReadAt: NIODeadline
@@ -58,6 +60,9 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
 
     /// What is kept of a body; longer ones are counted, and refused.
     private let bodyByteCountMax: Int
+
+    /// A body that is longer than this is answered before its end; well below the window of a stream, 65,535 bytes.
+    private var earlyByteCount: Int { max(self.bodyByteCountMax, 32_768) }
 
     init(
         _ connection: Listener.Connection,
@@ -106,7 +111,23 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
             self.unreportedByteCount += bytes.readableBytes
             self.append(bytes, number)
         }
-        if body.endStream { self.ended(number) }
+        if body.endStream {
+            self.ended(number)
+        } else {
+            self.answerEarly(number)
+        }
+    }
+
+    /// Answers a request whose body is longer than anything that is taken, before its end comes.
+    ///
+    /// A client may send no more than the window of the stream before it is told that it was read, and would wait for
+    /// ever.
+    private func answerEarly(_ number: UInt32) {
+        guard let stream = self.streams[number], stream.byteCount > self.earlyByteCount else { return }
+        self.ended(number)
+        guard self.streams[number] == nil else { return }
+        // RFC 9113, 8.1: the rest of the request is not needed.
+        self.send(.rstStream(.noError), stream: number)
     }
 
     private func append(_ bytes: ByteBuffer, _ number: UInt32) {
@@ -123,6 +144,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
 
     /// A whole request is there.
     private func ended(_ number: UInt32) {
+        guard self.takesRequests else { return }
         self.requestCount += 1
         self.streams[number]?.requestNumber = self.requestCount
         self.streams[number]?.receivedAt = .now()
@@ -225,6 +247,10 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     }
 
     // MARK: Answering
+
+    func isAwaiting(_ number: UInt32) -> Bool { self.context != nil && self.streams[number] != nil }
+
+    func stopTaking() { self.takesRequests = false }
 
     /// Takes an answer that comes later.
     func settle(_ number: UInt32, _ reply: PushReply) {
@@ -337,7 +363,10 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     /// resets the connection, and the client loses answers that were sent before.
     private func drain() {
         guard self.drainTimer == nil else { return }
-        self.drainTimer = self.after(Self.drainDuration) { $1.close(promise: nil) }
+        self.drainTimer = self.after(Self.drainDuration) { handler, context in
+            handler.stopTaking()
+            context.close(promise: nil)
+        }
     }
 
     // MARK: Life
@@ -402,6 +431,8 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         if error is NIOHTTP2Errors.StreamError { return }
         // NIOHTTP2 passes over the headers of streams behind the last one, but calls their bodies an error.
         guard !self.isGoingAway else { return self.drain() }
+        // What still comes would be taken, and its answer would go nowhere.
+        self.stopTaking()
         self.logger.debug("provider's connection failed", metadata: [LogKey.failure: "\(error)"])
         context.close(promise: nil)
     }

@@ -96,6 +96,17 @@ public struct PushTicket: Sendable {
     package let channel: any Channel
     let receiver: NIOLoopBound<PushServerHandler>
 
+    /// Whether the request still waits for an answer: it was not reset, and the connection is there and has not told
+    /// that the request is unprocessed.
+    ///
+    /// - Precondition: called on the connection's event loop.
+    package var isAwaited: Bool { self.receiver.value.isAwaiting(self.stream) }
+
+    /// Lets the connection process no request any more that comes from now on, since it is about to end.
+    ///
+    /// - Precondition: called on the connection's event loop.
+    package func stopTaking() { self.receiver.value.stopTaking() }
+
     /// Says what becomes of the request.
     ///
     /// The first reply counts; one for a connection that is gone is passed over.

@@ -2,19 +2,24 @@
 
 import APNSWire
 import NIOConcurrencyHelpers
+import NIOCore
 
 /// The devices of a simulator, and what became of every notification: carries out ``DeviceTable``.
 final class DeviceRegistry: Sendable {
     private struct State {
         var table: DeviceTable
         var statistics = SimulatorStatistics()
-        var counts: [DeviceToken: Int] = [:]
+        var counts: TokenCounts
     }
 
     /// The service that the simulator plays.
     let environment: Environment
     /// What came.
     let recorder: NotificationRecorder
+    /// Of the devices, and of all else by which a connection knows what becomes of a notification.
+    let revision: Revision
+    /// Whether messages may be recorded many at a time: nobody is told of each before the next is looked at.
+    let recordsBatches: Bool
     private let state: NIOLockedValueBox<State>
     private let initialDevices: [SimulatedDevice]
     private let tokenKey: [UInt8]
@@ -22,10 +27,12 @@ final class DeviceRegistry: Sendable {
     private let acceptsUnknownTokens: Bool
     private let countedTokenCountMax: Int
     private let onReceive: (@Sendable (ReceivedNotification) -> Void)?
+    private let onNotification: (@Sendable (ReceivedNotification) -> Void)?
     private let onChange: (@Sendable (SimulatorChange) -> Void)?
     private let now: @Sendable () -> UInt64
 
-    init(_ configuration: SimulatorConfiguration) throws(SimulatorError) {
+    init(_ configuration: SimulatorConfiguration, revision: Revision = Revision()) throws(SimulatorError) {
+        self.revision = revision
         self.environment = configuration.environment
         self.recorder = NotificationRecorder(
             countMax: configuration.receivedCountMax,
@@ -43,10 +50,14 @@ final class DeviceRegistry: Sendable {
             if let problem = table.problem(device) { throw problem }
             _ = table.register(device)
         }
-        self.state = NIOLockedValueBox(State(table: table))
+        self.state = NIOLockedValueBox(
+            State(table: table, counts: TokenCounts(tokenCountMax: configuration.countedTokenCountMax))
+        )
         self.acceptsUnknownTokens = configuration.acceptsUnknownTokens
         self.countedTokenCountMax = configuration.countedTokenCountMax
         self.onReceive = configuration.onReceive
+        self.onNotification = configuration.onNotification
+        self.recordsBatches = configuration.onReceive == nil && configuration.onNotification == nil
         self.onChange = configuration.onChange
         self.now = configuration.now
     }
@@ -71,6 +82,7 @@ final class DeviceRegistry: Sendable {
     func register(_ device: SimulatedDevice) throws(SimulatorError) -> SimulatedDevice {
         try self.state.withLockedValue { state -> Result<SimulatedDevice, SimulatorError> in
             if let problem = state.table.problem(device) { return .failure(problem) }
+            self.revision.advance()
             let (registered, changes) = state.table.register(device)
             self.carryOut(changes, .device(registered), &state)
             return .success(registered)
@@ -94,6 +106,7 @@ final class DeviceRegistry: Sendable {
                 environment: environment,
                 now: now
             )
+            self.revision.advance()
             self.carryOut(changes, state.table.device(of: app.token).map { .device($0) }, &state)
             return .success(app)
         }.get()
@@ -107,6 +120,7 @@ final class DeviceRegistry: Sendable {
             guard let (app, changes) = state.table.renewToken(topic, on: identifier, now: now) else {
                 return .success(nil)
             }
+            self.revision.advance()
             self.carryOut(changes, state.table.device(identifier).map { .device($0) }, &state)
             return .success(app)
         }.get()
@@ -119,6 +133,7 @@ final class DeviceRegistry: Sendable {
         let timestamp = timestamp ?? self.now()
         return self.state.withLockedValue { state in
             let (wasThere, changes) = state.table.remove(token, at: timestamp)
+            self.revision.advance()
             if wasThere { self.carryOut(changes, state.table.device(of: token).map { .device($0) }, &state) }
             return wasThere
         }
@@ -129,6 +144,7 @@ final class DeviceRegistry: Sendable {
         let now = self.now()
         return self.state.withLockedValue { state in
             guard let changes = state.table.removeDevice(identifier, at: now) else { return false }
+            self.revision.advance()
             self.carryOut(changes, .deviceRemoved(identifier: identifier), &state)
             return true
         }
@@ -139,6 +155,7 @@ final class DeviceRegistry: Sendable {
         let now = self.now()
         return self.state.withLockedValue { state in
             guard let changes = state.table.setOnline(identifier, isOnline, now: now) else { return false }
+            self.revision.advance()
             self.carryOut(changes, state.table.device(identifier).map { .device($0) }, &state)
             return true
         }
@@ -157,6 +174,7 @@ final class DeviceRegistry: Sendable {
             self.recorder.change(change.number, change.delivery)
             self.onChange?(.delivery(number: change.number, change.delivery))
         }
+        for device in state.table.takeChangedDevices() { self.onChange?(.device(device)) }
         if let last { self.onChange?(last) }
         if state.table.takeFeedbackChange() { self.onChange?(.feedback) }
     }
@@ -171,7 +189,10 @@ final class DeviceRegistry: Sendable {
 
     func status(of token: DeviceToken, topic: String?) -> TokenStatus {
         let status = self.state.withLockedValue { state in
-            state.table.status(of: token, topic: topic, now: self.now()) { self.onChange?(.device($0)) }
+            state.table.status(of: token, topic: topic, now: self.now()) { device in
+                self.revision.advance()
+                self.onChange?(.device(device))
+            }
         }
         guard status == .unknown, self.acceptsUnknown(token) else { return status }
         return .alive
@@ -206,8 +227,8 @@ final class DeviceRegistry: Sendable {
                 changes = replaced
             }
             if recorded.isDead { state.statistics.deadCount += 1 }
-            if let token = recorded.token { self.count(token, &state) }
-            self.onChange?(.notification(recorded))
+            if let token = recorded.token, let index = state.counts.index(of: token) { state.counts.add(at: index) }
+            self.tell(recorded)
             self.carryOut(changes, nil, &state)
             return recorded
         }
@@ -215,11 +236,45 @@ final class DeviceRegistry: Sendable {
         return notification
     }
 
-    private func count(_ token: DeviceToken, _ state: inout State) {
-        if let count = state.counts[token] {
-            state.counts[token] = count + 1
-        } else if state.counts.count < self.countedTokenCountMax {
-            state.counts[token] = 1
+    /// Tells of a notification that is recorded, while the table is locked.
+    private func tell(_ notification: ReceivedNotification) {
+        self.onNotification?(notification)
+        self.onChange?(.notifications(notification.number...notification.number))
+    }
+
+    /// What a connection may remember of a token: `nil` unless its notifications are taken, and delivered at once.
+    func knownEntry(_ token: DeviceToken, topic: String?) -> KnownTokens.Entry? {
+        guard self.status(of: token, topic: topic) == .alive else { return nil }
+        return self.state.withLockedValue { state in
+            let device = state.table.device(of: token)
+            guard device?.isOnline != false else { return nil }
+            return KnownTokens.Entry(device: device?.identifier, countIndex: state.counts.index(of: token))
+        }
+    }
+
+    /// Counts and records messages for tokens that were known.
+    ///
+    /// - Parameters:
+    ///   - batch: the messages, one or more.
+    ///   - revision: for which what was known of their tokens holds.
+    func take(_ batch: MessageBatch, revision: UInt64) {
+        var batch = batch
+        batch.timestamp = self.now()
+        batch.duration = .nanoseconds((NIODeadline.now() - batch.receivedAt).nanoseconds)
+        self.state.withLockedValue { state in
+            state.statistics.messageCount += batch.messages.count
+            state.statistics.processedCount += batch.messages.count
+            if revision == self.revision.current {
+                for message in batch.messages { if let index = message.countIndex { state.counts.add(at: index) } }
+            } else {
+                // They may be counted elsewhere by now.
+                for index in batch.messages.indices {
+                    guard let token = batch.token(index), let index = state.counts.index(of: token) else { continue }
+                    state.counts.add(at: index)
+                }
+            }
+            let numbers = self.recorder.receive(batch)
+            self.onChange?(.notifications(numbers))
         }
     }
 
@@ -236,7 +291,7 @@ final class DeviceRegistry: Sendable {
             let recorded = self.recorder.receive(notification) { notification in
                 notification.device = notification.token.flatMap { state.table.device(of: $0)?.identifier }
             }
-            self.onChange?(.notification(recorded))
+            self.tell(recorded)
             return recorded
         }
     }
@@ -257,7 +312,7 @@ final class DeviceRegistry: Sendable {
 
     var statistics: SimulatorStatistics { self.state.withLockedValue(\.statistics) }
 
-    func receivedCount(of token: DeviceToken) -> Int { self.state.withLockedValue { $0.counts[token] ?? 0 } }
+    func receivedCount(of token: DeviceToken) -> Int { self.state.withLockedValue { $0.counts[token] } }
 
     /// Forgets the notifications that came, and those that are kept for devices.
     func removeNotifications() {
@@ -281,7 +336,8 @@ final class DeviceRegistry: Sendable {
             )
             // There was room for them at the start.
             for device in self.initialDevices { _ = table.register(device) }
-            state = State(table: table)
+            state = State(table: table, counts: TokenCounts(tokenCountMax: self.countedTokenCountMax))
+            self.revision.advance()
             self.recorder.removeAll()
             self.onChange?(.reset)
         }
@@ -292,7 +348,7 @@ final class DeviceRegistry: Sendable {
         self.state.withLockedValue { state in
             .notReceived(
                 within: duration,
-                count: state.counts[token] ?? 0,
+                count: state.counts[token],
                 overallCount: state.statistics.processedCount,
                 rejectedCount: state.statistics.rejectedCount
             )

@@ -14,7 +14,9 @@ struct DeviceTable {
         case replaced(since: UInt64)
         /// It belongs to another topic.
         case otherTopic
-        /// It is not of this environment, or of none.
+        /// It belongs to the other environment.
+        case otherEnvironment
+        /// It belongs to nobody.
         case unknown
     }
 
@@ -66,6 +68,8 @@ struct DeviceTable {
     private var waiting: [Key: (topic: String, tuple: FeedbackTuple)] = [:] {
         didSet { self.hasFeedbackChanged = true }
     }
+    /// The names of devices that changed besides what was to be changed.
+    private var changedDevices: [String] = []
     /// Whether the list of feedback may have changed since that was asked.
     private var hasFeedbackChanged = false
     /// The numbers by which sealed tokens name devices, and the other way round.
@@ -77,6 +81,9 @@ struct DeviceTable {
     private(set) var deviceNumberMax: UInt64
     /// The next generation of tokens of an app on a device, where that is not 0.
     private var generations: [TokenSealer.Name: UInt16] = [:]
+    /// Tokens that are known to be none of the service's own, since to find that out costs more than all else.
+    private var unsealed: Set<DeviceToken> = []
+    private static let unsealedCountMax = 10_000
 
     /// The highest number that the name of a device gives it; from there on, there is room to count.
     private static let namedNumberMax: UInt64 = 1 << 53
@@ -137,7 +144,8 @@ struct DeviceTable {
             }
         }
         var changes: [DeliveryChange] = []
-        for app in self.byIdentifier[device.identifier]?.apps ?? [] {
+        let before = self.byIdentifier[device.identifier]?.apps ?? []
+        for app in before {
             self.places[Key(app)] = nil
             if !device.apps.contains(where: { Key($0) == Key(app) }) {
                 changes += self.removeStored(Key(app), .appRemoved)
@@ -145,11 +153,13 @@ struct DeviceTable {
         }
         for index in device.apps.indices {
             let app = device.apps[index]
-            self.takeFromOther(app, device.identifier)
+            changes += self.takeFromOther(app, device.identifier)
             let key = Key(app)
             self.places[key] = Place(device: device.identifier, topic: app.topic)
             self.retired[key] = nil
-            if self.waiting[key] != nil { self.waiting[key] = nil }
+            // What is known of an app that stays as it was is still so.
+            let isUnchanged = before.contains { Key($0) == key && $0.removalTimestamp == app.removalTimestamp }
+            if !isUnchanged, self.waiting[key] != nil { self.waiting[key] = nil }
             device.apps[index].storedNotificationNumber = nil
         }
         self.byIdentifier[device.identifier] = device
@@ -244,10 +254,19 @@ struct DeviceTable {
         return [DeliveryChange(number: stored.number, delivery: delivery)]
     }
 
-    /// A token is that of one device.
-    private mutating func takeFromOther(_ app: SimulatedApp, _ identifier: String) {
-        guard let place = self.places[Key(app)], place.device != identifier else { return }
+    /// A token is that of one device; what was kept for it at another one is not delivered there any more.
+    private mutating func takeFromOther(_ app: SimulatedApp, _ identifier: String) -> [DeliveryChange] {
+        guard let place = self.places[Key(app)], place.device != identifier else { return [] }
         self.byIdentifier[place.device]?.apps.removeAll { Key($0) == Key(app) }
+        self.changedDevices.append(place.device)
+        return self.removeStored(Key(app), .appRemoved)
+    }
+
+    /// The devices that changed since the last call though they were not what was to be changed.
+    mutating func takeChangedDevices() -> [SimulatedDevice] {
+        guard !self.changedDevices.isEmpty else { return [] }
+        defer { self.changedDevices = [] }
+        return self.changedDevices.compactMap { self.device($0) }
     }
 
     /// Why an app cannot be registered at a device; `nil` where it can.
@@ -393,7 +412,8 @@ struct DeviceTable {
             guard retired.topic == topic else { return .otherTopic }
             return retired.isReplaced ? .replaced(since: retired.timestamp) : .dead(since: retired.timestamp)
         }
-        return nil
+        let isElsewhere = Environment.allCases.contains { self.places[Key(token, $0)] != nil }
+        return isElsewhere ? .otherEnvironment : nil
     }
 
     private mutating func status(
@@ -402,7 +422,13 @@ struct DeviceTable {
         now: UInt64,
         _ onRegistration: (SimulatedDevice) -> Void
     ) -> TokenStatus {
-        guard let name = self.sealer.name(of: token), name.environment == self.environment else { return .unknown }
+        guard !self.unsealed.contains(token) else { return .unknown }
+        guard let name = self.sealer.name(of: token) else {
+            if self.unsealed.count >= Self.unsealedCountMax { self.unsealed = [] }
+            self.unsealed.insert(token)
+            return .unknown
+        }
+        guard name.environment == self.environment else { return .otherEnvironment }
         guard let topic, name.topicDigest == self.sealer.digest(topic) else { return .otherTopic }
         // Made by the run before this one, or before a reset: nobody but this service can have made it. Where there is
         // no room it is good all the same, and its device is not shown.
@@ -440,7 +466,8 @@ struct DeviceTable {
         guard let device, !device.isOnline else { return (.delivered(at: now), device?.identifier, []) }
         // It is tried once, and not kept.
         guard !notification.expiry.isOver(now) else { return (.discarded, device.identifier, []) }
-        let changes = self.removeStored(key, .replaced)
+        let isOver = self.stored[key]?.expiry.isOver(now) ?? false
+        let changes = self.removeStored(key, isOver ? .expired : .replaced)
         self.stored[key] = Stored(number: notification.number, expiry: notification.expiry)
         return (.stored, device.identifier, changes)
     }

@@ -111,20 +111,24 @@ final class FaultSchedule: Sendable {
     private let state: NIOLockedValueBox<State>
     private let initialFaults: [PlannedFault]
     private let now: @Sendable () -> UInt64
+    private let revision: Revision
     private let onChange: (@Sendable (SimulatorChange) -> Void)?
 
     /// - Parameters:
     ///   - faults: those at the start.
     ///   - now: the time in milliseconds since 1970 (UTC); by default none is noted.
+    ///   - revision: counts the changes of the plan.
     ///   - onChange: is told of what happens, and of what is planned.
     /// - Throws: ``SimulatorError/fault(index:reason:)`` for the first fault that can happen nowhere.
     init(
         _ faults: [PlannedFault],
         now: @escaping @Sendable () -> UInt64 = { 0 },
+        revision: Revision = Revision(),
         onChange: (@Sendable (SimulatorChange) -> Void)? = nil
     ) throws(SimulatorError) {
         self.initialFaults = faults
         self.now = now
+        self.revision = revision
         self.onChange = onChange
         self.state = NIOLockedValueBox(State())
         try Self.check(faults)
@@ -151,6 +155,7 @@ final class FaultSchedule: Sendable {
         let added = self.state.withLockedValue { state in
             state.append(planned)
             state.arrange()
+            self.revision.advance()
             return state.faults[state.faults.count - 1]
         }
         self.onChange?(.fault(added))
@@ -164,6 +169,7 @@ final class FaultSchedule: Sendable {
             state.faults = []
             for each in faults { state.append(each) }
             state.arrange()
+            self.revision.advance()
             return (removed, state.faults)
         }
         for fault in removed { self.onChange?(.faultRemoved(identifier: fault.identifier)) }
@@ -176,6 +182,7 @@ final class FaultSchedule: Sendable {
             guard let index = state.faults.firstIndex(where: { $0.identifier == identifier }) else { return nil }
             state.faults[index].isEnabled = isEnabled
             state.arrange()
+            self.revision.advance()
             return state.faults[index]
         }
         if let changed { self.onChange?(.fault(changed)) }
@@ -187,6 +194,7 @@ final class FaultSchedule: Sendable {
             guard let index = state.faults.firstIndex(where: { $0.identifier == identifier }) else { return false }
             state.faults.remove(at: index)
             state.arrange()
+            self.revision.advance()
             return true
         }
         if isRemoved { self.onChange?(.faultRemoved(identifier: identifier)) }

@@ -40,6 +40,6 @@ public struct NotificationSequence: AsyncSequence, Sendable {
     ///
     /// - Returns: an iterator for one task.
     public func makeAsyncIterator() -> AsyncIterator {
-        AsyncIterator(recorder: self.recorder, number: self.recorder.numberBeforeOldest)
+        AsyncIterator(recorder: self.recorder, number: self.recorder.bounds.beforeOldest)
     }
 }

@@ -12,30 +12,34 @@ extension Simulator {
         return self.registry.recorder.notification(number)
     }
 
-    /// Notifications that came, taken or refused, the oldest first.
+    /// Notifications that came, taken or refused.
+    ///
+    /// The record is looked at little by little: what is taken meanwhile does not wait for it.
     ///
     /// - Parameters:
-    ///   - first: the number to begin with.
+    ///   - query: which, and in which order.
     ///   - countMax: how many at most.
-    ///   - isIncluded: says whether one is wanted.
+    ///   - isIncluded: says whether one of them is wanted.
     /// - Returns: those that are.
     package func notifications(
-        from first: UInt64,
-        countMax: Int,
-        where isIncluded: (ReceivedNotification) -> Bool
+        _ query: NotificationQuery = NotificationQuery(),
+        countMax: Int = .max,
+        where isIncluded: (ReceivedNotification) -> Bool = { _ in true }
     ) -> [ReceivedNotification] {
         self.registry.expire()
-        return self.registry.recorder.notifications(from: first, countMax: countMax, where: isIncluded)
+        return self.registry.recorder.notifications(query, countMax: countMax, where: isIncluded)
     }
 
-    /// All that are in the record, the oldest first.
-    package var record: [ReceivedNotification] {
-        self.registry.expire()
-        return self.registry.recorder.notifications
-    }
+    /// How many notifications are in the record.
+    package var recordCount: Int { self.registry.recorder.count }
 
-    /// The number of the notification before the oldest one in the record.
-    package var numberBeforeOldest: UInt64 { self.registry.recorder.numberBeforeOldest }
+    /// The number of the notification before the oldest one in the record, and that of the newest one.
+    package var recordBounds: (beforeOldest: UInt64, newest: UInt64) { self.registry.recorder.bounds }
+
+    /// Where the notifications in the record came from, the oldest first.
+    ///
+    /// - Parameter body: is given those that followed one another on a connection.
+    package func visitOrigins(_ body: (NotificationOrigin) -> Void) { self.registry.recorder.origins(body) }
 
     /// Registers an app at a device, with a token of the caller's or one of the service's.
     ///

@@ -37,7 +37,7 @@ struct RateLimiter<Key: Hashable & Sendable>: Sendable {
     }
 
     /// All keys are looked at no more often than this, in milliseconds.
-    private static let sweepIntervalMin: UInt64 = 10
+    private static var sweepIntervalMin: UInt64 { 10 }
 
     private let limit: RateLimit
     private let keyCountMax: Int

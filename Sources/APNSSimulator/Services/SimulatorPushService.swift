@@ -24,6 +24,8 @@ struct SimulatorPushService: PushService {
         case .delay(let duration):
             let (request, timestamp) = (copy request, self.devices.time)
             request.ticket.channel.eventLoop.scheduleTask(in: TimeAmount(duration)) {
+                // Who was told meanwhile that it is not processed may send it again.
+                guard request.ticket.isAwaited else { return }
                 request.ticket.reply(self.answer(request, timestamp: timestamp))
             }
             return nil
@@ -57,7 +59,7 @@ struct SimulatorPushService: PushService {
         case .dead(let since): PushRejection(status: 410, reason: .unregistered, timestamp: since)
         case .replaced(let since): PushRejection(status: 410, reason: .expiredToken, timestamp: since)
         case .otherTopic: PushRejection(status: 400, reason: .deviceTokenNotForTopic)
-        case .unknown: PushRejection(status: 400, reason: .badDeviceToken)
+        case .unknown, .otherEnvironment: PushRejection(status: 400, reason: .badDeviceToken)
         }
     }
 

@@ -26,10 +26,10 @@ struct ConnectionRoutes: Sendable {
     private func list(_ request: ControlRequest) throws -> Response {
         _ = try request.query([])
         var counts: [Key: (all: Int, rejected: Int)] = [:]
-        for notification in self.simulator.record {
-            let key = Key(listener: notification.listener, number: notification.connectionNumber)
-            counts[key, default: (0, 0)].all += 1
-            if !notification.isAccepted { counts[key]?.rejected += 1 }
+        self.simulator.visitOrigins { origin in
+            let key = Key(listener: origin.listener, number: origin.connectionNumber)
+            counts[key, default: (0, 0)].all += origin.numbers.count
+            if origin.areRejected { counts[key]?.rejected += origin.numbers.count }
         }
         var object = JSONObjectText()
         object.add(

@@ -18,10 +18,11 @@ final class EventLog: Sendable {
         var missedCount: UInt64
         /// The number of the first one here.
         var firstNumber: UInt64
+        /// Those that are for several notifications are as many events.
         var events: [SimulatorChange]
 
         /// The number of the last one here.
-        var lastNumber: UInt64 { self.firstNumber + UInt64(self.events.count) - 1 }
+        var lastNumber: UInt64 { self.firstNumber + self.events.reduce(0) { $0 + $1.eventCount } - 1 }
     }
 
     private struct Waiter {
@@ -29,13 +30,59 @@ final class EventLog: Sendable {
         var isClosed = false
     }
 
+    /// One event, or those of some notifications.
+    private struct Entry {
+        /// The number of the first event.
+        var number: UInt64
+        var change: SimulatorChange
+    }
+
     private struct State {
-        var events: CircularBuffer<SimulatorChange> = []
+        var entries: CircularBuffer<Entry> = []
         var nextNumber: UInt64 = 1
         var readers: [UInt64: Waiter] = [:]
         var readerNumber: UInt64 = 0
         var waitingCount = 0
         var isEnded = false
+
+        /// The number of the oldest event that is kept.
+        var oldestNumber: UInt64 { self.entries.first?.number ?? self.nextNumber }
+
+        mutating func removeEntries(before number: UInt64) {
+            while let oldest = self.entries.first, oldest.number < number {
+                self.entries.removeFirst()
+                guard oldest.number + oldest.change.eventCount > number else { continue }
+                let rest = oldest.change.removingFirst(number - oldest.number)
+                self.entries.prepend(Entry(number: number, change: rest))
+            }
+        }
+
+        /// The events from a number on that is kept.
+        func events(from number: UInt64, countMax: Int) -> [SimulatorChange] {
+            var index = self.index(of: number)
+            var (next, left) = (number, UInt64(countMax))
+            var events: [SimulatorChange] = []
+            while left > 0, index < self.entries.endIndex {
+                let entry = self.entries[index]
+                let event = entry.change.removingFirst(next - entry.number).prefix(left)
+                events.append(event)
+                left -= event.eventCount
+                next += event.eventCount
+                self.entries.formIndex(after: &index)
+            }
+            return events
+        }
+
+        /// Where the event with a number is.
+        private func index(of number: UInt64) -> CircularBuffer<Entry>.Index {
+            var (low, high) = (0, self.entries.count - 1)
+            while low < high {
+                let middle = (low + high + 1) / 2
+                let index = self.entries.index(self.entries.startIndex, offsetBy: middle)
+                if self.entries[index].number <= number { low = middle } else { high = middle - 1 }
+            }
+            return self.entries.index(self.entries.startIndex, offsetBy: low)
+        }
 
         mutating func takeContinuations() -> [CheckedContinuation<Void, Never>] {
             guard self.waitingCount > 0 else { return [] }
@@ -67,9 +114,9 @@ final class EventLog: Sendable {
 
     func append(_ event: SimulatorChange) {
         let waiting = self.state.withLockedValue { state in
-            state.events.append(event)
-            state.nextNumber += 1
-            if state.events.count > self.countMax { state.events.removeFirst() }
+            state.entries.append(Entry(number: state.nextNumber, change: event))
+            state.nextNumber += event.eventCount
+            state.removeEntries(before: state.nextNumber - min(state.nextNumber, UInt64(self.countMax)))
             return state.takeContinuations()
         }
         for continuation in waiting { continuation.resume() }
@@ -129,10 +176,8 @@ final class EventLog: Sendable {
     ) -> Position {
         guard let waiter = state.readers[reader], !waiter.isClosed, !state.isEnded else { return .over }
         guard number + 1 < state.nextNumber else { return .none }
-        let oldest = state.nextNumber - UInt64(state.events.count)
-        let first = max(number + 1, oldest)
-        let start = state.events.index(state.events.startIndex, offsetBy: Int(first - oldest))
-        let events = Array(state.events[start...].prefix(countMax))
+        let first = max(number + 1, state.oldestNumber)
+        let events = state.events(from: first, countMax: countMax)
         return .events(Batch(missedCount: first - number - 1, firstNumber: first, events: events))
     }
 
@@ -196,5 +241,24 @@ final class EventReader: Sendable {
         let batch = await self.log.next(self.reader, behind: self.lastNumber, countMax: countMax, until: deadline)
         if let batch, !batch.events.isEmpty { self.position.withLockedValue { $0 = batch.lastNumber } }
         return batch
+    }
+}
+
+extension SimulatorChange {
+    /// How many events it is: one for each notification.
+    var eventCount: UInt64 {
+        if case .notifications(let numbers) = self { UInt64(numbers.count) } else { 1 }
+    }
+
+    /// What is left of it without its first events, of which some are left.
+    fileprivate func removingFirst(_ count: UInt64) -> SimulatorChange {
+        guard case .notifications(let numbers) = self else { return self }
+        return .notifications((numbers.lowerBound + count)...numbers.upperBound)
+    }
+
+    /// The first of its events.
+    fileprivate func prefix(_ countMax: UInt64) -> SimulatorChange {
+        guard case .notifications(let numbers) = self else { return self }
+        return .notifications(numbers.lowerBound...min(numbers.upperBound, numbers.lowerBound + countMax - 1))
     }
 }

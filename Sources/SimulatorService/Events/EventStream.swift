@@ -48,20 +48,39 @@ struct EventStream: Sendable {
         var text = ByteBuffer()
         if batch.missedCount > 0 { text.writeString("event: missed\ndata: {\"count\":\(batch.missedCount)}\n\n") }
         let lastFeedback = batch.events.lastIndex(of: .feedback)
+        var number = batch.firstNumber
         for (index, event) in batch.events.enumerated() {
-            // What is said of the lists is how they are now, so once is enough.
-            if event == .feedback, index != lastFeedback { continue }
-            let (kind, json) = self.event(event)
-            text.writeString("id: \(batch.firstNumber + UInt64(index))\nevent: \(kind)\ndata: \(json)\n\n")
+            if case .notifications(let numbers) = event {
+                self.add(numbers, firstNumber: number, to: &text)
+            } else if event != .feedback || index == lastFeedback {
+                // What is said of the lists is how they are now, so once is enough.
+                let (kind, json) = self.event(event)
+                text.writeString("id: \(number)\nevent: \(kind)\ndata: \(json)\n\n")
+            }
+            number += event.eventCount
         }
         return text
+    }
+
+    /// Adds an event for each of some notifications, as they are now; those that have left the record are missed.
+    private func add(_ numbers: ClosedRange<UInt64>, firstNumber: UInt64, to text: inout ByteBuffer) {
+        var query = NotificationQuery()
+        query.numbers = numbers
+        let notifications = self.simulator.notifications(query)
+        if notifications.count < numbers.count {
+            text.writeString("event: missed\ndata: {\"count\":\(numbers.count - notifications.count)}\n\n")
+        }
+        for notification in notifications {
+            let number = firstNumber + notification.number - numbers.lowerBound
+            text.writeString("id: \(number)\nevent: notification\ndata: \(notification.json(self.strings))\n\n")
+        }
     }
 
     /// The kind of an event, and its JSON text in one line.
     private func event(_ change: SimulatorChange) -> (kind: String, json: String) {
         var object = JSONObjectText()
         switch change {
-        case .notification(let notification): return ("notification", notification.json(self.strings))
+        case .notifications: return ("notifications", "{}")
         case .delivery(let number, let delivery):
             object.add("number", number)
             delivery.add(to: &object)

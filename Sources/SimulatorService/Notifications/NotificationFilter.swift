@@ -6,9 +6,6 @@ import HTTPTypes
 
 /// Which notifications are asked for.
 struct NotificationFilter: Hashable, Sendable {
-    /// In which order they are returned.
-    enum Order: String, CaseIterable { case oldest, newest }
-
     /// Which of them, by what became of them.
     enum Outcome: String, CaseIterable { case accepted, rejected, any }
 
@@ -33,7 +30,7 @@ struct NotificationFilter: Hashable, Sendable {
     /// The number of the notification behind the last one.
     var before: UInt64 = .max
     var countMax = Self.countMaxDefault
-    var order = Order.oldest
+    var order = NotificationQuery.Order.oldest
     /// How long to wait, and for how many.
     var wait: Duration?
     var count = 1
@@ -102,16 +99,26 @@ struct NotificationFilter: Hashable, Sendable {
         UInt8(ascii: "A")...UInt8(ascii: "Z") ~= byte ? byte | 0x20 : byte
     }
 
-    /// Whether a notification is one of them.
-    func matches(_ notification: ReceivedNotification) -> Bool {
-        guard notification.number > self.after, notification.number < self.before,
-            self.outcome == .any || (self.outcome == .accepted) == notification.isAccepted
-        else { return false }
-        if let token, token != notification.token { return false }
-        if let topic, topic != notification.topic { return false }
-        if let listener, listener != notification.listener { return false }
-        guard !self.text.isEmpty else { return true }
-        return self.isIn(notification.payload) || self.isIn(Array((notification.topic ?? "").utf8))
+    /// Which they are, but for the text.
+    ///
+    /// - Parameter number: the number of the notification before the first one that is looked at.
+    /// - Returns: `nil` where there can be none.
+    func query(behind number: UInt64 = 0) -> NotificationQuery? {
+        let before = max(self.after, number)
+        guard before < .max, self.before > before + 1 else { return nil }
+        var query = NotificationQuery()
+        query.token = self.token
+        query.topic = self.topic
+        query.listener = self.listener
+        query.isRejected = self.outcome == .any ? nil : self.outcome == .rejected
+        query.numbers = (before + 1)...(self.before - 1)
+        query.order = self.order
+        return query
+    }
+
+    /// Whether the text is in a notification.
+    func hasText(_ notification: ReceivedNotification) -> Bool {
+        self.text.isEmpty || self.isIn(notification.payload) || self.isIn(Array((notification.topic ?? "").utf8))
             || self.isIn(Array((notification.token?.hexadecimal ?? "").utf8))
     }
 
