@@ -68,6 +68,10 @@ final class DeviceRegistry: Sendable {
         self.state.withLockedValue { $0.table.device(of: token) }
     }
 
+    func retiredToken(_ token: DeviceToken) -> RetiredToken? {
+        self.state.withLockedValue { $0.table.retiredToken(token) }
+    }
+
     func register(_ device: SimulatedDevice) throws(SimulatorError) -> SimulatedDevice {
         typealias Registered = (device: SimulatedDevice, changes: [Change])
         let (device, changes) = try self.state.withLockedValue { state -> Result<Registered, SimulatorError> in

@@ -42,13 +42,6 @@ struct DeviceTable {
         var topic: String
     }
 
-    /// A token that an app had once, or had on a device that is no more.
-    private struct Retired {
-        var topic: String
-        var timestamp: UInt64
-        var isReplaced: Bool
-    }
-
     /// A notification that is kept until its device is there.
     private struct Stored {
         var number: UInt64
@@ -61,7 +54,7 @@ struct DeviceTable {
     private let tokenCountMax: Int
     private var byIdentifier: OrderedDictionary<String, SimulatedDevice> = [:]
     private var places: [Key: Place] = [:]
-    private var retired: [Key: Retired] = [:]
+    private var retired: [Key: RetiredToken] = [:]
     private var stored: [Key: Stored] = [:]
     private var waiting: [Key: (topic: String, tuple: FeedbackTuple)] = [:]
     /// The numbers by which sealed tokens name devices, and the other way round.
@@ -89,6 +82,9 @@ struct DeviceTable {
     func device(of token: DeviceToken) -> SimulatedDevice? {
         self.places[Key(token, self.environment)].flatMap { self.device($0.device) }
     }
+
+    /// What is known of a token of this service that no app has any more.
+    func retiredToken(_ token: DeviceToken) -> RetiredToken? { self.retired[Key(token, self.environment)] }
 
     private func withStored(_ device: SimulatedDevice) -> SimulatedDevice {
         guard !self.stored.isEmpty else { return device }
@@ -162,7 +158,7 @@ struct DeviceTable {
         if let index { device.apps[index] = app } else { device.apps.append(app) }
         let changes = self.register(device).changes
         if let before, before.token != new {
-            self.retired[Key(before)] = Retired(topic: topic, timestamp: now, isReplaced: true)
+            self.retired[Key(before)] = RetiredToken(topic: topic, timestamp: now, isReplaced: true)
         }
         return (app, changes)
     }
@@ -191,7 +187,7 @@ struct DeviceTable {
             changes += self.removeStored(key, .appRemoved)
             self.places[key] = nil
             let since = app.removalTimestamp ?? timestamp
-            self.retired[key] = Retired(topic: app.topic, timestamp: since, isReplaced: false)
+            self.retired[key] = RetiredToken(topic: app.topic, timestamp: since, isReplaced: false)
         }
         return changes
     }

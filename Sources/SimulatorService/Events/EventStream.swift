@@ -20,30 +20,38 @@ struct EventStream: Sendable {
 
     private func follow(_ request: ControlRequest) throws -> Response {
         let query = try request.query(["after"])
-        var last: UInt64?
-        // A header with anything else than a number is of another simulator.
-        if let text = request.request.headers[.lastEventID] { last = UInt64(text) }
+        var start = EventLog.Start.now
         if let text = query["after"] {
-            guard let number = UInt64(text) else { throw ControlError(.badRequest, "after is the number of an event") }
-            last = last ?? number
+            start = EventLog.Start(text)
+            guard start != .unknown else { throw ControlError(.badRequest, "invalid after: expected an event id") }
         }
-        guard let reader = self.events.makeReader(behind: last, channel: request.context.channel) else {
+        // A browser sends what it had last, also from another simulator.
+        if let text = HTTPField.Name("Last-Event-ID").flatMap({ request.request.headers[$0] }) {
+            start = EventLog.Start(text)
+        }
+        guard let reader = self.events.makeReader(from: start, channel: request.context.channel) else {
             throw ControlError.tooManyReaders
         }
         return Response(
             status: .ok,
             headers: [.contentType: "text/event-stream"],
             body: ResponseBody { writer in
-                try await writer.write(ByteBuffer(string: "retry: 1000\n: follows event \(reader.lastNumber)\n\n"))
+                try await writer.write(Self.beginning(reader))
                 while let batch = await reader.next(until: .now() + Self.heartbeatInterval) {
-                    try await writer.write(self.text(batch))
+                    try await writer.write(self.text(batch, reader))
                 }
                 try await writer.finish(nil)
             }
         )
     }
 
-    private func text(_ batch: EventLog.Batch) -> ByteBuffer {
+    /// Says where the stream begins, so that a client that loses it before the first event resumes there.
+    private static func beginning(_ reader: EventReader) -> ByteBuffer {
+        let missed = reader.hasMissed ? "event: missed\ndata: {}\n" : ""
+        return ByteBuffer(string: "retry: 1000\nid: \(reader.identifier(reader.lastNumber))\n\(missed)\n")
+    }
+
+    private func text(_ batch: EventLog.Batch, _ reader: EventReader) -> ByteBuffer {
         guard !batch.events.isEmpty else { return ByteBuffer(string: ":\n\n") }
         var text = ByteBuffer()
         if batch.missedCount > 0 { text.writeString("event: missed\ndata: {\"count\":\(batch.missedCount)}\n\n") }
@@ -52,7 +60,8 @@ struct EventStream: Sendable {
             // What is said of the lists is how they are now, so once is enough.
             if event == .feedback, index != lastFeedback { continue }
             let (kind, json) = self.event(event)
-            text.writeString("id: \(batch.firstNumber + UInt64(index))\nevent: \(kind)\ndata: \(json)\n\n")
+            let identifier = reader.identifier(batch.firstNumber + UInt64(index))
+            text.writeString("id: \(identifier)\nevent: \(kind)\ndata: \(json)\n\n")
         }
         return text
     }
@@ -83,9 +92,4 @@ struct EventStream: Sendable {
         case .reset: return ("reset", "{}")
         }
     }
-}
-
-extension HTTPField.Name {
-    /// The last event that a client of server-sent events had.
-    static var lastEventID: Self { HTTPField.Name("Last-Event-ID") ?? .range }
 }

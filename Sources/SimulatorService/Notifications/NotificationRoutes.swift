@@ -74,7 +74,7 @@ struct NotificationRoutes: Sendable {
             if found.count >= filter.count { return found }
             while true {
                 guard let batch = await reader.next(until: deadline) else {
-                    throw ControlError(.serviceUnavailable, "the simulator ends")
+                    throw ControlError(.serviceUnavailable, "the simulator is shutting down")
                 }
                 guard !batch.events.isEmpty else { throw self.overdue(filter, duration, found.count) }
                 // What is there is looked for anew where one of the new ones is wanted, or some were missed.
