@@ -64,7 +64,7 @@ public struct Simulator: Sendable {
         faults.configure(&listener.listener, as: .binary)
         faults.configure(&feedback.listener, as: .feedback)
         faults.configure(&push.listener, as: .http2)
-        let connections = ConnectionHistory(configuration)
+        let connections = ConnectionHistory(configuration, devices)
         connections.configure(&listener.listener, as: .binary)
         connections.configure(&feedback.listener, as: .feedback)
         connections.configure(&push.listener, as: .http2)
@@ -266,10 +266,13 @@ public struct Simulator: Sendable {
         self.registry.feedback(topic: topic, environment: environment).map(\.tuple)
     }
 
-    /// Makes devices, feedback, faults, counts, revoked certificates and the record of notifications as they were at
-    /// the start; connections stay.
+    /// Makes devices, feedback, faults, counts, limits, revoked certificates and the record of notifications as they
+    /// were at the start; connections stay.
+    ///
+    /// Numbers go on, those of notifications and those of devices: what is still on its way to a device of before does
+    /// not reach one of after.
     public func reset() {
-        self.policy.revocations.reset()
+        self.policy.reset()
         self.schedule.reset()
         self.registry.reset()
     }

@@ -103,7 +103,7 @@ class RecordTests(Base):
         found = self.last()
         self.assertEqual((found["outcome"], found["reason"]), ("rejected", "closed"))
         self.assertNotIn("status", found)
-        self.assertEqual(found["command"], ord("G"))
+        self.assertEqual(found["payloadProblems"], [])
         shown = self.simulator.get(f"/notifications/{found['number']}")["frame"]["hex"]
         self.assertTrue(bytes.fromhex(shown).startswith(b"GET / HTTP"))
         self.assertEqual(self.simulator.get("/notifications?wait=1ms&outcome=rejected")["lastNumber"], found["number"])

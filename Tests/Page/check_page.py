@@ -6,6 +6,9 @@ import argparse
 import inspect
 import json
 import os
+import select
+import shlex
+import subprocess
 import sys
 import tempfile
 import time
@@ -90,6 +93,20 @@ class Checks:
         foreign = [each for each in self.browser.requested if not each.startswith((self.simulator.control, "data:"))]
         assert foreign == [], foreign
         assert self.text("h1") == "apns-legacy simulator"
+
+    def check_what_an_empty_page_tells_to_do_works(self):
+        self.open()
+        self.wait_for_text("#list-empty", "Nothing has arrived yet")
+        command = shlex.split(self.text("#list-empty pre").replace("\\\n", ""))
+        assert command.pop(0) == "apns-legacy", command
+        _, token = self.simulator.add_device(TOPIC)
+        with tempfile.TemporaryDirectory() as folder:
+            for name in os.listdir(self.simulator.folder):
+                os.symlink(os.path.join(self.simulator.folder, name), os.path.join(folder, name))
+            with open(os.path.join(folder, "tokens.txt"), "w", encoding="ascii") as file:
+                file.write(token + "\n")
+            subprocess.run([self.program, *command], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        self.wait_for_text(".row", "Hello")
 
     def check_shows_a_notification_within_a_second(self):
         _, token = self.simulator.add_device(TOPIC)
@@ -180,16 +197,21 @@ class Checks:
         ]:
             found.append(self.simulator.push_over_http2(token, alert("x").encode(), topic, header))
         assert found == [400] * 8, found
+        # Command 0 has no error response.
+        self.simulator.send(bytes([0, 0, 32]) + bytes.fromhex(token) + bytes([0, 0]))
         self.simulator.send(b"\x16\x03\x01")
         self.open()
-        self.wait_for_rows(9)
+        self.wait_for_rows(10)
         verdicts = self.browser.evaluate("[...document.querySelectorAll('.verdict')].map((node) => node.innerText)")
         reasons = ["BadTopic", "InvalidPushType", "BadPriority", "BadCollapseId", "BadExpirationDate", "BadMessageId",
                    "DuplicateHeaders", "BadTopic"]
-        assert verdicts == ["closed", *(f"rejected 400 {reason}" for reason in reversed(reasons))], verdicts
+        expected = ["closed", "rejected 4 missing payload", *(f"rejected 400 {reason}" for reason in reversed(reasons))]
+        assert verdicts == expected, verdicts
         self.browser.click(".row")
         self.wait_for_text("#detail", "closed the connection without a word")
-        assert "No message: begins with no command" in self.text(".row")
+        assert self.text(".row-only") == "No message: begins with no command", self.text(".row")
+        self.browser.press("j")
+        self.wait_for_text("#detail", "of which command 0 tells nobody")
 
     # What the app says
 
@@ -306,7 +328,9 @@ class Checks:
                 number = open_ones[-1]["number"]
                 self.browser.evaluate(f"document.getElementById('connection-ending').value = '{ending}'")
                 button = f"[data-key='end binary {number}']"
-                self.browser.click(button)
+                # Whoever connects while it is pressed changes the table, and the click counts all the same.
+                self.browser.click(button, meanwhile=lambda: self._connect_and_wait(2))
+                select.select([provider], [], [], 10)
                 # Below TLS, which takes a reset for an end.
                 try:
                     end = os.read(provider.fileno(), 65536)
@@ -315,10 +339,17 @@ class Checks:
                     assert ending == "reset", ending
             self.browser.wait_for(f"!document.querySelector(\"{button}\")", "the connection is closed")
 
+    def _connect_and_wait(self, count):
+        """Connects for a moment, in which so many connections are open, as the page says."""
+        with self.simulator.connect():
+            self.wait_for_text("#count-connections", str(count))
+
     def check_a_certificate_is_revoked_and_restored(self):
         _, token = self.simulator.add_device(TOPIC)
+
         def send():
             return self.simulator.push_over_http2(token, alert("x").encode(), TOPIC)
+
         assert send() == 200
         self.open("?view=connections")
         button = "[data-key^='revoke HTTP/2']"
@@ -326,6 +357,10 @@ class Checks:
         self.wait_for_text("#connections table", "revoked")
         assert self.browser.evaluate(f"document.querySelector(\"{button}\").innerText") == "Restore"
         assert send() == 403
+        # The row of that connection moves the others as soon as it is there.
+        last = self.simulator.request("GET", "/connections")["connections"][-1]
+        newest = f"document.querySelector(\"[data-key='revoke HTTP/2 {last['number']}']\")"
+        self.browser.wait_for(newest, "the newest connection")
         self.browser.click(button)
         self.browser.wait_for("!document.querySelector('#connections table').innerText.includes('revoked')", "restored")
         assert send() == 200

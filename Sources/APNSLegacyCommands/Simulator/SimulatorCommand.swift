@@ -205,7 +205,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
     /// Says that a notification came.
     ///
     /// The logs of a provider name no device token, since it is private. Those of a simulator are read by testers who
-    /// look for one of their own, so that its first digits are there; the whole of it and the payload are in the record.
+    /// look for one of their own, so its first digits are there. The whole of it and the payload are in the record.
     private static func log(_ notification: ReceivedNotification, to logger: Logger) {
         let outcome =
             notification.isUnanswered

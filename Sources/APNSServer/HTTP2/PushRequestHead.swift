@@ -18,8 +18,6 @@ struct PushRequestHead: Equatable {
     private static let collapseIdentifierByteCountMax = 64
     private static let pathPrefix = "/3/device/"
 
-    /// The longest topic, in bytes: more than the longest identifier of an app has with any suffix.
-
     private static let single: Set<String> = [
         ":method", ":path", "authorization", "apns-id", "apns-topic", "apns-push-type", "apns-priority",
         "apns-expiration", "apns-collapse-id",
@@ -77,7 +75,9 @@ struct PushRequestHead: Equatable {
         let priorityValue = priority.flatMap { UInt8($0) }
         var expiration: UInt32?
         if let text = values["apns-expiration"] {
-            guard let seconds = UInt64(text) else { throw Refusal(.badExpirationDate) }
+            guard text.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let seconds = UInt64(text) else {
+                throw Refusal(.badExpirationDate)
+            }
             expiration = UInt32(clamping: seconds)
         }
         let type = values["apns-push-type"].map { PushType(rawValue: $0) }

@@ -112,12 +112,11 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     private func append(_ bytes: ByteBuffer, _ number: UInt32) {
         guard var stream = self.streams.removeValue(forKey: number) else { return }
         stream.byteCount += bytes.readableBytes
-        if stream.byteCount <= self.bodyByteCountMax {
-            if stream.payload.readableBytes == 0 {
-                stream.payload = bytes
-            } else {
-                stream.payload.writeImmutableBuffer(bytes)
-            }
+        let room = min(bytes.readableBytes, self.bodyByteCountMax - stream.payload.readableBytes)
+        if stream.payload.readableBytes == 0, room == bytes.readableBytes {
+            stream.payload = bytes
+        } else if room > 0, let begin = bytes.getSlice(at: bytes.readerIndex, length: room) {
+            stream.payload.writeImmutableBuffer(begin)
         }
         self.streams[number] = stream
     }
@@ -197,7 +196,9 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     /// Read once, since it is asked for at each request and costs more than that.
     private var certificate: CertificateCredentials? {
         if self.credentials == nil {
-            self.credentials = self.tls.peerCertificate.map { CertificateCredentials($0, self.configuration) }
+            self.credentials = self.tls.peerCertificate.map {
+                CertificateCredentials($0, intermediates: self.tls.peerIntermediates, self.configuration)
+            }
         }
         return self.credentials
     }

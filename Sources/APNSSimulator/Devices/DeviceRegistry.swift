@@ -73,15 +73,12 @@ final class DeviceRegistry: Sendable {
     }
 
     func register(_ device: SimulatedDevice) throws(SimulatorError) -> SimulatedDevice {
-        typealias Registered = (device: SimulatedDevice, changes: [Change])
-        let (device, changes) = try self.state.withLockedValue { state -> Result<Registered, SimulatorError> in
+        try self.state.withLockedValue { state -> Result<SimulatedDevice, SimulatorError> in
             if let problem = state.table.problem(device) { return .failure(problem) }
-            let registered = state.table.register(device)
-            self.carryOut(registered.changes)
+            let (registered, changes) = state.table.register(device)
+            self.carryOut(changes, .device(registered), &state)
             return .success(registered)
         }.get()
-        self.tell(changes, .device(device))
-        return device
     }
 
     /// Registers an app at a device, by default one of this service.
@@ -92,8 +89,7 @@ final class DeviceRegistry: Sendable {
         environment: Environment? = nil
     ) throws(SimulatorError) -> SimulatedApp {
         let (now, environment) = (self.now(), environment ?? self.environment)
-        typealias Registered = (app: SimulatedApp, device: SimulatedDevice?, changes: [Change])
-        let (app, device, changes) = try self.state.withLockedValue { state -> Result<Registered, SimulatorError> in
+        return try self.state.withLockedValue { state -> Result<SimulatedApp, SimulatorError> in
             if let problem = state.table.problem(topic, token, environment, on: identifier) { return .failure(problem) }
             let (app, changes) = state.table.register(
                 topic: topic,
@@ -102,28 +98,22 @@ final class DeviceRegistry: Sendable {
                 environment: environment,
                 now: now
             )
-            self.carryOut(changes)
-            return .success((app, state.table.device(of: app.token), changes))
+            self.carryOut(changes, state.table.device(of: app.token).map { .device($0) }, &state)
+            return .success(app)
         }.get()
-        self.tell(changes, device.map { .device($0) })
-        return app
     }
 
     /// Gives an app a new token.
     func renewToken(topic: String, on identifier: String) throws(SimulatorError) -> SimulatedApp? {
         let now = self.now()
-        typealias Renewed = (SimulatedApp, SimulatedDevice?, [Change])
-        let renewed = try self.state.withLockedValue { state -> Result<Renewed?, SimulatorError> in
+        return try self.state.withLockedValue { state -> Result<SimulatedApp?, SimulatorError> in
             if let problem = state.table.problemOfRenewal { return .failure(problem) }
             guard let (app, changes) = state.table.renewToken(topic, on: identifier, now: now) else {
                 return .success(nil)
             }
-            self.carryOut(changes)
-            return .success((app, state.table.device(identifier), changes))
+            self.carryOut(changes, state.table.device(identifier).map { .device($0) }, &state)
+            return .success(app)
         }.get()
-        guard let (app, device, changes) = renewed else { return nil }
-        self.tell(changes, device.map { .device($0) })
-        return app
     }
 
     /// Removes an app from its device.
@@ -131,79 +121,63 @@ final class DeviceRegistry: Sendable {
     /// - Returns: whether it was there.
     func remove(_ token: DeviceToken, at timestamp: UInt64?) -> Bool {
         let timestamp = timestamp ?? self.now()
-        let (wasThere, device, changes) = self.state.withLockedValue { state in
+        return self.state.withLockedValue { state in
             let (wasThere, changes) = state.table.remove(token, at: timestamp)
-            self.carryOut(changes)
-            return (wasThere, state.table.device(of: token), changes)
+            if wasThere { self.carryOut(changes, state.table.device(of: token).map { .device($0) }, &state) }
+            return wasThere
         }
-        if wasThere { self.tell(changes, device.map { .device($0) }) }
-        return wasThere
     }
 
     /// - Returns: whether it was there.
     func removeDevice(_ identifier: String) -> Bool {
         let now = self.now()
-        let changes = self.state.withLockedValue { state in
-            let changes = state.table.removeDevice(identifier, at: now)
-            self.carryOut(changes ?? [])
-            return changes
+        return self.state.withLockedValue { state in
+            guard let changes = state.table.removeDevice(identifier, at: now) else { return false }
+            self.carryOut(changes, .deviceRemoved(identifier: identifier), &state)
+            return true
         }
-        guard let changes else { return false }
-        self.tell(changes, .deviceRemoved(identifier: identifier))
-        return true
     }
 
     /// - Returns: whether it is there.
     func setOnline(_ identifier: String, _ isOnline: Bool) -> Bool {
         let now = self.now()
-        let (device, changes) = self.state.withLockedValue { state in
-            let changes = state.table.setOnline(identifier, isOnline, now: now)
-            self.carryOut(changes ?? [])
-            return (state.table.device(identifier), changes ?? [])
+        return self.state.withLockedValue { state in
+            guard let changes = state.table.setOnline(identifier, isOnline, now: now) else { return false }
+            self.carryOut(changes, state.table.device(identifier).map { .device($0) }, &state)
+            return true
         }
-        guard let device else { return false }
-        self.tell(changes, .device(device))
-        return true
     }
 
     // MARK: What becomes of notifications
 
     typealias Change = DeviceTable.DeliveryChange
 
-    /// Notes what became of notifications, while the table is locked, so that the record never says less than it.
-    private func carryOut(_ changes: [Change]) {
-        for change in changes { self.recorder.change(change.number, change.delivery) }
-    }
-
-    /// Tells who shows what happens.
-    private func tell(_ changes: [Change], _ last: SimulatorChange? = nil) {
-        guard let onChange = self.onChange else { return }
-        for change in changes { onChange(.delivery(number: change.number, change.delivery)) }
-        if let last { onChange(last) }
+    /// Notes what became of notifications and tells it, and what happened besides.
+    ///
+    /// All of it while the table is locked, as the parameter proves: so the record never says less than the table, and
+    /// who is told of changes is told in the order in which they happened, whatever threads they happen on.
+    private func carryOut(_ changes: [Change], _ last: SimulatorChange?, _ state: inout State) {
+        for change in changes {
+            self.recorder.change(change.number, change.delivery)
+            self.onChange?(.delivery(number: change.number, change.delivery))
+        }
+        if let last { self.onChange?(last) }
+        if state.table.takeFeedbackChange() { self.onChange?(.feedback) }
     }
 
     /// Ends what was kept for too long.
     func expire() {
         let now = self.now()
-        let changes = self.state.withLockedValue { state in
-            let changes = state.table.expire(now: now)
-            self.carryOut(changes)
-            return changes
-        }
-        self.tell(changes)
+        self.state.withLockedValue { self.carryOut($0.table.expire(now: now), nil, &$0) }
     }
 
-    typealias Standing = DeviceTable.Standing
+    typealias TokenStatus = DeviceTable.TokenStatus
 
-    func standing(of token: DeviceToken, topic: String?) -> Standing {
-        let (standing, isNew, device) = self.state.withLockedValue { state in
-            let before = self.onChange == nil ? nil : state.table.device(of: token)
-            let standing = state.table.standing(of: token, topic: topic)
-            let device = self.onChange == nil || before != nil ? nil : state.table.device(of: token)
-            return (standing, device != nil, device)
+    func status(of token: DeviceToken, topic: String?) -> TokenStatus {
+        let status = self.state.withLockedValue { state in
+            state.table.status(of: token, topic: topic, now: self.now()) { self.onChange?(.device($0)) }
         }
-        if isNew { self.tell([], device.map { .device($0) }) }
-        guard standing == .unknown, self.acceptsUnknown(token) else { return standing }
+        guard status == .unknown, self.acceptsUnknown(token) else { return status }
         return .alive
     }
 
@@ -226,28 +200,22 @@ final class DeviceRegistry: Sendable {
         var notification = notification
         let now = self.now()
         if notification.timestamp == 0 { notification.timestamp = now }
-        var changes: [Change] = []
-        var hasFeedback = false
         notification = self.state.withLockedValue { state in
             state.statistics.processedCount += 1
+            var changes: [Change] = []
             let recorded = self.recorder.receive(notification) { notification in
                 let (delivery, device, replaced) = state.table.deliver(notification, now: now)
                 notification.delivery = delivery
                 notification.device = device
                 changes = replaced
             }
-            self.carryOut(changes)
-            if recorded.isDead {
-                state.statistics.deadCount += 1
-                hasFeedback = true
-            }
+            if recorded.isDead { state.statistics.deadCount += 1 }
             if let token = recorded.token { self.count(token, &state) }
+            self.onChange?(.notification(recorded))
+            self.carryOut(changes, nil, &state)
             return recorded
         }
         self.onReceive?(notification)
-        guard let onChange = self.onChange else { return notification }
-        onChange(.notification(notification))
-        self.tell(changes, hasFeedback ? .feedback : nil)
         return notification
     }
 
@@ -267,13 +235,14 @@ final class DeviceRegistry: Sendable {
     func refuse(_ notification: ReceivedNotification) -> ReceivedNotification {
         var notification = notification
         if notification.timestamp == 0 { notification.timestamp = self.now() }
-        notification = self.state.withLockedValue { state in
-            self.recorder.receive(notification) { notification in
+        return self.state.withLockedValue { state in
+            state.statistics.rejectedCount += 1
+            let recorded = self.recorder.receive(notification) { notification in
                 notification.device = notification.token.flatMap { state.table.device(of: $0)?.identifier }
             }
+            self.onChange?(.notification(recorded))
+            return recorded
         }
-        self.onChange?(.notification(notification))
-        return notification
     }
 
     /// Counts a message that reached the simulator.
@@ -297,10 +266,11 @@ final class DeviceRegistry: Sendable {
     /// Forgets the notifications that came, and those that are kept for devices.
     func removeNotifications() {
         self.state.withLockedValue { state in
-            state.table.removeAllStored()
+            let devices = state.table.removeAllStored()
             self.recorder.removeAll()
+            self.onChange?(.notificationsRemoved)
+            for device in devices { self.onChange?(.device(device)) }
         }
-        self.onChange?(.notificationsRemoved)
     }
 
     /// Makes all as it was at the start; connections stay, and notifications are numbered on.
@@ -309,14 +279,16 @@ final class DeviceRegistry: Sendable {
             var table = DeviceTable(
                 environment: self.environment,
                 tokenKey: self.tokenKey,
-                tokenCountMax: self.tokenCountMax
+                tokenCountMax: self.tokenCountMax,
+                // Who still sends to a token of before must not reach a device of after.
+                deviceNumberMin: state.table.deviceNumberMax
             )
             // There was room for them at the start.
             for device in self.initialDevices { _ = table.register(device) }
             state = State(table: table)
             self.recorder.removeAll()
+            self.onChange?(.reset)
         }
-        self.onChange?(.reset)
     }
 
     /// What is said where a notification for a token does not come.
@@ -342,19 +314,25 @@ final class DeviceRegistry: Sendable {
     ///
     /// - Returns: whether the app is gone.
     func listFeedback(_ token: DeviceToken) -> Bool {
-        let isListed = self.state.withLockedValue { $0.table.listFeedback(token) }
-        if isListed { self.onChange?(.feedback) }
-        return isListed
+        self.state.withLockedValue { state in
+            let isListed = state.table.listFeedback(token)
+            self.carryOut([], nil, &state)
+            return isListed
+        }
     }
 
     /// Takes entries off the lists, unless they changed since.
     func removeFeedback(_ tuples: some Sequence<FeedbackTuple>) {
-        self.state.withLockedValue { $0.table.removeFeedback(tuples) }
-        self.onChange?(.feedback)
+        self.state.withLockedValue { state in
+            state.table.removeFeedback(tuples)
+            self.carryOut([], nil, &state)
+        }
     }
 
     func removeAllFeedback() {
-        self.state.withLockedValue { $0.table.removeAllFeedback() }
-        self.onChange?(.feedback)
+        self.state.withLockedValue { state in
+            state.table.removeAllFeedback()
+            self.carryOut([], nil, &state)
+        }
     }
 }

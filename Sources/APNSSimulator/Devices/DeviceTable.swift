@@ -6,14 +6,14 @@ import OrderedCollections
 /// The devices of a service, what it keeps for them, and what its feedback lists: decides, and does nothing.
 struct DeviceTable {
     /// What a token is worth for a topic.
-    enum Standing: Equatable {
+    enum TokenStatus: Equatable {
         case alive
         /// The app is gone since this time, in milliseconds since 1970.
         case dead(since: UInt64)
         /// The app has had another token since this time.
         case replaced(since: UInt64)
         /// It belongs to another topic.
-        case foreign
+        case otherTopic
         /// It is not of this environment, or of none.
         case unknown
     }
@@ -56,20 +56,40 @@ struct DeviceTable {
     private var places: [Key: Place] = [:]
     private var retired: [Key: RetiredToken] = [:]
     private var stored: [Key: Stored] = [:]
-    private var waiting: [Key: (topic: String, tuple: FeedbackTuple)] = [:]
+    private var waiting: [Key: (topic: String, tuple: FeedbackTuple)] = [:] {
+        didSet { self.hasFeedbackChanged = true }
+    }
+    /// Whether the list of feedback may have changed since that was asked.
+    private var hasFeedbackChanged = false
     /// The numbers by which sealed tokens name devices, and the other way round.
     private var numbers: [String: UInt64] = [:]
     private var identifiers: [UInt64: String] = [:]
-    private var numberMax: UInt64 = 0
+    /// Numbers up to this one are not given to new devices.
+    private let deviceNumberMin: UInt64
+    /// The highest number that a device has or had.
+    private(set) var deviceNumberMax: UInt64
+    /// The next generation of tokens of an app on a device, where that is not 0.
+    private var generations: [TokenSealer.Name: UInt16] = [:]
 
+    /// The highest number that the name of a device gives it; from there on, there is room to count.
+    private static let namedNumberMax: UInt64 = 1 << 53
+
+    /// - Parameters:
+    ///   - environment: the service that is played.
+    ///   - tokenKey: seals tokens.
+    ///   - tokenCountMax: how many tokens there may be.
+    ///   - deviceNumberMin: numbers up to this one were given by a table before this one.
     init(
         environment: Environment,
         tokenKey: [UInt8],
-        tokenCountMax: Int = SimulatorConfiguration.deviceTokenCountMaxDefault
+        tokenCountMax: Int = SimulatorConfiguration.deviceTokenCountMaxDefault,
+        deviceNumberMin: UInt64 = 0
     ) {
         self.environment = environment
         self.tokenCountMax = tokenCountMax
         self.sealer = TokenSealer(key: tokenKey)
+        self.deviceNumberMin = deviceNumberMin
+        self.deviceNumberMax = deviceNumberMin
     }
 
     // MARK: Devices
@@ -125,7 +145,7 @@ struct DeviceTable {
             let key = Key(app)
             self.places[key] = Place(device: device.identifier, topic: app.topic)
             self.retired[key] = nil
-            self.waiting[key] = nil
+            if self.waiting[key] != nil { self.waiting[key] = nil }
             device.apps[index].storedNotificationNumber = nil
         }
         self.byIdentifier[device.identifier] = device
@@ -153,12 +173,18 @@ struct DeviceTable {
         var device = self.byIdentifier[identifier] ?? SimulatedDevice(identifier)
         let index = device.apps.firstIndex { $0.topic == topic && $0.environment == environment }
         let before = index.map { device.apps[$0] }
-        let new = token ?? before?.token ?? self.makeToken(topic, environment, self.number(of: identifier))
+        let new = token ?? before?.token ?? self.makeToken(topic, environment, on: identifier)
         let app = SimulatedApp(token: new, topic: topic, environment: environment)
         if let index { device.apps[index] = app } else { device.apps.append(app) }
+        if let before, before.token != new, let stored = self.stored.removeValue(forKey: Key(before)) {
+            // It is for the app, which is still there.
+            self.stored[Key(app)] = stored
+        }
         let changes = self.register(device).changes
         if let before, before.token != new {
-            self.retired[Key(before)] = RetiredToken(topic: topic, timestamp: now, isReplaced: true)
+            // One that was dead before stays what it was.
+            let (timestamp, isReplaced) = before.removalTimestamp.map { ($0, false) } ?? (now, true)
+            self.retired[Key(before)] = RetiredToken(topic: topic, timestamp: timestamp, isReplaced: isReplaced)
         }
         return (app, changes)
     }
@@ -267,7 +293,7 @@ struct DeviceTable {
     // MARK: Names
 
     private mutating func makeIdentifier() -> String {
-        var number = self.numberMax
+        var number = self.deviceNumberMax
         repeat { number += 1 } while self.byIdentifier["device-\(number)"] != nil
         return "device-\(number)"
     }
@@ -276,26 +302,47 @@ struct DeviceTable {
     private mutating func number(of identifier: String) -> UInt64 {
         if let known = self.numbers[identifier] { return known }
         let named = identifier.hasPrefix("device-") ? UInt64(identifier.dropFirst("device-".count)) : nil
-        let number = named.flatMap { self.identifiers[$0] == nil && $0 > 0 ? $0 : nil } ?? self.numberMax + 1
-        self.numbers[identifier] = number
-        self.identifiers[number] = identifier
-        self.numberMax = max(self.numberMax, number)
+        let number = named.flatMap { self.isFree($0) ? $0 : nil } ?? self.deviceNumberMax + 1
+        self.give(number, to: identifier)
         return number
     }
 
+    /// Whether a device can have the number in its name.
+    private func isFree(_ number: UInt64) -> Bool {
+        number > self.deviceNumberMin && number <= Self.namedNumberMax && self.identifiers[number] == nil
+    }
+
+    private mutating func give(_ number: UInt64, to identifier: String) {
+        self.numbers[identifier] = number
+        self.identifiers[number] = identifier
+        self.deviceNumberMax = max(self.deviceNumberMax, number)
+    }
+
     /// The first token of an app on a device that nobody has had.
-    private func makeToken(_ topic: String, _ environment: Environment, _ number: UInt64) -> DeviceToken {
-        var name = TokenSealer.Name(
-            device: number,
+    private mutating func makeToken(
+        _ topic: String,
+        _ environment: Environment,
+        on identifier: String
+    ) -> DeviceToken {
+        var app = TokenSealer.Name(
+            device: self.number(of: identifier),
             generation: 0,
             environment: environment,
             topicDigest: self.sealer.digest(topic)
         )
         while true {
+            var name = app
+            name.generation = self.generations[app] ?? 0
+            if name.generation == .max {
+                // All of this number were given.
+                self.give(self.deviceNumberMax + 1, to: identifier)
+                app.device = self.deviceNumberMax
+                continue
+            }
+            self.generations[app] = name.generation + 1
             let token = self.sealer.token(name)
             let key = Key(token, environment)
             if self.places[key] == nil, self.retired[key] == nil { return token }
-            name.generation += 1
         }
     }
 
@@ -308,37 +355,66 @@ struct DeviceTable {
         now: UInt64
     ) -> (app: SimulatedApp, changes: [DeliveryChange])? {
         guard let app = self.byIdentifier[identifier]?.app(topic) else { return nil }
-        let token = self.makeToken(topic, app.environment, self.number(of: identifier))
+        let token = self.makeToken(topic, app.environment, on: identifier)
         return self.register(topic: topic, token: token, on: identifier, environment: app.environment, now: now)
     }
 
     // MARK: Notifications
 
     /// What a token is worth; a sealed token of a device that is not known registers it.
-    mutating func standing(of token: DeviceToken, topic: String?) -> Standing {
+    ///
+    /// - Parameters:
+    ///   - token: the token.
+    ///   - topic: whom it is used for.
+    ///   - now: milliseconds since 1970.
+    ///   - onRegistration: is called with the device where it is registered just now.
+    /// - Returns: what it is worth.
+    mutating func status(
+        of token: DeviceToken,
+        topic: String?,
+        now: @autoclosure () -> UInt64 = 0,
+        onRegistration: (SimulatedDevice) -> Void = { _ in }
+    ) -> TokenStatus {
+        self.status(ofKnown: token, topic) ?? self.status(ofSealed: token, topic, now: now(), onRegistration)
+    }
+
+    private func status(ofKnown token: DeviceToken, _ topic: String?) -> TokenStatus? {
         let key = Key(token, self.environment)
         if let place = self.places[key] {
-            guard place.topic == topic else { return .foreign }
+            guard place.topic == topic else { return .otherTopic }
             let app = self.byIdentifier[place.device]?.apps.first { Key($0) == key }
             return app?.removalTimestamp.map { .dead(since: $0) } ?? .alive
         }
         if let retired = self.retired[key] {
-            guard retired.topic == topic else { return .foreign }
+            guard retired.topic == topic else { return .otherTopic }
             return retired.isReplaced ? .replaced(since: retired.timestamp) : .dead(since: retired.timestamp)
         }
-        return self.standing(ofSealed: token, topic)
+        return nil
     }
 
-    private mutating func standing(ofSealed token: DeviceToken, _ topic: String?) -> Standing {
+    private mutating func status(
+        ofSealed token: DeviceToken,
+        _ topic: String?,
+        now: UInt64,
+        _ onRegistration: (SimulatedDevice) -> Void
+    ) -> TokenStatus {
         guard let name = self.sealer.name(of: token), name.environment == self.environment else { return .unknown }
-        guard let topic, name.topicDigest == self.sealer.digest(topic) else { return .foreign }
+        guard let topic, name.topicDigest == self.sealer.digest(topic) else { return .otherTopic }
         // Made by the run before this one, or before a reset: nobody but this service can have made it. Where there is
         // no room it is good all the same, and its device is not shown.
         guard !self.isFull else { return .alive }
         let identifier = self.identifiers[name.device] ?? "device-\(name.device)"
         var device = self.byIdentifier[identifier] ?? SimulatedDevice(identifier)
+        if let app = device.apps.first(where: { $0.topic == topic && $0.environment == self.environment }) {
+            // The app has another one by now, and an app has one token.
+            let since = app.removalTimestamp ?? now
+            self.retired[Key(token, self.environment)] = RetiredToken(topic: topic, timestamp: since, isReplaced: true)
+            return .replaced(since: since)
+        }
+        guard device.apps.count < SimulatedDevice.appCountMax else { return .alive }
         device.apps.append(SimulatedApp(token: token, topic: topic, environment: self.environment))
-        _ = self.register(device)
+        if self.numbers[identifier] == nil { self.give(name.device, to: identifier) }
+        onRegistration(self.register(device).device)
         return .alive
     }
 
@@ -372,7 +448,13 @@ struct DeviceTable {
     }
 
     /// Forgets what is kept for devices, as when the record is cleared.
-    mutating func removeAllStored() { self.stored = [:] }
+    ///
+    /// - Returns: the devices that it was kept for.
+    mutating func removeAllStored() -> [SimulatedDevice] {
+        let identifiers = Set(self.stored.keys.compactMap { self.places[$0]?.device })
+        self.stored = [:]
+        return self.byIdentifier.values.filter { identifiers.contains($0.identifier) }
+    }
 
     // MARK: Feedback
 
@@ -380,12 +462,15 @@ struct DeviceTable {
     private mutating func list(_ key: Key) {
         if let place = self.places[key] {
             let app = self.byIdentifier[place.device]?.apps.first { Key($0) == key }
-            guard let tuple = app?.feedback else { return }
-            self.waiting[key] = (place.topic, tuple)
+            if let tuple = app?.feedback { self.list(key, place.topic, tuple) }
         } else if let retired = self.retired[key] {
             let seconds = UInt32(clamping: retired.timestamp / 1000)
-            self.waiting[key] = (retired.topic, FeedbackTuple(token: key.token, failedAt: seconds))
+            self.list(key, retired.topic, FeedbackTuple(token: key.token, failedAt: seconds))
         }
+    }
+
+    private mutating func list(_ key: Key, _ topic: String, _ tuple: FeedbackTuple) {
+        if self.waiting[key]?.tuple != tuple { self.waiting[key] = (topic, tuple) }
     }
 
     /// Lists the token of an app that is gone, though nobody sent it anything.
@@ -415,6 +500,12 @@ struct DeviceTable {
     }
 
     mutating func removeAllFeedback() { self.waiting = [:] }
+
+    /// Whether the list may have changed since the last call.
+    mutating func takeFeedbackChange() -> Bool {
+        defer { self.hasFeedbackChanged = false }
+        return self.hasFeedbackChanged
+    }
 }
 
 extension SimulatedApp {

@@ -45,6 +45,15 @@ public struct ReceivedNotification: Hashable, Sendable {
     private var payloadRange: Range<Int>?
     private var separatePayload: [UInt8] = []
 
+    /// The number of bytes of the whole payload.
+    public internal(set) var payloadByteCount: Int {
+        get { (self.payloadRange?.count ?? self.separatePayload.count) + self.missingPayloadByteCount }
+        set { self.missingPayloadByteCount = newValue - (self.payloadRange?.count ?? self.separatePayload.count) }
+    }
+
+    /// How many bytes of the payload are not kept.
+    private var missingPayloadByteCount = 0
+
     /// The topic of the certificate that sent it, or of the request.
     public var topic: String?
 

@@ -10,7 +10,7 @@ import NIOCore
 final class SimulatorConnection: DeliveryConnection {
     private let provider: ProviderConnection
     private let backend: SimulatorBackend
-    /// `nil` where no faults are planned.
+    /// `nil` where the connection was gone before it was admitted.
     private let reportHandler: FaultReportHandler?
     /// The fault that ended the connection.
     private var fault: Fault?
@@ -71,10 +71,10 @@ final class SimulatorConnection: DeliveryConnection {
     private func take(_ message: borrowing InboundNotification, timestamp: UInt64 = 0) -> DeliveryOutcome {
         let topic = self.provider.identity.topic
         let isDead: Bool
-        switch self.backend.devices.standing(of: message.token, topic: topic) {
+        switch self.backend.devices.status(of: message.token, topic: topic) {
         case .alive: isDead = false
         case .dead, .replaced: isDead = true
-        case .foreign, .unknown: return self.reject(message, .binary(.invalidToken), timestamp: timestamp)
+        case .otherTopic, .unknown: return self.reject(message, .binary(.invalidToken), timestamp: timestamp)
         }
         self.note(self.backend.devices.take(self.received(message, timestamp: timestamp)))
         return isDead ? .rejected(.unregistered(at: nil)) : .accepted
@@ -105,7 +105,6 @@ final class SimulatorConnection: DeliveryConnection {
         _ rejection: Rejection,
         timestamp: UInt64 = 0
     ) -> DeliveryOutcome {
-        self.backend.devices.change { $0.rejectedCount += 1 }
         var received = self.received(message, timestamp: timestamp)
         received.rejection = rejection
         self.note(self.backend.devices.refuse(received))
@@ -160,9 +159,5 @@ final class SimulatorConnection: DeliveryConnection {
 
     func discarded(messageCount: Int) {
         self.backend.devices.change { $0.discardedCount += messageCount }
-    }
-
-    func closed() {
-        self.backend.devices.change { $0.closedConnectionCount += 1 }
     }
 }

@@ -79,13 +79,30 @@ extension ReceivedNotification {
         let minified = try? Payload.minified(bytes, rules: syntax)
         object.add("payload", json: minified.map { String(decoding: $0, as: UTF8.self) } ?? "null")
         object.add("payloadText", String(decoding: bytes, as: UTF8.self))
-        object.add("payloadByteCount", bytes.count)
-        let problems = Payload(bytes: bytes).problems(
-            rules: PayloadRules(byteCountMax: .max),
-            countMax: Self.problemCountMax
-        )
-        object.add("payloadProblems", elements: problems.map(\.json))
+        object.add("payloadByteCount", self.payloadByteCount)
+        object.add("payloadProblems", elements: self.problems(bytes))
         if let preview = NotificationPreview(bytes, strings) { object.add("preview", json: preview.json) }
+    }
+
+    private func problems(_ bytes: [UInt8]) -> [String] {
+        // What is no message has no payload that could be wrong.
+        if self.isUnanswered { return [] }
+        // Of a part of a payload it would be said that its end is missing.
+        guard bytes.count == self.payloadByteCount else {
+            return [Self.incompleteness(bytes.count, of: self.payloadByteCount)]
+        }
+        return Payload(bytes: bytes)
+            .problems(rules: PayloadRules(byteCountMax: .max), countMax: Self.problemCountMax)
+            .map(\.json)
+    }
+
+    /// That only the first bytes of a payload that was too long are there.
+    private static func incompleteness(_ byteCount: Int, of wholeByteCount: Int) -> String {
+        var object = JSONObjectText()
+        object.add("line", 1)
+        object.add("column", 1)
+        object.add("text", "the payload has \(wholeByteCount) bytes, of which the first \(byteCount) are kept")
+        return object.text
     }
 }
 

@@ -62,13 +62,12 @@ export class ConnectionsView {
         const { listener, number, remoteAddress, openedAt, closedAt, certificate } = connection;
         const name = `${listenerName(listener)} ${number}`;
         const protocol = [connection.tlsVersion, connection.cipher, connection.applicationProtocol];
-        const subject = certificate?.subject ?? certificate?.fingerprint;
         return [
             name,
             remoteAddress ?? "",
             timeElement(openedAt),
             closedAt ? timeElement(closedAt) : this.#endButton(connection, name),
-            certificate ? this.#certificate(certificate, subject, name) : "none",
+            certificate ? this.#certificate(certificate, name) : "none",
             protocol.filter(Boolean).join(", "),
             String(connection.notificationCount ?? ""),
             String(connection.rejectedCount ?? ""),
@@ -76,13 +75,14 @@ export class ConnectionsView {
     }
 
     /** A certificate with what takes it back, or lets it in again. */
-    #certificate({ fingerprint }, subject, name) {
+    #certificate({ fingerprint, subject, topics }, name) {
+        const shown = topics?.length > 0 ? topics.join(", ") : (subject ?? fingerprint);
         const isRevoked = this.#state.revocations.has(fingerprint);
         const verb = isRevoked ? "Restore" : "Revoke";
         return element(
             "div",
             { class: "certificate" },
-            element("span", { title: fingerprint }, isolated(subject)),
+            element("span", { title: `${subject}, SHA-256 ${fingerprint}` }, isolated(shown)),
             isRevoked && element("span", { class: "label label-warning" }, "revoked"),
             element(
                 "button",

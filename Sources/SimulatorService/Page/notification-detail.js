@@ -149,7 +149,7 @@ export class NotificationDetail {
         add("apns-id", notification.apnsId, true);
         add("apns-unique-id", notification.uniqueId, true);
         add("Listener", listenerName(listener));
-        add("Command", notification.command);
+        if (notification.reason !== "closed") add("Command", notification.command);
         add("Connection", `${connection}, notification ${notification.notification} on it`);
         add("From", known?.remoteAddress);
         add("Protocol", [known?.tlsVersion, known?.cipher, known?.applicationProtocol].filter(Boolean).join(", "));
@@ -167,10 +167,10 @@ function bytes(number) {
 }
 
 /** How long the verdict took. */
-function timing({ durationMilliseconds: number, outcome }) {
+function timing({ durationMilliseconds: number, outcome, reason }) {
     if (number === undefined || number === null) return null;
     const time = `${number < 10 ? number.toFixed(2) : Math.round(number).toLocaleString("en-US")} ms`;
-    return `${outcome} after ${time}`;
+    return `${reason === "closed" ? reason : outcome} after ${time}`;
 }
 
 function expiry(value) {
