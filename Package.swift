@@ -471,8 +471,10 @@ let package = Package(
             dependencies: [
                 "APNSSimulator", "APNSTestKit", "APNSWire", "SimulatorService",
                 .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),
+                .product(name: "NIOHTTPTypes", package: "swift-nio-extras", condition: commandLine),
                 .product(name: "Yams", package: "Yams", condition: commandLine),
             ],
             swiftSettings: settings

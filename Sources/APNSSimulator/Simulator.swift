@@ -272,8 +272,8 @@ public struct Simulator: Sendable {
         self.registry.feedback(topic: topic, environment: environment).map(\.tuple)
     }
 
-    /// Makes devices, feedback, faults, counts, limits, revoked certificates and the record of notifications as they were
-    /// at the start; connections stay.
+    /// Makes devices, feedback, faults, counts, limits, revoked certificates and the record of notifications as they
+    /// were at the start; connections stay.
     ///
     /// Numbers go on, those of notifications and those of devices: what is still on its way to a device of before does
     /// not reach one of after.

@@ -7,6 +7,7 @@ The program to test is the environment variable APNS_LEGACY.
 
 import json
 import os
+import shutil
 import socket
 import ssl
 import subprocess
@@ -65,16 +66,83 @@ class OptionTests(Base):
     def test_the_ports_are_announced_in_a_file_as_long_as_they_are_open(self):
         path = self.path("ports.json", "old")
         with Simulator("--announce", path) as simulator:
-            deadline = time.monotonic() + DEADLINE
-            while not os.path.exists(path):
-                self.assertLess(time.monotonic(), deadline)
+            self.wait_for(path)
             with open(path) as file:
                 self.assertEqual(json.load(file), simulator.ready)
             simulator.end()
             self.assertFalse(os.path.exists(path))
         code, text = self.run_to_end("--announce", self.path("none/ports.json"))
         self.assertEqual(code, 73)
-        self.assertRegex(text, "Cannot write .*none/ports.json.new: No such file or directory")
+        self.assertRegex(text, "Cannot write .*none/ports.json.lock: No such file or directory")
+
+    def test_an_announcement_is_of_one_simulator_that_runs(self):
+        path = self.path("ports.json")
+        with Simulator("--announce", path) as simulator:
+            code, text = self.run_to_end("--announce", path)
+            self.assertEqual(code, 75, text)
+            self.assertRegex(text, f"ports.json is in use by process {simulator.process.pid}, another simulator")
+            self.assertEqual(text.count("\n"), 1)
+            self.wait_for(path)
+            with open(path) as file:
+                self.assertEqual(json.load(file), simulator.ready)
+            simulator.process.kill()
+            simulator.process.wait(DEADLINE)
+        self.assertTrue(os.path.exists(path))
+        # What a killed one left is gone before anything else is done, such as making keys, or failing at it.
+        folder = self.path("damaged")
+        os.mkdir(folder)
+        with open(os.path.join(folder, "key.p8"), "w") as file:
+            file.write("x")
+        code, text = self.run_to_end("--announce", path, "--folder", folder)
+        self.assertEqual(code, 78, text)
+        self.assertFalse(os.path.exists(path))
+
+    def wait_for(self, path):
+        deadline = time.monotonic() + DEADLINE
+        while not os.path.exists(path):
+            self.assertLess(time.monotonic(), deadline)
+
+    def test_a_log_leaves_what_others_wrote(self):
+        for text in ["my notes", "one\n{\"other\":1}", '{"num', "x" * (2 << 20), '{"number"']:
+            path = self.path("notes", text)
+            code, error = self.run_to_end("--log-notifications", path)
+            self.assertEqual(code, 73, error)
+            self.assertIn("its last line has no end", error)
+            with open(path) as file:
+                self.assertEqual(file.read(), text)
+        path = self.path("log.jsonl", "a line of somebody else\n")
+        with Simulator("--log-notifications", path) as simulator:
+            code, error = self.run_to_end("--log-notifications", path)
+            self.assertEqual(code, 75, error)
+            self.assertIn("log.jsonl is in use by another process", error)
+            simulator.push("{}")
+            simulator.get("/notifications?wait=10s")
+        with open(path) as file:
+            lines = file.readlines()
+        self.assertEqual(lines[0], "a line of somebody else\n")
+        self.assertEqual(json.loads(lines[1])["number"], 1)
+
+    def test_a_log_is_a_file_or_a_device(self):
+        path = self.path("pipe")
+        os.mkfifo(path)
+        code, error = self.run_to_end("--log-notifications", path)
+        self.assertEqual(code, 73, error)
+        self.assertIn("neither a file nor a device", error)
+
+    def test_a_file_of_a_second_topic_is_compared_with_the_certificate_of_that_topic(self):
+        topics = ["--topic", "com.example.one", "--topic", "com.example.two"]
+        with Simulator(*topics, folder=self.folder):
+            pass
+        second = "com.example.two.provider.p12"
+        shutil.copy(self.path("provider.p12"), self.path(second))
+        code, error = self.run_to_end(*topics)
+        self.assertEqual(code, 78)
+        self.assertIn(f"/{second} has another certificate than com.example.two.provider.pem", error)
+
+    def test_identifiers_are_letters_and_digits(self):
+        for option in ["--key-id", "--team-id"]:
+            for value in ['AB"DEFGHIJ', "ABCDEFGHI", "ABCDEFGHI ", "ABCDEFGHI\u00e9"]:
+                self.assertEqual(self.run_to_end(option, value)[0], 64, value)
 
     def test_the_log_has_each_notification_also_after_a_kill(self):
         path = self.path("log.jsonl")

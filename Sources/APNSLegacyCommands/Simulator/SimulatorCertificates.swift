@@ -191,7 +191,7 @@ struct SimulatorCertificates {
         try folder.keep(
             .secret("passphrase.txt"),
             read: { content in
-                let line = content.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
+                let line = FileBytes.firstLine(of: content)
                 guard !line.isEmpty, let text = String(validating: line, as: UTF8.self) else {
                     throw SimulatorFolder.Damage(
                         name: "passphrase.txt",
@@ -236,7 +236,7 @@ struct SimulatorCertificates {
                 changedBy: change,
                 read: { content in
                     let identity = try TLSIdentity(bytes: content, passphrase: TLSPassphrase(passphrase))
-                    try Self.check(file, identity, provider)
+                    try Self.check(file, identity, provider, name)
                 },
                 make: { try provider.pkcs12(passphrase: passphrase, form: form, name: "provider") }
             )
@@ -244,7 +244,7 @@ struct SimulatorCertificates {
         try folder.keep(
             .secret(name + "-combined.pem"),
             changedBy: change,
-            read: { try Self.check(name + "-combined.pem", try TLSIdentity(bytes: $0), provider) },
+            read: { try Self.check(name + "-combined.pem", try TLSIdentity(bytes: $0), provider, name) },
             make: { try provider.certificatePEM + provider.traditionalKeyPEM() }
         )
         try folder.keep(
@@ -252,7 +252,7 @@ struct SimulatorCertificates {
             changedBy: change,
             read: { content in
                 let identity = try TLSIdentity(bytes: provider.certificatePEM, key: content)
-                try Self.check(name + "-traditional.key.pem", identity, provider)
+                try Self.check(name + "-traditional.key.pem", identity, provider, name)
             },
             make: { try provider.traditionalKeyPEM() }
         )
@@ -341,10 +341,15 @@ struct SimulatorCertificates {
         }
     }
 
-    /// Checks that a file has the provider's certificate and key.
-    private static func check(_ name: String, _ identity: TLSIdentity, _ provider: TestIdentity) throws {
+    /// Checks that a file has the certificate of a provider, whose own file is called so.
+    private static func check(
+        _ name: String,
+        _ identity: TLSIdentity,
+        _ provider: TestIdentity,
+        _ providerName: String
+    ) throws {
         guard identity.certificate == provider.identity.certificate else {
-            throw SimulatorFolder.Damage(name: name, problem: "has another certificate than provider.pem")
+            throw SimulatorFolder.Damage(name: name, problem: "has another certificate than \(providerName).pem")
         }
     }
 

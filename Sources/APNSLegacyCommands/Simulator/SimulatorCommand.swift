@@ -43,8 +43,8 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
 
             Exit codes: 0 stopped; 64 usage; 69 an address cannot be listened on; 71 the system allows too few \
             open files or too little memory; 73 a file cannot be made; 74 a file cannot be written, or notifications \
-            are missing in the file of --log-notifications; 75 another simulator is making the files of the folder; \
-            78 a certificate or a key cannot be used.
+            are missing in the file of --log-notifications; 75 another simulator has the folder, or the file of \
+            --announce or --log-notifications; 78 a certificate or a key cannot be used.
             """
     )
 
@@ -115,7 +115,8 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
 
     @Flag(
         name: .shortAndLong,
-        help: "Say what every connection does and which notifications come, with the begin of their device tokens."
+        help:
+            "Say what every connection does and which notifications come, with the first digits of their device tokens."
     )
     var verbose = false
 
@@ -138,9 +139,17 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         if Set(self.topics).count < self.topics.count {
             throw ValidationError("Give each --topic once.")
         }
-        for text in [self.keyId, self.teamId] where text.utf8.count != 10 {
+        for text in [self.keyId, self.teamId] where !Self.isIdentifier(text) {
             throw ValidationError("--key-id and --team-id have 10 letters and digits.")
         }
+    }
+
+    /// Whether this is what Apple gives keys and teams as identifiers.
+    private static func isIdentifier(_ text: String) -> Bool {
+        text.utf8.count == 10
+            && text.utf8.allSatisfy {
+                UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 || UInt8(ascii: "a")...UInt8(ascii: "z") ~= $0 | 0x20
+            }
     }
 
     /// How long connections have to end in order.
@@ -151,7 +160,9 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         // The record is made on the threads of the connections, and each would keep as much as the record ever took.
         _ = share_memory_between_threads()
         let console = environment.console
-        // Before anything is made.
+        // Before anything is made: whoever reads the file is not to find the ports of an earlier run.
+        let announcement = try self.control.announce.map { try Announcement($0) }
+        defer { withExtendedLifetime(announcement) {} }
         let folder = try self.folder ?? Self.defaultFolder(environment)
         let (faults, controlConfiguration) = (try self.control.plannedFaults(), try self.control.configuration())
         var configuration = try await self.configuration(environment, folder: folder)
@@ -167,15 +178,13 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         configuration.plannedFaults = faults
         let version = ApnsLegacyCommand.configuration.version
         let control = SimulatorControl(controlConfiguration, version: version, of: &configuration)
-        self.control.withdrawAnnouncement()
-        defer { self.control.withdrawAnnouncement() }
         try await Simulator.withRunning(configuration, logger: logger) { simulator in
             try await control.withRunning(simulator, logger: logger) { controlPort in
                 // Before the line, at which somebody may already send one.
                 let signals = await environment.signals([.sigint, .sigterm])
                 let line = self.line(simulator, controlPort: controlPort)
                 try console.write(line + "\n")
-                try self.control.announce(line)
+                try announcement?.write(line)
                 console.say("Certificates and key are in \(folder). Stop with SIGTERM or Ctrl-C.")
                 console.say("What arrives is shown at \(self.control.address(port: controlPort)).")
                 await Self.waitForEnd(signals, control)
@@ -203,8 +212,8 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
 
     /// Says that a notification came.
     ///
-    /// The logs of a provider name no device token, since it is private. Those of a simulator are looked at by testers
-    /// who look for one of their own, so that its begin is there; the whole of it and the payload are in the record.
+    /// The logs of a provider name no device token, since it is private. Those of a simulator are read by testers who
+    /// look for one of their own, so its first digits are there. The whole of it and the payload are in the record.
     private static func log(_ notification: ReceivedNotification, to logger: Logger) {
         let outcome =
             notification.isUnanswered
@@ -242,7 +251,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         let states = environment.variables["XDG_STATE_HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil }
         let home = environment.variables["HOME"].flatMap { $0.isEmpty ? nil : $0 }
         guard let states = states ?? home.map({ $0 + "/.local/state" }) else {
-            throw CommandFailure(.usage, "There is no HOME to keep certificates in. Say where by --folder.")
+            throw CommandFailure(.usage, "HOME is not set; specify --folder.")
         }
         let folder = states + "/apns-legacy/simulator"
         do {

@@ -3,11 +3,8 @@
 import APNSPayload
 import APNSSimulator
 import ArgumentParser
-import BatchFiles
-import Glibc
 import OpenSSLTLS
 import SimulatorService
-import SystemPackage
 
 /// Where the simulator's control API and page are, and what the simulator writes for programs.
 struct SimulatorControlOptions: ParsableArguments {
@@ -96,14 +93,12 @@ struct SimulatorControlOptions: ParsableArguments {
         var configuration = self.addresses
         configuration.strings = try self.localizedStrings()
         guard let path = self.controlTokenFile else { return configuration }
-        let bytes = try Self.read(path)
-        let end = bytes.firstIndex { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") } ?? bytes.endIndex
-        let line = String(decoding: bytes[..<end], as: UTF8.self)
+        let line = String(decoding: FileBytes.firstLine(of: try Self.read(path)), as: UTF8.self)
         guard line.utf8.count >= Self.tokenCharacterCountMin, line.utf8.allSatisfy({ 0x21...0x7E ~= $0 }) else {
             throw CommandFailure(
                 .configuration,
-                "The first line of \(path) is no token: it needs \(Self.tokenCharacterCountMin) or more characters, "
-                    + "letters, digits and punctuation without spaces. Try: openssl rand -hex 32 > \(path)"
+                "The first line of \(path) is not a valid token: it needs \(Self.tokenCharacterCountMin) or more "
+                    + "characters, letters, digits and punctuation without spaces. Try: openssl rand -hex 32 > \(path)"
             )
         }
         configuration.token = line
@@ -138,21 +133,5 @@ struct SimulatorControlOptions: ParsableArguments {
     func address(port: Int) -> String {
         let host = self.controlHost.contains(":") ? "[\(self.controlHost)]" : self.controlHost
         return "http://\(host):\(port)/"
-    }
-
-    /// Writes the line with the ports to the file that is named, at once and as a whole.
-    func announce(_ line: String) throws {
-        guard let path = self.announce else { return }
-        // A file that is renamed is never seen in part.
-        let draft = path + ".new"
-        try OutputFile(path: draft).append(line + "\n")
-        guard unsafe rename(draft, path) == 0 else {
-            throw CommandFailure(.cannotCreate, "Cannot write \(path): \(Errno(rawValue: errno)).")
-        }
-    }
-
-    /// Removes what an earlier run, or this one, announced.
-    func withdrawAnnouncement() {
-        if let path = self.announce { _ = unsafe unlink(path) }
     }
 }

@@ -52,7 +52,7 @@ struct SimulatorServiceOptions: ParsableArguments, Sendable {
         help: .value(
             "count/time",
             "How many connections with one certificate the gateway takes in a time, such as 20/1m; more are closed "
-                + "behind the handshake. By default any number."
+                + "after the handshake. By default any number."
         )
     )
     var connectionLimit: RateArgument?
@@ -91,7 +91,7 @@ struct SimulatorServiceOptions: ParsableArguments, Sendable {
     )
     var tokenRenewalInterval: DurationArgument?
 
-    @Flag(help: "Allow one stream over HTTP/2 until the first success with a provider token, and behind a rejection.")
+    @Flag(help: "Allow one stream over HTTP/2 until the first success with a provider token, and after a rejection.")
     var limitStreams = false
 
     @Flag(help: "Refuse clients over HTTP/2 that do not negotiate h2 by ALPN.")

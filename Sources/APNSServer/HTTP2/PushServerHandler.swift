@@ -23,6 +23,8 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         var headers: HPACKHeaders
         var payload = ByteBuffer()
         var byteCount = 0
+        /// Of how many of these bytes the client was told on the stream that they were read.
+        var reportedByteCount = 0
         /// Its number on the connection, from 1; 0 while its end has not come.
         var requestNumber: UInt64 = 0
         /// When its end came.
@@ -61,8 +63,11 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     /// What is kept of a body; longer ones are counted, and refused.
     private let bodyByteCountMax: Int
 
-    /// A body that is longer than this is answered before its end; well below the window of a stream, 65,535 bytes.
-    private var earlyByteCount: Int { max(self.bodyByteCountMax, 32_768) }
+    /// What a client may send on a stream before it is told that it was read, in bytes.
+    private static let streamWindowByteCount = 65_535
+
+    /// The longest body that is read to its end though it is not taken, in bytes.
+    private static let skippedByteCountMax = 8 << 20
 
     init(
         _ connection: Listener.Connection,
@@ -114,16 +119,22 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         if body.endStream {
             self.ended(number)
         } else {
-            self.answerEarly(number)
+            self.readOn(number)
         }
     }
 
-    /// Answers a request whose body is longer than anything that is taken, before its end comes.
-    ///
-    /// A client may send no more than the window of the stream before it is told that it was read, and would wait for
-    /// ever.
-    private func answerEarly(_ number: UInt32) {
-        guard let stream = self.streams[number], stream.byteCount > self.earlyByteCount else { return }
+    /// Lets a client send the rest of a body that is longer than anything that is taken, so that it comes to read its
+    /// answer; one that goes on and on is answered before its end.
+    private func readOn(_ number: UInt32) {
+        guard var stream = self.streams[number] else { return }
+        let unreported = stream.byteCount - stream.reportedByteCount
+        // The window of a stream has 65,535 bytes.
+        guard unreported >= Self.streamWindowByteCount / 2 else { return }
+        guard stream.byteCount > Self.skippedByteCountMax else {
+            stream.reportedByteCount = stream.byteCount
+            self.streams[number] = stream
+            return self.send(.windowUpdate(windowSizeIncrement: unreported), stream: number)
+        }
         self.ended(number)
         guard self.streams[number] == nil else { return }
         // RFC 9113, 8.1: the rest of the request is not needed.
@@ -336,11 +347,15 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     }
 
     private func goAway(behind last: UInt32, _ reason: PushReason) {
+        let data = ByteBuffer(string: "{\"reason\":\(JSONWriter.quoted(reason.text))}")
+        self.goAway(behind: last, code: .noError, data)
+    }
+
+    private func goAway(behind last: UInt32, code: HTTP2ErrorCode, _ data: ByteBuffer? = nil) {
         guard !self.isGoingAway else { return }
         self.isGoingAway = true
         self.newest = last
-        let data = ByteBuffer(string: "{\"reason\":\(JSONWriter.quoted(reason.text))}")
-        self.send(.goAway(lastStreamID: HTTP2StreamID(Int(last)), errorCode: .noError, opaqueData: data))
+        self.send(.goAway(lastStreamID: HTTP2StreamID(Int(last)), errorCode: code, opaqueData: data))
     }
 
     private func setLimit(_ limit: Int) {
@@ -433,6 +448,8 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         guard !self.isGoingAway else { return self.drain() }
         // What still comes would be taken, and its answer would go nowhere.
         self.stopTaking()
+        self.goAway(behind: self.newest, code: .protocolError)
+        context.flush()
         self.logger.debug("provider's connection failed", metadata: [LogKey.failure: "\(error)"])
         context.close(promise: nil)
     }

@@ -79,6 +79,10 @@ final class DeviceRegistry: Sendable {
         self.state.withLockedValue { $0.table.device(of: token) }
     }
 
+    func retiredToken(_ token: DeviceToken) -> RetiredToken? {
+        self.state.withLockedValue { $0.table.retiredToken(token) }
+    }
+
     func register(_ device: SimulatedDevice) throws(SimulatorError) -> SimulatedDevice {
         try self.state.withLockedValue { state -> Result<SimulatedDevice, SimulatorError> in
             if let problem = state.table.problem(device) { return .failure(problem) }

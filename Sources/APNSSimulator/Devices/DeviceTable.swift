@@ -44,13 +44,6 @@ struct DeviceTable {
         var topic: String
     }
 
-    /// A token that an app had once, or had on a device that is no more.
-    private struct Retired {
-        var topic: String
-        var timestamp: UInt64
-        var isReplaced: Bool
-    }
-
     /// A notification that is kept until its device is there.
     private struct Stored {
         var number: UInt64
@@ -63,7 +56,7 @@ struct DeviceTable {
     private let tokenCountMax: Int
     private var byIdentifier: OrderedDictionary<String, SimulatedDevice> = [:]
     private var places: [Key: Place] = [:]
-    private var retired: [Key: Retired] = [:]
+    private var retired: [Key: RetiredToken] = [:]
     private var stored: [Key: Stored] = [:]
     private var waiting: [Key: (topic: String, tuple: FeedbackTuple)] = [:] {
         didSet { self.hasFeedbackChanged = true }
@@ -116,6 +109,9 @@ struct DeviceTable {
     func device(of token: DeviceToken) -> SimulatedDevice? {
         self.places[Key(token, self.environment)].flatMap { self.device($0.device) }
     }
+
+    /// What is known of a token of this service that no app has any more.
+    func retiredToken(_ token: DeviceToken) -> RetiredToken? { self.retired[Key(token, self.environment)] }
 
     private func withStored(_ device: SimulatedDevice) -> SimulatedDevice {
         guard !self.stored.isEmpty else { return device }
@@ -198,7 +194,7 @@ struct DeviceTable {
         if let before, before.token != new {
             // One that was dead before stays what it was.
             let (timestamp, isReplaced) = before.removalTimestamp.map { ($0, false) } ?? (now, true)
-            self.retired[Key(before)] = Retired(topic: topic, timestamp: timestamp, isReplaced: isReplaced)
+            self.retired[Key(before)] = RetiredToken(topic: topic, timestamp: timestamp, isReplaced: isReplaced)
         }
         return (app, changes)
     }
@@ -227,7 +223,7 @@ struct DeviceTable {
             changes += self.removeStored(key, .appRemoved)
             self.places[key] = nil
             let since = app.removalTimestamp ?? timestamp
-            self.retired[key] = Retired(topic: app.topic, timestamp: since, isReplaced: false)
+            self.retired[key] = RetiredToken(topic: app.topic, timestamp: since, isReplaced: false)
         }
         return changes
     }
@@ -438,7 +434,7 @@ struct DeviceTable {
         if let app = device.apps.first(where: { $0.topic == topic && $0.environment == self.environment }) {
             // The app has another one by now, and an app has one token.
             let since = app.removalTimestamp ?? now
-            self.retired[Key(token, self.environment)] = Retired(topic: topic, timestamp: since, isReplaced: true)
+            self.retired[Key(token, self.environment)] = RetiredToken(topic: topic, timestamp: since, isReplaced: true)
             return .replaced(since: since)
         }
         guard device.apps.count < SimulatedDevice.appCountMax else { return .alive }

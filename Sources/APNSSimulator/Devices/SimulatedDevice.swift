@@ -57,6 +57,16 @@ public struct SimulatedDevice: Hashable, Sendable {
     public func app(_ topic: String) -> SimulatedApp? { self.apps.first { $0.topic == topic } }
 }
 
+/// A token that an app had once, or had on a device that is no more.
+package struct RetiredToken: Hashable, Sendable {
+    /// The app.
+    package var topic: String
+    /// Since when it is retired, in milliseconds since 1970 (UTC).
+    package var timestamp: UInt64
+    /// Whether the app has had another token since; or else its device is no more.
+    package var isReplaced: Bool
+}
+
 /// One app on one simulated device.
 public struct SimulatedApp: Hashable, Sendable {
     /// The name that the app has there.

@@ -139,6 +139,7 @@ final class FaultSchedule: Sendable {
     }
 
     private static func check(_ faults: [PlannedFault]) throws(SimulatorError) {
+        guard faults.count <= Fault.countMax else { throw .tooManyFaults(countMax: Fault.countMax) }
         for (index, planned) in faults.enumerated() { _ = try planned.fault.listeners(index: index) }
     }
 
@@ -152,12 +153,14 @@ final class FaultSchedule: Sendable {
 
     func add(_ planned: PlannedFault) throws(SimulatorError) -> ScheduledFault {
         try Self.check([planned])
-        let added = self.state.withLockedValue { state in
+        let added = self.state.withLockedValue { state -> ScheduledFault? in
+            guard state.faults.count < Fault.countMax else { return nil }
             state.append(planned)
             state.arrange()
             self.revision.advance()
-            return state.faults[state.faults.count - 1]
+            return state.faults.last
         }
+        guard let added else { throw .tooManyFaults(countMax: Fault.countMax) }
         self.onChange?(.fault(added))
         return added
     }

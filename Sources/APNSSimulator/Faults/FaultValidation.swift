@@ -86,7 +86,7 @@ extension Fault {
         case .token(let prefix):
             let countMax = 2 * WireLimits.tokenByteCountMax
             guard (1...countMax).contains(prefix.utf8.count), prefix.utf8.allSatisfy({ Hexadecimal.value($0) < 16 })
-            else { return "the begin of a device token is 1 to \(countMax) hexadecimal digits" }
+            else { return "the first digits of a device token are 1 to \(countMax) hexadecimal digits" }
         case .always, .notification, .notificationOverall, .connection, .random: break
         }
         switch self.trigger {

@@ -16,7 +16,8 @@ extension Simulator {
     ///   - fault: what goes wrong, and when.
     ///   - isEnabled: whether it happens at once; by default it does.
     /// - Returns: the fault with its identifier.
-    /// - Throws: ``SimulatorError/fault(index:reason:)`` for one that can happen nowhere; its index is 0.
+    /// - Throws: ``SimulatorError/fault(index:reason:)`` for one that can happen nowhere; its index is 0. Or
+    ///   ``SimulatorError/tooManyFaults(countMax:)``.
     @discardableResult
     public func add(_ fault: Fault, isEnabled: Bool = true) throws(SimulatorError) -> ScheduledFault {
         try self.schedule.add(PlannedFault(fault, isEnabled: isEnabled))

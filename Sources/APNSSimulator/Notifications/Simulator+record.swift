@@ -59,8 +59,14 @@ extension Simulator {
         try self.registry.register(topic: topic, token: token, on: identifier, environment: environment)
     }
 
-    /// What a token is worth for its own topic.
+    /// The service that the simulator plays.
     package var environment: Environment { self.registry.environment }
+
+    /// What is known of a token that no app has any more.
+    ///
+    /// - Parameter token: a token of the service that the simulator plays.
+    /// - Returns: `nil` for one that an app has, or never had.
+    package func retiredToken(_ token: DeviceToken) -> RetiredToken? { self.registry.retiredToken(token) }
 
     /// What waits for those who ask for feedback, of all topics.
     package var feedback: [(topic: String, tuple: FeedbackTuple)] {

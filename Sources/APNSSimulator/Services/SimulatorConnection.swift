@@ -80,7 +80,8 @@ final class SimulatorConnection: DeliveryConnection {
         switch self.backend.devices.status(of: message.token, topic: topic) {
         case .alive: isDead = false
         case .dead, .replaced: isDead = true
-        case .otherTopic, .otherEnvironment, .unknown: return self.reject(message, .binary(.invalidToken), timestamp: timestamp)
+        case .otherTopic, .otherEnvironment, .unknown:
+            return self.reject(message, .binary(.invalidToken), timestamp: timestamp)
         }
         self.note(self.backend.devices.take(self.received(message, timestamp: timestamp)))
         return isDead ? .rejected(.unregistered(at: nil)) : .accepted

@@ -43,7 +43,7 @@ struct RevocationRoutes: Sendable {
         else {
             throw ControlError(
                 .badRequest,
-                "fingerprint is a certificate's SHA-256 digest: 64 hexadecimal digits, also with colons"
+                "invalid fingerprint: expected a certificate's SHA-256 digest, 64 hexadecimal digits, also with colons"
             )
         }
         guard self.simulator.revokedFingerprints.count < Self.countMax else {

@@ -97,6 +97,21 @@ final class EventLog: Sendable {
         }
     }
 
+    /// Where a reader begins.
+    enum Start: Hashable, Sendable {
+        /// With what comes next.
+        case now
+        /// After an event.
+        case event(EventIdentifier)
+        /// After something that is not an event of this log.
+        case unknown
+
+        /// What a client says was its last event.
+        init(_ text: String) { self = EventIdentifier(text).map { .event($0) } ?? .unknown }
+    }
+
+    /// Tells the events of this log from those of the run before.
+    let run = UInt64.random(in: .min ... .max)
     private let state = NIOLockedValueBox(State())
     private let countMax: Int
     private let readerCountMax: Int
@@ -106,11 +121,11 @@ final class EventLog: Sendable {
         self.readerCountMax = readerCountMax
     }
 
-    /// The number of the last event; 0 where there was none.
-    var lastNumber: UInt64 { self.state.withLockedValue { $0.nextNumber - 1 } }
-
     /// How many follow the events.
     var readerCount: Int { self.state.withLockedValue(\.readers.count) }
+
+    /// How many of them wait for an event.
+    var waitingCount: Int { self.state.withLockedValue(\.waitingCount) }
 
     func append(_ event: SimulatorChange) {
         let waiting = self.state.withLockedValue { state in
@@ -131,22 +146,29 @@ final class EventLog: Sendable {
         for continuation in waiting { continuation.resume() }
     }
 
-    /// Follows the events behind the one with a number.
+    /// Follows the events.
     ///
     /// - Parameters:
-    ///   - number: the event; `nil` for the last one.
+    ///   - start: where to begin; after what is not known, with the oldest event that is kept.
     ///   - channel: ends the reader when it closes.
     /// - Returns: `nil` where there are as many readers as there may be.
-    func makeReader(behind number: UInt64? = nil, channel: any Channel) -> EventReader? {
-        let made = self.state.withLockedValue { state -> (UInt64, UInt64)? in
+    func makeReader(from start: Start = .now, channel: any Channel) -> EventReader? {
+        let made = self.state.withLockedValue { state -> (reader: UInt64, position: UInt64, hasMissed: Bool)? in
             guard state.readers.count < self.readerCountMax else { return nil }
             state.readerNumber += 1
             state.readers[state.readerNumber] = Waiter()
-            return (state.readerNumber, min(number ?? .max, state.nextNumber - 1))
+            let last = state.nextNumber - 1
+            switch start {
+            case .now: return (state.readerNumber, last, false)
+            case .event(let event) where event.run == self.run && event.number <= last:
+                return (state.readerNumber, event.number, false)
+            case .event, .unknown: return (state.readerNumber, state.oldestNumber - 1, true)
+            }
         }
-        guard let (reader, position) = made else { return nil }
+        guard let made else { return nil }
+        let reader = made.reader
         channel.closeFuture.whenComplete { [weak self] _ in self?.wake(reader, isClosed: true) }
-        return EventReader(self, reader: reader, position: position)
+        return EventReader(self, reader: reader, position: made.position, hasMissed: made.hasMissed)
     }
 
     fileprivate func remove(_ reader: UInt64) { self.state.withLockedValue { $0.readers[reader] = nil } }
@@ -170,7 +192,7 @@ final class EventLog: Sendable {
 
     private func position(
         _ reader: UInt64,
-        behind number: UInt64,
+        after number: UInt64,
         countMax: Int,
         _ state: borrowing State
     ) -> Position {
@@ -181,10 +203,10 @@ final class EventLog: Sendable {
         return .events(Batch(missedCount: first - number - 1, firstNumber: first, events: events))
     }
 
-    /// The events behind a number, as soon as there are any; none where the time is over; `nil` where the reader is.
+    /// The events after a number, as soon as there are any; none where the time is over; `nil` where the reader is.
     fileprivate func next(
         _ reader: UInt64,
-        behind number: UInt64,
+        after number: UInt64,
         countMax: Int,
         until deadline: NIODeadline
     ) async -> Batch? {
@@ -192,7 +214,7 @@ final class EventLog: Sendable {
             .scheduleTask(deadline: deadline) { self.wake(reader, isClosed: false) }
         defer { timer.cancel() }
         while true {
-            switch self.state.withLockedValue({ self.position(reader, behind: number, countMax: countMax, $0) }) {
+            switch self.state.withLockedValue({ self.position(reader, after: number, countMax: countMax, $0) }) {
             case .events(let batch): return batch
             case .over: return nil
             case .none where deadline <= .now():
@@ -201,7 +223,7 @@ final class EventLog: Sendable {
             }
             await withCheckedContinuation { continuation in
                 let isDue = self.state.withLockedValue { state in
-                    if case .none = self.position(reader, behind: number, countMax: 1, state), deadline > .now() {
+                    if case .none = self.position(reader, after: number, countMax: 1, state), deadline > .now() {
                         state.readers[reader]?.continuation = continuation
                         state.waitingCount += 1
                         return false
@@ -219,9 +241,12 @@ final class EventReader: Sendable {
     private let log: EventLog
     private let reader: UInt64
     private let position: NIOLockedValueBox<UInt64>
+    /// Whether it was to begin after an event that is not known, so that nobody knows how many are missing.
+    let hasMissed: Bool
 
-    fileprivate init(_ log: EventLog, reader: UInt64, position: UInt64) {
+    fileprivate init(_ log: EventLog, reader: UInt64, position: UInt64, hasMissed: Bool) {
         self.log = log
+        self.hasMissed = hasMissed
         self.reader = reader
         self.position = NIOLockedValueBox(position)
     }
@@ -231,6 +256,9 @@ final class EventReader: Sendable {
     /// The number of the last event that was returned.
     var lastNumber: UInt64 { self.position.withLockedValue { $0 } }
 
+    /// What names an event by its number.
+    func identifier(_ number: UInt64) -> EventIdentifier { EventIdentifier(run: self.log.run, number: number) }
+
     /// Waits for events.
     ///
     /// - Parameters:
@@ -238,7 +266,7 @@ final class EventReader: Sendable {
     ///   - deadline: until when to wait.
     /// - Returns: one or more events; none where the time is over; `nil` where the log or the client has ended.
     func next(_ countMax: Int = 256, until deadline: NIODeadline) async -> EventLog.Batch? {
-        let batch = await self.log.next(self.reader, behind: self.lastNumber, countMax: countMax, until: deadline)
+        let batch = await self.log.next(self.reader, after: self.lastNumber, countMax: countMax, until: deadline)
         if let batch, !batch.events.isEmpty { self.position.withLockedValue { $0 = batch.lastNumber } }
         return batch
     }

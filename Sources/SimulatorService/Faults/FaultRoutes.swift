@@ -32,35 +32,40 @@ struct FaultRoutes: Sendable {
         return Self.answer(self.simulator.faults)
     }
 
-    private func text(_ request: ControlRequest) async throws -> String {
+    /// What the body says; `nil` where it says nothing.
+    private func document(_ request: ControlRequest) async throws -> FaultDocument? {
         _ = try request.query([])
         let body = try await request.body()
+        if request.isJSON { return try FaultDocument(json: Array(body.readableBytesView)) }
         guard let text = String(validating: body.readableBytesView, as: UTF8.self) else {
             throw ControlError(.badRequest, "the body is not UTF-8")
         }
-        return text
+        return try FaultDocument.yaml(text)
     }
 
     private func add(_ request: ControlRequest) async throws -> Response {
-        let text = try await self.text(request)
         do {
-            let entry = try FaultsFile.entry(text)
+            let entry = try FaultsFile.entry(await self.document(request))
             let fault = try self.simulator.add(entry.fault, isEnabled: entry.isEnabled)
             return Response(status: .created, json: fault.json)
-        } catch let error as FaultsFile.Mistake { throw ControlError(.badRequest, "\(error)") }
+        } catch let error as FaultsFile.Mistake {
+            throw ControlError(.badRequest, "\(error)")
+        } catch let error as SimulatorError {
+            throw ControlError(error)
+        }
     }
 
     private func replace(_ request: ControlRequest) async throws -> Response {
-        let text = try await self.text(request)
         do {
-            return Self.answer(try self.simulator.replaceFaults(FaultsFile(text).entries))
+            let file = try FaultsFile(await self.document(request))
+            return Self.answer(try self.simulator.replaceFaults(file.entries))
         } catch let error as FaultsFile.Mistake { throw ControlError(.badRequest, "\(error)") }
     }
 
     private func log(_ request: ControlRequest) throws -> Response {
         let query = try request.query(["after"])
         guard let after = UInt64(query["after"] ?? "0") else {
-            throw ControlError(.badRequest, "after is the number of the application before the first one")
+            throw ControlError(.badRequest, "invalid after: expected the number of an application")
         }
         var object = JSONObjectText()
         object.add(
@@ -79,7 +84,7 @@ struct FaultRoutes: Sendable {
         _ = try request.query([])
         let (identifier, notFound) = try self.identifier(request)
         guard let isEnabled = try await request.object(["isEnabled"]).boolean("isEnabled") else {
-            throw ControlError(.badRequest, "nothing is to be changed; give isEnabled")
+            throw ControlError(.badRequest, "no change given; expected isEnabled")
         }
         guard let fault = self.simulator.setEnabled(isEnabled, fault: identifier) else { throw notFound }
         return Response(json: fault.json)

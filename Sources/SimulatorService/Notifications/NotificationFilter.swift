@@ -27,7 +27,7 @@ struct NotificationFilter: Hashable, Sendable {
     var text: [UInt8] = []
     /// The number of the notification before the first one.
     var after: UInt64 = 0
-    /// The number of the notification behind the last one.
+    /// The number of the notification after the last one.
     var before: UInt64 = .max
     var countMax = Self.countMaxDefault
     var order = NotificationQuery.Order.oldest
@@ -39,14 +39,14 @@ struct NotificationFilter: Hashable, Sendable {
     init(_ query: [String: String]) throws {
         if let text = query["token"] {
             do { self.token = try DeviceToken(text) } catch {
-                throw ControlError(.badRequest, "token is not a device token: \(error)")
+                throw ControlError(.badRequest, "invalid token: \(error)")
             }
         }
         self.topic = query["topic"]
         self.text = query["text"].map { $0.utf8.map(Self.lowercased) } ?? []
         self.listener = try Self.word(query, "listener")
         if self.listener == .feedback {
-            throw ControlError(.badRequest, "feedback receives no notifications; listener is binary or http2")
+            throw ControlError(.badRequest, "invalid listener; valid values: binary, http2")
         }
         self.outcome = try Self.word(query, "outcome") ?? self.outcome
         self.order = try Self.word(query, "order") ?? self.order
@@ -55,7 +55,7 @@ struct NotificationFilter: Hashable, Sendable {
         self.countMax = try Self.number(query, "limit", Self.countLimits) ?? self.countMax
         if let text = query["wait"] {
             guard let wait = DurationText(text.utf8), wait.unit != nil, wait.duration <= Self.durationMax else {
-                throw ControlError(.badRequest, "wait is a time of at most 10m with its unit, such as 5s or 500ms")
+                throw ControlError(.badRequest, "invalid wait: expected at most 10m with a unit, such as 5s or 500ms")
             }
             self.wait = wait.duration
         }
@@ -75,7 +75,7 @@ struct NotificationFilter: Hashable, Sendable {
         guard let text = query[name] else { return nil }
         guard let word = Word(rawValue: text) else {
             let words = Word.allCases.map(\.rawValue).joined(separator: ", ")
-            throw ControlError(.badRequest, "\(name) is none of \(words)")
+            throw ControlError(.badRequest, "invalid \(name); valid values: \(words)")
         }
         return word
     }
@@ -89,7 +89,7 @@ struct NotificationFilter: Hashable, Sendable {
         guard let number = Number(text), range.contains(number) else {
             throw ControlError(
                 .badRequest,
-                "\(name) is a number from \(range.lowerBound) to \(range.upperBound)"
+                "invalid \(name): expected a number from \(range.lowerBound) to \(range.upperBound)"
             )
         }
         return number

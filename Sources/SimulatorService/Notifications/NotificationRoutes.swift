@@ -79,7 +79,7 @@ struct NotificationRoutes: Sendable {
             var isDue = false
             while !isDue {
                 guard let batch = await reader.next(until: deadline) else {
-                    throw ControlError(.serviceUnavailable, "the simulator ends")
+                    throw ControlError(.serviceUnavailable, "the simulator is shutting down")
                 }
                 guard !batch.events.isEmpty else { throw self.overdue(filter, duration, count) }
                 isDue = batch.missedCount > 0

@@ -141,7 +141,7 @@ struct NotificationPreview {
     private var sound: String?
     private var isSilent = false
 
-    /// Looks into a payload; `nil` for one that is no JSON object.
+    /// Looks into a payload; `nil` for one that is not a JSON object.
     init?(_ bytes: [UInt8], _ strings: LocalizedStrings) {
         let payload = Payload(bytes: bytes)
         guard let value = try? payload.value(), case .object = value else { return nil }
