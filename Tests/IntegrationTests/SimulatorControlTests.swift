@@ -29,4 +29,12 @@ import TestSupport
             deadlineSeconds: 240
         )
     }
+
+    @Test func `what an HTTP/2 client was not told is not in the record, however its connection ends`() async throws {
+        let script = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .appending(path: "Interop/http2_endings.py").path
+        let python = try await PythonEnvironment("h2==4.1.0").python
+        let arguments = ["APNS_LEGACY=\(try Child.program)", python, script]
+        _ = try await Program.run("/usr/bin/env", arguments, deadlineSeconds: 240)
+    }
 }
