@@ -47,6 +47,9 @@ class Client:
             self.is_over = True
 
     def send(self, *headers, body=b'{"aps":{}}'):
+        if self.farewell or self.is_over:
+            # This package sends nothing any more.
+            return 0
         stream = self.connection.get_next_available_stream_id()
         head = [(":method", "POST"), (":scheme", "https"), (":authority", "localhost")]
         head += [(":path", "/3/device/" + TOKEN), ("apns-topic", "com.example.app"), *headers]
