@@ -532,6 +532,7 @@ class FaultTests(Base):
             self.assertEqual(gateway.recv(100), struct.pack(">BBI", 8, 7, 2))
 
     def test_all_are_replaced_in_yaml_and_given_back_as_they_were_told(self):
+        self.assertError(self.simulator.request("/faults", "PUT"), 400, "empty")
         simulator = self.simulator
         text = """
             # A storm, and one that waits for its turn.

@@ -107,7 +107,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
     @OptionGroup(title: "Certificates")
     var certificates: SimulatorCertificateOptions
 
-    @OptionGroup(title: "What the services are strict about")
+    @OptionGroup(title: "Optional restrictions")
     var service: SimulatorServiceOptions
 
     @OptionGroup(title: "Control")

@@ -7,7 +7,7 @@ import APNSWire
 import ArgumentParser
 import OpenSSLTLS
 
-/// What the simulator's services are strict about.
+/// Restrictions that the simulator's services do not have by default.
 struct SimulatorServiceOptions: ParsableArguments, Sendable {
     /// Which error responses carry the identifier 0.
     enum ZeroIdentifier: String, ExpressibleByArgument, CaseIterable {

@@ -57,7 +57,10 @@ struct FaultRoutes: Sendable {
 
     private func replace(_ request: ControlRequest) async throws -> Response {
         do {
-            let file = try FaultsFile(await self.document(request))
+            guard let document = try await self.document(request) else {
+                throw ControlError(.badRequest, "the body is empty; {\"faults\":[]} removes all faults")
+            }
+            let file = try FaultsFile(document)
             return Self.answer(try self.simulator.replaceFaults(file.entries))
         } catch let error as FaultsFile.Mistake { throw ControlError(.badRequest, "\(error)") }
     }

@@ -11,7 +11,7 @@ const SHOWN_COUNT_MAX = 200;
 const endings = [
     ["orderly", "orderly: close_notify, then FIN"],
     ["fin", "FIN without close_notify"],
-    ["abrupt", "abrupt: without a word"],
+    ["abrupt", "abrupt: close_notify, and closed at once"],
     ["reset", "reset: RST"],
 ];
 
