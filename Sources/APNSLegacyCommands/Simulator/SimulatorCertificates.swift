@@ -244,14 +244,17 @@ struct SimulatorCertificates {
         try folder.keep(
             .secret(name + "-combined.pem"),
             changedBy: change,
-            read: { try Self.check(name + "-combined.pem", try TLSIdentity(bytes: $0), provider, name) },
+            read: { content in
+                let identity = try TestIdentity(certificatePEM: content, keyPEM: content).identity
+                try Self.check(name + "-combined.pem", identity, provider, name)
+            },
             make: { try provider.certificatePEM + provider.traditionalKeyPEM() }
         )
         try folder.keep(
             .secret(name + "-traditional.key.pem"),
             changedBy: change,
             read: { content in
-                let identity = try TLSIdentity(bytes: provider.certificatePEM, key: content)
+                let identity = try TestIdentity(certificatePEM: provider.certificatePEM, keyPEM: content).identity
                 try Self.check(name + "-traditional.key.pem", identity, provider, name)
             },
             make: { try provider.traditionalKeyPEM() }
