@@ -556,6 +556,8 @@ class FaultTests(Base):
         request = self.simulator.request
         for text, *words in [
             ("effect: {name: explode}", "line 1", "effect.name", "explode"),
+            ("effect: {name: reject}", "line 1", "effect.name", "status for the binary gateway"),
+            ("effect: {name: reject, reason: Blah}", "line 1", "effect.reason", "Blah", "httpStatus"),
             ("at: {notification: 1}\neffect: {name: ignore}\nreports: {}", "line 3", "reports", "valid keys"),
             ("effect:\n  name: reject\n  stauts: 8", "line 3", "stauts"),
             ("effect: {name: reject, status: many}", "line 1", "effect.status"),

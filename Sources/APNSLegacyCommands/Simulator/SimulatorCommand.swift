@@ -41,10 +41,11 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
             A dead device failed when the simulator started. The binary gateway takes what is sent to it, and feedback \
             lists it only after that.
 
-            Exit codes: 0 stopped; 64 usage; 69 an address cannot be listened on; 71 the system allows too few \
-            open files or too little memory; 73 a file cannot be made; 74 a file cannot be written, or notifications \
-            are missing in the file of --log-notifications; 75 another simulator has the folder, or the file of \
-            --announce or --log-notifications; 78 a certificate or a key cannot be used.
+            Exit codes: 0 stopped; 64 usage; 66 a file cannot be read; 69 an address cannot be listened on; 71 the \
+            system allows too few open files or too little memory; 73 a file cannot be made; 74 a file cannot be \
+            written, or notifications are missing in the file of --log-notifications; 75 another simulator has the \
+            file of --announce or --log-notifications, or is making certificates in the folder for too long; 78 a \
+            certificate or a key cannot be used.
             """
     )
 

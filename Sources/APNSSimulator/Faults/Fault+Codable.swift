@@ -154,8 +154,14 @@ extension Fault.Effect: Codable {
             }
             return .binary(ErrorResponse.Status(rawValue: status))
         }
-        let reason = PushReason(text: try container.decode(String.self, forKey: .reason))
-        let status = try container.decodeIfPresent(Int.self, forKey: .httpStatus) ?? reason.status ?? 400
+        guard let reason = try Self.reason(container) else {
+            let sentence = "reject needs status for the binary gateway, or reason for HTTP/2"
+            throw DecodingError.dataCorruptedError(forKey: .name, in: container, debugDescription: sentence)
+        }
+        guard let status = try container.decodeIfPresent(Int.self, forKey: .httpStatus) ?? reason.status else {
+            let sentence = "unknown reason \(reason.text.prefix(64)); one that Apple does not document needs httpStatus"
+            throw DecodingError.dataCorruptedError(forKey: .reason, in: container, debugDescription: sentence)
+        }
         let timestamp = try container.decodeIfPresent(UInt64.self, forKey: .timestamp)
         return .http2(PushRejection(status: status, reason: reason, timestamp: timestamp))
     }
