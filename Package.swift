@@ -84,6 +84,7 @@ let package = Package(
     ],
     targets: [
         .systemLibrary(name: "CFallocate"),
+        .systemLibrary(name: "CMalloc"),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
         .target(name: "FileSystemSupport", swiftSettings: strict),
@@ -470,8 +471,10 @@ let package = Package(
             dependencies: [
                 "APNSSimulator", "APNSTestKit", "APNSWire", "SimulatorService",
                 .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),
+                .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),
+                .product(name: "NIOHTTPTypes", package: "swift-nio-extras", condition: commandLine),
                 .product(name: "Yams", package: "Yams", condition: commandLine),
             ],
             swiftSettings: settings
@@ -480,8 +483,9 @@ let package = Package(
             name: "APNSLegacyCommands",
             dependencies: [
                 "APNSFeedback", "APNSGateway", "APNSPayload", "APNSProvider", "APNSProviderHTTP2", "APNSServer",
-                "APNSSession", "APNSSimulator", "APNSTransport", "APNSWire", "BatchFiles", "FileSystemSupport",
-                "GatewayService", "OpenSSLTLS", "SimulatorService", "TestCertificates", "TokenStore",
+                "APNSSession", "APNSSimulator", "APNSTransport", "APNSWire", "BatchFiles", "CMalloc",
+                "FileSystemSupport", "GatewayService", "OpenSSLTLS", "SimulatorService", "TestCertificates",
+                "TokenStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commandLine),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),

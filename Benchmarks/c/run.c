@@ -19,6 +19,9 @@
 // The library's default.
 enum { WINDOW_FRAMES = 100000 };
 
+// Where the text of the payload begins.
+enum { NUMBER_OFFSET = 17 };
+
 static SSL_SESSION *newest_session;
 
 _Noreturn void fail(const char *sentence) {
@@ -56,6 +59,7 @@ static void read_options(struct run *run, int count, char **arguments) {
         {"certificate", required_argument, NULL, 'c'}, {"key", required_argument, NULL, 'k'},
         {"trust", required_argument, NULL, 't'},       {"count", required_argument, NULL, 'n'},
         {"window", required_argument, NULL, 'w'},      {"token", required_argument, NULL, 'd'},
+        {"ciphers", required_argument, NULL, 'i'},     {"vary", no_argument, NULL, 'v'},
         {NULL, 0, NULL, 0},
     };
     run->host = "127.0.0.1";
@@ -70,12 +74,14 @@ static void read_options(struct run *run, int count, char **arguments) {
         case 'n': run->count = frame_count(optarg); break;
         case 'w': run->window = frame_count(optarg); break;
         case 'd': run->token = optarg; break;
+        case 'i': run->ciphers = optarg; break;
+        case 'v': run->varies = 1; break;
         default: exit(64);
         }
     }
     if (!run->port || !run->certificate || !run->key || !run->trust || run->count == 0) {
         fail("Wanted: --port N --certificate FILE --key FILE --trust FILE --count N [--host NAME] [--window N] "
-             "[--token HEX]");
+             "[--token HEX] [--ciphers LIST] [--vary]");
     }
 }
 
@@ -120,6 +126,8 @@ static SSL_CTX *make_context(const struct run *run) {
     if (SSL_CTX_use_certificate_chain_file(context, run->certificate) != 1) fail("The certificate is unreadable.");
     if (SSL_CTX_use_PrivateKey_file(context, run->key, SSL_FILETYPE_PEM) != 1) fail("The key is unreadable.");
     if (SSL_CTX_load_verify_locations(context, run->trust, NULL) != 1) fail("The trust file is unreadable.");
+    // For TLS 1.2; the server has its choice.
+    if (run->ciphers && SSL_CTX_set_cipher_list(context, run->ciphers) != 1) fail("The ciphers are unusable.");
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
     SSL_CTX_sess_set_new_cb(context, keep_session);
@@ -161,6 +169,11 @@ void run_start(struct run *run) {
     run->cpu_at_start = cpu_seconds();
 }
 
+// Writes eight digits.
+static void put_number(uint8_t *at, uint32_t number) {
+    for (int digit = 7; digit >= 0; digit--, number /= 10) at[digit] = (uint8_t)('0' + number % 10);
+}
+
 size_t run_encode(const struct run *run, uint32_t identifier, uint32_t frames, uint8_t *at) {
     for (uint32_t index = 0; index < frames; index++, identifier++) {
         if (run->prefetch_bytes != 0) {
@@ -169,8 +182,9 @@ size_t run_encode(const struct run *run, uint32_t identifier, uint32_t frames, u
             __builtin_prefetch(ahead + 64, 1);
             __builtin_prefetch(ahead + 128, 1);
         }
-        put_frame(at + (size_t)index * FRAME_BYTES, identifier, run->expiry,
-                  run->tokens[identifier % TOKEN_COUNT], run->payload);
+        uint8_t *frame = at + (size_t)index * FRAME_BYTES;
+        put_frame(frame, identifier, run->expiry, run->tokens[identifier % TOKEN_COUNT], run->payload);
+        if (run->varies) put_number(frame + FRAME_BYTES - PAYLOAD_BYTES + NUMBER_OFFSET, identifier);
     }
     return (size_t)frames * FRAME_BYTES;
 }

@@ -26,6 +26,10 @@ struct run {
     const char *trust;
     // The one token of all frames, in hexadecimal digits; NULL for random ones.
     const char *token;
+    // The ciphers of TLS 1.2; NULL for OpenSSL's.
+    const char *ciphers;
+    // Whether each payload has a number of its own.
+    int varies;
     uint32_t count;
     // How many frames may be unproved, for the client that proves them.
     uint32_t window;

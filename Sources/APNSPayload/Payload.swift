@@ -180,11 +180,38 @@ extension Payload {
         }
     }
 
+    /// All that is wrong with the payload, as far as it can be read.
+    ///
+    /// Behind a known key that is there twice or has a value of another type the check goes on; behind anything else
+    /// it ends.
+    ///
+    /// - Parameters:
+    ///   - rules: what it is checked against.
+    ///   - countMax: how many are looked for.
+    /// - Returns: those that ``check(rules:)`` would throw one after the other, in the order of their bytes.
+    package func problems(rules: PayloadRules, countMax: Int) -> [PayloadProblem] {
+        unsafe self.bytes.withUnsafeBytes { bytes in
+            var problems: [PayloadProblem] = []
+            while problems.count < countMax {
+                do throws(ScanFailure) {
+                    _ = unsafe try Self.scan(bytes, rules: rules, passedFailureCount: problems.count)
+                    break
+                } catch {
+                    problems.append(unsafe PayloadProblem(error, in: bytes))
+                    guard error.kind.key != nil else { break }
+                }
+            }
+            return problems
+        }
+    }
+
     private static func scan(
         _ bytes: UnsafeRawBufferPointer,
-        rules: borrowing PayloadRules
+        rules: borrowing PayloadRules,
+        passedFailureCount: Int = 0
     ) throws(ScanFailure) -> PayloadMeasure {
         var scanner = unsafe JSONScanner(bytes)
+        scanner.passedFailureCount = passedFailureCount
         try scanner.begin()
         try scanner.skipPayload(rules)
         try scanner.finish()

@@ -29,6 +29,7 @@ public struct Simulator: Sendable {
     let schedule: FaultSchedule
     private let connectionHistory: ConnectionHistory
     private let policy: ServicePolicy
+    private let onChange: (@Sendable (SimulatorChange) -> Void)?
 
     /// Runs a simulator while `body` runs, and ends it on every way out.
     ///
@@ -37,17 +38,20 @@ public struct Simulator: Sendable {
     ///   - logger: is told of connections, at debug level.
     ///   - body: is called when the simulator listens.
     /// - Returns: what `body` returns.
-    /// - Throws: what `body` throws, `ServerError` where a listener cannot listen, or
-    ///   ``SimulatorError/fault(index:reason:)`` for a fault that can happen nowhere.
+    /// - Throws: what `body` throws, `ServerError` where a listener cannot listen,
+    ///   ``SimulatorError/fault(index:reason:)`` for a fault that can happen nowhere, or
+    ///   ``SimulatorError/tooManyDeviceTokens(countMax:)``.
     public static func withRunning<Value: Sendable>(
         _ configuration: SimulatorConfiguration,
         logger: Logger = .current,
         _ body: @escaping @Sendable (Simulator) async throws -> Value
     ) async throws -> Value {
-        let devices = DeviceRegistry(configuration)
+        let revision = Revision()
+        let devices = try DeviceRegistry(configuration, revision: revision)
         let schedule = try FaultSchedule(
-            configuration.faults,
+            configuration.plannedFaults,
             now: configuration.now,
+            revision: revision,
             onChange: configuration.onChange
         )
         let policy = ServicePolicy(configuration)
@@ -55,13 +59,14 @@ public struct Simulator: Sendable {
         let backend = SimulatorBackend(devices: devices, faults: faults, policy: policy)
         let store = SimulatorFeedbackStore(devices: devices, policy: policy, schedule: schedule)
         let service = SimulatorPushService(devices: devices, schedule: schedule, policy: policy)
+        let onChange = configuration.onChange
         var (listener, feedback, push) = (configuration.listener, configuration.feedback, configuration.push)
         push.addsUniqueIdentifier = configuration.environment == .sandbox
         policy.configure(&push)
         faults.configure(&listener.listener, as: .binary)
         faults.configure(&feedback.listener, as: .feedback)
         faults.configure(&push.listener, as: .http2)
-        let connections = ConnectionHistory(configuration)
+        let connections = ConnectionHistory(configuration, devices)
         connections.configure(&listener.listener, as: .binary)
         connections.configure(&feedback.listener, as: .feedback)
         connections.configure(&push.listener, as: .http2)
@@ -77,9 +82,14 @@ public struct Simulator: Sendable {
                         registry: devices,
                         schedule: schedule,
                         connectionHistory: connections,
-                        policy: policy
+                        policy: policy,
+                        onChange: onChange
                     )
-                    defer { devices.recorder.end() }
+                    // All end at the same time, rather than one after the other.
+                    defer {
+                        devices.recorder.end()
+                        for listener in [listener, feedback, server] { listener.stop() }
+                    }
                     return try await body(simulator)
                 }
             }
@@ -122,6 +132,7 @@ public struct Simulator: Sendable {
     /// - Parameter fingerprint: its SHA-256 digest in hexadecimal digits, with or without colons.
     public func revoke(_ fingerprint: String) {
         self.policy.revocations.add(fingerprint)
+        self.onChange?(.revocations(self.revokedFingerprints))
         _ = self.listener.readmit()
     }
 
@@ -130,7 +141,11 @@ public struct Simulator: Sendable {
     /// - Parameter fingerprint: its SHA-256 digest in hexadecimal digits, with or without colons.
     /// - Returns: whether it was revoked.
     @discardableResult
-    public func restore(_ fingerprint: String) -> Bool { self.policy.revocations.remove(fingerprint) }
+    public func restore(_ fingerprint: String) -> Bool {
+        let wasRevoked = self.policy.revocations.remove(fingerprint)
+        if wasRevoked { self.onChange?(.revocations(self.revokedFingerprints)) }
+        return wasRevoked
+    }
 
     /// Forgets the connections that are closed.
     package func removeClosedConnections() { self.connectionHistory.removeClosed() }
@@ -161,9 +176,14 @@ public struct Simulator: Sendable {
     ///   - identifier: the device, which is made where there is none of that name; by default a new one.
     /// - Returns: the token of 32 bytes, of the service that the simulator plays: the one that the app has there, or
     ///   else a new one, which no other service can make.
+    /// - Precondition: there are fewer device tokens than ``SimulatorConfiguration/deviceTokenCountMax``.
     @discardableResult
     public func register(topic: String, on identifier: String? = nil) -> DeviceToken {
-        self.registry.register(topic: topic, token: nil, on: identifier).token
+        do throws(SimulatorError) {
+            return try self.registry.register(topic: topic, token: nil, on: identifier).token
+        } catch {
+            preconditionFailure("\(error)")
+        }
     }
 
     /// Registers a device with tokens of your own, or changes one that is registered.
@@ -175,8 +195,16 @@ public struct Simulator: Sendable {
     ///
     /// - Parameter device: the device, its apps and their tokens.
     /// - Returns: the device as it is now.
+    /// - Precondition: there are fewer device tokens than ``SimulatorConfiguration/deviceTokenCountMax``, and the
+    ///   device has at most ``SimulatedDevice/appCountMax`` apps.
     @discardableResult
-    public func register(_ device: SimulatedDevice) -> SimulatedDevice { self.registry.register(device) }
+    public func register(_ device: SimulatedDevice) -> SimulatedDevice {
+        do throws(SimulatorError) {
+            return try self.registry.register(device)
+        } catch {
+            preconditionFailure("\(error)")
+        }
+    }
 
     /// Gives an app a new token; the one before is not taken any more: 410 ExpiredToken over HTTP/2, and an entry of
     /// feedback on the binary protocol.
@@ -185,9 +213,14 @@ public struct Simulator: Sendable {
     ///   - topic: the app.
     ///   - identifier: its device.
     /// - Returns: the new token; `nil` where there is no such app.
+    /// - Precondition: there are fewer device tokens than ``SimulatorConfiguration/deviceTokenCountMax``.
     @discardableResult
     public func renewToken(topic: String, on identifier: String) -> DeviceToken? {
-        self.registry.renewToken(topic: topic, on: identifier)?.token
+        do throws(SimulatorError) {
+            return try self.registry.renewToken(topic: topic, on: identifier)?.token
+        } catch {
+            preconditionFailure("\(error)")
+        }
     }
 
     /// Connects a device to the service, or disconnects it.
@@ -239,9 +272,13 @@ public struct Simulator: Sendable {
         self.registry.feedback(topic: topic, environment: environment).map(\.tuple)
     }
 
-    /// Makes devices, feedback, faults, counts and the record of notifications as they were at the start; connections
-    /// stay.
+    /// Makes devices, feedback, faults, counts, limits, revoked certificates and the record of notifications as they
+    /// were at the start; connections stay.
+    ///
+    /// Numbers go on, those of notifications and those of devices: what is still on its way to a device of before does
+    /// not reach one of after.
     public func reset() {
+        self.policy.reset()
         self.schedule.reset()
         self.registry.reset()
     }
@@ -252,12 +289,18 @@ public struct Simulator: Sendable {
     /// ``SimulatorConfiguration/receivedCountMax`` says.
     public var receivedNotifications: [ReceivedNotification] {
         self.registry.expire()
-        return self.registry.recorder.notifications.filter { $0.rejection == nil }
+        return self.notifications { $0.isRejected = false }
     }
 
     /// The notifications that were refused, as far as they are kept, the newest last.
     public var rejectedNotifications: [ReceivedNotification] {
-        self.registry.recorder.notifications.filter { $0.rejection != nil }
+        self.notifications { $0.isRejected = true }
+    }
+
+    private func notifications(_ change: (inout NotificationQuery) -> Void) -> [ReceivedNotification] {
+        var query = NotificationQuery()
+        change(&query)
+        return self.registry.recorder.notifications(query, countMax: .max) { _ in true }
     }
 
     /// Forgets the notifications that came, and those that are kept for devices that are offline.

@@ -2,8 +2,8 @@
 
 /// Something that happened at a simulator, for those who show it.
 package enum SimulatorChange: Hashable, Sendable {
-    /// A notification came, and was taken or refused.
-    case notification(ReceivedNotification)
+    /// Notifications came, and were taken or refused; the record has them, with what became of them since.
+    case notifications(ClosedRange<UInt64>)
     /// Something else became of the notification with this number.
     case delivery(number: UInt64, ReceivedNotification.Delivery)
     /// A connection is open, or closed.
@@ -20,6 +20,8 @@ package enum SimulatorChange: Hashable, Sendable {
     case faultRemoved(identifier: Int)
     /// A fault happened.
     case faultApplied(FaultApplication)
+    /// These certificates are revoked now, by fingerprint.
+    case revocations(Set<String>)
     /// The record of notifications is empty again.
     case notificationsRemoved
     /// All is as it was at the start.

@@ -18,6 +18,9 @@ public struct SimulatorConfiguration: Sendable {
     /// How many tokens are counted one by one by default.
     public static let countedTokenCountMaxDefault = 1_000_000
 
+    /// How many device tokens there may be by default.
+    public static let deviceTokenCountMaxDefault = 250_000
+
     /// How many bytes ``makeTokenKey()`` makes.
     public static let tokenKeyByteCount = 32
 
@@ -48,6 +51,11 @@ public struct SimulatorConfiguration: Sendable {
 
     /// The devices that are registered from the start.
     public var devices: [SimulatedDevice]
+
+    /// How many device tokens there may be, those of removed apps and devices included; by default 250,000.
+    ///
+    /// Each takes about a kilobyte of memory. ``Simulator/reset()`` makes room.
+    public var deviceTokenCountMax = SimulatorConfiguration.deviceTokenCountMaxDefault
 
     /// Whether notifications for tokens that are not registered are taken as well; by default they are refused with
     /// status 8, and over HTTP/2 with BadDeviceToken.
@@ -81,7 +89,13 @@ public struct SimulatorConfiguration: Sendable {
     public var zeroIdentifierCount = 0
 
     /// What goes wrong at any of its listeners; by default nothing.
-    public var faults: [Fault] = []
+    public var faults: [Fault] {
+        get { self.plannedFaults.map(\.fault) }
+        set { self.plannedFaults = newValue.map { PlannedFault($0) } }
+    }
+
+    /// The same, and which of them are suspended.
+    package var plannedFaults: [PlannedFault] = []
 
     /// How many of the last notifications are kept, those that were refused included; by default 100,000.
     ///
@@ -102,6 +116,12 @@ public struct SimulatorConfiguration: Sendable {
 
     /// Is told of each notification that is taken, on the event loop of its connection, in order; by default nobody.
     public var onReceive: (@Sendable (ReceivedNotification) -> Void)?
+
+    /// Is told of each notification that is taken or refused, on the event loop of its connection, before the next one
+    /// of that is looked at; by default nobody.
+    ///
+    /// With it, or with ``onReceive``, each message of the binary protocol is recorded by itself, which costs more.
+    package var onNotification: (@Sendable (ReceivedNotification) -> Void)?
 
     /// Is told of everything that happens, on any thread; by default nobody.
     package var onChange: (@Sendable (SimulatorChange) -> Void)?

@@ -2,7 +2,7 @@
 
 /// What a simulator has seen so far.
 public struct SimulatorStatistics: Hashable, Sendable {
-    /// Connections whose handshake was completed.
+    /// Connections to all listeners whose handshake was completed.
     public var connectionCount = 0
     /// Those of them that are closed.
     public var closedConnectionCount = 0
@@ -10,9 +10,9 @@ public struct SimulatorStatistics: Hashable, Sendable {
     public var messageCount = 0
     /// Messages that were taken, for dead devices too.
     public var processedCount = 0
-    /// Messages for dead devices.
+    /// Those of them for apps that are gone from their devices, which the binary gateway takes.
     public var deadCount = 0
-    /// Messages that were refused.
+    /// Messages that were refused: those in the record.
     public var rejectedCount = 0
     /// Whole messages behind the end of their connection, which were thrown away.
     public var discardedCount = 0

@@ -59,10 +59,11 @@ package final class SimulatorControl: Sendable {
 
     /// All operations.
     func routes(_ simulator: Simulator) -> [ControlRoute] {
-        EmbeddedFiles.routes + StatusRoutes(simulator: simulator, facts: self.facts).routes
-            + NotificationRoutes(simulator: simulator, events: self.events).routes
-            + EventStream(simulator: simulator, events: self.events).routes
-            + ConnectionRoutes(simulator: simulator).routes
+        let strings = self.configuration.strings
+        return EmbeddedFiles.routes + StatusRoutes(simulator: simulator, facts: self.facts).routes
+            + NotificationRoutes(simulator: simulator, events: self.events, strings: strings).routes
+            + EventStream(simulator: simulator, events: self.events, strings: strings).routes
+            + ConnectionRoutes(simulator: simulator).routes + RevocationRoutes(simulator: simulator).routes
             + DeviceRoutes(simulator: simulator).routes + FaultRoutes(simulator: simulator).routes
             + [
                 ControlRoute(.post, "/reset") { request in
@@ -119,7 +120,7 @@ private struct StatusRoutes: Sendable {
         object.add("environment", self.facts.environment.rawValue)
         object.add("ports", json: ports.text)
         object.add("counts", json: counts.text)
-        object.add("heldCount", self.simulator.record.count)
+        object.add("heldCount", self.simulator.recordCount)
         object.add("heldCountMax", self.facts.notificationCountMax)
         return object.text
     }

@@ -32,10 +32,11 @@ public struct TestIdentity: Sendable {
     /// - Parameters:
     ///   - certificatePEM: ``certificatePEM`` of that identity.
     ///   - keyPEM: ``keyPEM`` of that identity.
-    /// - Throws: `TestCertificateError` where one of the two cannot be read, and `TLSError` where they do not belong
-    ///   together.
+    /// - Throws: `TestCertificateError` where one of the two cannot be read or the key does not sign what it verifies,
+    ///   as one that was damaged; and `TLSError` where they do not belong together.
     public init(certificatePEM: [UInt8], keyPEM: [UInt8]) throws {
         let key = try TestKey.read(pem: keyPEM)
+        try key.checkWholeness()
         let certificates = try TestCertificate.read(pem: certificatePEM)
         try self.init(certificate: certificates[0], key: key, chain: Array(certificates.dropFirst()))
     }

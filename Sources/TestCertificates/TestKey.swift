@@ -49,6 +49,25 @@ final class TestKey: @unchecked Sendable {
         return unsafe TestKey(pointer)
     }
 
+    /// Signs something and verifies it, since a private key that is damaged may have a public key that is not.
+    func checkWholeness() throws(TestCertificateError) {
+        ERR_clear_error()
+        let text = Array("wholeness".utf8)
+        guard let context = unsafe EVP_MD_CTX_new() else { throw TestCertificateError.current("private key") }
+        defer { unsafe EVP_MD_CTX_free(context) }
+        var count = unsafe Int(EVP_PKEY_get_size(self.pointer))
+        var signature = [UInt8](repeating: 0, count: count)
+        let isSigned =
+            unsafe EVP_DigestSignInit(context, nil, EVP_sha256(), nil, self.pointer) == 1
+            && EVP_DigestSign(context, &signature, &count, text, text.count) == 1
+        let isGood =
+            unsafe isSigned && EVP_MD_CTX_reset(context) == 1
+            && EVP_DigestVerifyInit(context, nil, EVP_sha256(), nil, self.pointer) == 1
+            && EVP_DigestVerify(context, signature, count, text, text.count) == 1
+        guard isGood else { throw TestCertificateError.current("private key") }
+        ERR_clear_error()
+    }
+
     /// `nil` for a kind that is not made here.
     var kind: Kind? {
         switch unsafe EVP_PKEY_get_base_id(self.pointer) {

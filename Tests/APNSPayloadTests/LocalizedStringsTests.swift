@@ -31,6 +31,24 @@ struct LocalizedStringsTests {
         )
     }
 
+    @Test("A JSON object is read as well")
+    func json() throws {
+        let text = "\n { \"k\": \"%@ \\u00e9\\n\", \"k2\" : \"\", \"k\": \"last\" }\n"
+        #expect(try LocalizedStrings(parsing: Array(text.utf8)).texts == ["k": "last", "k2": ""])
+        let units = Array(#"{"k":"é😀"}"#.utf16)
+        let file: [UInt8] = [0xFF, 0xFE] + units.flatMap { [UInt8($0 & 0xFF), UInt8($0 >> 8)] }
+        #expect(try LocalizedStrings(parsing: file).texts == ["k": "é😀"])
+        #expect(try LocalizedStrings(parsing: Array("{}".utf8)).texts == [:])
+    }
+
+    @Test("A text that repeats its arguments ends at the limit")
+    func limit() {
+        let format = String(repeating: "%1$@", count: 10_000)
+        let text = LocalizedStrings.filled(format, with: [String(repeating: "x", count: 4096)])
+        #expect(text.utf8.count <= LocalizedStrings.filledByteCountMax + Payload.truncationMark.utf8.count)
+        #expect(text.hasSuffix("x" + Payload.truncationMark))
+    }
+
     @Test("UTF-8 with a mark, and UTF-16 of either order")
     func encodings() throws {
         let text = #""k" = "é😀";"#
@@ -48,7 +66,8 @@ struct LocalizedStringsTests {
         arguments: [
             ("%@ and %@", ["Ann", "Ben"], "Ann and Ben"), ("%2$@ and %1$@", ["Ann", "Ben"], "Ben and Ann"),
             ("%% %@ %%", ["x"], "% x %"), ("%@ %@", ["x"], "x %@"), ("%3$@", ["x"], "%3$@"), ("none", ["x"], "none"),
-            ("%d 5% %", ["x"], "%d 5% %"), ("%@", ["%@"], "%@"), ("%0$@", ["x"], "%0$@"),
+            ("%d 5% %", ["x"], "%d 5% %"), ("%n%s%x", ["x"], "%n%s%x"), ("%999999$@|", ["x"], "%999999$@|"),
+            ("%-1$@ %1$ @ %1$", ["x"], "%-1$@ %1$ @ %1$"), ("%@", ["%@"], "%@"), ("%0$@", ["x"], "%0$@"),
             ("%99999999999999999999$@", ["x"], "%99999999999999999999$@"), ("%%@", ["x"], "%@"), ("", [], ""),
         ]
     )
@@ -63,8 +82,11 @@ struct LocalizedStringsTests {
             ("\"a\" = \"b\"\n\"c\" = \"d\";", 2, "\";\" is expected"),
             ("\"a\" = \"b", 1, "a string or a comment does not end"),
             ("\n/* never", 2, "a string or a comment does not end"), ("\"a\" =", 1, "a key or a text is expected"),
-            ("{}", 1, "a key or a text is expected"), ("\"a\" \"b\";", 1, "\";\" is expected"),
+            ("[]", 1, "a key or a text is expected"), ("\"a\" \"b\";", 1, "\";\" is expected"),
             ("\"a\\", 1, "a string or a comment does not end"),
+            ("{\n\"a\": \"b\",\n\"c\": 5}", 3, "a key or a text is expected"),
+            ("{\n\"a\": \"b\"\n\"c\": \"d\"}", 3, "\(JSONFault.missingCommaOrBrace)"),
+            ("{\"a\": \"b\"} x", 1, "\(JSONFault.trailingContent)"),
         ]
     )
     func problems(text: String, line: Int, reason: String) {
@@ -93,6 +115,11 @@ struct LocalizedStringsTests {
         #expect(preview.body == "Ben and Ann want you to join")
         #expect(preview.missingKeys == ["MISSING"])
         #expect(try Payload(APS(badge: 1)).alertPreview() == nil)
+        let action: Payload = #"{"aps":{"alert":{"body":"b","action-loc-key":"PLAIN.key-1"}}}"#
+        #expect(try action.alertPreview(self.strings())?.action == "100% sure")
+        #expect(try action.alertPreview()?.missingKeys == ["PLAIN.key-1"])
+        let none: Payload = #"{"aps":{"alert":{"body":"b","action-loc-key":null}}}"#
+        #expect(try none.alertPreview()?.action == nil && none.alertPreview()?.missingKeys == [])
         #expect(try Payload(APS(alert: "Hi")).alertPreview()?.body == "Hi")
         #expect(throws: PayloadProblem.self) { try Payload("{").alertPreview() }
     }

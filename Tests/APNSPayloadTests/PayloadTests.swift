@@ -203,4 +203,32 @@ func payloadProblem(_ text: String, rules: PayloadRules = .binary) -> PayloadPro
             #expect(description?.contains(secret) == false)
         }
     }
+
+    @Test func `all problems are found, each at its place, as far as the text is JSON`() {
+        let payload: Payload = """
+            {"aps": {"badge": "1", "alert": {"body": [1, {"a": 2}], "loc-args": ["x", 2, null], "body": "again"},
+            "sound": {"volume": {}, "name": 5}, "badge": 2}, "aps": [], "own": ["oops"
+            """
+        let found = payload.problems(rules: .binary, countMax: 20)
+        #expect(
+            found.map(\.kind) == [
+                .wrongKind(.badge, found: .string, allowed: .number),
+                .wrongKind(.alertBody, found: .array, allowed: .string),
+                .wrongElementKind(.alertLocArguments, found: .number),
+                .wrongElementKind(.alertLocArguments, found: .null), .duplicateKey(.alertBody),
+                .wrongKind(.soundVolume, found: .object, allowed: .number),
+                .wrongKind(.soundName, found: .number, allowed: .string), .duplicateKey(.badge), .duplicateKey(.aps),
+                .wrongKind(.aps, found: .array, allowed: .object), .syntax(.unexpectedEnd),
+            ]
+        )
+        #expect(found.map(\.line) == [1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2])
+        #expect(found.map(\.byteOffset) == found.map(\.byteOffset).sorted())
+        #expect(found.map(\.kind.key?.description).suffix(2) == ["aps", nil])
+        // The first is the one that a check throws.
+        #expect(throws: found[0]) { try payload.check() }
+        #expect(payload.problems(rules: .binary, countMax: 3) == Array(found.prefix(3)))
+        #expect(Payload("{}").problems(rules: .binary, countMax: 3) == [])
+        let tooLong = Payload(#"{"aps":{"badge":""}}"#).problems(rules: PayloadRules(byteCountMax: 5), countMax: 9)
+        #expect(tooLong.map(\.kind.key) == [.badge, nil])
+    }
 }

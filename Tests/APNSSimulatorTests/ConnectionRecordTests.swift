@@ -48,4 +48,33 @@ struct ConnectionRecordTests {
         #expect(closed.count == 3 && closed.allSatisfy { $0.closedAt == 1_700_000_000_123 })
         #expect(Set(closed.map(\.listener)) == Set(SimulatorListener.allCases))
     }
+
+    @Test(arguments: FaultReport.Ending.allCases)
+    func `a connection that is ended is gone at once, but where its end is orderly`(
+        _ ending: FaultReport.Ending
+    ) async throws {
+        let changes = ObservedValue<[ConnectionRecord]>([])
+        let configuration = try Fixture.configuration {
+            $0.onChange = { change in
+                if case .connection(let record) = change { changes.change { $0.append(record) } }
+            }
+        }
+        try await Simulator.withRunning(configuration) { simulator in
+            try await RawPushClient.withConnection(port: simulator.pushPort, tls: try Fixture.client()) { client in
+                try await client.send("/3/device/00")
+                try await ScriptedProvider.withConnection(port: simulator.gatewayPort, tls: try Fixture.client()) {
+                    _ = $0
+                    try await changes.wait(until: { $0.count == 2 }, orThrow: { ChangesMissing(count: $0.count) })
+                    let start = ContinuousClock.now
+                    #expect(simulator.endConnection(1, of: .binary, ending))
+                    #expect(simulator.endConnection(1, of: .http2, ending))
+                    // Neither client closes: an orderly end waits for that for a second or more.
+                    guard ending != .orderly else { return }
+                    try await changes.wait(until: { $0.count == 4 }, orThrow: { ChangesMissing(count: $0.count) })
+                    #expect(ContinuousClock.now - start < .milliseconds(900))
+                }
+            }
+            #expect(simulator.statistics.connectionCount == 2)
+        }
+    }
 }

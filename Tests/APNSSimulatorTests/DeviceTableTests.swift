@@ -34,22 +34,51 @@ struct DeviceTableTests {
 
     @Test mutating func `a new token is that of its device, its topic and its service`() {
         let token = self.register()
-        #expect(self.table.standing(of: token, topic: Self.topic) == .alive)
-        #expect(self.table.standing(of: token, topic: Self.other) == .foreign)
-        #expect(self.table.standing(of: token, topic: nil) == .foreign)
+        #expect(self.table.status(of: token, topic: Self.topic) == .alive)
+        #expect(self.table.status(of: token, topic: Self.other) == .otherTopic)
+        #expect(self.table.status(of: token, topic: nil) == .otherTopic)
         var production = DeviceTable(environment: .production, tokenKey: [1, 2, 3])
-        #expect(production.standing(of: token, topic: Self.topic) == .unknown)
+        #expect(production.status(of: token, topic: Self.topic) == .otherEnvironment)
         var another = DeviceTable(environment: .sandbox, tokenKey: [1, 2, 4])
-        #expect(another.standing(of: token, topic: Self.topic) == .unknown)
+        #expect(another.status(of: token, topic: Self.topic) == .unknown)
+    }
+
+    @Test mutating func `there is a bound on tokens, those of removed devices included, and on the apps of a device`() {
+        self.table = DeviceTable(environment: .sandbox, tokenKey: [1, 2, 3], tokenCountMax: 3)
+        let full = SimulatorError.tooManyDeviceTokens(countMax: 3)
+        func problem(_ topic: String, _ token: DeviceToken? = nil, on identifier: String?) -> SimulatorError? {
+            self.table.problem(topic, token, .sandbox, on: identifier)
+        }
+        let token = self.register(on: "a")
+        _ = (self.register(on: "b"), self.table.removeDevice("b", at: 1))
+        #expect(problem(Self.topic, on: nil) == nil)
+        _ = self.register(on: "c")
+        #expect(problem(Self.topic, on: nil) == full && problem(Self.other, on: "a") == full)
+        #expect(self.table.problemOfRenewal == full)
+        #expect(self.table.problem(SimulatedDevice("new", apps: [])) == full)
+        // What is there can be registered again.
+        #expect(problem(Self.topic, on: "a") == nil && problem(Self.topic, token, on: "a") == nil)
+        #expect(self.table.device("a").map { self.table.problem($0) } == .some(nil))
+        #expect("\(full)".contains("3 device tokens"))
+        // A token of the run before is good all the same.
+        var other = DeviceTable(environment: .sandbox, tokenKey: [1, 2, 3])
+        let later = (0..<5).map { _ in
+            other.register(topic: Self.topic, token: nil, on: nil, environment: .sandbox, now: 0).app.token
+        }
+        #expect(self.table.status(of: later[4], topic: Self.topic) == .alive)
+        #expect(self.table.devices.count == 2)
+        let apps = (0...SimulatedDevice.appCountMax).map { SimulatedApp(token: token, topic: "app\($0)") }
+        #expect(other.problem(SimulatedDevice("many", apps: apps)) == .tooManyApps(countMax: 100))
+        #expect(other.problem(SimulatedDevice("many", apps: apps.dropLast())) == nil)
     }
 
     @Test mutating func `the run after this one knows its tokens, and gives new devices others`() {
         let tokens = [self.register(), self.register(), self.register(Self.other, on: "device-2")]
         var next = DeviceTable(environment: .sandbox, tokenKey: [1, 2, 3])
-        #expect(next.standing(of: tokens[2], topic: Self.topic) == .foreign)
+        #expect(next.status(of: tokens[2], topic: Self.topic) == .otherTopic)
         #expect(next.devices.isEmpty)
-        #expect(next.standing(of: tokens[2], topic: Self.other) == .alive)
-        #expect(next.standing(of: tokens[1], topic: Self.topic) == .alive)
+        #expect(next.status(of: tokens[2], topic: Self.other) == .alive)
+        #expect(next.status(of: tokens[1], topic: Self.topic) == .alive)
         #expect(next.devices.map(\.identifier) == ["device-2"] && next.devices[0].apps.count == 2)
         let new = next.register(topic: Self.topic, token: nil, on: nil, environment: .sandbox, now: 0).app.token
         #expect(!tokens.contains(new) && next.device(of: new)?.identifier == "device-3")
@@ -68,8 +97,8 @@ struct DeviceTableTests {
         #expect(self.register(on: "phone") == token)
         let renewed = self.table.renewToken(Self.topic, on: "phone", now: 5000)?.app.token
         #expect(renewed != nil && renewed != token)
-        #expect(self.table.standing(of: token, topic: Self.topic) == .replaced(since: 5000))
-        #expect(self.table.standing(of: token, topic: Self.other) == .foreign)
+        #expect(self.table.status(of: token, topic: Self.topic) == .replaced(since: 5000))
+        #expect(self.table.status(of: token, topic: Self.other) == .otherTopic)
         #expect(self.table.renewToken(Self.other, on: "phone", now: 0) == nil)
         #expect(self.table.deliver(self.notification(1, token), now: 6000).delivery == .appRemoved)
         let tuple = FeedbackTuple(token: token, failedAt: 5)
@@ -116,12 +145,12 @@ struct DeviceTableTests {
         _ = self.table.deliver(self.notification(1, token), now: 1)
         let (wasThere, changes) = self.table.remove(token, at: 2)
         #expect(wasThere && changes == [.init(number: 1, delivery: .appRemoved)])
-        #expect(self.table.standing(of: token, topic: Self.topic) == .dead(since: 2))
+        #expect(self.table.status(of: token, topic: Self.topic) == .dead(since: 2))
         #expect(self.register(on: "phone") == token)
-        #expect(self.table.standing(of: token, topic: Self.topic) == .alive)
+        #expect(self.table.status(of: token, topic: Self.topic) == .alive)
         _ = self.table.deliver(self.notification(2, token), now: 3)
         #expect(self.table.removeDevice("phone", at: 4) == [.init(number: 2, delivery: .appRemoved)])
-        #expect(self.table.standing(of: token, topic: Self.topic) == .dead(since: 4))
+        #expect(self.table.status(of: token, topic: Self.topic) == .dead(since: 4))
         #expect(self.table.devices.isEmpty && self.table.removeDevice("phone", at: 5) == nil)
     }
 
@@ -130,8 +159,120 @@ struct DeviceTableTests {
         _ = self.table.removeDevice("phone", at: 4)
         let new = self.register(on: "phone")
         #expect(new != token)
-        #expect(self.table.standing(of: token, topic: Self.topic) == .dead(since: 4))
-        #expect(self.table.standing(of: new, topic: Self.topic) == .alive)
+        #expect(self.table.status(of: token, topic: Self.topic) == .dead(since: 4))
+        #expect(self.table.status(of: new, topic: Self.topic) == .alive)
+    }
+
+    @Test mutating func `names with numbers beyond all counts are names like any other`() {
+        let names = ["device-18446744073709551615", "device-9007199254740993", "device-0", "device-1"]
+        for name in names { _ = self.register(on: name) }
+        let token = self.register()
+        #expect(self.table.devices.map(\.identifier).prefix(4) == names[...])
+        #expect(self.table.device(of: token) != nil && self.table.devices.count == 5)
+        #expect(Set(self.table.devices.flatMap(\.apps).map(\.token)).count == 5)
+    }
+
+    @Test mutating func `an app may have more tokens than a generation counts`() {
+        var token = self.register(on: "phone")
+        var last = token
+        for _ in 0..<70_000 {
+            last = token
+            guard let app = self.table.renewToken(Self.topic, on: "phone", now: 1)?.app else { break }
+            token = app.token
+        }
+        #expect(self.table.status(of: token, topic: Self.topic) == .alive)
+        #expect(self.table.status(of: last, topic: Self.topic) == .replaced(since: 1))
+    }
+
+    @Test mutating func `an app has one token, also where one of the run before comes`() throws {
+        let old = self.register(on: "device-1")
+        var next = DeviceTable(environment: .sandbox, tokenKey: [1, 2, 3])
+        let given = try DeviceToken(bytes: [UInt8](repeating: 0xAB, count: 32))
+        _ = next.register(topic: Self.topic, token: given, on: "device-1", environment: .sandbox, now: 0)
+        #expect(next.status(of: old, topic: Self.topic, now: 7) == .replaced(since: 7))
+        #expect(next.status(of: given, topic: Self.topic) == .alive)
+        #expect(next.devices.map(\.apps.count) == [1])
+    }
+
+    @Test mutating func `numbers go on where a table follows another`() {
+        let tokens = [self.register(), self.register()]
+        let min = self.table.deviceNumberMax
+        var next = DeviceTable(environment: .sandbox, tokenKey: [1, 2, 3], deviceNumberMin: min)
+        let new = next.register(topic: Self.topic, token: nil, on: nil, environment: .sandbox, now: 0).app.token
+        let named = next.register(topic: Self.topic, token: nil, on: "device-1", environment: .sandbox, now: 0)
+            .app.token
+        #expect(!tokens.contains(new) && !tokens.contains(named) && new != named)
+        // What is still on its way to a device of before reaches that one.
+        #expect(next.status(of: tokens[1], topic: Self.topic) == .alive)
+        #expect(next.device(of: tokens[1])?.identifier != next.device(of: new)?.identifier)
+    }
+
+    @Test mutating func `a token that was dead stays so when its app comes back with another`() throws {
+        let token = self.register(on: "phone")
+        _ = self.table.remove(token, at: 1000)
+        let new = try DeviceToken(bytes: [UInt8](repeating: 0xCD, count: 32))
+        _ = self.table.register(topic: Self.topic, token: new, on: "phone", environment: .sandbox, now: 9000)
+        #expect(self.table.status(of: token, topic: Self.topic) == .dead(since: 1000))
+        #expect(self.table.status(of: new, topic: Self.topic) == .alive)
+    }
+
+    @Test mutating func `what is kept for an app outlives its token`() {
+        let token = self.register(on: "phone")
+        _ = self.table.setOnline("phone", false, now: 0)
+        _ = self.table.deliver(self.notification(1, token), now: 1)
+        let renewed = self.table.renewToken(Self.topic, on: "phone", now: 2)
+        #expect(renewed?.changes == [])
+        #expect(self.table.setOnline("phone", true, now: 3) == [.init(number: 1, delivery: .delivered(at: 3))])
+    }
+
+    @Test mutating func `feedback has what it had when another app is registered at the device`() {
+        let (token, other) = (self.register(on: "phone"), self.register(Self.other, on: "phone"))
+        _ = (self.table.remove(token, at: 5000), self.table.deliver(self.notification(1, token), now: 6000))
+        _ = self.register("com.example.third", on: "phone")
+        #expect(self.table.feedback(topic: Self.topic, environment: .sandbox).map(\.tuple.token) == [token])
+        #expect(self.table.status(of: token, topic: Self.topic) == .dead(since: 5000))
+        #expect(self.table.status(of: other, topic: Self.other) == .alive)
+        // That app is back.
+        _ = self.register(on: "phone")
+        #expect(self.table.feedback(topic: Self.topic, environment: .sandbox).isEmpty)
+    }
+
+    @Test mutating func `what is kept for a token does not stay with a device that has lost it`() {
+        let token = self.register(on: "phone")
+        _ = self.table.setOnline("phone", false, now: 0)
+        _ = self.table.deliver(self.notification(1, token), now: 1)
+        let moved = self.table.register(topic: Self.topic, token: token, on: "tablet", environment: .sandbox, now: 2)
+        #expect(moved.changes == [.init(number: 1, delivery: .appRemoved)])
+        #expect(self.table.takeChangedDevices().map(\.identifier) == ["phone"])
+        #expect(self.table.device("tablet")?.apps.map(\.storedNotificationNumber) == [nil])
+        #expect(self.table.device("phone")?.apps.isEmpty == true)
+    }
+
+    @Test mutating func `a token that was given to the other service is none of this one`() throws {
+        let token = try DeviceToken(bytes: [UInt8](repeating: 0xEE, count: 32))
+        _ = self.table.register(topic: Self.topic, token: token, on: nil, environment: .production, now: 0)
+        #expect(self.table.status(of: token, topic: Self.topic) == .otherEnvironment)
+    }
+
+    @Test mutating func `what has expired when the next one comes was not replaced`() {
+        let token = self.register(on: "phone")
+        _ = self.table.setOnline("phone", false, now: 0)
+        _ = self.table.deliver(self.notification(1, token, .at(secondsSince1970: 1)), now: 0)
+        let next = self.table.deliver(self.notification(2, token), now: 1000)
+        #expect(next.changes == [.init(number: 1, delivery: .expired)] && next.delivery == .stored)
+    }
+
+    @Test mutating func `feedback is said to change where it does`() {
+        let token = self.register(on: "phone")
+        _ = self.table.takeFeedbackChange()
+        #expect(self.table.takeFeedbackChange() == false)
+        _ = (self.table.remove(token, at: 1), self.table.deliver(self.notification(1, token), now: 2))
+        #expect(self.table.takeFeedbackChange() == true)
+        // It is listed already.
+        _ = self.table.deliver(self.notification(2, token), now: 3)
+        #expect(self.table.takeFeedbackChange() == false)
+        _ = self.register(on: "phone")
+        #expect(self.table.takeFeedbackChange() == true)
     }
 
     /// Goal: at most one notification is kept for an app, and each that is kept ends once, as a plain model says.

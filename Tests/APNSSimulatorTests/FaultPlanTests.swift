@@ -16,7 +16,7 @@ import Testing
     init() throws {
         let changes = self.changes
         self.schedule = try FaultSchedule(
-            [Fault(at: .always, .ignore, occurrenceCountMax: 1)],
+            [PlannedFault(Fault(at: .always, .ignore, occurrenceCountMax: 1))],
             now: { 1234 },
             onChange: { change in changes.withLockedValue { $0.append(change) } }
         )
@@ -28,7 +28,7 @@ import Testing
     }
 
     @Test func `a fault is added behind the others, switched off and on, and removed`() throws {
-        let added = try self.schedule.add(Fault(at: .always, .closeAfter), isEnabled: true)
+        let added = try self.schedule.add(PlannedFault(Fault(at: .always, .closeAfter), isEnabled: true))
         #expect(added.identifier == 2)
         #expect(try [self.effect(), self.effect(), self.effect()] == [.ignore, .closeAfter, .closeAfter])
         #expect(self.schedule.faults.map(\.occurrenceCount) == [1, 2])
@@ -40,27 +40,62 @@ import Testing
         #expect(!self.schedule.remove(2))
         #expect(self.schedule.setEnabled(true, 2) == nil)
         #expect(try self.effect() == nil)
-        #expect(try self.schedule.add(Fault(at: .always, .ignore), isEnabled: false).identifier == 3)
+        #expect(try self.schedule.add(PlannedFault(Fault(at: .always, .ignore), isEnabled: false)).identifier == 3)
         #expect(try self.effect() == nil)
     }
 
     @Test func `all are replaced, or none where one can happen nowhere`() throws {
         #expect(throws: SimulatorError.fault(index: 1, reason: "numbers begin with 1")) {
             try self.schedule.replace([
-                (Fault(at: .always, .closeAfter), true), (Fault(at: .connection(0), .closeAfter), true),
+                PlannedFault(Fault(at: .always, .closeAfter)), PlannedFault(Fault(at: .connection(0), .closeAfter)),
             ])
         }
         #expect(self.schedule.faults.map(\.identifier) == [1])
         let faults = try self.schedule.replace([
-            (Fault(at: .always, .closeAfter), false), (Fault(at: .always, .closeBefore), true),
+            PlannedFault(Fault(at: .always, .closeAfter), isEnabled: false),
+            PlannedFault(Fault(at: .always, .closeBefore)),
         ])
         #expect(faults.map(\.identifier) == [2, 3])
         #expect(try self.effect() == .closeBefore)
     }
 
+    @Test func `one that is suspended from the start waits for its switch, also after a reset`() throws {
+        let schedule = try FaultSchedule([PlannedFault(Fault(at: .always, .closeAfter), isEnabled: false)])
+        func effect() throws -> Fault.Effect? {
+            let token = try Fixture.token(1)
+            return schedule.fault(at: .binary, token: token, connection: 1, number: 1, overall: 1)?.effect
+        }
+        #expect(schedule.faults.map(\.isEnabled) == [false])
+        #expect(try effect() == nil)
+        #expect(schedule.setEnabled(true, 1)?.isEnabled == true)
+        #expect(try effect() == .closeAfter)
+        schedule.reset()
+        #expect(schedule.faults.map(\.isEnabled) == [false])
+        #expect(try effect() == nil)
+    }
+
+    @Test func `what is recorded later is told at once, and again with its number`() throws {
+        _ = try self.schedule.replace([PlannedFault(Fault(at: .always, .delay(.seconds(1))))])
+        #expect(try self.effect(1) == .delay(.seconds(1)))
+        let first = try #require(self.schedule.applications.first)
+        #expect(self.changes.withLockedValue(\.last) == .faultApplied(first))
+        var notification = ReceivedNotification(
+            listener: .binary,
+            token: nil,
+            payload: [],
+            connectionNumber: 3,
+            notificationNumber: 1
+        )
+        notification.number = 5
+        self.schedule.recorded(notification)
+        let again = try #require(self.schedule.applications.first)
+        #expect(again.number == first.number && first.recordNumber == nil && again.recordNumber == 5)
+        #expect(self.changes.withLockedValue(\.last) == .faultApplied(again))
+    }
+
     @Test func `reset makes it as it was at the start`() throws {
         #expect(try self.effect() == .ignore)
-        _ = try self.schedule.add(Fault(at: .always, .closeAfter), isEnabled: true)
+        _ = try self.schedule.add(PlannedFault(Fault(at: .always, .closeAfter), isEnabled: true))
         self.schedule.reset()
         #expect(self.schedule.faults.map(\.fault.effect) == [.ignore])
         #expect(self.schedule.applications.isEmpty)
@@ -68,7 +103,7 @@ import Testing
     }
 
     @Test func `each time is noted and told, and the oldest are forgotten`() throws {
-        _ = try self.schedule.add(Fault(at: .notification(7), .shutDown), isEnabled: true)
+        _ = try self.schedule.add(PlannedFault(Fault(at: .notification(7), .shutDown), isEnabled: true))
         #expect(try self.effect() == .ignore)
         #expect(try self.effect(7) == .shutDown)
         let applications = self.schedule.applications
@@ -78,7 +113,21 @@ import Testing
         #expect(last.effect == .shutDown && last.listener == .binary && last.timestamp == 1234)
         #expect(last.connectionNumber == 3 && last.notificationNumber == 7)
         let told = self.changes.withLockedValue { $0 }
-        #expect(told.suffix(2) == [.faultApplied(applications[0]), .faultApplied(last)])
+        // The second one is told with the number of its notification, which is recorded at once.
+        #expect(told.last == .faultApplied(applications[0]))
+        var notification = ReceivedNotification(
+            listener: .binary,
+            token: try Fixture.token(1),
+            payload: [],
+            connectionNumber: 3,
+            notificationNumber: 7
+        )
+        notification.number = 42
+        self.schedule.recorded(notification)
+        self.schedule.recorded(notification)
+        let recorded = try #require(self.schedule.applications.last)
+        #expect(recorded.recordNumber == 42 && recorded.number == last.number)
+        #expect(self.changes.withLockedValue { $0.suffix(2) } == [told[told.count - 1], .faultApplied(recorded)])
         for _ in 0..<FaultSchedule.applicationCountMax { #expect(try self.effect(7) == .shutDown) }
         #expect(self.schedule.applications.count == FaultSchedule.applicationCountMax)
         #expect(self.schedule.applications.first?.number == 3)

@@ -17,7 +17,7 @@ struct FaultScheduleTests {
         connection: UInt64 = 1,
         of range: ClosedRange<UInt64> = 1...200
     ) throws -> [UInt64] {
-        let schedule = try FaultSchedule(faults)
+        let schedule = try FaultSchedule(faults.map { PlannedFault($0) })
         return try range.filter { number in
             let token = try Fixture.token(Int(number))
             let due = schedule.fault(
@@ -73,8 +73,8 @@ struct FaultScheduleTests {
 
     @Test func `the first that may still happen does`() throws {
         let schedule = try FaultSchedule([
-            Fault(at: .notification(1), .ignore, occurrenceCountMax: 1),
-            Fault(at: .always, .closeAfter),
+            PlannedFault(Fault(at: .notification(1), .ignore, occurrenceCountMax: 1)),
+            PlannedFault(Fault(at: .always, .closeAfter)),
         ])
         func effect() throws -> Fault.Effect? {
             let token = try Fixture.token(1)
@@ -84,7 +84,7 @@ struct FaultScheduleTests {
     }
 
     @Test func `occurrences count at all listeners together`() throws {
-        let schedule = try FaultSchedule([Fault(at: .always, .refuseConnection, occurrenceCountMax: 2)])
+        let schedule = try FaultSchedule([PlannedFault(Fault(at: .always, .refuseConnection, occurrenceCountMax: 2))])
         let due = [SimulatorListener.binary, .feedback, .http2].map { listener in
             schedule.fault(.admission, at: listener, connection: 1) != nil
         }
@@ -135,8 +135,8 @@ struct FaultScheduleTests {
             Fault(at: .always, .refuseHandshake, report: FaultReport(ending: .reset)),
             "refuseHandshake at the binary gateway, the feedback service, HTTP/2 is not reported in that way"
         ),
-        (Fault(at: .token(prefix: "no token"), .ignore), "the begin of a device token is 1 to 200 hexadecimal digits"),
-        (Fault(at: .token(prefix: ""), .ignore), "the begin of a device token is 1 to 200 hexadecimal digits"),
+        (Fault(at: .token(prefix: "x"), .ignore), "the first digits of a device token are 1 to 200 hexadecimal digits"),
+        (Fault(at: .token(prefix: ""), .ignore), "the first digits of a device token are 1 to 200 hexadecimal digits"),
         (Fault(at: .notification(0), .ignore), "numbers begin with 1"),
         (Fault(at: .random(probability: 1.5, seed: 1), .ignore), "a probability is from 0 to 1"),
         (Fault(at: .random(probability: .nan, seed: 1), .ignore), "a probability is from 0 to 1"),
@@ -223,7 +223,13 @@ struct FaultScheduleTests {
         #"{"effect": {"name": "ignore"}, "repeat": 3}"#, #"{"at": {"tokens": "a"}, "effect": {"name": "ignore"}}"#,
         #"{"effect": {"name": "shutDown"}, "report": {"delay": 3}}"#,
         #"{"effect": {"name": "delay", "milliseconds": 1e300}}"#,
-    ]) func `what is no fault is an error`(_ text: String) {
+        #"{"at": {"seed": 42}, "effect": {"name": "ignore"}}"#,
+        #"{"at": {"notification": 1, "seed": 42}, "effect": {"name": "ignore"}}"#,
+        #"{"effect": {"name": "reject", "status": 8, "reason": "BadTopic"}}"#,
+        #"{"effect": {"name": "reject", "status": 8, "httpStatus": 503}}"#,
+        #"{"effect": {"name": "reject", "status": 8, "timestamp": 1}}"#,
+        #"{"effect": {"name": "closeAfter"}, "report": {"ending": "loud"}}"#,
+    ]) func `an invalid fault is an error`(_ text: String) {
         #expect(throws: DecodingError.self) { try JSONDecoder().decode(Fault.self, from: Data(text.utf8)) }
     }
 }

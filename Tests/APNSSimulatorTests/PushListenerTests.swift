@@ -8,6 +8,7 @@ import APNSTestKit
 import APNSWire
 import NIOCore
 import OpenSSLTLS
+import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(1)))
@@ -88,5 +89,30 @@ struct PushListenerTests {
         #expect(
             outcomes == [.accepted, .indeterminate(.streamReset(code: 2)), .accepted, .accepted, .accepted]
         )
+    }
+
+    @Test func `what is refused is recorded with what it said, and the begin of a payload that is too long`()
+        async throws
+    {
+        try await Simulator.withRunning(try Fixture.configuration()) { simulator in
+            try await RawPushClient.withConnection(port: simulator.pushPort, tls: try Fixture.client()) { client in
+                let path = "/3/device/" + (try Fixture.token(1)).hexadecimal
+                let headers = [
+                    ("apns-priority", "5"), ("apns-push-type", "alert"), ("apns-expiration", "4000000000"),
+                    ("apns-collapse-id", "one"),
+                ]
+                let body = "{\"a\":\"" + String(repeating: "x", count: 20_000)
+                let answer = try await client.send(path, headers, body: body)
+                #expect(answer.text == "413 PayloadTooLarge")
+                let badDate = try await client.send(path, [("apns-expiration", "+5")])
+                #expect(badDate.text == "400 BadExpirationDate")
+            }
+            let refused = try #require(simulator.rejectedNotifications.first)
+            #expect(refused.payloadByteCount == 20_006 && refused.payload.count == 5120)
+            #expect(refused.payloadText.hasPrefix("{\"a\":\"xxx"))
+            #expect(refused.priority == 5 && refused.pushType == .alert && refused.collapseIdentifier == "one")
+            #expect(refused.expiry == .at(secondsSince1970: 4_000_000_000))
+            #expect(simulator.statistics.rejectedCount == 2 && simulator.statistics.deadCount == 0)
+        }
     }
 }

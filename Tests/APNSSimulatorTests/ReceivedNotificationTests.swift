@@ -6,6 +6,7 @@ import APNSSession
 import APNSSimulator
 import APNSTestKit
 import APNSWire
+import NIOConcurrencyHelpers
 import NIOCore
 import OpenSSLTLS
 import TestSupport
@@ -64,7 +65,39 @@ struct ReceivedNotificationTests {
             #expect(received.identifier == 7 && received.requestIdentifier == nil && received.pushType == nil)
             #expect(received.connectionNumber == 1 && received.notificationNumber == 1 && !received.isDead)
             #expect(received.timestamp == 1_700_000_000_123)
+            #expect(received.isAccepted && received.duration.map { $0 > .zero && $0 < .seconds(20) } == true)
             #expect(simulator.receivedNotifications == [received])
+        }
+    }
+
+    @Test func `bytes that are no message end the connection without a word, and are recorded so`() async throws {
+        try await Simulator.withRunning(try Fixture.configuration()) { simulator in
+            #expect(try await Fixture.send(ByteBuffer(bytes: [0x16, 3, 1, 0]), to: simulator).bytes == [])
+            let recorded = try #require(simulator.rejectedNotifications.first)
+            #expect(recorded.isUnanswered && !recorded.isAccepted && recorded.rejection == nil)
+            #expect(recorded.duration != nil && recorded.frame == [0x16, 3, 1, 0])
+            #expect(simulator.receivedNotifications == [])
+        }
+    }
+
+    @Test func `a notification that is delayed has the time at which it came`() async throws {
+        let now = NIOLockedValueBox<UInt64>(1_000_000)
+        let configuration = try Fixture.configuration { configuration in
+            configuration.now = {
+                now.withLockedValue { time in
+                    time += 1
+                    return time
+                }
+            }
+            configuration.faults = [Fault(at: .always, .delay(.milliseconds(20)), occurrenceCountMax: 1)]
+        }
+        try await Simulator.withRunning(configuration) { simulator in
+            let token = try Fixture.token(1)
+            _ = try await Self.push(7, to: token, simulator)
+            let received = try await simulator.next(for: token, within: .seconds(20))
+            guard case .delivered(let time)? = received.delivery else { throw CancellationError() }
+            #expect(received.timestamp < time)
+            #expect(received.duration.map { $0 >= .milliseconds(20) } == true)
         }
     }
 

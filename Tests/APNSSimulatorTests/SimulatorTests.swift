@@ -54,6 +54,24 @@ struct SimulatorTests {
         }
     }
 
+    @Test func `there is a bound on device tokens at the start and later, and reset makes room`() async throws {
+        await #expect(throws: SimulatorError.tooManyDeviceTokens(countMax: 102)) {
+            try await Simulator.withRunning(try Fixture.configuration { $0.deviceTokenCountMax = 102 }) { _ in }
+        }
+        try await Simulator.withRunning(try Fixture.configuration { $0.deviceTokenCountMax = 104 }) { simulator in
+            func register() throws -> SimulatedApp {
+                try simulator.register(topic: Fixture.topic, token: nil, environment: nil, on: nil)
+            }
+            let app = try register()
+            #expect(throws: SimulatorError.tooManyDeviceTokens(countMax: 104)) { try register() }
+            // A removed device has a token that is not forgotten.
+            #expect(simulator.removeDevice(try #require(simulator.device(of: app.token)?.identifier)))
+            #expect(throws: SimulatorError.tooManyDeviceTokens(countMax: 104)) { try register() }
+            simulator.reset()
+            _ = try register()
+        }
+    }
+
     @Test func `the topic is the certificate's`() async throws {
         try await Simulator.withRunning(try Fixture.configuration()) { simulator in
             let own = try Fixture.message(1, to: 1)

@@ -28,7 +28,7 @@ import Testing
         defer { child.send(SIGKILL) }
         let printed = try await Program.run(
             environment.python,
-            [Self.folder.appending(path: "check_page.py").path, folder, line],
+            [Self.folder.appending(path: "check_page.py").path, try Child.program, folder, line],
             deadlineSeconds: Self.secondsMax
         )
         let checks = try JSONDecoder().decode([Check].self, from: printed)

@@ -8,10 +8,18 @@ import TestSupport
 ///
 /// Method: a program in Python's standard library starts simulators and asks them; it has one test for each sentence.
 @Suite(.timeLimit(.minutes(5))) struct SimulatorControlTests {
-    @Test(arguments: ["ReadingTests", "LiveTests", "DeviceTests", "FaultTests", "OptionTests"])
-    func `the control API, from outside`(_ group: String) async throws {
+    /// The programs, and their groups of tests.
+    private static let groups = [
+        ("control_api.py", "ReadingTests"), ("control_api.py", "LiveTests"), ("control_api.py", "DeviceTests"),
+        ("control_api.py", "FaultTests"), ("simulator_options.py", "OptionTests"),
+        ("simulator_record.py", "RecordTests"), ("simulator_record.py", "RevocationTests"),
+        ("simulator_record.py", "BoundTests"),
+    ]
+
+    @Test(arguments: Self.groups)
+    func `the control API, from outside`(_ file: String, _ group: String) async throws {
         let script = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .appending(path: "Interop/control_api.py").path
+            .appending(path: "Interop/\(file)").path
         let program = try Child.program
         // With it, each answer is compared with the description of the API.
         let python = try await PythonEnvironment("openapi-spec-validator==0.9.0").python
@@ -20,5 +28,13 @@ import TestSupport
             ["APNS_LEGACY=\(program)", python, script, group],
             deadlineSeconds: 240
         )
+    }
+
+    @Test func `what an HTTP/2 client was not told is not in the record, however its connection ends`() async throws {
+        let script = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .appending(path: "Interop/http2_endings.py").path
+        let python = try await PythonEnvironment("h2==4.1.0").python
+        let arguments = ["APNS_LEGACY=\(try Child.program)", python, script]
+        _ = try await Program.run("/usr/bin/env", arguments, deadlineSeconds: 240)
     }
 }

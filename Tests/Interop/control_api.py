@@ -7,27 +7,16 @@ The program to test is the environment variable APNS_LEGACY.
 
 import http.client
 import json
-import os
 import select
 import socket
 import ssl
 import struct
-import subprocess
-import tempfile
 import threading
 import time
 import unittest
 import urllib.error
 
-from simulator_process import DEADLINE, PROGRAM, Events, Simulator, frame, status_of
-
-
-class Base(unittest.TestCase):
-    def assertError(self, answer, status, *words):
-        self.assertEqual(answer[0], status, answer)
-        self.assertEqual(list(answer[2]), ["error"])
-        for word in words:
-            self.assertIn(word, answer[2]["error"])
+from simulator_process import DEADLINE, Base, Events, Simulator, frame, status_of
 
 
 class ReadingTests(Base):
@@ -88,7 +77,7 @@ class ReadingTests(Base):
     def test_mistakes_are_named(self):
         request = self.simulator.request
         self.assertError(request("/notifications?tokn=1"), 400, "tokn", "token, topic")
-        self.assertError(request("/notifications?token=1&token=2"), 400, "twice")
+        self.assertError(request("/notifications?token=1&token=2"), 400, "duplicate")
         self.assertError(request("/notifications?wait=5"), 400, "5s")
         self.assertError(request("/notifications?text=%zz"), 400, "percent")
         self.assertError(request("/notifications/x"), 400, "number")
@@ -131,6 +120,7 @@ class ReadingTests(Base):
             ({"Host": "rebound.example"}, 421),
             ({"Host": "127.0.0.1.rebound.example:%d" % self.simulator.port}, 421),
             ({"Host": ""}, 421),
+            ({"Host": "[::1].rebound.example"}, 421),
             ({"Origin": "http://rebound.example"}, 403),
             ({"Origin": "null"}, 403),
             ({"Origin": "http://127.0.0.1:1"}, 403),
@@ -139,6 +129,16 @@ class ReadingTests(Base):
         ]:
             for path in ["/", "/status", "/notifications"]:
                 self.assertEqual(self.simulator.request(path, headers=headers)[0], status, (headers, path))
+        # What a page of another site loads has no Origin; a link to the page is another matter.
+        search = "/notifications?text=secret"
+        for site, mode, path, status in [
+            ("cross-site", "no-cors", search, 403), ("same-site", "no-cors", search, 403),
+            ("cross-site", "navigate", search, 403), ("cross-site", "navigate", "/?view=devices", 200),
+            ("cross-site", "no-cors", "/", 403), ("same-origin", "cors", search, 200),
+            ("none", "navigate", search, 200),
+        ]:
+            headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode}
+            self.assertEqual(self.simulator.request(path, headers=headers)[0], status, (headers, path))
         self.assertEqual(status_of(self.simulator.raw("GET /status HTTP/1.0\r\n\r\n")), 421)
 
     def test_garbage_and_long_heads_end_the_connection_alone(self):
@@ -161,13 +161,15 @@ class LiveTests(Base):
             answers = []
 
             def wait():
-                answers.append(simulator.get("/notifications?wait=15s&count=2&token=" + "ab" * 32))
+                # Longer than anybody waits here for its end.
+                answers.append(simulator.get("/notifications?wait=10m&count=2&token=" + "ab" * 32))
 
             thread = threading.Thread(target=wait)
             thread.start()
             simulator.push("{}", token="cd" * 32)
             simulator.push("{}", "{}")
             thread.join(DEADLINE)
+            self.assertFalse(thread.is_alive())
             self.assertEqual([each["number"] for each in answers[0]["notifications"]], [2, 3])
 
     def test_events_come_live_and_resume(self):
@@ -184,6 +186,27 @@ class LiveTests(Base):
             resumed = Events(simulator, {"Last-Event-ID": first["id"]})
             self.assertEqual([resumed.next_notification()["data"]["number"] for _ in range(2)], [2, 3])
             resumed.close()
+
+    def test_an_event_of_another_run_is_missed_and_what_is_there_follows(self):
+        with Simulator() as simulator:
+            simulator.push("{}")
+            simulator.get("/notifications?wait=10s")
+            events = Events(simulator, {"Last-Event-ID": "0"})
+            identifier = events.next_notification()["id"]
+            events.close()
+            self.assertRegex(identifier, r"^[0-9a-f]{16}-[0-9]+$")
+            run, _, number = identifier.partition("-")
+            for unknown in ["99999", "0123456789abcdef-1", f"{run}-99999", f"{run}-", "x", identifier + "0"]:
+                events = Events(simulator, {"Last-Event-ID": unknown})
+                first = events.next()
+                self.assertEqual((first["event"], first["data"]), ("missed", {}), unknown)
+                self.assertEqual(events.next_notification()["data"]["number"], 1)
+                events.close()
+            # The same without an event in between: where a stream begins, it says where that is.
+            events = Events(simulator)
+            events.close()
+            self.assertEqual(simulator.request("/events?after=" + identifier, "HEAD")[0], 200)
+            self.assertError(simulator.request("/events?after=5"), 400, "after")
 
     def test_one_that_never_reads_costs_nothing_and_learns_what_it_missed(self):
         with Simulator() as simulator:
@@ -239,14 +262,18 @@ class LiveTests(Base):
                 except (ConnectionError, http.client.HTTPException, urllib.error.URLError):
                     self.assertLess(time.monotonic(), deadline)
 
-    def test_a_body_that_is_too_long_or_too_slow_ends(self):
+    def test_a_body_that_is_too_slow_ends_whether_it_is_read_or_was_answered_before(self):
         with Simulator() as simulator:
-            head = "POST /devices HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n"
-            slow = simulator.raw(head + "1", timeout=30)
+            head = "POST /devices HTTP/1.1\r\nHost: %s\r\nContent-Length: 10\r\n\r\n"
             start = time.monotonic()
-            while slow.recv(1000):
-                pass
-            self.assertLess(time.monotonic() - start, 15)
+            slow = simulator.raw(head % "localhost" + "1", timeout=30)
+            refused = simulator.raw(head % "rebound.example", timeout=30)
+            self.assertIn(b" 421 ", refused.recv(1000))
+            for connection in [slow, refused]:
+                while connection.recv(1000):
+                    pass
+                self.assertLess(time.monotonic() - start, 20)
+                connection.close()
 
     def test_it_ends_on_sigterm_and_on_request_with_clients_there(self):
         for end in ["SIGTERM", "POST"]:
@@ -326,6 +353,11 @@ class DeviceTests(Base):
             ({"topics": ["a", "b"], "token": "ab"}, 400, "one"),
             ({"topic": "a", "token": "ab" * 32}, 409, "DELETE"),
             ({"topic": "a", "environment": "test"}, 400, "sandbox"),
+            ({"topic": "not a topic! <b>"}, 400, "topic", "letters"),
+            ({"topics": ["a", "b" * 256]}, 400, "topic"),
+            ({"topic": "a", "identifier": "x" * 129}, 400, "identifier", "128"),
+            ({"topic": "a", "identifier": "x\ny"}, 400, "identifier"),
+            ({"topic": "a", "identifier": "\u202ex"}, 400, "identifier"),
             ([], 400, "object"),
             (b"{", 400, "JSON"),
             (b"[" * 100_000, 400, "JSON"),
@@ -385,6 +417,40 @@ class DeviceTests(Base):
         self.assertError(simulator.request(path + "x", "DELETE"), 404)
         self.assertEqual(len(simulator.post("/feedback", {"token": "ab" * 32})["entries"]), 1)
         self.assertError(simulator.request("/feedback", "POST", {"token": "ef" * 32}), 404)
+        self.assertError(simulator.request("/devices/" + "ab" * 32 + "/apps/not%20a%20topic", "PUT"), 400, "topic")
+
+    def test_nothing_is_said_to_be_done_that_is_not(self):
+        simulator = self.simulator
+        device = simulator.post("/devices", {"topic": "com.example.app", "identifier": "Ann's phone"})
+        path = "/devices/Ann's%20phone/apps/"
+        # An app of the other environment, of which this service knows nothing.
+        simulator.post(path + "other", {"environment": "production"}, "PUT")
+        self.assertError(simulator.request(path + "other", "DELETE"), 409, "production", "sandbox")
+        # A time is for an app that is there.
+        simulator.post(path + "com.example.app", None, "DELETE")
+        self.assertError(
+            simulator.request(path + "com.example.app?at=2026-01-05T10:00:00Z", "DELETE"), 409, "deleted already")
+        self.assertEqual(simulator.request(path + "com.example.app", "DELETE")[0], 200)
+        token = device["apps"][0]["token"]
+        late = {"token": token, "failedAt": "2026-01-05T10:00:00Z"}
+        self.assertError(simulator.request("/feedback", "POST", late), 409, "deleted already")
+        self.assertEqual(simulator.get("/feedback")["entries"], [])
+        self.assertError(simulator.request("/feedback", "POST", late | {"token": "ef" * 32}), 404)
+
+    def test_a_token_that_is_of_no_app_any_more_is_still_known(self):
+        simulator = self.simulator
+        old = simulator.post("/devices", {"topic": "com.example.app", "identifier": "a"})["apps"][0]["token"]
+        simulator.post("/devices/a/apps/com.example.app", {"token": "cd" * 32}, "PUT")
+        status, answer = simulator.curl(old)
+        self.assertEqual((status, answer["reason"]), (410, "ExpiredToken"))
+        known = simulator.get("/tokens/" + old)
+        self.assertEqual((known["isInstalled"], known["topic"]), (False, "com.example.app"))
+        self.assertIn("replacedAt", known)
+        simulator.post("/devices/a", None, "DELETE")
+        known = simulator.get("/tokens/" + "cd" * 32)
+        self.assertIn("removedAt", known)
+        self.assertNotIn("device", known)
+        self.assertEqual(simulator.curl("cd" * 32)[1]["reason"], "Unregistered")
 
     def test_a_notification_has_its_bytes_and_one_that_is_refused_its_reason(self):
         simulator = self.simulator
@@ -466,6 +532,7 @@ class FaultTests(Base):
             self.assertEqual(gateway.recv(100), struct.pack(">BBI", 8, 7, 2))
 
     def test_all_are_replaced_in_yaml_and_given_back_as_they_were_told(self):
+        self.assertError(self.simulator.request("/faults", "PUT"), 400, "empty")
         simulator = self.simulator
         text = """
             # A storm, and one that waits for its turn.
@@ -489,26 +556,73 @@ class FaultTests(Base):
         request = self.simulator.request
         for text, *words in [
             ("effect: {name: explode}", "line 1", "effect.name", "explode"),
+            ("effect: {name: reject}", "line 1", "effect.name", "status for the binary gateway"),
+            ("effect: {name: reject, reason: Blah}", "line 1", "effect.reason", "Blah", "httpStatus"),
             ("at: {notification: 1}\neffect: {name: ignore}\nreports: {}", "line 3", "reports", "valid keys"),
             ("effect:\n  name: reject\n  stauts: 8", "line 3", "stauts"),
             ("effect: {name: reject, status: many}", "line 1", "effect.status"),
             ("at: {notification: 0}\neffect: {name: ignore}", "line 1", "begin with 1"),
             ("listener: feedback\neffect: {name: ignore}", "feedback service has no ignore"),
-            ("effect: {name: delay, milliseconds: .inf}", "line 1", "a day"),
+            ("effect: {name: delay, milliseconds: .inf}", "line 1", "effect.milliseconds", "a number"),
+            ("effect: {name: delay, milliseconds: 1e300}", "line 1", "a day"),
+            ("at: {seed: 42}\neffect: {name: ignore}", "line 1", "at.seed", "probability"),
+            ("at: {notification: 5, seed: 42}\neffect: {name: ignore}", "line 1", "at.seed", "probability"),
+            ('{"effect":{"name":"reject","status":8,"reason":"BadTopic"}}', "line 1", "effect.reason", "HTTP/2"),
+            ('{"effect":{"name":"reject","status":8,\n"httpStatus":503}}', "line 2", "effect.httpStatus"),
+            ('{"effect":{"name":"reject","status":8,"timestamp":1}}', "effect.timestamp"),
+            ('{"effect":{"name":"ignore"},"isEnabled":"true"}', "line 1", "isEnabled", "true or false"),
+            ('{"effect":{"name":"ignore"},"at":{"token":1234}}', "line 1", "at.token", "a string"),
+            ("effect: {name: ignore}\nat: {token: 1e5}", "line 2", "at.token", "quotes"),
+            ("effect: {name: ignore}\nlistener: http3", "line 2", "listener", "binary, feedback, http2"),
+            ("effect: {name: closeAfter}\nreport: {ending: loud}", "line 2", "report.ending", "orderly, abrupt"),
+            ("effect: {name: ignore}\neffect: {name: ignore}", "line 1", "duplicate key effect"),
+            ("effect: &a {name: ignore}\nreport: *a", "line 2", "aliases"),
+            ("[a]: b", "line 1", "a key must be a word"),
             ("effect: {name: slowReading, byteCount: 99999999999, milliseconds: 1}", "1048576"),
-            ("{", "no YAML"),
+            ("{", "invalid YAML"),
             ("", "no fault"),
             ("- a", "keys with values"),
-            ("[" * 100_000, "no YAML"),
-            ("- " * 100_000, "no YAML"),
+            ("[" * 100_000, "invalid YAML"),
+            ("- " * 100_000, "invalid YAML"),
         ]:
             self.assertError(request("/faults", "POST", text.encode()), 400, *words)
         self.assertError(request("/faults", "PUT", b"faults:\n  - effect: {name: ignore}\n  - effect: 3\n"), 400)
         self.assertError(request("/faults", "PUT", b"foults: []"), 400, "line 1", "faults")
         self.assertError(request("/faults", "PUT", b"\xff"), 400, "UTF-8")
+        for text, *words in [
+            ('{"effect":{"name":"explode"}}', "effect.name"),
+            ('{"effect":{"name":"ignore"},"isEnabled":"true"}', "isEnabled"),
+            ('{"at":{"token":1234},"effect":{"name":"ignore"}}', "at.token"), ("effect: {name: ignore}", "JSON"),
+            ("[" * 100_000, "JSON"), ("[]", "keys with values"), ('{"effects":{}}', "unknown key effects"),
+        ]:
+            answer = request("/faults", "POST", text.encode(), {"Content-Type": "application/json; charset=utf-8"})
+            self.assertError(answer, 400, *words)
         self.assertError(request("/faults/x", "PATCH", {"isEnabled": True}), 400)
         self.assertError(request("/faults/99", "PATCH", {"isEnabled": True}), 404)
         self.assertEqual(self.simulator.get("/faults")["faults"], [])
+
+    def test_what_takes_long_to_compare_is_refused_at_once(self):
+        simulator = self.simulator
+        # Each stands for two of the one before.
+        aliases = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1},*a{n - 1}]\n" for n in range(1, 28))
+        for text, word in [
+            (aliases + "? *a27\n: 1\n", "aliases"),
+            ("? " * 900 + "[" + "a," * 400_000 + "]", "keys"),
+            ("? " * 900 + "a", "key"),
+            ("{" * 200 + "a" + "}: b" * 200, "key"),
+            (("{" * 200 + "a" + "}: b" * 199 + "}\n- ") * 800, "key"),
+        ]:
+            start = time.monotonic()
+            self.assertError(simulator.request("/faults", "PUT", text.encode()), 400, word)
+            self.assertLess(time.monotonic() - start, 10, text[:50])
+
+    def test_there_are_no_more_faults_than_there_may_be(self):
+        fault = {"effect": {"name": "ignore"}, "at": {"token": "cd"}}
+        self.simulator.post("/faults", [fault] * 999, "PUT")
+        self.simulator.post("/faults", fault, status=201)
+        self.assertError(self.simulator.request("/faults", "POST", fault), 507, "1000 faults")
+        self.assertError(self.simulator.request("/faults", "PUT", [fault] * 1001), 400, "1001 faults")
+        self.assertEqual(len(self.simulator.get("/faults")["faults"]), 1000)
 
     def test_a_response_in_pieces_or_in_one_segment_with_the_end(self):
         for report, most in [({"isSplit": True}, None), ({"isCoalesced": True}, 1)]:
@@ -536,129 +650,6 @@ class FaultTests(Base):
         self.assertEqual(text[3], 7)
         self.assertIn(b'{"reason":"Shutdown"}', text)
         self.assertEqual(self.simulator.curl("ab" * 32)[0], 200)
-
-
-class OptionTests(Base):
-    def setUp(self):
-        self.folder = tempfile.mkdtemp()
-
-    def path(self, name, text=None):
-        path = os.path.join(self.folder, name)
-        if text is not None:
-            with open(path, "w") as file:
-                file.write(text)
-        return path
-
-    def run_to_end(self, *options):
-        run = subprocess.run(
-            [PROGRAM, "simulator", "--folder", self.folder, *options],
-            capture_output=True, text=True, timeout=DEADLINE,
-        )
-        return run.returncode, run.stderr
-
-    def test_without_loopback_a_token_is_required(self):
-        code, text = self.run_to_end("--control-host", "0.0.0.0")
-        self.assertEqual(code, 64)
-        self.assertIn("--control-token-file", text)
-        code, text = self.run_to_end("--control-host", "0.0.0.0", "--control-token-file", self.path("none"))
-        self.assertEqual(code, 66, text)
-        code, text = self.run_to_end("--control-host", "0.0.0.0", "--control-token-file", self.path("short", "abc\n"))
-        self.assertEqual(code, 78, text)
-        token = self.path("token", "0123456789abcdef\nnot this\n")
-        with Simulator("--control-host", "0.0.0.0", "--control-token-file", token) as simulator:
-            self.assertError(simulator.request("/status"), 401, "Bearer")
-            self.assertIn("Basic", simulator.request("/")[1]["WWW-Authenticate"])
-            wrong = {"Authorization": "Bearer 0123456789abcdee"}
-            self.assertError(simulator.request("/shutdown", "POST", headers=wrong), 401)
-            right = {"Authorization": "Bearer 0123456789abcdef"}
-            self.assertEqual(simulator.request("/status", headers=right)[0], 200)
-            self.assertEqual(simulator.request("/events", "HEAD", headers=right)[0], 200)
-            self.assertError(simulator.request("/status", headers=right | {"Host": "rebound.example"}), 421)
-
-    def test_a_port_that_is_taken_is_one_line(self):
-        with Simulator() as simulator:
-            code, text = self.run_to_end("--control-port", str(simulator.port))
-            self.assertEqual(code, 69)
-            self.assertIn(f"port {simulator.port}: something listens there already", text)
-            lines = [line for line in text.splitlines() if not line.startswith("New in ")]
-            self.assertEqual(len(lines), 1)
-
-    def test_the_ports_are_announced_in_a_file_as_long_as_they_are_open(self):
-        path = self.path("ports.json", "old")
-        with Simulator("--announce", path) as simulator:
-            deadline = time.monotonic() + DEADLINE
-            while not os.path.exists(path):
-                self.assertLess(time.monotonic(), deadline)
-            with open(path) as file:
-                self.assertEqual(json.load(file), simulator.ready)
-            simulator.end()
-            self.assertFalse(os.path.exists(path))
-        code, text = self.run_to_end("--announce", self.path("none/ports.json"))
-        self.assertEqual(code, 73)
-        self.assertRegex(text, "Cannot write .*none/ports.json.new: No such file or directory")
-
-    def test_the_log_has_each_notification_also_after_a_kill(self):
-        path = self.path("log.jsonl")
-        with Simulator("--log-notifications", path) as simulator:
-            simulator.push("{}", "{}")
-            expected = simulator.get("/notifications?wait=10s&count=2")["notifications"]
-            simulator.process.kill()
-        with open(path) as file:
-            self.assertEqual([json.loads(line) for line in file], expected)
-        # Killed within a line.
-        with open(path, "a") as file:
-            file.write('{"number":3,"rec')
-        error = self.path("error")
-        with open(error, "w") as stderr, Simulator("--log-notifications", path, stderr=stderr) as simulator:
-            simulator.push("{}")
-            simulator.get("/notifications?wait=10s")
-            self.assertEqual(simulator.end(), 0)
-        with open(path) as file:
-            self.assertEqual([json.loads(line)["number"] for line in file], [1, 2, 1])
-        with open(error) as file:
-            self.assertIn("cut off a last line of 16 bytes", file.read())
-
-    def test_a_log_that_cannot_be_written_is_said_once_and_not_a_success(self):
-        code, text = self.run_to_end("--log-notifications", self.path("none/log.jsonl"))
-        self.assertEqual(code, 73)
-        self.assertIn("Cannot write", text)
-        error = self.path("error")
-        with open(error, "w") as stderr:
-            with Simulator("--log-notifications", "/dev/full", stderr=stderr) as simulator:
-                simulator.push("{}", "{}", "{}")
-                simulator.get("/notifications?wait=10s&count=3")
-                self.assertEqual(simulator.end(), 74)
-        with open(error) as file:
-            lines = [line for line in file if "/dev/full" in line]
-        self.assertEqual(len(lines), 1)
-        self.assertIn("No space left on device", lines[0])
-
-    def test_faults_come_from_a_file_and_a_mistake_is_one_line(self):
-        path = self.path("faults.yaml", "- effect: {name: reject, status: 8}\n  at: {token: cd}\n")
-        with Simulator("--faults", path) as simulator:
-            self.assertEqual(simulator.get("/faults")["faults"][0]["effect"], {"name": "reject", "status": 8})
-            simulator.post("/faults", [], "PUT")
-            simulator.post("/reset")
-            self.assertEqual(len(simulator.get("/faults")["faults"]), 1)
-        code, text = self.run_to_end("--faults", self.path("bad.yaml", "- effect: {name: reject}\n  at: {tken: c}\n"))
-        self.assertEqual(code, 78)
-        self.assertIn("bad.yaml: line 2: [0].at.tken: unknown key tken; valid keys: notification", text)
-        self.assertEqual(text.count("\n"), 1)
-        self.assertEqual(self.run_to_end("--faults", self.path("none"))[0], 66)
-
-    def test_verbose_output_shows_what_was_accepted(self):
-        error = self.path("error")
-        with open(error, "w") as stderr, Simulator("--verbose", stderr=stderr) as simulator:
-            simulator.push('{"aps":{"alert":"a secret"}}')
-            simulator.get("/notifications?wait=10s")
-            self.assertEqual(simulator.end(), 0)
-        with open(error) as file:
-            text = file.read()
-        line = next(line for line in text.splitlines() if "notification accepted" in line)
-        self.assertIn("com.example.app", line)
-        self.assertIn("abababab", line)
-        self.assertNotIn("ab" * 5, text)
-        self.assertNotIn("secret", text)
 
 
 if __name__ == "__main__":

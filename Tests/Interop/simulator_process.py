@@ -15,6 +15,7 @@ import ssl
 import struct
 import subprocess
 import tempfile
+import unittest
 import urllib.error
 import urllib.request
 
@@ -29,6 +30,16 @@ except ImportError:
 
 PROGRAM = os.environ["APNS_LEGACY"]
 DEADLINE = 20
+
+
+class Base(unittest.TestCase):
+    """What the tests of the control API have in common."""
+
+    def assertError(self, answer, status, *words):
+        self.assertEqual(answer[0], status, answer)
+        self.assertEqual(list(answer[2]), ["error"])
+        for word in words:
+            self.assertIn(word, answer[2]["error"])
 
 
 class Description:
@@ -83,8 +94,8 @@ class Description:
 class Simulator:
     """A running simulator; `with Simulator("--option") as simulator`."""
 
-    def __init__(self, *options, stderr=subprocess.DEVNULL):
-        self.folder = tempfile.mkdtemp()
+    def __init__(self, *options, stderr=subprocess.DEVNULL, folder=None):
+        self.folder = folder or tempfile.mkdtemp()
         # RSA keys take a second to make; clients that know nothing else have tests of their own.
         arguments = [PROGRAM, "simulator", "--key-type", "ec", "--folder", self.folder, *options]
         self.process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=stderr, text=True)

@@ -176,8 +176,8 @@ class Browser:
     def type(self, text):
         self.call("Input.insertText", text=text)
 
-    def click(self, selector):
-        """Clicks in the middle of an element, as a pointer does."""
+    def click(self, selector, meanwhile=None):
+        """Clicks in the middle of an element, as a pointer does; `meanwhile` is called while it is pressed."""
         place, _ = self.wait_for(f"""(() => {{
             const node = document.querySelector({json.dumps(selector)});
             node.scrollIntoView({{block: "nearest"}});
@@ -186,6 +186,8 @@ class Browser:
         }})()""", f"{selector} to click")
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left", clickCount=1)
+            if kind == "mousePressed" and meanwhile:
+                meanwhile()
 
     def accessibility_nodes(self):
         """The accessibility tree, as a list. It is not kept up to date meanwhile, since that costs time."""

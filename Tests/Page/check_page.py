@@ -6,14 +6,18 @@ import argparse
 import inspect
 import json
 import os
+import select
+import shlex
+import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from urllib.parse import urlsplit
 
 import accessibility
 from browser import Browser
-from provider import Simulator, alert
+from provider import Simulator, alert, without_network
 from relay import Relay
 
 TOPIC = "com.example.app"
@@ -23,14 +27,17 @@ ROW_COUNT = 10_000
 FRAME_MILLISECONDS_MAX = 50
 FILTER_MILLISECONDS_MAX = 500
 HEAP_MIB_MAX = 150
+# The content type of the TLS record that has close_notify.
+TLS_ALERT = 21
 
 
 class Checks:
     """The checks, in the order in which they are written; the simulator is reset before each."""
 
-    def __init__(self, browser, simulator):
+    def __init__(self, browser, simulator, program):
         self.browser = browser
         self.simulator = simulator
+        self.program = program
 
     def run(self):
         results = []
@@ -87,6 +94,20 @@ class Checks:
         assert foreign == [], foreign
         assert self.text("h1") == "apns-legacy simulator"
 
+    def check_what_an_empty_page_tells_to_do_works(self):
+        self.open()
+        self.wait_for_text("#list-empty", "Nothing has arrived yet")
+        command = shlex.split(self.text("#list-empty pre").replace("\\\n", ""))
+        assert command.pop(0) == "apns-legacy", command
+        _, token = self.simulator.add_device(TOPIC)
+        with tempfile.TemporaryDirectory() as folder:
+            for name in os.listdir(self.simulator.folder):
+                os.symlink(os.path.join(self.simulator.folder, name), os.path.join(folder, name))
+            with open(os.path.join(folder, "tokens.txt"), "w", encoding="ascii") as file:
+                file.write(token + "\n")
+            subprocess.run([self.program, *command], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        self.wait_for_text(".row", "Hello")
+
     def check_shows_a_notification_within_a_second(self):
         _, token = self.simulator.add_device(TOPIC)
         self.open()
@@ -122,7 +143,7 @@ class Checks:
         })()""")
         assert shown.replace(" ", "") == token, shown
         facts = self.text(".facts")
-        for part in (token, "TLS 1.", "127.0.0.1", "CN=Apple Push Services", TOPIC, "bytes"):
+        for part in (token, "TLS 1.", "127.0.0.1", "CN=Apple Push Services", TOPIC, "bytes", "accepted after"):
             assert part in facts, (part, facts)
 
     def check_requests_show_their_header_fields(self):
@@ -152,6 +173,78 @@ class Checks:
         self.wait_for_rows(2)
         rows = self.browser.evaluate("[...document.querySelectorAll('.row')].map((node) => node.innerText)")
         assert "rejected 410 Unregistered" in rows[0] and "delivered" in rows[1], rows
+
+    def check_each_problem_is_marked_at_its_place(self):
+        _, token = self.simulator.add_device(TOPIC)
+        self.simulator.push((token, '{"aps":{"badge":"1",\n"alert":{"loc-args":["x",2]}},"n":[1]}'))
+        self.open()
+        self.browser.click(".row")
+        self.browser.wait_for("document.querySelectorAll('.payload mark').length === 2", "two marks")
+        marks = self.browser.evaluate("[...document.querySelectorAll('.payload mark')].map((node) => node.innerText)")
+        assert marks == ['"1" \u2190 aps.badge is a string, not a number',
+                         "2 \u2190 aps.alert.loc-args holds a number, and may hold strings only"], marks
+        problems = self.browser.evaluate("[...document.querySelectorAll('.problems li')].map((node) => node.innerText)")
+        assert problems == ["line 1, column 17: aps.badge is a string, not a number",
+                            "line 2, column 26: aps.alert.loc-args holds a number, and may hold strings only"], problems
+
+    def check_what_is_refused_has_its_reason(self):
+        _, token = self.simulator.add_device(TOPIC)
+        found = []
+        for topic, header in [
+            ("com/example", "apns-push-type: alert"), (TOPIC, "apns-push-type: loud"), (TOPIC, "apns-priority: 7"),
+            (TOPIC, f"apns-collapse-id: {'x' * 65}"), (TOPIC, "apns-expiration: soon"), (TOPIC, "apns-id: 1"),
+            (TOPIC, f"apns-topic: {TOPIC}"), (TOPIC, "apns-push-type: location"),
+        ]:
+            found.append(self.simulator.push_over_http2(token, alert("x").encode(), topic, header))
+        assert found == [400] * 8, found
+        # Command 0 has no error response.
+        self.simulator.send(bytes([0, 0, 32]) + bytes.fromhex(token) + bytes([0, 0]))
+        self.simulator.send(b"\x16\x03\x01")
+        self.open()
+        self.wait_for_rows(10)
+        verdicts = self.browser.evaluate("[...document.querySelectorAll('.verdict')].map((node) => node.innerText)")
+        reasons = ["BadTopic", "InvalidPushType", "BadPriority", "BadCollapseId", "BadExpirationDate", "BadMessageId",
+                   "DuplicateHeaders", "BadTopic"]
+        expected = ["closed", "rejected 4 missing payload", *(f"rejected 400 {reason}" for reason in reversed(reasons))]
+        assert verdicts == expected, verdicts
+        self.browser.click(".row")
+        self.wait_for_text("#detail", "closed the connection without a word")
+        assert self.text(".row-only") == "No message: begins with no command", self.text(".row")
+        self.browser.press("j")
+        self.wait_for_text("#detail", "of which command 0 tells nobody")
+
+    # What the app says
+
+    def check_localized_alerts_have_the_texts_of_the_app(self):
+        hostile = "<img src=x onerror='window.wasRun = true'>"
+        texts = {"TITLE": "%2$@ & %1$@", "BODY": f"{hostile} %@ %n %999999$@ %s %@ %", "OPEN": "\u202eOpen %@",
+                 "LONG": "%1$@" * 20_000}
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "texts.json")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(texts, file)
+            with Simulator.started(self.program, self.simulator.folder, "--strings", path) as simulator:
+                _, token = simulator.add_device(TOPIC)
+                body = {"title-loc-key": "TITLE", "title-loc-args": ["Ann", "Ben"], "loc-key": "BODY",
+                        "loc-args": [hostile], "subtitle-loc-key": "NO_SUCH_KEY", "action-loc-key": "OPEN"}
+                long = {"loc-key": "LONG", "loc-args": ["wide " * 200]}
+                simulator.push((token, alert(long)), (token, alert(body)))
+                self.browser.open(f"{simulator.control}/")
+                self.wait_for_rows(2)
+                self.browser.click(".row")
+                self.browser.wait_for("document.querySelector('.hex')", "the frame")
+                assert self.text(".banner-title") == "Ben & Ann"
+                shown = f"{hostile} {hostile} %n %999999$@ %s %@ %"
+                assert self.text(".banner-body") == shown, self.text(".banner-body")
+                assert self.text(".banner .missing-key") == "NO_SUCH_KEY"
+                assert "Open %@" in self.text(".banner-marks")
+                assert "text missing" in self.text(".row")
+                self.browser.press("j")
+                self.browser.wait_for("document.querySelector('.banner')?.innerText.includes('wide wide')", "the other")
+                assert self.browser.evaluate(accessibility.SIDEWAYS) <= 0, "scrolled sideways"
+                assert not self.browser.evaluate("window.wasRun"), "a script of a text ran"
+                assert self.browser.evaluate("document.querySelectorAll('main script, main img').length") == 0
+                self.browser.open("about:blank")
 
     def check_hostile_payloads_are_text(self):
         _, token = self.simulator.add_device(TOPIC)
@@ -199,6 +292,80 @@ class Checks:
         assert self.simulator.push_over_http2(token, alert("yes").encode(), TOPIC) == 200
         self.browser.click("#faults table .small")
         self.wait_for_text("#faults", "There are no faults")
+
+    # Feedback and connections
+
+    def check_feedback_is_listed_and_cleared(self):
+        _, token = self.simulator.add_device(TOPIC)
+        self.open("?view=feedback")
+        self.wait_for_text("#feedback", "No token waits")
+        self.browser.click("#feedback-token")
+        self.browser.type("ef" * 32)
+        self.browser.click("#feedback form .primary")
+        self.wait_for_text("#messages", "no app on any device has this token")
+        # What was refused stays, to be put right.
+        assert self.browser.evaluate("document.getElementById('feedback-token').value") == "ef" * 32
+        self.browser.evaluate("document.getElementById('feedback-token').select()")
+        self.browser.type(token)
+        self.browser.click("#feedback form .primary")
+        self.wait_for_text("#feedback table", token)
+        self.wait_for_text("#count-feedback", "1")
+        assert [each["token"] for each in self.simulator.request("GET", "/feedback")["entries"]] == [token]
+        self.browser.click("#feedback .view-tools button")
+        self.browser.click("dialog .danger")
+        self.wait_for_text("#feedback", "No token waits")
+        assert self.simulator.request("GET", "/feedback")["entries"] == []
+        # That a request was refused is the browser's own complaint.
+        self.browser.evaluate("1")
+        self.browser.complaints = [each for each in self.browser.complaints if "status of 404" not in each]
+
+    def check_a_connection_is_ended_from_the_page(self):
+        self.open("?view=connections")
+        for ending in ("orderly", "reset"):
+            with self.simulator.connect() as provider:
+                open_ones = [each for each in self.simulator.request("GET", "/connections")["connections"]
+                             if "closedAt" not in each]
+                number = open_ones[-1]["number"]
+                self.browser.evaluate(f"document.getElementById('connection-ending').value = '{ending}'")
+                button = f"[data-key='end binary {number}']"
+                # Whoever connects while it is pressed changes the table, and the click counts all the same.
+                self.browser.click(button, meanwhile=lambda: self._connect_and_wait(2))
+                select.select([provider], [], [], 10)
+                # Below TLS, which takes a reset for an end.
+                try:
+                    end = os.read(provider.fileno(), 65536)
+                    assert ending == "orderly" and end[0] == TLS_ALERT, (ending, end)
+                except ConnectionResetError:
+                    assert ending == "reset", ending
+            self.browser.wait_for(f"!document.querySelector(\"{button}\")", "the connection is closed")
+
+    def _connect_and_wait(self, count):
+        """Connects for a moment, in which so many connections are open, as the page says."""
+        with self.simulator.connect():
+            self.wait_for_text("#count-connections", str(count))
+
+    def check_a_certificate_is_revoked_and_restored(self):
+        _, token = self.simulator.add_device(TOPIC)
+
+        def send():
+            return self.simulator.push_over_http2(token, alert("x").encode(), TOPIC)
+
+        assert send() == 200
+        self.open("?view=connections")
+        button = "[data-key^='revoke HTTP/2']"
+        self.browser.click(button)
+        self.wait_for_text("#connections table", "revoked")
+        assert self.browser.evaluate(f"document.querySelector(\"{button}\").innerText") == "Restore"
+        assert send() == 403
+        # The row of that connection moves the others as soon as it is there.
+        last = self.simulator.request("GET", "/connections")["connections"][-1]
+        newest = f"document.querySelector(\"[data-key='revoke HTTP/2 {last['number']}']\")"
+        self.browser.wait_for(newest, "the newest connection")
+        self.browser.click(button)
+        self.browser.wait_for("!document.querySelector('#connections table').innerText.includes('revoked')", "restored")
+        assert send() == 200
+        self.browser.click("[data-view=notifications]")
+        self.wait_for_text("#list", "rejected 403 BadCertificate")
 
     # Search
 
@@ -402,12 +569,65 @@ class Checks:
             self.browser.wait_for("document.getElementById('connection-state').textContent === 'Live'", "live", 30)
             self.wait_for_text("#list", "meanwhile")
             self.browser.evaluate("1")
-            # That the address does not answer is the browser's own complaint.
-            network = [each for each in self.browser.complaints if "ERR_" in each]
-            self.browser.complaints = [each for each in self.browser.complaints if each not in network]
+            self.browser.complaints = without_network(self.browser.complaints)
         finally:
             self.browser.open("about:blank")
             relay.close()
+
+    def check_a_simulator_that_is_started_anew_is_shown_anew(self):
+        folder = self.simulator.folder
+        try:
+            with Simulator.started(self.program, folder) as simulator:
+                port = urlsplit(simulator.control).port
+                identifier, token = simulator.add_device(TOPIC, identifier="old phone")
+                simulator.push((token, alert("before")))
+                self.browser.open(f"{simulator.control}/")
+                self.wait_for_text("#list", "before")
+            self.browser.wait_for("document.getElementById('connection-state').textContent === 'Not connected'")
+            # What was known stays to be read.
+            assert "before" in self.text("#list")
+            with Simulator.started(self.program, folder, control_port=port) as simulator:
+                self.browser.wait_for("document.getElementById('connection-state').textContent === 'Live'", "live", 30)
+                self.wait_for_text("#list-empty", f"port {simulator.gateway_port}")
+                self.wait_for_rows(0)
+                assert simulator.request("GET", "/devices")["devices"] == []
+                self.browser.wait_for("document.getElementById('count-devices').textContent === ''", "no devices")
+                _, token = simulator.add_device(TOPIC, identifier="new phone")
+                simulator.push((token, alert("after")))
+                self.wait_for_text("#list", "after")
+                self.browser.click("[data-view=devices]")
+                self.wait_for_text("#devices table", "new phone")
+                assert identifier not in self.text("#devices table")
+                self.browser.open("about:blank")
+            self.browser.complaints = without_network(self.browser.complaints)
+        finally:
+            self.browser.open("about:blank")
+
+    def check_an_address_with_a_token(self):
+        token = "0123456789abcdef0123"
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+            file.write(token + "\n")
+            file.flush()
+            options = ["--control-token-file", file.name]
+            with Simulator.started(self.program, self.simulator.folder, *options, token=token) as simulator:
+                address = simulator.control
+                self.browser.open(f"{address}/")
+                assert "apns-legacy simulator" not in self.browser.evaluate("document.title")
+                self.browser.open(address.replace("//", f"//tester:{token}@") + "/")
+                live = "document.getElementById('connection-state').textContent === 'Live'"
+                self.browser.wait_for(live, "the page is live")
+                _, device = simulator.add_device(TOPIC)
+                simulator.push((device, alert("with a token")))
+                self.wait_for_text("#list", "with a token")
+                self.browser.click("[data-view=devices]")
+                self.browser.click("#devices .switch")
+                self.browser.wait_for("document.querySelector('#devices .switch').ariaChecked === 'false'", "offline")
+                # The browser has the password from now on.
+                self.browser.open(f"{address}/?view=devices")
+                self.browser.wait_for(live, "the page is live")
+                self.browser.open("about:blank")
+        # That the first address was refused is the browser's own complaint.
+        self.browser.complaints = [each for each in without_network(self.browser.complaints) if "401" not in each]
 
     def check_the_parts_of_the_page(self):
         """The modules that parse are run on tables of their own."""
@@ -419,6 +639,7 @@ class Checks:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("program", help="apns-legacy, for simulators with other options")
     parser.add_argument("folder", help="where the simulator has its certificates")
     parser.add_argument("ready", type=json.loads, help="the line of JSON that it printed when it listened")
     arguments = parser.parse_args()
@@ -426,7 +647,7 @@ def main():
     control = f"http://127.0.0.1:{ready['control_port']}"
     simulator = Simulator(control, arguments.folder, ready["gateway_port"], ready["http2_port"])
     with Browser() as browser:
-        results = Checks(browser, simulator).run()
+        results = Checks(browser, simulator, arguments.program).run()
     json.dump(results, sys.stdout, indent=1)
     print()
 

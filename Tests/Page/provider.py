@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the checks of the page use of a running simulator: its listeners, as a provider does, and its control API."""
 
+import contextlib
 import json
 import socket
 import ssl
@@ -18,11 +19,25 @@ COUNT_MAX = 1000
 class Simulator:
     """A simulator that runs already: its ports, and the folder with its certificates."""
 
-    def __init__(self, control, folder, gateway_port, http2_port):
+    def __init__(self, control, folder, gateway_port, http2_port, token=None):
         self.control = control.rstrip("/")
         self.folder = folder
         self.gateway_port = gateway_port
         self.http2_port = http2_port
+        self.token = token
+
+    @classmethod
+    @contextlib.contextmanager
+    def started(cls, program, folder, *options, control_port=0, token=None):
+        """A simulator of its own, which ends with the block."""
+        command = [program, "simulator", "--folder", folder, "--control-port", str(control_port), *options]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+            try:
+                ready = json.loads(process.stdout.readline())
+                control = f"http://127.0.0.1:{ready['control_port']}"
+                yield cls(control, folder, ready["gateway_port"], ready["http2_port"], token)
+            finally:
+                process.terminate()
 
     def request(self, method, path, body=None):
         """Asks the control API; returns the answer as JSON."""
@@ -30,6 +45,8 @@ class Simulator:
         request = urllib.request.Request(self.control + path, data=data, method=method)
         if data is not None:
             request.add_header("Content-Type", "application/json")
+        if self.token is not None:
+            request.add_header("Authorization", f"Bearer {self.token}")
         try:
             with urllib.request.urlopen(request, timeout=2 * SECONDS_MAX) as answer:
                 text = answer.read()
@@ -44,30 +61,43 @@ class Simulator:
 
     def push(self, *notifications):
         """Sends pairs of a token and a payload over one connection of the binary protocol, and waits for them."""
-        last = self.request("GET", "/notifications?limit=1&outcome=any")["lastNumber"]
+        expiry = int(time.time()) + 3600
+        frames = [frame(number, expiry, token, payload) for number, (token, payload) in enumerate(notifications, 1)]
+        return self.send(b"".join(frames), len(notifications))
+
+    def connect(self):
+        """A connection to the gateway."""
         context = ssl.create_default_context(cafile=f"{self.folder}/authority.pem")
         context.load_cert_chain(f"{self.folder}/provider.pem", f"{self.folder}/provider.key.pem")
-        with socket.create_connection(("127.0.0.1", self.gateway_port), SECONDS_MAX) as plain:
-            with context.wrap_socket(plain, server_hostname="localhost") as encrypted:
-                expiry = int(time.time()) + 3600
-                frames = [frame(number, expiry, token, payload)
-                          for number, (token, payload) in enumerate(notifications, 1)]
-                encrypted.sendall(b"".join(frames))
-                count = min(len(notifications), COUNT_MAX)
-                query = f"outcome=any&limit={count}&count={count}&after={last}&wait={SECONDS_MAX}s"
-                return self.request("GET", f"/notifications?{query}")["notifications"]
+        plain = socket.create_connection(("127.0.0.1", self.gateway_port), SECONDS_MAX)
+        return context.wrap_socket(plain, server_hostname="localhost")
 
-    def push_over_http2(self, token, payload, topic):
+    def send(self, data, count=1):
+        """Sends bytes to the gateway, and waits until so many notifications of them are in the record."""
+        last = self.request("GET", "/notifications?limit=1&outcome=any")["lastNumber"]
+        with self.connect() as encrypted:
+            encrypted.sendall(data)
+            count = min(count, COUNT_MAX)
+            query = f"outcome=any&limit={count}&count={count}&after={last}&wait={SECONDS_MAX}s"
+            return self.request("GET", f"/notifications?{query}")["notifications"]
+
+    def push_over_http2(self, token, payload, topic, *headers):
         """Sends one notification over HTTP/2 by curl; returns the status."""
         identity = ["--cert", f"{self.folder}/provider.pem", "--key", f"{self.folder}/provider.key.pem"]
         answer = subprocess.run(
             ["curl", "--silent", "--show-error", "--http2", "--max-time", str(SECONDS_MAX), *identity, "--cacert",
-             f"{self.folder}/authority.pem", "--header", f"apns-topic: {topic}", "--header", "apns-push-type: alert",
+             f"{self.folder}/authority.pem", "--header", f"apns-topic: {topic}",
+             *(part for header in headers or ["apns-push-type: alert"] for part in ("--header", header)),
              "--data-binary", "@-", "--output", "/dev/null", "--write-out", "%{http_code}",
              f"https://localhost:{self.http2_port}/3/device/{token}"],
             input=payload, stdout=subprocess.PIPE, check=True,
         )
         return int(answer.stdout)
+
+
+def without_network(complaints):
+    """What a browser says beside its own words on an address that does not answer."""
+    return [each for each in complaints if "ERR_" not in each]
 
 
 def frame(identifier, expiry, token, payload):

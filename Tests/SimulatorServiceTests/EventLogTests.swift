@@ -18,26 +18,49 @@ import Testing
         batch?.events.map { if case .deviceRemoved(let text) = $0 { Int(text) ?? -1 } else { -1 } }
     }
 
-    private static var soon: NIODeadline { .now() + .seconds(30) }
+    /// Later than the suite's limit, so that no test passes since a wait is over.
+    private static var late: NIODeadline { .now() + .hours(1) }
 
-    @Test func `a reader has what comes behind its beginning, in portions`() async throws {
+    /// Lets a reader begin to wait.
+    private static func waiting(_ log: EventLog) async {
+        while log.waitingCount == 0 { await Task.yield() }
+    }
+
+    @Test func `a reader has what comes after its beginning, in portions`() async throws {
         let log = EventLog()
         let channel = NIOAsyncTestingChannel()
         Self.append(1...2, to: log)
         let new = try #require(log.makeReader(channel: channel))
-        let old = try #require(log.makeReader(behind: 1, channel: channel))
-        let future = try #require(log.makeReader(behind: 99, channel: channel))
+        let first = EventIdentifier(run: log.run, number: 1)
+        let old = try #require(log.makeReader(from: .event(first), channel: channel))
         Self.append(3...5, to: log)
-        #expect(Self.numbers(await new.next(2, until: Self.soon)) == [3, 4])
-        #expect(Self.numbers(await new.next(2, until: Self.soon)) == [5])
-        #expect(Self.numbers(await old.next(until: Self.soon)) == [2, 3, 4, 5])
-        #expect(Self.numbers(await future.next(until: Self.soon)) == [3, 4, 5])
+        #expect(Self.numbers(await new.next(2, until: Self.late)) == [3, 4])
+        #expect(Self.numbers(await new.next(2, until: Self.late)) == [5])
+        #expect(Self.numbers(await old.next(until: Self.late)) == [2, 3, 4, 5])
+        #expect(!new.hasMissed && !old.hasMissed)
+    }
+
+    @Test func `one that had an event of another run has missed some, and has what is kept`() async throws {
+        let log = EventLog(countMax: 3)
+        let channel = NIOAsyncTestingChannel()
+        let other = EventIdentifier(run: log.run &+ 1, number: 1)
+        let empty = try #require(log.makeReader(from: .event(other), channel: channel))
+        #expect(empty.hasMissed && empty.lastNumber == 0)
+        Self.append(1...5, to: log)
+        let future = EventIdentifier(run: log.run, number: 6)
+        for start in [EventLog.Start.event(other), .event(future), .unknown] {
+            let reader = try #require(log.makeReader(from: start, channel: channel))
+            #expect(reader.hasMissed)
+            let batch = await reader.next(until: Self.late)
+            #expect(Self.numbers(batch) == [3, 4, 5] && batch?.missedCount == 0)
+        }
     }
 
     @Test func `one that waits is woken by the next event`() async throws {
         let log = EventLog()
         let reader = try #require(log.makeReader(channel: NIOAsyncTestingChannel()))
-        async let batch = reader.next(until: Self.soon)
+        async let batch = reader.next(until: Self.late)
+        await Self.waiting(log)
         Self.append(1...1, to: log)
         #expect(Self.numbers(await batch) == [1])
     }
@@ -46,11 +69,32 @@ import Testing
         let log = EventLog(countMax: 3)
         let reader = try #require(log.makeReader(channel: NIOAsyncTestingChannel()))
         Self.append(1...10, to: log)
-        let batch = try #require(await reader.next(until: Self.soon))
+        let batch = try #require(await reader.next(until: Self.late))
         #expect(batch.missedCount == 7)
         #expect(batch.firstNumber == 8)
         #expect(Self.numbers(batch) == [8, 9, 10])
         #expect(await reader.next(until: .now())?.events.isEmpty == true)
+    }
+
+    @Test func `notifications that came together are an event each`() async throws {
+        let log = EventLog(countMax: 6)
+        let reader = try #require(log.makeReader(channel: NIOAsyncTestingChannel()))
+        log.append(.notifications(1...3))
+        let first = try #require(await reader.next(2, until: Self.late))
+        #expect(first.events == [.notifications(1...2)] && first.lastNumber == 2)
+        Self.append(4...4, to: log)
+        log.append(.notifications(10...14))
+        // The third is behind, and the oldest of those that may be kept is the fourth event.
+        let rest = try #require(await reader.next(3, until: Self.late))
+        #expect(rest.missedCount == 1 && rest.firstNumber == 4 && rest.lastNumber == 6)
+        #expect(rest.events == [.deviceRemoved(identifier: "4"), .notifications(10...11)])
+        Self.append(5...7, to: log)
+        let last = try #require(await reader.next(until: Self.late))
+        #expect(last.missedCount == 0 && last.firstNumber == 7)
+        #expect(last.events.first == .notifications(12...14) && Self.numbers(last) == [-1, 5, 6, 7])
+        log.append(.notifications(100...200))
+        let newest = try #require(log.makeReader(from: .unknown, channel: NIOAsyncTestingChannel()))
+        #expect(await newest.next(until: Self.late)?.events == [.notifications(195...200)])
     }
 
     @Test func `the time, the end of the log and the end of the client end a wait`() async throws {
@@ -59,15 +103,19 @@ import Testing
         let reader = try #require(log.makeReader(channel: channel))
         #expect(await reader.next(until: .now())?.events.isEmpty == true)
         #expect(await reader.next(until: .now() + .milliseconds(20))?.events.isEmpty == true)
+        async let closed = reader.next(until: Self.late)
+        await Self.waiting(log)
         try await channel.close().get()
-        #expect(await reader.next(until: Self.soon) == nil)
+        #expect(await closed == nil)
+        #expect(await reader.next(until: Self.late) == nil)
         let other = try #require(log.makeReader(channel: NIOAsyncTestingChannel()))
-        async let batch = other.next(until: Self.soon)
+        async let batch = other.next(until: Self.late)
+        await Self.waiting(log)
         log.end()
         #expect(await batch == nil)
     }
 
-    @Test func `there are no more readers than there may be, and a place is free again behind each`() throws {
+    @Test func `there are no more readers than there may be, and a place is free again after each`() throws {
         let log = EventLog(readerCountMax: 2)
         let channel = NIOAsyncTestingChannel()
         let first = try #require(log.makeReader(channel: channel))
@@ -80,27 +128,36 @@ import Testing
         #expect(log.makeReader(channel: channel) != nil)
     }
 
-    @Test func `many readers beside many writers each have every event`() async throws {
+    @Test func `many readers beside many writers each have every event, those of a writer in order`() async throws {
         let log = EventLog()
+        let writers = 0..<4
+        let countEach = 1000
         let readers = try (0..<20).map { _ in try #require(log.makeReader(channel: NIOAsyncTestingChannel())) }
-        let sums = await withTaskGroup(of: Int.self) { group in
+        let found = await withTaskGroup(of: [Int].self) { group in
             for reader in readers {
                 group.addTask {
-                    var count = 0
-                    while count < 4000, let batch = await reader.next(7, until: .now() + .seconds(30)) {
-                        count += batch.events.count
+                    var numbers: [Int] = []
+                    while numbers.count < writers.count * countEach, let batch = await reader.next(7, until: Self.late)
+                    {
+                        numbers += Self.numbers(batch) ?? []
                     }
-                    return count
+                    return numbers
                 }
             }
-            for _ in 0..<4 {
+            for writer in writers {
                 group.addTask {
-                    Self.append(1...1000, to: log)
-                    return 4000
+                    Self.append((writer * countEach)...((writer + 1) * countEach - 1), to: log)
+                    return []
                 }
             }
-            return await group.reduce(into: []) { $0.append($1) }
+            return await group.reduce(into: [[Int]]()) { if !$1.isEmpty { $0.append($1) } }
         }
-        #expect(sums.allSatisfy { $0 == 4000 })
+        #expect(found.count == readers.count)
+        for numbers in found {
+            for writer in writers {
+                let range = (writer * countEach)..<((writer + 1) * countEach)
+                #expect(numbers.filter(range.contains) == Array(range))
+            }
+        }
     }
 }

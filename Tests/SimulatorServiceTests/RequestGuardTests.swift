@@ -12,6 +12,7 @@ import Testing
     private static func refusal(
         _ authority: String?,
         host: String = "127.0.0.1",
+        path: String = "/",
         names: [String] = [],
         token: String? = nil,
         _ fields: HTTPFields = [:]
@@ -20,7 +21,7 @@ import Testing
         configuration.host = host
         configuration.names = names
         configuration.token = token
-        let head = HTTPRequest(method: .post, scheme: "http", authority: authority, path: "/", headerFields: fields)
+        let head = HTTPRequest(method: .post, scheme: "http", authority: authority, path: path, headerFields: fields)
         return RequestGuard(configuration).refusal(head)?.status.code
     }
 
@@ -32,7 +33,8 @@ import Testing
     @Test(
         arguments: [
             nil, "", "example.com", "example.com:8080", "localhost.example.com", "127.0.0.1.example.com:1", "127.0.0.2",
-            "[::2]:1", "localhost.", "192.0.2.1:8080", "0.0.0.0", "[", "::", ":", "localhost@example.com",
+            "[::2]:1", "[::1].evil.com", "[::1]x", "[::1]:8080x", "localhost:80x", "localhost:80:80", "localhost.",
+            "192.0.2.1:8080", "0.0.0.0", "[", "::", ":", "localhost@example.com",
         ]
     )
     func `another name is refused, as is none`(_ authority: String?) {
@@ -56,6 +58,26 @@ import Testing
         for origin in ["http://localhost:8081", "http://example.com", "https://localhost:8080", "null", "", "file://"] {
             #expect(Self.refusal("localhost:8080", [.origin: origin]) == 403, "\(origin)")
         }
+    }
+
+    @Test func `a page of another site is refused, however it asks, but a link to the page is not`() throws {
+        let (site, mode) = (
+            try #require(HTTPField.Name("Sec-Fetch-Site")), try #require(HTTPField.Name("Sec-Fetch-Mode"))
+        )
+        func refusal(_ siteValue: String, _ modeValue: String?, _ path: String) -> Int? {
+            var fields: HTTPFields = [site: siteValue]
+            fields[mode] = modeValue
+            return Self.refusal("localhost:8080", path: path, fields)
+        }
+        for value in ["cross-site", "same-site", "Cross-Site"] {
+            for path in ["/", "/notifications?wait=1s&text=secret", "/page/app.js"] {
+                #expect(refusal(value, "no-cors", path) == 403)
+                #expect(refusal(value, nil, path) == 403)
+            }
+            #expect(refusal(value, "navigate", "/notifications?text=secret") == 403)
+            #expect(refusal(value, "navigate", "/?view=devices") == nil)
+        }
+        for value in ["same-origin", "none"] { #expect(refusal(value, "cors", "/notifications") == nil) }
     }
 
     @Test func `where there is a token, it is required, as a bearer's or as a browser's password`() {

@@ -34,7 +34,7 @@ enum Rule: String, CaseIterable, CustomTestStringConvertible {
     static let bannedModules: Set<Substring> = ["NIOSSL", "XCTest"]
 
     /// Targets that import Foundation; the others do without, since it is large where nothing else brings it.
-    static let targetsWithFoundation: Set<Substring> = ["APNSLegacyCommands", "TokenStore"]
+    static let targetsWithFoundation: Set<Substring> = ["APNSLegacyCommands", "SimulatorService", "TokenStore"]
 
     /// What types and units had for names before they got plain ones; no name begins or ends with them.
     static let formerNames = [

@@ -41,7 +41,7 @@ struct ConnectionOptions: ParsableArguments, Sendable {
         if let at = rest.lastIndex(of: "@") {
             let parts = rest[..<at].split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
             guard kind == .http, parts.count == 2 else { throw wrong }
-            guard let user = self.percentDecoded(parts[0]), let password = self.percentDecoded(parts[1]) else {
+            guard let user = PercentEncoding.decoded(parts[0]), let password = PercentEncoding.decoded(parts[1]) else {
                 throw wrong
             }
             credentials = .init(user: user, password: password)
@@ -59,23 +59,6 @@ struct ConnectionOptions: ParsableArguments, Sendable {
             endpoint: Endpoint(host: String(host), port: port),
             credentials: credentials
         )
-    }
-
-    /// A part of a URI as it is meant; `nil` where it has a percent sign without two digits, or no UTF-8.
-    private static func percentDecoded(_ text: Substring) -> String? {
-        var bytes: [UInt8] = []
-        var rest = text.utf8
-        while let byte = rest.popFirst() {
-            guard byte == UInt8(ascii: "%") else {
-                bytes.append(byte)
-                continue
-            }
-            guard let high = rest.popFirst().map(Hexadecimal.value), let low = rest.popFirst().map(Hexadecimal.value),
-                high < 16, low < 16
-            else { return nil }
-            bytes.append(high << 4 | low)
-        }
-        return String(validating: bytes, as: UTF8.self)
     }
 }
 

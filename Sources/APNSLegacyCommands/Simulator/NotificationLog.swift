@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import FileSystemSupport
 import Glibc
 import NIOConcurrencyHelpers
 import NIOCore
@@ -23,28 +24,41 @@ final class NotificationLog: Sendable {
     private static let reportInterval = TimeAmount.seconds(60)
     /// How far back the last line may begin.
     private static let lineByteCountMax: off_t = 1 << 20
+    /// What each line begins with.
+    private static let lineStart = #"{"number":"#
 
     private let path: String
     private let descriptor: CInt
     private let say: @Sendable (String) -> Void
     private let state = NIOLockedValueBox(State())
 
-    /// Opens a file to be appended to, which is made if missing.
+    /// Opens a file to be appended to, which is made if missing, and holds it against other processes.
     ///
     /// A last line that a process was killed in is cut off.
     ///
     /// - Parameters:
     ///   - path: the file.
     ///   - say: tells people.
-    /// - Throws: `CommandFailure` where it cannot be opened.
+    /// - Throws: `CommandFailure` where it cannot be opened, another process holds it, or its last line is not of a
+    ///   simulator and has no end.
     init(_ path: String, say: @escaping @Sendable (String) -> Void) throws {
         self.path = path
         self.say = say
-        self.descriptor = unsafe open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0o600)
+        // Nothing that is written here may wait for somebody who reads: event loops would wait as well.
+        let flags = O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY
+        self.descriptor = unsafe open(path, flags, 0o600)
         guard self.descriptor >= 0 else {
             throw CommandFailure(.cannotCreate, "Cannot write \(path): \(Errno(rawValue: errno)).")
         }
-        self.cutTornLine()
+        var status = stat()
+        guard unsafe fstat(self.descriptor, &status) == 0 else { throw self.failure("\(Errno(rawValue: errno))") }
+        switch status.st_mode & S_IFMT {
+        case S_IFREG:
+            try self.lock()
+            try self.cutTornLine()
+        case S_IFCHR: break
+        default: throw self.failure("it is neither a file nor a device; name a file")
+        }
     }
 
     deinit { close(self.descriptor) }
@@ -52,17 +66,40 @@ final class NotificationLog: Sendable {
     /// Whether each line could be written.
     var isComplete: Bool { self.state.withLockedValue { !$0.hasMissed } }
 
-    private func cutTornLine() {
+    private func failure(_ reason: String) -> CommandFailure {
+        CommandFailure(.cannotCreate, "Cannot write \(self.path): \(reason).")
+    }
+
+    private func lock() throws(CommandFailure) {
+        do throws(FileLock.Failure) {
+            guard try !FileLock.take(self.descriptor) else { return }
+        } catch {
+            // A disk without locks: nobody else is kept out.
+            return
+        }
+        throw CommandFailure(
+            .tryAgain,
+            "\(self.path) is in use by another process. Stop it, or give --log-notifications another file."
+        )
+    }
+
+    private func cutTornLine() throws(CommandFailure) {
         let end = lseek(self.descriptor, 0, SEEK_END)
         guard end > 0 else { return }
         let start = max(0, end - Self.lineByteCountMax)
         var bytes = [UInt8](repeating: 0, count: Int(end - start))
-        guard unsafe pread(self.descriptor, &bytes, bytes.count, start) == bytes.count,
-            bytes.last != UInt8(ascii: "\n")
-        else { return }
-        let whole = bytes.lastIndex(of: UInt8(ascii: "\n")).map { start + off_t($0) + 1 } ?? start
-        guard ftruncate(self.descriptor, whole) == 0 else { return }
-        self.say("\(self.path): cut off a last line of \(end - whole) bytes that was not written to its end.")
+        guard unsafe pread(self.descriptor, &bytes, bytes.count, start) == bytes.count else {
+            throw self.failure("\(Errno(rawValue: errno))")
+        }
+        guard bytes.last != UInt8(ascii: "\n") else { return }
+        let line = bytes.lastIndex(of: UInt8(ascii: "\n")).map { bytes[($0 + 1)...] } ?? bytes[...]
+        guard line.starts(with: Self.lineStart.utf8) else {
+            throw self.failure("its last line has no end and is not a simulator's; end it, or name another file")
+        }
+        guard ftruncate(self.descriptor, end - off_t(line.count)) == 0 else {
+            throw self.failure("\(Errno(rawValue: errno))")
+        }
+        self.say("\(self.path): cut off a last line of \(line.count) bytes that was not written to its end.")
     }
 
     /// Appends a line.
@@ -95,7 +132,7 @@ final class NotificationLog: Sendable {
             if count < 0, errno == EINTR { continue }
             guard count > 0 else {
                 let code = errno
-                // A pipe has no length, and cannot be shortened.
+                // A device has no length, and cannot be shortened.
                 if start >= 0 { _ = ftruncate(self.descriptor, start) }
                 return code
             }

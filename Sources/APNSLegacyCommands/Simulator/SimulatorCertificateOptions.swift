@@ -26,6 +26,16 @@ struct SimulatorCertificateOptions: ParsableArguments, Sendable {
     var tlsMin = "1.2"
 
     @Option(
+        name: .customLong("server-name"),
+        help: .value(
+            "name",
+            "A further host name or address for the server's certificate, such as that of a container; once for each. "
+                + "A certificate without it is made anew."
+        )
+    )
+    var serverNames: [String] = []
+
+    @Option(
         help: .value("file", "A server certificate of your own: PEM or PKCS#12 (.p12); by default that of the folder.")
     )
     var serverCertificate: String?
@@ -48,6 +58,12 @@ struct SimulatorCertificateOptions: ParsableArguments, Sendable {
         _ = try TLSVersion(option: self.tlsMin)
         if self.serverCertificate == nil, self.serverKey != nil || self.serverPassphraseFile != nil {
             throw ValidationError("--server-key and --server-passphrase-file need --server-certificate.")
+        }
+        guard self.serverCertificate == nil || self.serverNames.isEmpty else {
+            throw ValidationError("--server-name is for the folder's certificate; leave out --server-certificate.")
+        }
+        if let name = self.serverNames.first(where: { !SimulatorCertificates.isName($0) }) {
+            throw ValidationError("--server-name \(name): neither a host name, such as apns.example, nor an address.")
         }
     }
 

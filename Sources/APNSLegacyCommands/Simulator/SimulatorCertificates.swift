@@ -191,7 +191,7 @@ struct SimulatorCertificates {
         try folder.keep(
             .secret("passphrase.txt"),
             read: { content in
-                let line = content.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
+                let line = FileBytes.firstLine(of: content)
                 guard !line.isEmpty, let text = String(validating: line, as: UTF8.self) else {
                     throw SimulatorFolder.Damage(
                         name: "passphrase.txt",
@@ -236,7 +236,7 @@ struct SimulatorCertificates {
                 changedBy: change,
                 read: { content in
                     let identity = try TLSIdentity(bytes: content, passphrase: TLSPassphrase(passphrase))
-                    try Self.check(file, identity, provider)
+                    try Self.check(file, identity, provider, name)
                 },
                 make: { try provider.pkcs12(passphrase: passphrase, form: form, name: "provider") }
             )
@@ -244,15 +244,18 @@ struct SimulatorCertificates {
         try folder.keep(
             .secret(name + "-combined.pem"),
             changedBy: change,
-            read: { try Self.check(name + "-combined.pem", try TLSIdentity(bytes: $0), provider) },
+            read: { content in
+                let identity = try TestIdentity(certificatePEM: content, keyPEM: content).identity
+                try Self.check(name + "-combined.pem", identity, provider, name)
+            },
             make: { try provider.certificatePEM + provider.traditionalKeyPEM() }
         )
         try folder.keep(
             .secret(name + "-traditional.key.pem"),
             changedBy: change,
             read: { content in
-                let identity = try TLSIdentity(bytes: provider.certificatePEM, key: content)
-                try Self.check(name + "-traditional.key.pem", identity, provider)
+                let identity = try TestIdentity(certificatePEM: provider.certificatePEM, keyPEM: content).identity
+                try Self.check(name + "-traditional.key.pem", identity, provider, name)
             },
             make: { try provider.traditionalKeyPEM() }
         )
@@ -266,6 +269,26 @@ struct SimulatorCertificates {
         return stride(from: 0, to: bytes.count, by: 2)
             .map { String(UInt16(bytes[$0]) << 8 | UInt16(bytes[$0 + 1]), radix: 16) }
             .joined(separator: ":")
+    }
+
+    /// Whether a certificate can bear a name: a host name, whose first label may be an asterisk, or an address.
+    static func isName(_ text: String) -> Bool {
+        var (address4, address6) = (in_addr(), in6_addr())
+        guard unsafe inet_pton(AF_INET, text, &address4) != 1, unsafe inet_pton(AF_INET6, text, &address6) != 1 else {
+            return true
+        }
+        let labels = text.split(separator: ".", omittingEmptySubsequences: false)
+        // What ends in a number is a misspelled address.
+        guard text.utf8.count <= 253, labels.last.map({ UInt64($0) == nil }) == true else { return false }
+        return labels.enumerated().allSatisfy { index, label in
+            if label == "*" { return index == 0 && labels.count > 1 }
+            return (1...63).contains(label.utf8.count) && label.first != "-" && label.last != "-"
+                && label.utf8.allSatisfy { byte in
+                    byte == UInt8(ascii: "-") || byte == UInt8(ascii: "_")
+                        || UInt8(ascii: "0")...UInt8(ascii: "9") ~= byte
+                        || UInt8(ascii: "a")...UInt8(ascii: "z") ~= byte | 0x20
+                }
+        }
     }
 
     // MARK: Checking
@@ -321,10 +344,15 @@ struct SimulatorCertificates {
         }
     }
 
-    /// Checks that a file has the provider's certificate and key.
-    private static func check(_ name: String, _ identity: TLSIdentity, _ provider: TestIdentity) throws {
+    /// Checks that a file has the certificate of a provider, whose own file is called so.
+    private static func check(
+        _ name: String,
+        _ identity: TLSIdentity,
+        _ provider: TestIdentity,
+        _ providerName: String
+    ) throws {
         guard identity.certificate == provider.identity.certificate else {
-            throw SimulatorFolder.Damage(name: name, problem: "has another certificate than provider.pem")
+            throw SimulatorFolder.Damage(name: name, problem: "has another certificate than \(providerName).pem")
         }
     }
 

@@ -4,6 +4,7 @@ import APNSServer
 import APNSSimulator
 import APNSWire
 public import ArgumentParser
+import CMalloc
 import FoundationEssentials
 import Logging
 import OpenSSLTLS
@@ -40,10 +41,11 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
             A dead device failed when the simulator started. The binary gateway takes what is sent to it, and feedback \
             lists it only after that.
 
-            Exit codes: 0 stopped; 64 usage; 69 an address cannot be listened on; 71 the system allows too few \
-            open files or too little memory; 73 a file cannot be made; 74 a file cannot be written, or notifications \
-            are missing in the file of --log-notifications; 75 another simulator is making the files of the folder; \
-            78 a certificate or a key cannot be used.
+            Exit codes: 0 stopped; 64 usage; 66 a file cannot be read; 69 an address cannot be listened on; 71 the \
+            system allows too few open files or too little memory; 73 a file cannot be made; 74 a file cannot be \
+            written, or notifications are missing in the file of --log-notifications; 75 another simulator has the \
+            file of --announce or --log-notifications, or is making certificates in the folder for too long; 78 a \
+            certificate or a key cannot be used.
             """
     )
 
@@ -86,7 +88,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         help: .value(
             "token",
             "A device that has the app (the first --topic), once for each. Without any, every token of 32 bytes or "
-                + "more is taken, but the dead ones."
+                + "more is taken, but the dead ones; see --unknown-tokens."
         )
     )
     var devices: [String] = []
@@ -106,7 +108,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
     @OptionGroup(title: "Certificates")
     var certificates: SimulatorCertificateOptions
 
-    @OptionGroup(title: "What the services are strict about")
+    @OptionGroup(title: "Optional restrictions")
     var service: SimulatorServiceOptions
 
     @OptionGroup(title: "Control")
@@ -114,7 +116,8 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
 
     @Flag(
         name: .shortAndLong,
-        help: "Say what every connection does and which notifications come, with the begin of their device tokens."
+        help:
+            "Say what every connection does and which notifications come, with the first digits of their device tokens."
     )
     var verbose = false
 
@@ -137,37 +140,52 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         if Set(self.topics).count < self.topics.count {
             throw ValidationError("Give each --topic once.")
         }
-        for text in [self.keyId, self.teamId] where text.utf8.count != 10 {
+        for text in [self.keyId, self.teamId] where !Self.isIdentifier(text) {
             throw ValidationError("--key-id and --team-id have 10 letters and digits.")
         }
     }
 
+    /// Whether this is what Apple gives keys and teams as identifiers.
+    private static func isIdentifier(_ text: String) -> Bool {
+        text.utf8.count == 10
+            && text.utf8.allSatisfy {
+                UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 || UInt8(ascii: "a")...UInt8(ascii: "z") ~= $0 | 0x20
+            }
+    }
+
+    /// How long connections have to end in order.
+    private static let shutdownDuration = Duration.seconds(3)
+
     package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         try environment.requireConnections(0)
+        // The record is made on the threads of the connections, and each would keep as much as the record ever took.
+        _ = share_memory_between_threads()
         let console = environment.console
-        // Before anything is made.
+        // Before anything is made: whoever reads the file is not to find the ports of an earlier run.
+        let announcement = try self.control.announce.map { try Announcement($0) }
+        defer { withExtendedLifetime(announcement) {} }
         let folder = try self.folder ?? Self.defaultFolder(environment)
         let (faults, controlConfiguration) = (try self.control.plannedFaults(), try self.control.configuration())
         var configuration = try await self.configuration(environment, folder: folder)
         let logger = environment.logger(isVerbose: self.verbose)
         let log = try self.control.logNotifications.map { try NotificationLog($0) { console.say($0) } }
-        configuration.onChange = { change in
-            guard case .notification(let notification) = change else { return Self.log(change, to: logger) }
-            log?.append(notification.json)
-            Self.log(notification, to: logger)
+        configuration.onChange = { Self.log($0, to: logger) }
+        if log != nil || self.verbose {
+            configuration.onNotification = { notification in
+                log?.append(notification.json(controlConfiguration.strings))
+                Self.log(notification, to: logger)
+            }
         }
-        configuration.faults = faults
+        configuration.plannedFaults = faults
         let version = ApnsLegacyCommand.configuration.version
         let control = SimulatorControl(controlConfiguration, version: version, of: &configuration)
-        self.control.withdrawAnnouncement()
-        defer { self.control.withdrawAnnouncement() }
         try await Simulator.withRunning(configuration, logger: logger) { simulator in
             try await control.withRunning(simulator, logger: logger) { controlPort in
                 // Before the line, at which somebody may already send one.
                 let signals = await environment.signals([.sigint, .sigterm])
                 let line = self.line(simulator, controlPort: controlPort)
                 try console.write(line + "\n")
-                try self.control.announce(line)
+                try announcement?.write(line)
                 console.say("Certificates and key are in \(folder). Stop with SIGTERM or Ctrl-C.")
                 console.say("What arrives is shown at \(self.control.address(port: controlPort)).")
                 await Self.waitForEnd(signals, control)
@@ -195,12 +213,14 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
 
     /// Says that a notification came.
     ///
-    /// The logs of a provider name no device token, since it is private. Those of a simulator are looked at by testers
-    /// who look for one of their own, so that its begin is there; the whole of it and the payload are in the record.
+    /// The logs of a provider name no device token, since it is private. Those of a simulator are read by testers who
+    /// look for one of their own, so its first digits are there. The whole of it and the payload are in the record.
     private static func log(_ notification: ReceivedNotification, to logger: Logger) {
-        let outcome = notification.rejection.map { "\($0)" } ?? (notification.isDead ? "app removed" : "accepted")
+        let outcome =
+            notification.isUnanswered
+            ? "closed" : notification.rejection.map { "\($0)" } ?? (notification.isDead ? "app removed" : "accepted")
         logger.info(
-            notification.rejection == nil ? "notification accepted" : "notification rejected",
+            notification.isAccepted ? "notification accepted" : "notification rejected",
             metadata: [
                 LogKey.message: "\(notification.number)",
                 "push.listener": "\(notification.listener.rawValue)",
@@ -232,7 +252,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         let states = environment.variables["XDG_STATE_HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil }
         let home = environment.variables["HOME"].flatMap { $0.isEmpty ? nil : $0 }
         guard let states = states ?? home.map({ $0 + "/.local/state" }) else {
-            throw CommandFailure(.usage, "There is no HOME to keep certificates in. Say where by --folder.")
+            throw CommandFailure(.usage, "HOME is not set; specify --folder.")
         }
         let folder = states + "/apns-legacy/simulator"
         do {
@@ -255,8 +275,9 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         // Whoever listens on any address is reached by other names, which nobody can know; the zone of an address
         // stands in no certificate.
         let isName = !["0.0.0.0", "::"].contains(self.host) && !self.host.contains("%")
-        if isName, !options.serverNames.contains(self.host) {
-            options.serverNames.append(self.host)
+        for name in (isName ? [self.host] : []) + self.certificates.serverNames.map({ $0.lowercased() })
+        where !options.serverNames.contains(name) {
+            options.serverNames.append(name)
         }
         let folder = try await SimulatorFolder.open(path)
         let set = try SimulatorCertificates(in: folder, options, now: environment.now())
@@ -278,7 +299,9 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         configuration.push.minimumVersion = max(configuration.push.minimumVersion, .tls1_2)
         configuration.environment = self.environment
         configuration.tokenKey = set.tokenKey
-        configuration.acceptsUnknownTokens = self.devices.isEmpty
+        // Nobody asks for these numbers here, and a million tokens take more memory than the record.
+        configuration.countedTokenCountMax = 0
+        configuration.acceptsUnknownTokens = self.service.unknownTokens.map { $0 == .accept } ?? self.devices.isEmpty
         let timestamp = UInt64(clamping: environment.now()) * 1000
         configuration.devices =
             try self.devices.map { try self.device($0) }
@@ -289,6 +312,10 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         configuration.listener.port = self.gatewayPort
         configuration.feedback.host = self.host
         configuration.feedback.port = self.feedbackPort
+        // Nobody waits long for the end of a service that is for tests.
+        configuration.listener.shutdownDuration = Self.shutdownDuration
+        configuration.feedback.shutdownDuration = Self.shutdownDuration
+        configuration.push.shutdownDuration = Self.shutdownDuration
         configuration.push.host = self.host
         configuration.push.port = self.http2Port
         configuration.push.tokenKeys = [

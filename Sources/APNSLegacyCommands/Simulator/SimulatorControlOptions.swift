@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSPayload
 import APNSSimulator
 import ArgumentParser
-import BatchFiles
-import Glibc
 import OpenSSLTLS
 import SimulatorService
-import SystemPackage
 
 /// Where the simulator's control API and page are, and what the simulator writes for programs.
 struct SimulatorControlOptions: ParsableArguments {
@@ -52,6 +50,15 @@ struct SimulatorControlOptions: ParsableArguments {
     var logNotifications: String?
 
     @Option(
+        help: .value(
+            "file",
+            "The texts that the app has, for what the page shows: its Localizable.strings, or a JSON object. Keys that "
+                + "are not there are marked."
+        )
+    )
+    var strings: String?
+
+    @Option(
         help: .value("file", "A file with the faults that are planned from the start, in YAML or JSON.")
     )
     var faults: String?
@@ -81,34 +88,44 @@ struct SimulatorControlOptions: ParsableArguments {
 
     /// Reads what the options name.
     ///
-    /// - Throws: `CommandFailure` for a token that cannot be used.
+    /// - Throws: `CommandFailure` for a file that cannot be read, or a token that cannot be used.
     func configuration() throws -> ControlConfiguration {
         var configuration = self.addresses
+        configuration.strings = try self.localizedStrings()
         guard let path = self.controlTokenFile else { return configuration }
-        let bytes: [UInt8]
-        do { bytes = try FileBytes.read(path) } catch { throw CommandFailure(.noInput, "\(error)") }
-        let end = bytes.firstIndex { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") } ?? bytes.endIndex
-        let line = String(decoding: bytes[..<end], as: UTF8.self)
+        let line = String(decoding: FileBytes.firstLine(of: try Self.read(path)), as: UTF8.self)
         guard line.utf8.count >= Self.tokenCharacterCountMin, line.utf8.allSatisfy({ 0x21...0x7E ~= $0 }) else {
             throw CommandFailure(
                 .configuration,
-                "The first line of \(path) is no token: it needs \(Self.tokenCharacterCountMin) or more characters, "
-                    + "letters, digits and punctuation without spaces. Try: openssl rand -hex 32 > \(path)"
+                "The first line of \(path) is not a valid token: it needs \(Self.tokenCharacterCountMin) or more "
+                    + "characters, letters, digits and punctuation without spaces. Try: openssl rand -hex 32 > \(path)"
             )
         }
         configuration.token = line
         return configuration
     }
 
+    private static func read(_ path: String) throws(CommandFailure) -> [UInt8] {
+        do { return try FileBytes.read(path) } catch { throw CommandFailure(.noInput, "\(error)") }
+    }
+
+    /// Reads the texts that the app has.
+    private func localizedStrings() throws(CommandFailure) -> LocalizedStrings {
+        guard let path = self.strings else { return [:] }
+        let bytes = try Self.read(path)
+        do { return try LocalizedStrings(parsing: bytes) } catch {
+            throw CommandFailure(.configuration, "\(path): \(error)")
+        }
+    }
+
     /// Reads the faults that are planned from the start.
     ///
     /// - Throws: `CommandFailure` with the file, the line and what is wrong.
-    func plannedFaults() throws -> [Fault] {
+    func plannedFaults() throws -> [PlannedFault] {
         guard let path = self.faults else { return [] }
-        let bytes: [UInt8]
-        do { bytes = try FileBytes.read(path) } catch { throw CommandFailure(.noInput, "\(error)") }
+        let bytes = try Self.read(path)
         do {
-            return try FaultsFile(String(decoding: bytes, as: UTF8.self)).entries.filter(\.isEnabled).map(\.fault)
+            return try FaultsFile(String(decoding: bytes, as: UTF8.self)).entries
         } catch { throw CommandFailure(.configuration, "\(path): \(error)") }
     }
 
@@ -116,21 +133,5 @@ struct SimulatorControlOptions: ParsableArguments {
     func address(port: Int) -> String {
         let host = self.controlHost.contains(":") ? "[\(self.controlHost)]" : self.controlHost
         return "http://\(host):\(port)/"
-    }
-
-    /// Writes the line with the ports to the file that is named, at once and as a whole.
-    func announce(_ line: String) throws {
-        guard let path = self.announce else { return }
-        // A file that is renamed is never seen in part.
-        let draft = path + ".new"
-        try OutputFile(path: draft).append(line + "\n")
-        guard unsafe rename(draft, path) == 0 else {
-            throw CommandFailure(.cannotCreate, "Cannot write \(path): \(Errno(rawValue: errno)).")
-        }
-    }
-
-    /// Removes what an earlier run, or this one, announced.
-    func withdrawAnnouncement() {
-        if let path = self.announce { _ = unsafe unlink(path) }
     }
 }

@@ -7,7 +7,7 @@ import APNSWire
 import ArgumentParser
 import OpenSSLTLS
 
-/// What the simulator's services are strict about.
+/// Restrictions that the simulator's services do not have by default.
 struct SimulatorServiceOptions: ParsableArguments, Sendable {
     /// Which error responses carry the identifier 0.
     enum ZeroIdentifier: String, ExpressibleByArgument, CaseIterable {
@@ -24,8 +24,23 @@ struct SimulatorServiceOptions: ParsableArguments, Sendable {
         }
     }
 
+    /// What becomes of tokens that nobody has.
+    enum UnknownTokens: String, ExpressibleByArgument, CaseIterable {
+        case accept
+        case refuse
+    }
+
     /// The longest payload of commands 0 and 1 in the letter of the guide, in bytes.
     private static let strictPayloadByteCountMax = 256
+
+    @Option(
+        help: .value(
+            "accept|refuse",
+            "What becomes of notifications for tokens of 32 bytes or more that no device has. By default they are "
+                + "accepted, and refused where there is a --device."
+        )
+    )
+    var unknownTokens: UnknownTokens?
 
     @Flag(help: "Refuse payloads of more than 256 bytes in commands 0 and 1, as the protocol's documentation says.")
     var strictPayloadLimit = false
@@ -37,7 +52,7 @@ struct SimulatorServiceOptions: ParsableArguments, Sendable {
         help: .value(
             "count/time",
             "How many connections with one certificate the gateway takes in a time, such as 20/1m; more are closed "
-                + "behind the handshake. By default any number."
+                + "after the handshake. By default any number."
         )
     )
     var connectionLimit: RateArgument?
@@ -76,7 +91,7 @@ struct SimulatorServiceOptions: ParsableArguments, Sendable {
     )
     var tokenRenewalInterval: DurationArgument?
 
-    @Flag(help: "Allow one stream over HTTP/2 until the first success with a provider token, and behind a rejection.")
+    @Flag(help: "Allow one stream over HTTP/2 until the first success with a provider token, and after a rejection.")
     var limitStreams = false
 
     @Flag(help: "Refuse clients over HTTP/2 that do not negotiate h2 by ALPN.")

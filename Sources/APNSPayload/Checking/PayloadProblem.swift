@@ -21,6 +21,14 @@ public struct PayloadProblem: Error, Hashable, Sendable {
         case wrongKind(PayloadKey, found: JSONKind, allowed: JSONKinds)
         /// An element in the array of a known key is no string.
         case wrongElementKind(PayloadKey, found: JSONKind)
+
+        /// The known key at fault; `nil` where the fault is none of a key's.
+        public var key: PayloadKey? {
+            switch self {
+            case .syntax, .notAnObject, .tooLong: nil
+            case .duplicateKey(let key), .wrongKind(let key, _, _), .wrongElementKind(let key, _): key
+            }
+        }
     }
 
     /// What is wrong.

@@ -15,6 +15,10 @@ package struct JSONScanner {
     /// The bytes of white space between tokens that were passed so far.
     package private(set) var whiteSpaceByteCount = 0
 
+    /// How many mistakes in known keys are still to be passed over before one is thrown, see
+    /// ``Payload/problems(rules:countMax:)``.
+    package var passedFailureCount = 0
+
     /// Makes a scanner that stands before the first byte.
     ///
     /// - Parameter bytes: must stay where they are as long as the scanner is used.
@@ -464,8 +468,8 @@ extension JSONScanner {
                 continue
             }
             let bit: UInt64 = 1 << UInt64(key.rawValue)
-            guard seen & bit == 0 else {
-                throw ScanFailure(kind: .duplicateKey(key), byteOffset: name.byteOffset - 1)
+            if seen & bit != 0 {
+                try self.passOrThrow(ScanFailure(kind: .duplicateKey(key), byteOffset: name.byteOffset - 1))
             }
             seen |= bit
             guard checksKnownKeys else {
@@ -481,10 +485,9 @@ extension JSONScanner {
         let kind = try self.kind()
         let allowed = key.kinds
         guard allowed.rawValue & (1 << kind.rawValue) != 0 else {
-            throw ScanFailure(
-                kind: .wrongKind(key, found: kind, allowed: allowed),
-                byteOffset: self.byteOffset
-            )
+            let failure = ScanFailure(kind: .wrongKind(key, found: kind, allowed: allowed), byteOffset: self.byteOffset)
+            try self.passOrThrow(failure)
+            return try self.skipValue(enclosedBy: depth)
         }
         switch (kind, key) {
         case (.string, _):
@@ -498,23 +501,33 @@ extension JSONScanner {
         case (.object, .sound):
             try self.skipObject(.sound, enclosedBy: depth, checksKnownKeys: true)
         case (.array, _):
-            try self.skipStrings(of: key)
+            try self.skipStrings(of: key, enclosedBy: depth)
         default:
             try self.skipValue(enclosedBy: depth)
         }
     }
 
     /// Passes the array of a key whose elements must be strings.
-    private mutating func skipStrings(of key: PayloadKey) throws(ScanFailure) {
+    private mutating func skipStrings(of key: PayloadKey, enclosedBy depth: Int) throws(ScanFailure) {
         self.enter()
         var isFirst = true
         while try self.nextElement(isFirst: &isFirst) {
             let kind = try self.kind()
             guard kind == .string else {
-                throw ScanFailure(kind: .wrongElementKind(key, found: kind), byteOffset: self.byteOffset)
+                try self.passOrThrow(
+                    ScanFailure(kind: .wrongElementKind(key, found: kind), byteOffset: self.byteOffset)
+                )
+                try self.skipValue(enclosedBy: depth + 1)
+                continue
             }
             _ = try self.string()
         }
+    }
+
+    /// Throws a mistake behind which the value can be passed, unless it is one of those to be passed over.
+    private mutating func passOrThrow(_ failure: ScanFailure) throws(ScanFailure) {
+        guard self.passedFailureCount > 0 else { throw failure }
+        self.passedFailureCount -= 1
     }
 
     /// Finds out which known key a string is, also when it is written with escapes.

@@ -8,6 +8,8 @@ public struct AlertPreview: Hashable, Sendable {
     public var subtitle: String?
     /// The text; `nil` for none.
     public var body: String?
+    /// The name of the button that opens the app; `nil` for the system's, or none.
+    public var action: String?
     /// The keys for which the app has no text; they stand where their texts would.
     public var missingKeys: [String] = []
 }
@@ -27,6 +29,7 @@ extension Payload {
             preview.title = preview.text(alert, "title", prefix: "title-", strings)
             preview.subtitle = preview.text(alert, "subtitle", prefix: "subtitle-", strings)
             preview.body = preview.text(alert, "body", prefix: "", strings)
+            preview.action = preview.text(alert, "action", prefix: "action-", strings)
         }
         return preview
     }

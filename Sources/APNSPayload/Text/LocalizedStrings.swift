@@ -12,15 +12,57 @@ public struct LocalizedStrings: Hashable, Sendable {
     /// - Parameter texts: the texts by their keys.
     public init(_ texts: [String: String]) { self.texts = texts }
 
-    /// Reads a `.strings` file.
+    /// Reads a `.strings` file, or a JSON object whose values are the texts.
     ///
     /// - Parameter bytes: the whole file, in UTF-8, or in UTF-16 with a byte order mark. Of several texts with the same
     ///   key, the last one counts.
     /// - Throws: ``LocalizedStringsProblem`` for the first line at fault.
     public init(parsing bytes: [UInt8]) throws(LocalizedStringsProblem) {
-        var parser = LocalizedStringsParser(try Self.text(bytes))
-        self.texts = try parser.parse()
+        let text = try Self.text(bytes)
+        if text.unicodeScalars.first(where: { !$0.properties.isWhitespace }) == "{" {
+            self.texts = try Self.texts(json: Array(text.utf8))
+        } else {
+            var parser = LocalizedStringsParser(text)
+            self.texts = try parser.parse()
+        }
     }
+
+    private static func texts(json bytes: [UInt8]) throws(LocalizedStringsProblem) -> [String: String] {
+        try unsafe bytes.span.withUnsafeBytes { bytes throws(LocalizedStringsProblem) -> [String: String] in
+            do throws(ScanFailure) {
+                return try unsafe self.texts(scanning: bytes)
+            } catch {
+                let problem = unsafe PayloadProblem(error, in: bytes)
+                guard case .syntax(let fault) = problem.kind else {
+                    throw LocalizedStringsProblem(.missingString, line: problem.line)
+                }
+                throw LocalizedStringsProblem(.json(fault), line: problem.line)
+            }
+        }
+    }
+
+    private static func texts(scanning bytes: UnsafeRawBufferPointer) throws(ScanFailure) -> [String: String] {
+        var scanner = unsafe JSONScanner(bytes)
+        try scanner.begin()
+        scanner.enter()
+        var texts: [String: String] = [:]
+        var isFirst = true
+        while let name = try scanner.nextKey(isFirst: &isFirst) {
+            let kind = try scanner.kind()
+            guard kind == .string else {
+                // Any kind but one of syntax: the caller wants the place alone.
+                throw ScanFailure(kind: .notAnObject(kind), byteOffset: scanner.byteOffset)
+            }
+            texts[scanner.text(of: name)] = scanner.text(of: try scanner.string())
+        }
+        try scanner.finish()
+        return texts
+    }
+
+    /// The longest text that ``filled(_:with:)`` makes, in bytes: more than any screen shows.
+    ///
+    /// A format may name an argument any number of times.
+    public static let filledByteCountMax = 65_536
 
     /// The text of a key, with the arguments filled in.
     ///
@@ -36,6 +78,7 @@ public struct LocalizedStrings: Hashable, Sendable {
     ///
     /// `%@` stands for the next argument, `%2$@` for the second one, and `%%` for a percent sign. Where an argument is
     /// missing its place stays as it is written; arguments without a place are left out. Apple documents neither.
+    /// What is longer than ``filledByteCountMax`` ends there, in ``Payload/truncationMark``.
     ///
     /// - Parameters:
     ///   - format: the text.
@@ -64,6 +107,9 @@ public struct LocalizedStrings: Hashable, Sendable {
                 length = 1 + digits.count + 2
             }
             if let index, arguments.indices.contains(index) {
+                guard result.utf8.count + arguments[index].utf8.count <= Self.filledByteCountMax else {
+                    return result + Payload.truncationMark
+                }
                 result += arguments[index]
                 rest = rest.dropFirst(length)
             } else {
@@ -105,7 +151,7 @@ extension LocalizedStrings: ExpressibleByDictionaryLiteral {
     }
 }
 
-/// Why a `.strings` file cannot be read, and where.
+/// Why a file of localized strings cannot be read, and where.
 public struct LocalizedStringsProblem: Error, Hashable, Sendable, CustomStringConvertible {
     /// What is wrong.
     ///
@@ -120,6 +166,8 @@ public struct LocalizedStringsProblem: Error, Hashable, Sendable, CustomStringCo
         case missing(Character)
         /// A string or a comment does not end.
         case unterminated
+        /// The file begins as JSON does, and is none.
+        case json(JSONFault)
     }
 
     /// What is wrong.
@@ -140,6 +188,7 @@ public struct LocalizedStringsProblem: Error, Hashable, Sendable, CustomStringCo
             case .missingString: "a key or a text is expected"
             case .missing(let sign): "\"\(sign)\" is expected"
             case .unterminated: "a string or a comment does not end"
+            case .json(let fault): fault.description
             }
         return "line \(self.line): \(text)"
     }

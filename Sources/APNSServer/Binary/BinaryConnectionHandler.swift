@@ -215,7 +215,9 @@ extension BinaryConnectionHandler {
 
     private func take(for delivery: any DeliveryConnection, context: ChannelHandlerContext) {
         defer { self.logSkipped(delivery, context) }
-        switch self.dispatcher.take(for: delivery, outcomes: self.outcomes) {
+        let outcome = self.dispatcher.take(for: delivery, outcomes: self.outcomes)
+        delivery.deliverComplete()
+        switch outcome {
         case .drained: if self.isInputClosed { self.endInput(for: delivery, context: context) }
         case .stopped: self.isReadingStopped = true
         case .awaitsEarlier:

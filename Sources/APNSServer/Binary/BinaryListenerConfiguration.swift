@@ -14,7 +14,8 @@ public struct BinaryListenerConfiguration: Sendable {
         case none
         /// By its first and its last byte that is no white space: braces. What is between is not looked at.
         case braces
-        /// By the caller; called on event loops, for every notification, with bytes that must not leave the call.
+        /// By the caller; called on event loops, with bytes that must not leave the call. What it says of a payload
+        /// also goes for the same payload in the messages right behind.
         case custom(@Sendable (UnsafeRawBufferPointer) -> Bool)
     }
 

@@ -57,6 +57,11 @@ public protocol DeliveryConnection: AnyObject {
     /// - Returns: what became of it where that is known at once, else `nil`; then its ticket must be settled.
     func deliver(_ message: borrowing InboundNotification) -> DeliveryOutcome?
 
+    /// Notes that all was handed on that could be: one or more messages, as a rule all that came in one read.
+    ///
+    /// The provider is told nothing of them before this. So who takes them may keep its books then, for all at once.
+    func deliverComplete()
+
     /// Whether there is no room for more, so that nothing is to be taken from the provider until half of what its
     /// connection has in flight is settled; asked for behind each notification that waits for its outcome.
     var isFull: Bool { get }
@@ -105,6 +110,8 @@ extension DeliveryConnection {
     public var rejectionPolicy: RejectionPolicy { .report }
     /// Nothing.
     public var providerName: String? { nil }
+    /// Nothing.
+    public func deliverComplete() {}
     /// There is room.
     public var isFull: Bool { false }
     /// It would.

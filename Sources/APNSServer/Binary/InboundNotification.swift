@@ -13,14 +13,17 @@ public struct InboundNotification: Sendable {
     private(set) var layout: FrameLayout
     /// Where the message begins, from the first byte that ``bytes`` can be read from.
     private var start = 0
+    /// When the listener began with the bytes that it came with.
+    package let receivedAt: NIODeadline
 
     /// The number of the message on its connection, from 1.
     public private(set) var number: UInt64 = 0
 
-    init(bytes: ByteBuffer, outcomes: OutcomeQueue) {
+    init(bytes: ByteBuffer, outcomes: OutcomeQueue, receivedAt: NIODeadline) {
         self.bytes = bytes
         self.layout = FrameLayout(command: .simple)
         self.outcomes = outcomes
+        self.receivedAt = receivedAt
     }
 
     /// Goes on to another message of the same read.
@@ -66,6 +69,32 @@ public struct InboundNotification: Sendable {
         }
         guard let token else { preconditionFailure("A message without a token of legal length was handed on.") }
         return token
+    }
+
+    /// The token where it has 32 bytes, as nearly all have.
+    package var usualToken: UsualToken? {
+        guard self.layout.tokenByteCount == WireLimits.tokenByteCountUsual else { return nil }
+        let start = self.start + self.layout.tokenOffset
+        return unsafe self.bytes.withUnsafeReadableBytes { bytes in
+            let end = start + WireLimits.tokenByteCountUsual
+            return unsafe UsualToken(UnsafeRawBufferPointer(rebasing: bytes[start..<end]))
+        }
+    }
+
+    /// The number of bytes of the whole message.
+    package var byteCount: Int { self.layout.byteCount }
+
+    /// How many bytes of the read there are from the first of the message on.
+    package var byteCountLeft: Int { self.bytes.readableBytes - self.start }
+
+    /// Copies the whole message as it came.
+    ///
+    /// - Parameter copy: where it is added.
+    package func appendFrame(to copy: inout [UInt8]) {
+        let range = self.start..<self.start + self.layout.byteCount
+        unsafe self.bytes.withUnsafeReadableBytes { bytes in
+            unsafe copy.append(contentsOf: UnsafeRawBufferPointer(rebasing: bytes[range]))
+        }
     }
 
     /// The payload, in the memory of the read.

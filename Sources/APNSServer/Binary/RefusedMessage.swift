@@ -30,22 +30,31 @@ public struct RefusedMessage: Sendable {
     /// The payload; `nil` where it had not arrived.
     public var payload: ByteBuffer?
 
+    /// The length of the payload in bytes, as the message says; `nil` where that had not arrived.
+    public var payloadByteCount: Int?
+
     /// The bytes of the message, as far as they had arrived when it was refused, and ``byteCountMax`` at most.
     public var bytes: ByteBuffer
+
+    /// When the listener began with the bytes that it came with.
+    package let receivedAt: NIODeadline
 
     /// - Parameters:
     ///   - number: the number it would have been given.
     ///   - status: why it was refused.
     ///   - identifier: what an error response names it by.
     ///   - byteCount: the length of the whole message; `nil` where that is not known.
+    ///   - receivedAt: when the listener began with them.
     ///   - rest: the bytes from its first on.
     init(
         number: UInt64,
         status: ErrorResponse.Status?,
         identifier: UInt32?,
         byteCount: Int?,
+        receivedAt: NIODeadline,
         rest: UnsafeRawBufferPointer
     ) {
+        self.receivedAt = receivedAt
         self.number = number
         self.status = status
         self.identifier = identifier
@@ -65,7 +74,9 @@ public struct RefusedMessage: Sendable {
     private mutating func readParts(at offset: Int) {
         guard let token = self.part(at: offset) else { return }
         self.token = try? DeviceToken(bytes: token.readableBytesView)
-        self.payload = self.part(at: offset + 2 + token.readableBytes)
+        let payloadOffset = offset + 2 + token.readableBytes
+        self.payload = self.part(at: payloadOffset)
+        self.payloadByteCount = self.bytes.getInteger(at: payloadOffset, as: UInt16.self).map { Int($0) }
     }
 
     /// Reads the items of command 2 as far as they are whole; of several of a kind, the first.
@@ -74,10 +85,16 @@ public struct RefusedMessage: Sendable {
         while let item: UInt8 = self.bytes.getInteger(at: offset), let data = self.part(at: offset + 1) {
             switch NotificationFrame.Item(rawValue: item) {
             case .deviceToken: self.token = self.token ?? (try? DeviceToken(bytes: data.readableBytesView))
-            case .payload: self.payload = self.payload ?? data
+            case .payload:
+                self.payload = self.payload ?? data
+                self.payloadByteCount = self.payload?.readableBytes
             case .identifier, .expiry, .priority, nil: break
             }
             offset += 3 + data.readableBytes
+        }
+        // One whose length has arrived, and not all of its bytes.
+        if self.payload == nil, self.bytes.getInteger(at: offset) == NotificationFrame.Item.payload.rawValue {
+            self.payloadByteCount = self.bytes.getInteger(at: offset + 1, as: UInt16.self).map { Int($0) }
         }
     }
 

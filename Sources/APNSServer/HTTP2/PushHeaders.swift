@@ -30,6 +30,10 @@ extension PushHeaders: Collection {
         return (name, Self.isSecret(name) ? "" : value)
     }
 
+    /// The value of the first header of a name in lower-case letters; empty for one that bears credentials, `nil` for
+    /// none.
+    public subscript(_ name: String) -> String? { self.first { $0.name == name }?.value }
+
     private static let secrets = ["authorization", "proxy-authorization", "cookie"]
 
     private static func isSecret(_ name: String) -> Bool {

@@ -18,13 +18,6 @@ struct PushRequestHead: Equatable {
     private static let collapseIdentifierByteCountMax = 64
     private static let pathPrefix = "/3/device/"
 
-    /// The longest topic, in bytes: more than the longest identifier of an app has with any suffix.
-
-    private static let single: Set<String> = [
-        ":method", ":path", "authorization", "apns-id", "apns-topic", "apns-push-type", "apns-priority",
-        "apns-expiration", "apns-collapse-id",
-    ]
-
     /// What came of reading.
     enum Result: Equatable {
         case head(PushRequestHead)
@@ -77,7 +70,9 @@ struct PushRequestHead: Equatable {
         let priorityValue = priority.flatMap { UInt8($0) }
         var expiration: UInt32?
         if let text = values["apns-expiration"] {
-            guard let seconds = UInt64(text) else { throw Refusal(.badExpirationDate) }
+            guard text.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let seconds = UInt64(text) else {
+                throw Refusal(.badExpirationDate)
+            }
             expiration = UInt32(clamping: seconds)
         }
         let type = values["apns-push-type"].map { PushType(rawValue: $0) }
@@ -125,15 +120,33 @@ struct PushRequestHead: Equatable {
 
     /// The values of the headers that the service knows; others are passed over.
     private struct Values {
-        private var values: [String: String] = [:]
+        private var values = InlineArray<9, String?>(repeating: nil)
         private(set) var hasDuplicates = false
 
         init(_ headers: HPACKHeaders) {
-            for (name, value, _) in headers where PushRequestHead.single.contains(name) {
-                if self.values.updateValue(value, forKey: name) != nil { self.hasDuplicates = true }
+            for (name, value, _) in headers {
+                guard let index = Self.index(name) else { continue }
+                if self.values[index] != nil { self.hasDuplicates = true }
+                self.values[index] = value
             }
         }
 
-        subscript(_ name: String) -> String? { self.values[name] }
+        subscript(_ name: String) -> String? { Self.index(name).flatMap { self.values[$0] } }
+
+        private static func index(_ name: String) -> Int? {
+            // Few have the same length, so that most names are compared with one or none.
+            switch (name.utf8.count, name) {
+            case (5, ":path"): 0
+            case (7, ":method"): 1
+            case (7, "apns-id"): 2
+            case (10, "apns-topic"): 3
+            case (13, "authorization"): 4
+            case (13, "apns-priority"): 5
+            case (14, "apns-push-type"): 6
+            case (15, "apns-expiration"): 7
+            case (16, "apns-collapse-id"): 8
+            default: nil
+            }
+        }
     }
 }

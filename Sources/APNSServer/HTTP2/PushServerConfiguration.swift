@@ -19,10 +19,10 @@ public import OpenSSLTLS
     /// A certificate says by its extensions which service it is for; one that names neither is for both.
     public var environment: Environment?
 
-    /// Whether a certificate is revoked; by default none is.
+    /// Whether a certificate is revoked, which is given with the intermediates that came with it; by default none is.
     ///
     /// It is called on event loops, for every request on a connection with a certificate.
-    public var isRevoked: @Sendable (TLSCertificate) -> Bool = { _ in false }
+    public var isRevoked: @Sendable (TLSCertificate, [TLSCertificate]) -> Bool = { _, _ in false }
 
     /// The topics that a certificate is for, the one that goes without saying first; by default the subject's UID.
     public var topics: @Sendable (TLSCertificate) -> [String] = { [$0.subjectField("UID")].compactMap(\.self) }
@@ -101,6 +101,7 @@ public import OpenSSLTLS
         }
     }
 
+    /// The longest topic, in bytes: more than the longest identifier of an app has with any suffix.
     private static let topicByteCountMax = 255
 
     /// Whether a text can be a topic: letters and digits of ASCII, hyphens, periods and underscores.

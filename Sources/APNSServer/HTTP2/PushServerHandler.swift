@@ -23,8 +23,12 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         var headers: HPACKHeaders
         var payload = ByteBuffer()
         var byteCount = 0
+        /// Of how many of these bytes the client was told on the stream that they were read.
+        var reportedByteCount = 0
         /// Its number on the connection, from 1; 0 while its end has not come.
         var requestNumber: UInt64 = 0
+        /// When its end came.
+        var receivedAt = NIODeadline.uptimeNanoseconds(0)
         /// The name of the request as it is answered: as the client wrote it, or a new one.
         var identifier: String?
         /// How it is named once more where it is accepted.
@@ -44,6 +48,8 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     private var newest: UInt32 = 0
     private var limit: Int
     private var isGoingAway = false
+    /// Whether requests are processed; not where the connection ends and nobody would be told.
+    private var takesRequests = true
     private var unreportedByteCount = 0
     private var drainTimer: Scheduled<Void>?
     private var lastReadAt: NIODeadline
@@ -56,6 +62,12 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
 
     /// What is kept of a body; longer ones are counted, and refused.
     private let bodyByteCountMax: Int
+
+    /// What a client may send on a stream before it is told that it was read, in bytes.
+    private static let streamWindowByteCount = 65_535
+
+    /// The longest body that is read to its end though it is not taken, in bytes.
+    private static let skippedByteCountMax = 8 << 20
 
     init(
         _ connection: Listener.Connection,
@@ -104,26 +116,49 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
             self.unreportedByteCount += bytes.readableBytes
             self.append(bytes, number)
         }
-        if body.endStream { self.ended(number) }
+        if body.endStream {
+            self.ended(number)
+        } else {
+            self.readOn(number)
+        }
+    }
+
+    /// Lets a client send the rest of a body that is longer than anything that is taken, so that it comes to read its
+    /// answer; one that goes on and on is answered before its end.
+    private func readOn(_ number: UInt32) {
+        guard var stream = self.streams[number] else { return }
+        let unreported = stream.byteCount - stream.reportedByteCount
+        // The window of a stream has 65,535 bytes.
+        guard unreported >= Self.streamWindowByteCount / 2 else { return }
+        guard stream.byteCount > Self.skippedByteCountMax else {
+            stream.reportedByteCount = stream.byteCount
+            self.streams[number] = stream
+            return self.send(.windowUpdate(windowSizeIncrement: unreported), stream: number)
+        }
+        self.ended(number)
+        guard self.streams[number] == nil else { return }
+        // RFC 9113, 8.1: the rest of the request is not needed.
+        self.send(.rstStream(.noError), stream: number)
     }
 
     private func append(_ bytes: ByteBuffer, _ number: UInt32) {
         guard var stream = self.streams.removeValue(forKey: number) else { return }
         stream.byteCount += bytes.readableBytes
-        if stream.byteCount <= self.bodyByteCountMax {
-            if stream.payload.readableBytes == 0 {
-                stream.payload = bytes
-            } else {
-                stream.payload.writeImmutableBuffer(bytes)
-            }
+        let room = min(bytes.readableBytes, self.bodyByteCountMax - stream.payload.readableBytes)
+        if stream.payload.readableBytes == 0, room == bytes.readableBytes {
+            stream.payload = bytes
+        } else if room > 0, let begin = bytes.getSlice(at: bytes.readerIndex, length: room) {
+            stream.payload.writeImmutableBuffer(begin)
         }
         self.streams[number] = stream
     }
 
     /// A whole request is there.
     private func ended(_ number: UInt32) {
+        guard self.takesRequests else { return }
         self.requestCount += 1
         self.streams[number]?.requestNumber = self.requestCount
+        self.streams[number]?.receivedAt = .now()
         guard let stream = self.streams[number] else { return }
         let reply: PushReply?
         switch PushRequestHead.read(stream.headers, certificateTopics: self.certificate?.topics ?? []) {
@@ -175,6 +210,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
             headers: PushHeaders(stream.headers),
             connectionNumber: self.connection.number,
             number: stream.requestNumber,
+            receivedAt: stream.receivedAt,
             ticket: PushTicket(
                 stream: number,
                 channel: context.channel,
@@ -193,7 +229,9 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     /// Read once, since it is asked for at each request and costs more than that.
     private var certificate: CertificateCredentials? {
         if self.credentials == nil {
-            self.credentials = self.tls.peerCertificate.map { CertificateCredentials($0, self.configuration) }
+            self.credentials = self.tls.peerCertificate.map {
+                CertificateCredentials($0, intermediates: self.tls.peerIntermediates, self.configuration)
+            }
         }
         return self.credentials
     }
@@ -220,6 +258,10 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     }
 
     // MARK: Answering
+
+    func isAwaiting(_ number: UInt32) -> Bool { self.context != nil && self.streams[number] != nil }
+
+    func stopTaking() { self.takesRequests = false }
 
     /// Takes an answer that comes later.
     func settle(_ number: UInt32, _ reply: PushReply) {
@@ -271,6 +313,7 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
             RefusedPush(
                 connectionNumber: self.connection.number,
                 number: stream.requestNumber,
+                receivedAt: stream.receivedAt,
                 headers: PushHeaders(stream.headers),
                 tokenText: PushRequestHead.tokenText(stream.headers),
                 topic: PushRequestHead.topic(stream.headers, certificateTopics: self.certificate?.topics ?? []),
@@ -304,11 +347,15 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     }
 
     private func goAway(behind last: UInt32, _ reason: PushReason) {
+        let data = ByteBuffer(string: "{\"reason\":\(JSONWriter.quoted(reason.text))}")
+        self.goAway(behind: last, code: .noError, data)
+    }
+
+    private func goAway(behind last: UInt32, code: HTTP2ErrorCode, _ data: ByteBuffer? = nil) {
         guard !self.isGoingAway else { return }
         self.isGoingAway = true
         self.newest = last
-        let data = ByteBuffer(string: "{\"reason\":\(JSONWriter.quoted(reason.text))}")
-        self.send(.goAway(lastStreamID: HTTP2StreamID(Int(last)), errorCode: .noError, opaqueData: data))
+        self.send(.goAway(lastStreamID: HTTP2StreamID(Int(last)), errorCode: code, opaqueData: data))
     }
 
     private func setLimit(_ limit: Int) {
@@ -331,7 +378,10 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
     /// resets the connection, and the client loses answers that were sent before.
     private func drain() {
         guard self.drainTimer == nil else { return }
-        self.drainTimer = self.after(Self.drainDuration) { $1.close(promise: nil) }
+        self.drainTimer = self.after(Self.drainDuration) { handler, context in
+            handler.stopTaking()
+            context.close(promise: nil)
+        }
     }
 
     // MARK: Life
@@ -396,6 +446,10 @@ final class PushServerHandler: ChannelDuplexHandler, TimedHandler {
         if error is NIOHTTP2Errors.StreamError { return }
         // NIOHTTP2 passes over the headers of streams behind the last one, but calls their bodies an error.
         guard !self.isGoingAway else { return self.drain() }
+        // What still comes would be taken, and its answer would go nowhere.
+        self.stopTaking()
+        self.goAway(behind: self.newest, code: .protocolError)
+        context.flush()
         self.logger.debug("provider's connection failed", metadata: [LogKey.failure: "\(error)"])
         context.close(promise: nil)
     }

@@ -73,6 +73,8 @@ public struct InboundPush: Sendable {
     public var connectionNumber: UInt64
     /// The number of the request on its connection, from 1; those that are refused count as well.
     public var number: UInt64
+    /// When its end came.
+    package let receivedAt: NIODeadline
     /// What answers it later.
     public var ticket: PushTicket
 }
@@ -93,6 +95,17 @@ public struct PushTicket: Sendable {
     /// The connection.
     package let channel: any Channel
     let receiver: NIOLoopBound<PushServerHandler>
+
+    /// Whether the request still waits for an answer: it was not reset, and the connection is there and has not told
+    /// that the request is unprocessed.
+    ///
+    /// - Precondition: called on the connection's event loop.
+    package var isAwaited: Bool { self.receiver.value.isAwaiting(self.stream) }
+
+    /// Lets the connection process no request any more that comes from now on, since it is about to end.
+    ///
+    /// - Precondition: called on the connection's event loop.
+    package func stopTaking() { self.receiver.value.stopTaking() }
 
     /// Says what becomes of the request.
     ///

@@ -14,6 +14,8 @@ public struct RefusedPush: Sendable {
     public var connectionNumber: UInt64
     /// The number of the request on its connection, from 1.
     public var number: UInt64
+    /// When its end came.
+    package let receivedAt: NIODeadline
     /// All headers of the request.
     public var headers: PushHeaders
     /// What stands for the device token in the path, be it none; ``tokenTextCountMax`` characters at most.

@@ -39,8 +39,13 @@ final class ConnectionHistory: Sendable {
     private let state = NIOLockedValueBox(State())
     private let now: @Sendable () -> UInt64
     private let onChange: (@Sendable (SimulatorChange) -> Void)?
+    private let devices: DeviceRegistry
 
-    init(_ configuration: SimulatorConfiguration) {
+    /// - Parameters:
+    ///   - configuration: has the clock, and who is told.
+    ///   - devices: counts.
+    init(_ configuration: SimulatorConfiguration, _ devices: DeviceRegistry) {
+        self.devices = devices
         self.now = configuration.now
         self.onChange = configuration.onChange
     }
@@ -83,19 +88,23 @@ final class ConnectionHistory: Sendable {
             openedAt: self.now()
         )
         let open = Open(record: record, channel: connection.channel)
-        self.state.withLockedValue { $0.open[Key(listener: listener, number: connection.number)] = open }
-        self.onChange?(.connection(record))
+        self.devices.change { $0.connectionCount += 1 }
+        self.state.withLockedValue { state in
+            state.open[Key(listener: listener, number: connection.number)] = open
+            self.onChange?(.connection(record))
+        }
     }
 
     private func closed(_ key: Key) {
         let now = self.now()
-        let record = self.state.withLockedValue { state -> ConnectionRecord? in
-            guard var record = state.open.removeValue(forKey: key)?.record else { return nil }
+        let wasOpen = self.state.withLockedValue { state in
+            guard var record = state.open.removeValue(forKey: key)?.record else { return false }
             record.closedAt = now
             state.closed.append(record)
             if state.closed.count > Self.closedCountMax { state.closed.removeFirst() }
-            return record
+            self.onChange?(.connection(record))
+            return true
         }
-        if let record { self.onChange?(.connection(record)) }
+        if wasOpen { self.devices.change { $0.closedConnectionCount += 1 } }
     }
 }

@@ -2,29 +2,37 @@
 
 import APNSWire
 import NIOConcurrencyHelpers
+import NIOCore
 
 /// The devices of a simulator, and what became of every notification: carries out ``DeviceTable``.
 final class DeviceRegistry: Sendable {
     private struct State {
         var table: DeviceTable
         var statistics = SimulatorStatistics()
-        var counts: [DeviceToken: Int] = [:]
+        var counts: TokenCounts
     }
 
     /// The service that the simulator plays.
     let environment: Environment
     /// What came.
     let recorder: NotificationRecorder
+    /// Of the devices, and of all else by which a connection knows what becomes of a notification.
+    let revision: Revision
+    /// Whether messages may be recorded many at a time: nobody is told of each before the next is looked at.
+    let recordsBatches: Bool
     private let state: NIOLockedValueBox<State>
     private let initialDevices: [SimulatedDevice]
     private let tokenKey: [UInt8]
+    private let tokenCountMax: Int
     private let acceptsUnknownTokens: Bool
     private let countedTokenCountMax: Int
     private let onReceive: (@Sendable (ReceivedNotification) -> Void)?
+    private let onNotification: (@Sendable (ReceivedNotification) -> Void)?
     private let onChange: (@Sendable (SimulatorChange) -> Void)?
     private let now: @Sendable () -> UInt64
 
-    init(_ configuration: SimulatorConfiguration) {
+    init(_ configuration: SimulatorConfiguration, revision: Revision = Revision()) throws(SimulatorError) {
+        self.revision = revision
         self.environment = configuration.environment
         self.recorder = NotificationRecorder(
             countMax: configuration.receivedCountMax,
@@ -32,26 +40,26 @@ final class DeviceRegistry: Sendable {
         )
         self.initialDevices = configuration.devices
         self.tokenKey = configuration.tokenKey
-        self.state = NIOLockedValueBox(State(table: Self.table(configuration)))
+        self.tokenCountMax = configuration.deviceTokenCountMax
+        var table = DeviceTable(
+            environment: self.environment,
+            tokenKey: self.tokenKey,
+            tokenCountMax: self.tokenCountMax
+        )
+        for device in self.initialDevices {
+            if let problem = table.problem(device) { throw problem }
+            _ = table.register(device)
+        }
+        self.state = NIOLockedValueBox(
+            State(table: table, counts: TokenCounts(tokenCountMax: configuration.countedTokenCountMax))
+        )
         self.acceptsUnknownTokens = configuration.acceptsUnknownTokens
         self.countedTokenCountMax = configuration.countedTokenCountMax
         self.onReceive = configuration.onReceive
+        self.onNotification = configuration.onNotification
+        self.recordsBatches = configuration.onReceive == nil && configuration.onNotification == nil
         self.onChange = configuration.onChange
         self.now = configuration.now
-    }
-
-    private static func table(_ configuration: SimulatorConfiguration) -> DeviceTable {
-        Self.table(configuration.environment, configuration.tokenKey, configuration.devices)
-    }
-
-    private static func table(
-        _ environment: Environment,
-        _ tokenKey: [UInt8],
-        _ devices: [SimulatedDevice]
-    ) -> DeviceTable {
-        var table = DeviceTable(environment: environment, tokenKey: tokenKey)
-        for device in devices { _ = table.register(device) }
-        return table
     }
 
     // MARK: Devices
@@ -71,14 +79,18 @@ final class DeviceRegistry: Sendable {
         self.state.withLockedValue { $0.table.device(of: token) }
     }
 
-    func register(_ device: SimulatedDevice) -> SimulatedDevice {
-        let (device, changes) = self.state.withLockedValue { state in
-            let (device, changes) = state.table.register(device)
-            self.carryOut(changes)
-            return (device, changes)
-        }
-        self.tell(changes, .device(device))
-        return device
+    func retiredToken(_ token: DeviceToken) -> RetiredToken? {
+        self.state.withLockedValue { $0.table.retiredToken(token) }
+    }
+
+    func register(_ device: SimulatedDevice) throws(SimulatorError) -> SimulatedDevice {
+        try self.state.withLockedValue { state -> Result<SimulatedDevice, SimulatorError> in
+            if let problem = state.table.problem(device) { return .failure(problem) }
+            self.revision.advance()
+            let (registered, changes) = state.table.register(device)
+            self.carryOut(changes, .device(registered), &state)
+            return .success(registered)
+        }.get()
     }
 
     /// Registers an app at a device, by default one of this service.
@@ -87,34 +99,35 @@ final class DeviceRegistry: Sendable {
         token: DeviceToken?,
         on identifier: String?,
         environment: Environment? = nil
-    ) -> SimulatedApp {
-        let now = self.now()
-        let (app, device, changes) = self.state.withLockedValue { state in
+    ) throws(SimulatorError) -> SimulatedApp {
+        let (now, environment) = (self.now(), environment ?? self.environment)
+        return try self.state.withLockedValue { state -> Result<SimulatedApp, SimulatorError> in
+            if let problem = state.table.problem(topic, token, environment, on: identifier) { return .failure(problem) }
             let (app, changes) = state.table.register(
                 topic: topic,
                 token: token,
                 on: identifier,
-                environment: environment ?? self.environment,
+                environment: environment,
                 now: now
             )
-            self.carryOut(changes)
-            return (app, state.table.device(of: app.token), changes)
-        }
-        self.tell(changes, device.map { .device($0) })
-        return app
+            self.revision.advance()
+            self.carryOut(changes, state.table.device(of: app.token).map { .device($0) }, &state)
+            return .success(app)
+        }.get()
     }
 
     /// Gives an app a new token.
-    func renewToken(topic: String, on identifier: String) -> SimulatedApp? {
+    func renewToken(topic: String, on identifier: String) throws(SimulatorError) -> SimulatedApp? {
         let now = self.now()
-        let renewed = self.state.withLockedValue { state -> (SimulatedApp, SimulatedDevice?, [Change])? in
-            guard let (app, changes) = state.table.renewToken(topic, on: identifier, now: now) else { return nil }
-            self.carryOut(changes)
-            return (app, state.table.device(identifier), changes)
-        }
-        guard let (app, device, changes) = renewed else { return nil }
-        self.tell(changes, device.map { .device($0) })
-        return app
+        return try self.state.withLockedValue { state -> Result<SimulatedApp?, SimulatorError> in
+            if let problem = state.table.problemOfRenewal { return .failure(problem) }
+            guard let (app, changes) = state.table.renewToken(topic, on: identifier, now: now) else {
+                return .success(nil)
+            }
+            self.revision.advance()
+            self.carryOut(changes, state.table.device(identifier).map { .device($0) }, &state)
+            return .success(app)
+        }.get()
     }
 
     /// Removes an app from its device.
@@ -122,79 +135,70 @@ final class DeviceRegistry: Sendable {
     /// - Returns: whether it was there.
     func remove(_ token: DeviceToken, at timestamp: UInt64?) -> Bool {
         let timestamp = timestamp ?? self.now()
-        let (wasThere, device, changes) = self.state.withLockedValue { state in
+        return self.state.withLockedValue { state in
             let (wasThere, changes) = state.table.remove(token, at: timestamp)
-            self.carryOut(changes)
-            return (wasThere, state.table.device(of: token), changes)
+            self.revision.advance()
+            if wasThere { self.carryOut(changes, state.table.device(of: token).map { .device($0) }, &state) }
+            return wasThere
         }
-        if wasThere { self.tell(changes, device.map { .device($0) }) }
-        return wasThere
     }
 
     /// - Returns: whether it was there.
     func removeDevice(_ identifier: String) -> Bool {
         let now = self.now()
-        let changes = self.state.withLockedValue { state in
-            let changes = state.table.removeDevice(identifier, at: now)
-            self.carryOut(changes ?? [])
-            return changes
+        return self.state.withLockedValue { state in
+            guard let changes = state.table.removeDevice(identifier, at: now) else { return false }
+            self.revision.advance()
+            self.carryOut(changes, .deviceRemoved(identifier: identifier), &state)
+            return true
         }
-        guard let changes else { return false }
-        self.tell(changes, .deviceRemoved(identifier: identifier))
-        return true
     }
 
     /// - Returns: whether it is there.
     func setOnline(_ identifier: String, _ isOnline: Bool) -> Bool {
         let now = self.now()
-        let (device, changes) = self.state.withLockedValue { state in
-            let changes = state.table.setOnline(identifier, isOnline, now: now)
-            self.carryOut(changes ?? [])
-            return (state.table.device(identifier), changes ?? [])
+        return self.state.withLockedValue { state in
+            guard let changes = state.table.setOnline(identifier, isOnline, now: now) else { return false }
+            self.revision.advance()
+            self.carryOut(changes, state.table.device(identifier).map { .device($0) }, &state)
+            return true
         }
-        guard let device else { return false }
-        self.tell(changes, .device(device))
-        return true
     }
 
     // MARK: What becomes of notifications
 
     typealias Change = DeviceTable.DeliveryChange
 
-    /// Notes what became of notifications, while the table is locked, so that the record never says less than it.
-    private func carryOut(_ changes: [Change]) {
-        for change in changes { self.recorder.change(change.number, change.delivery) }
-    }
-
-    /// Tells who shows what happens.
-    private func tell(_ changes: [Change], _ last: SimulatorChange? = nil) {
-        guard let onChange = self.onChange else { return }
-        for change in changes { onChange(.delivery(number: change.number, change.delivery)) }
-        if let last { onChange(last) }
+    /// Notes what became of notifications and tells it, and what happened besides.
+    ///
+    /// All of it while the table is locked, as the parameter proves: so the record never says less than the table, and
+    /// who is told of changes is told in the order in which they happened, whatever threads they happen on.
+    private func carryOut(_ changes: [Change], _ last: SimulatorChange?, _ state: inout State) {
+        for change in changes {
+            self.recorder.change(change.number, change.delivery)
+            self.onChange?(.delivery(number: change.number, change.delivery))
+        }
+        for device in state.table.takeChangedDevices() { self.onChange?(.device(device)) }
+        if let last { self.onChange?(last) }
+        if state.table.takeFeedbackChange() { self.onChange?(.feedback) }
     }
 
     /// Ends what was kept for too long.
     func expire() {
         let now = self.now()
-        let changes = self.state.withLockedValue { state in
-            let changes = state.table.expire(now: now)
-            self.carryOut(changes)
-            return changes
-        }
-        self.tell(changes)
+        self.state.withLockedValue { self.carryOut($0.table.expire(now: now), nil, &$0) }
     }
 
-    typealias Standing = DeviceTable.Standing
+    typealias TokenStatus = DeviceTable.TokenStatus
 
-    func standing(of token: DeviceToken, topic: String?) -> Standing {
-        let (standing, isNew, device) = self.state.withLockedValue { state in
-            let before = self.onChange == nil ? nil : state.table.device(of: token)
-            let standing = state.table.standing(of: token, topic: topic)
-            let device = self.onChange == nil || before != nil ? nil : state.table.device(of: token)
-            return (standing, device != nil, device)
+    func status(of token: DeviceToken, topic: String?) -> TokenStatus {
+        let status = self.state.withLockedValue { state in
+            state.table.status(of: token, topic: topic, now: self.now()) { device in
+                self.revision.advance()
+                self.onChange?(.device(device))
+            }
         }
-        if isNew { self.tell([], device.map { .device($0) }) }
-        guard standing == .unknown, self.acceptsUnknown(token) else { return standing }
+        guard status == .unknown, self.acceptsUnknown(token) else { return status }
         return .alive
     }
 
@@ -205,53 +209,95 @@ final class DeviceRegistry: Sendable {
 
     // MARK: Notifications
 
+    /// The time in milliseconds since 1970 (UTC).
+    var time: UInt64 { self.now() }
+
     /// Counts a notification that is taken, delivers or keeps it, and records it.
-    func take(_ notification: ReceivedNotification) {
+    ///
+    /// - Parameter notification: what came; its ``ReceivedNotification/timestamp`` is set where that is 0.
+    /// - Returns: the notification as it is recorded.
+    @discardableResult
+    func take(_ notification: ReceivedNotification) -> ReceivedNotification {
         var notification = notification
         let now = self.now()
-        notification.timestamp = now
-        var changes: [Change] = []
-        var hasFeedback = false
+        if notification.timestamp == 0 { notification.timestamp = now }
         notification = self.state.withLockedValue { state in
             state.statistics.processedCount += 1
+            var changes: [Change] = []
             let recorded = self.recorder.receive(notification) { notification in
                 let (delivery, device, replaced) = state.table.deliver(notification, now: now)
                 notification.delivery = delivery
                 notification.device = device
                 changes = replaced
             }
-            self.carryOut(changes)
-            if recorded.isDead {
-                state.statistics.deadCount += 1
-                hasFeedback = true
-            }
-            if let token = recorded.token { self.count(token, &state) }
+            if recorded.isDead { state.statistics.deadCount += 1 }
+            if let token = recorded.token, let index = state.counts.index(of: token) { state.counts.add(at: index) }
+            self.tell(recorded)
+            self.carryOut(changes, nil, &state)
             return recorded
         }
         self.onReceive?(notification)
-        guard let onChange = self.onChange else { return }
-        onChange(.notification(notification))
-        self.tell(changes, hasFeedback ? .feedback : nil)
+        return notification
     }
 
-    private func count(_ token: DeviceToken, _ state: inout State) {
-        if let count = state.counts[token] {
-            state.counts[token] = count + 1
-        } else if state.counts.count < self.countedTokenCountMax {
-            state.counts[token] = 1
+    /// Tells of a notification that is recorded, while the table is locked.
+    private func tell(_ notification: ReceivedNotification) {
+        self.onNotification?(notification)
+        self.onChange?(.notifications(notification.number...notification.number))
+    }
+
+    /// What a connection may remember of a token: `nil` unless its notifications are taken, and delivered at once.
+    func knownEntry(_ token: DeviceToken, topic: String?) -> KnownTokens.Entry? {
+        guard self.status(of: token, topic: topic) == .alive else { return nil }
+        return self.state.withLockedValue { state in
+            let device = state.table.device(of: token)
+            guard device?.isOnline != false else { return nil }
+            return KnownTokens.Entry(device: device?.identifier, countIndex: state.counts.index(of: token))
+        }
+    }
+
+    /// Counts and records messages for tokens that were known.
+    ///
+    /// - Parameters:
+    ///   - batch: the messages, one or more.
+    ///   - revision: for which what was known of their tokens holds.
+    func take(_ batch: MessageBatch, revision: UInt64) {
+        var batch = batch
+        batch.timestamp = self.now()
+        batch.duration = .nanoseconds((NIODeadline.now() - batch.receivedAt).nanoseconds)
+        self.state.withLockedValue { state in
+            state.statistics.messageCount += batch.messages.count
+            state.statistics.processedCount += batch.messages.count
+            if revision == self.revision.current {
+                for message in batch.messages { if let index = message.countIndex { state.counts.add(at: index) } }
+            } else {
+                // They may be counted elsewhere by now.
+                for index in batch.messages.indices {
+                    guard let token = batch.token(index), let index = state.counts.index(of: token) else { continue }
+                    state.counts.add(at: index)
+                }
+            }
+            let numbers = self.recorder.receive(batch)
+            self.onChange?(.notifications(numbers))
         }
     }
 
     /// Records a notification that was refused.
-    func refuse(_ notification: ReceivedNotification) {
+    ///
+    /// - Parameter notification: what came; its ``ReceivedNotification/timestamp`` is set where that is 0.
+    /// - Returns: the notification as it is recorded.
+    @discardableResult
+    func refuse(_ notification: ReceivedNotification) -> ReceivedNotification {
         var notification = notification
-        notification.timestamp = self.now()
-        notification = self.state.withLockedValue { state in
-            self.recorder.receive(notification) { notification in
+        if notification.timestamp == 0 { notification.timestamp = self.now() }
+        return self.state.withLockedValue { state in
+            state.statistics.rejectedCount += 1
+            let recorded = self.recorder.receive(notification) { notification in
                 notification.device = notification.token.flatMap { state.table.device(of: $0)?.identifier }
             }
+            self.tell(recorded)
+            return recorded
         }
-        self.onChange?(.notification(notification))
     }
 
     /// Counts a message that reached the simulator.
@@ -270,24 +316,35 @@ final class DeviceRegistry: Sendable {
 
     var statistics: SimulatorStatistics { self.state.withLockedValue(\.statistics) }
 
-    func receivedCount(of token: DeviceToken) -> Int { self.state.withLockedValue { $0.counts[token] ?? 0 } }
+    func receivedCount(of token: DeviceToken) -> Int { self.state.withLockedValue { $0.counts[token] } }
 
     /// Forgets the notifications that came, and those that are kept for devices.
     func removeNotifications() {
         self.state.withLockedValue { state in
-            state.table.removeAllStored()
+            let devices = state.table.removeAllStored()
             self.recorder.removeAll()
+            self.onChange?(.notificationsRemoved)
+            for device in devices { self.onChange?(.device(device)) }
         }
-        self.onChange?(.notificationsRemoved)
     }
 
     /// Makes all as it was at the start; connections stay, and notifications are numbered on.
     func reset() {
         self.state.withLockedValue { state in
-            state = State(table: Self.table(self.environment, self.tokenKey, self.initialDevices))
+            var table = DeviceTable(
+                environment: self.environment,
+                tokenKey: self.tokenKey,
+                tokenCountMax: self.tokenCountMax,
+                // Who still sends to a token of before must not reach a device of after.
+                deviceNumberMin: state.table.deviceNumberMax
+            )
+            // There was room for them at the start.
+            for device in self.initialDevices { _ = table.register(device) }
+            state = State(table: table, counts: TokenCounts(tokenCountMax: self.countedTokenCountMax))
+            self.revision.advance()
             self.recorder.removeAll()
+            self.onChange?(.reset)
         }
-        self.onChange?(.reset)
     }
 
     /// What is said where a notification for a token does not come.
@@ -295,7 +352,7 @@ final class DeviceRegistry: Sendable {
         self.state.withLockedValue { state in
             .notReceived(
                 within: duration,
-                count: state.counts[token] ?? 0,
+                count: state.counts[token],
                 overallCount: state.statistics.processedCount,
                 rejectedCount: state.statistics.rejectedCount
             )
@@ -313,19 +370,25 @@ final class DeviceRegistry: Sendable {
     ///
     /// - Returns: whether the app is gone.
     func listFeedback(_ token: DeviceToken) -> Bool {
-        let isListed = self.state.withLockedValue { $0.table.listFeedback(token) }
-        if isListed { self.onChange?(.feedback) }
-        return isListed
+        self.state.withLockedValue { state in
+            let isListed = state.table.listFeedback(token)
+            self.carryOut([], nil, &state)
+            return isListed
+        }
     }
 
     /// Takes entries off the lists, unless they changed since.
     func removeFeedback(_ tuples: some Sequence<FeedbackTuple>) {
-        self.state.withLockedValue { $0.table.removeFeedback(tuples) }
-        self.onChange?(.feedback)
+        self.state.withLockedValue { state in
+            state.table.removeFeedback(tuples)
+            self.carryOut([], nil, &state)
+        }
     }
 
     func removeAllFeedback() {
-        self.state.withLockedValue { $0.table.removeAllFeedback() }
-        self.onChange?(.feedback)
+        self.state.withLockedValue { state in
+            state.table.removeAllFeedback()
+            self.carryOut([], nil, &state)
+        }
     }
 }

@@ -6,15 +6,17 @@ import OrderedCollections
 /// The devices of a service, what it keeps for them, and what its feedback lists: decides, and does nothing.
 struct DeviceTable {
     /// What a token is worth for a topic.
-    enum Standing: Equatable {
+    enum TokenStatus: Equatable {
         case alive
         /// The app is gone since this time, in milliseconds since 1970.
         case dead(since: UInt64)
         /// The app has had another token since this time.
         case replaced(since: UInt64)
         /// It belongs to another topic.
-        case foreign
-        /// It is not of this environment, or of none.
+        case otherTopic
+        /// It belongs to the other environment.
+        case otherEnvironment
+        /// It belongs to nobody.
         case unknown
     }
 
@@ -42,13 +44,6 @@ struct DeviceTable {
         var topic: String
     }
 
-    /// A token that an app had once, or had on a device that is no more.
-    private struct Retired {
-        var topic: String
-        var timestamp: UInt64
-        var isReplaced: Bool
-    }
-
     /// A notification that is kept until its device is there.
     private struct Stored {
         var number: UInt64
@@ -58,19 +53,50 @@ struct DeviceTable {
     /// The service that is played.
     let environment: Environment
     private let sealer: TokenSealer
+    private let tokenCountMax: Int
     private var byIdentifier: OrderedDictionary<String, SimulatedDevice> = [:]
     private var places: [Key: Place] = [:]
-    private var retired: [Key: Retired] = [:]
+    private var retired: [Key: RetiredToken] = [:]
     private var stored: [Key: Stored] = [:]
-    private var waiting: [Key: (topic: String, tuple: FeedbackTuple)] = [:]
+    private var waiting: [Key: (topic: String, tuple: FeedbackTuple)] = [:] {
+        didSet { self.hasFeedbackChanged = true }
+    }
+    /// The names of devices that changed besides what was to be changed.
+    private var changedDevices: [String] = []
+    /// Whether the list of feedback may have changed since that was asked.
+    private var hasFeedbackChanged = false
     /// The numbers by which sealed tokens name devices, and the other way round.
     private var numbers: [String: UInt64] = [:]
     private var identifiers: [UInt64: String] = [:]
-    private var numberMax: UInt64 = 0
+    /// Numbers up to this one are not given to new devices.
+    private let deviceNumberMin: UInt64
+    /// The highest number that a device has or had.
+    private(set) var deviceNumberMax: UInt64
+    /// The next generation of tokens of an app on a device, where that is not 0.
+    private var generations: [TokenSealer.Name: UInt16] = [:]
+    /// Tokens that are known to be none of the service's own, since to find that out costs more than all else.
+    private var unsealed: Set<DeviceToken> = []
+    private static let unsealedCountMax = 10_000
 
-    init(environment: Environment, tokenKey: [UInt8]) {
+    /// The highest number that the name of a device gives it; from there on, there is room to count.
+    private static let namedNumberMax: UInt64 = 1 << 53
+
+    /// - Parameters:
+    ///   - environment: the service that is played.
+    ///   - tokenKey: seals tokens.
+    ///   - tokenCountMax: how many tokens there may be.
+    ///   - deviceNumberMin: numbers up to this one were given by a table before this one.
+    init(
+        environment: Environment,
+        tokenKey: [UInt8],
+        tokenCountMax: Int = SimulatorConfiguration.deviceTokenCountMaxDefault,
+        deviceNumberMin: UInt64 = 0
+    ) {
         self.environment = environment
+        self.tokenCountMax = tokenCountMax
         self.sealer = TokenSealer(key: tokenKey)
+        self.deviceNumberMin = deviceNumberMin
+        self.deviceNumberMax = deviceNumberMin
     }
 
     // MARK: Devices
@@ -83,6 +109,9 @@ struct DeviceTable {
     func device(of token: DeviceToken) -> SimulatedDevice? {
         self.places[Key(token, self.environment)].flatMap { self.device($0.device) }
     }
+
+    /// What is known of a token of this service that no app has any more.
+    func retiredToken(_ token: DeviceToken) -> RetiredToken? { self.retired[Key(token, self.environment)] }
 
     private func withStored(_ device: SimulatedDevice) -> SimulatedDevice {
         guard !self.stored.isEmpty else { return device }
@@ -111,7 +140,8 @@ struct DeviceTable {
             }
         }
         var changes: [DeliveryChange] = []
-        for app in self.byIdentifier[device.identifier]?.apps ?? [] {
+        let before = self.byIdentifier[device.identifier]?.apps ?? []
+        for app in before {
             self.places[Key(app)] = nil
             if !device.apps.contains(where: { Key($0) == Key(app) }) {
                 changes += self.removeStored(Key(app), .appRemoved)
@@ -119,11 +149,13 @@ struct DeviceTable {
         }
         for index in device.apps.indices {
             let app = device.apps[index]
-            self.takeFromOther(app, device.identifier)
+            changes += self.takeFromOther(app, device.identifier)
             let key = Key(app)
             self.places[key] = Place(device: device.identifier, topic: app.topic)
             self.retired[key] = nil
-            self.waiting[key] = nil
+            // What is known of an app that stays as it was is still so.
+            let isUnchanged = before.contains { Key($0) == key && $0.removalTimestamp == app.removalTimestamp }
+            if !isUnchanged, self.waiting[key] != nil { self.waiting[key] = nil }
             device.apps[index].storedNotificationNumber = nil
         }
         self.byIdentifier[device.identifier] = device
@@ -151,12 +183,18 @@ struct DeviceTable {
         var device = self.byIdentifier[identifier] ?? SimulatedDevice(identifier)
         let index = device.apps.firstIndex { $0.topic == topic && $0.environment == environment }
         let before = index.map { device.apps[$0] }
-        let new = token ?? before?.token ?? self.makeToken(topic, environment, self.number(of: identifier))
+        let new = token ?? before?.token ?? self.makeToken(topic, environment, on: identifier)
         let app = SimulatedApp(token: new, topic: topic, environment: environment)
         if let index { device.apps[index] = app } else { device.apps.append(app) }
+        if let before, before.token != new, let stored = self.stored.removeValue(forKey: Key(before)) {
+            // It is for the app, which is still there.
+            self.stored[Key(app)] = stored
+        }
         let changes = self.register(device).changes
         if let before, before.token != new {
-            self.retired[Key(before)] = Retired(topic: topic, timestamp: now, isReplaced: true)
+            // One that was dead before stays what it was.
+            let (timestamp, isReplaced) = before.removalTimestamp.map { ($0, false) } ?? (now, true)
+            self.retired[Key(before)] = RetiredToken(topic: topic, timestamp: timestamp, isReplaced: isReplaced)
         }
         return (app, changes)
     }
@@ -185,7 +223,7 @@ struct DeviceTable {
             changes += self.removeStored(key, .appRemoved)
             self.places[key] = nil
             let since = app.removalTimestamp ?? timestamp
-            self.retired[key] = Retired(topic: app.topic, timestamp: since, isReplaced: false)
+            self.retired[key] = RetiredToken(topic: app.topic, timestamp: since, isReplaced: false)
         }
         return changes
     }
@@ -212,16 +250,69 @@ struct DeviceTable {
         return [DeliveryChange(number: stored.number, delivery: delivery)]
     }
 
-    /// A token is that of one device.
-    private mutating func takeFromOther(_ app: SimulatedApp, _ identifier: String) {
-        guard let place = self.places[Key(app)], place.device != identifier else { return }
+    /// A token is that of one device; what was kept for it at another one is not delivered there any more.
+    private mutating func takeFromOther(_ app: SimulatedApp, _ identifier: String) -> [DeliveryChange] {
+        guard let place = self.places[Key(app)], place.device != identifier else { return [] }
         self.byIdentifier[place.device]?.apps.removeAll { Key($0) == Key(app) }
+        self.changedDevices.append(place.device)
+        return self.removeStored(Key(app), .appRemoved)
+    }
+
+    /// The devices that changed since the last call though they were not what was to be changed.
+    mutating func takeChangedDevices() -> [SimulatedDevice] {
+        guard !self.changedDevices.isEmpty else { return [] }
+        defer { self.changedDevices = [] }
+        return self.changedDevices.compactMap { self.device($0) }
+    }
+
+    /// Why an app cannot be registered at a device; `nil` where it can.
+    ///
+    /// - Parameters:
+    ///   - topic: the app.
+    ///   - token: its token there; `nil` for the one that it has, or a new one.
+    ///   - environment: the service that the token belongs to.
+    ///   - identifier: the device; `nil` for a new one.
+    /// - Returns: what is in the way.
+    func problem(
+        _ topic: String,
+        _ token: DeviceToken?,
+        _ environment: Environment,
+        on identifier: String?
+    ) -> SimulatorError? {
+        let apps = identifier.flatMap { self.byIdentifier[$0]?.apps } ?? []
+        if let app = apps.first(where: { $0.topic == topic && $0.environment == environment }) {
+            // It is there, and needs no further token.
+            if token == nil || token == app.token { return nil }
+        } else if apps.count >= SimulatedDevice.appCountMax {
+            return .tooManyApps(countMax: SimulatedDevice.appCountMax)
+        }
+        return self.isFull ? .tooManyDeviceTokens(countMax: self.tokenCountMax) : nil
+    }
+
+    /// Why a device cannot be registered; `nil` where it can.
+    func problem(_ device: SimulatedDevice) -> SimulatorError? {
+        guard device.apps.count <= SimulatedDevice.appCountMax else {
+            return .tooManyApps(countMax: SimulatedDevice.appCountMax)
+        }
+        let isKnown = device.apps.allSatisfy { self.places[Key($0)] != nil }
+        let isNamed = device.identifier.isEmpty || self.byIdentifier[device.identifier] != nil
+        return self.isFull && !(isKnown && isNamed) ? .tooManyDeviceTokens(countMax: self.tokenCountMax) : nil
+    }
+
+    /// Why no app can be given a new token; `nil` where one can.
+    var problemOfRenewal: SimulatorError? {
+        self.isFull ? .tooManyDeviceTokens(countMax: self.tokenCountMax) : nil
+    }
+
+    /// Whether there are as many tokens, or names of devices, as there may be.
+    private var isFull: Bool {
+        max(self.places.count + self.retired.count, self.numbers.count) >= self.tokenCountMax
     }
 
     // MARK: Names
 
     private mutating func makeIdentifier() -> String {
-        var number = self.numberMax
+        var number = self.deviceNumberMax
         repeat { number += 1 } while self.byIdentifier["device-\(number)"] != nil
         return "device-\(number)"
     }
@@ -230,26 +321,47 @@ struct DeviceTable {
     private mutating func number(of identifier: String) -> UInt64 {
         if let known = self.numbers[identifier] { return known }
         let named = identifier.hasPrefix("device-") ? UInt64(identifier.dropFirst("device-".count)) : nil
-        let number = named.flatMap { self.identifiers[$0] == nil && $0 > 0 ? $0 : nil } ?? self.numberMax + 1
-        self.numbers[identifier] = number
-        self.identifiers[number] = identifier
-        self.numberMax = max(self.numberMax, number)
+        let number = named.flatMap { self.isFree($0) ? $0 : nil } ?? self.deviceNumberMax + 1
+        self.give(number, to: identifier)
         return number
     }
 
+    /// Whether a device can have the number in its name.
+    private func isFree(_ number: UInt64) -> Bool {
+        number > self.deviceNumberMin && number <= Self.namedNumberMax && self.identifiers[number] == nil
+    }
+
+    private mutating func give(_ number: UInt64, to identifier: String) {
+        self.numbers[identifier] = number
+        self.identifiers[number] = identifier
+        self.deviceNumberMax = max(self.deviceNumberMax, number)
+    }
+
     /// The first token of an app on a device that nobody has had.
-    private func makeToken(_ topic: String, _ environment: Environment, _ number: UInt64) -> DeviceToken {
-        var name = TokenSealer.Name(
-            device: number,
+    private mutating func makeToken(
+        _ topic: String,
+        _ environment: Environment,
+        on identifier: String
+    ) -> DeviceToken {
+        var app = TokenSealer.Name(
+            device: self.number(of: identifier),
             generation: 0,
             environment: environment,
             topicDigest: self.sealer.digest(topic)
         )
         while true {
+            var name = app
+            name.generation = self.generations[app] ?? 0
+            if name.generation == .max {
+                // All of this number were given.
+                self.give(self.deviceNumberMax + 1, to: identifier)
+                app.device = self.deviceNumberMax
+                continue
+            }
+            self.generations[app] = name.generation + 1
             let token = self.sealer.token(name)
             let key = Key(token, environment)
             if self.places[key] == nil, self.retired[key] == nil { return token }
-            name.generation += 1
         }
     }
 
@@ -262,35 +374,73 @@ struct DeviceTable {
         now: UInt64
     ) -> (app: SimulatedApp, changes: [DeliveryChange])? {
         guard let app = self.byIdentifier[identifier]?.app(topic) else { return nil }
-        let token = self.makeToken(topic, app.environment, self.number(of: identifier))
+        let token = self.makeToken(topic, app.environment, on: identifier)
         return self.register(topic: topic, token: token, on: identifier, environment: app.environment, now: now)
     }
 
     // MARK: Notifications
 
     /// What a token is worth; a sealed token of a device that is not known registers it.
-    mutating func standing(of token: DeviceToken, topic: String?) -> Standing {
+    ///
+    /// - Parameters:
+    ///   - token: the token.
+    ///   - topic: whom it is used for.
+    ///   - now: milliseconds since 1970.
+    ///   - onRegistration: is called with the device where it is registered just now.
+    /// - Returns: what it is worth.
+    mutating func status(
+        of token: DeviceToken,
+        topic: String?,
+        now: @autoclosure () -> UInt64 = 0,
+        onRegistration: (SimulatedDevice) -> Void = { _ in }
+    ) -> TokenStatus {
+        self.status(ofKnown: token, topic) ?? self.status(ofSealed: token, topic, now: now(), onRegistration)
+    }
+
+    private func status(ofKnown token: DeviceToken, _ topic: String?) -> TokenStatus? {
         let key = Key(token, self.environment)
         if let place = self.places[key] {
-            guard place.topic == topic else { return .foreign }
+            guard place.topic == topic else { return .otherTopic }
             let app = self.byIdentifier[place.device]?.apps.first { Key($0) == key }
             return app?.removalTimestamp.map { .dead(since: $0) } ?? .alive
         }
         if let retired = self.retired[key] {
-            guard retired.topic == topic else { return .foreign }
+            guard retired.topic == topic else { return .otherTopic }
             return retired.isReplaced ? .replaced(since: retired.timestamp) : .dead(since: retired.timestamp)
         }
-        return self.standing(ofSealed: token, topic)
+        let isElsewhere = Environment.allCases.contains { self.places[Key(token, $0)] != nil }
+        return isElsewhere ? .otherEnvironment : nil
     }
 
-    private mutating func standing(ofSealed token: DeviceToken, _ topic: String?) -> Standing {
-        guard let name = self.sealer.name(of: token), name.environment == self.environment else { return .unknown }
-        guard let topic, name.topicDigest == self.sealer.digest(topic) else { return .foreign }
-        // Made by the run before this one, or before a reset: nobody but this service can have made it.
+    private mutating func status(
+        ofSealed token: DeviceToken,
+        _ topic: String?,
+        now: UInt64,
+        _ onRegistration: (SimulatedDevice) -> Void
+    ) -> TokenStatus {
+        guard !self.unsealed.contains(token) else { return .unknown }
+        guard let name = self.sealer.name(of: token) else {
+            if self.unsealed.count >= Self.unsealedCountMax { self.unsealed = [] }
+            self.unsealed.insert(token)
+            return .unknown
+        }
+        guard name.environment == self.environment else { return .otherEnvironment }
+        guard let topic, name.topicDigest == self.sealer.digest(topic) else { return .otherTopic }
+        // Made by the run before this one, or before a reset: nobody but this service can have made it. Where there is
+        // no room it is good all the same, and its device is not shown.
+        guard !self.isFull else { return .alive }
         let identifier = self.identifiers[name.device] ?? "device-\(name.device)"
         var device = self.byIdentifier[identifier] ?? SimulatedDevice(identifier)
+        if let app = device.apps.first(where: { $0.topic == topic && $0.environment == self.environment }) {
+            // The app has another one by now, and an app has one token.
+            let since = app.removalTimestamp ?? now
+            self.retired[Key(token, self.environment)] = RetiredToken(topic: topic, timestamp: since, isReplaced: true)
+            return .replaced(since: since)
+        }
+        guard device.apps.count < SimulatedDevice.appCountMax else { return .alive }
         device.apps.append(SimulatedApp(token: token, topic: topic, environment: self.environment))
-        _ = self.register(device)
+        if self.numbers[identifier] == nil { self.give(name.device, to: identifier) }
+        onRegistration(self.register(device).device)
         return .alive
     }
 
@@ -312,7 +462,8 @@ struct DeviceTable {
         guard let device, !device.isOnline else { return (.delivered(at: now), device?.identifier, []) }
         // It is tried once, and not kept.
         guard !notification.expiry.isOver(now) else { return (.discarded, device.identifier, []) }
-        let changes = self.removeStored(key, .replaced)
+        let isOver = self.stored[key]?.expiry.isOver(now) ?? false
+        let changes = self.removeStored(key, isOver ? .expired : .replaced)
         self.stored[key] = Stored(number: notification.number, expiry: notification.expiry)
         return (.stored, device.identifier, changes)
     }
@@ -324,7 +475,13 @@ struct DeviceTable {
     }
 
     /// Forgets what is kept for devices, as when the record is cleared.
-    mutating func removeAllStored() { self.stored = [:] }
+    ///
+    /// - Returns: the devices that it was kept for.
+    mutating func removeAllStored() -> [SimulatedDevice] {
+        let identifiers = Set(self.stored.keys.compactMap { self.places[$0]?.device })
+        self.stored = [:]
+        return self.byIdentifier.values.filter { identifiers.contains($0.identifier) }
+    }
 
     // MARK: Feedback
 
@@ -332,12 +489,15 @@ struct DeviceTable {
     private mutating func list(_ key: Key) {
         if let place = self.places[key] {
             let app = self.byIdentifier[place.device]?.apps.first { Key($0) == key }
-            guard let tuple = app?.feedback else { return }
-            self.waiting[key] = (place.topic, tuple)
+            if let tuple = app?.feedback { self.list(key, place.topic, tuple) }
         } else if let retired = self.retired[key] {
             let seconds = UInt32(clamping: retired.timestamp / 1000)
-            self.waiting[key] = (retired.topic, FeedbackTuple(token: key.token, failedAt: seconds))
+            self.list(key, retired.topic, FeedbackTuple(token: key.token, failedAt: seconds))
         }
+    }
+
+    private mutating func list(_ key: Key, _ topic: String, _ tuple: FeedbackTuple) {
+        if self.waiting[key]?.tuple != tuple { self.waiting[key] = (topic, tuple) }
     }
 
     /// Lists the token of an app that is gone, though nobody sent it anything.
@@ -367,6 +527,12 @@ struct DeviceTable {
     }
 
     mutating func removeAllFeedback() { self.waiting = [:] }
+
+    /// Whether the list may have changed since the last call.
+    mutating func takeFeedbackChange() -> Bool {
+        defer { self.hasFeedbackChanged = false }
+        return self.hasFeedbackChanged
+    }
 }
 
 extension SimulatedApp {

@@ -4,6 +4,9 @@ public import APNSWire
 
 /// A device that a simulator knows, with the apps that registered there.
 public struct SimulatedDevice: Hashable, Sendable {
+    /// How many apps a device may have.
+    public static let appCountMax = 100
+
     /// What it is called, such as `device-1`; empty until it is registered where no name was given.
     public var identifier: String
 
@@ -52,6 +55,16 @@ public struct SimulatedDevice: Hashable, Sendable {
     /// - Parameter topic: the app.
     /// - Returns: `nil` where it never registered there.
     public func app(_ topic: String) -> SimulatedApp? { self.apps.first { $0.topic == topic } }
+}
+
+/// A token that an app had once, or had on a device that is no more.
+package struct RetiredToken: Hashable, Sendable {
+    /// The app.
+    package var topic: String
+    /// Since when it is retired, in milliseconds since 1970 (UTC).
+    package var timestamp: UInt64
+    /// Whether the app has had another token since; or else its device is no more.
+    package var isReplaced: Bool
 }
 
 /// One app on one simulated device.

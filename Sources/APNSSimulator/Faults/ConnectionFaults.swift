@@ -18,7 +18,9 @@ package final class ConnectionFaults: Sendable {
     init(_ schedule: FaultSchedule) { self.schedule = schedule }
 
     /// - Throws: ``SimulatorError/fault(index:reason:)`` for the first fault that can happen nowhere.
-    package convenience init(_ faults: [Fault]) throws(SimulatorError) { self.init(try FaultSchedule(faults)) }
+    package convenience init(_ faults: [Fault]) throws(SimulatorError) {
+        self.init(try FaultSchedule(faults.map { PlannedFault($0) }))
+    }
 
     /// Lets the connections of a listener meet the faults that are for it.
     package func configure(_ configuration: inout ListenerConfiguration, as listener: SimulatorListener) {

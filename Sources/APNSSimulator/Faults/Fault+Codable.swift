@@ -19,7 +19,7 @@ extension Fault: Codable {
         self.init(
             at: try container.decodeIfPresent(Trigger.self, forKey: .trigger) ?? .always,
             try container.decode(Effect.self, forKey: .effect),
-            listener: try container.decodeIfPresent(SimulatorListener.self, forKey: .listener),
+            listener: try container.wordIfPresent(.listener),
             report: try container.decodeIfPresent(FaultReport.self, forKey: .report) ?? FaultReport(),
             occurrenceCountMax: try container.decodeIfPresent(Int.self, forKey: .occurrenceCountMax)
         )
@@ -53,6 +53,10 @@ extension Fault.Trigger: Codable {
                 debugDescription: "several conditions; give one"
             )
             throw DecodingError.dataCorrupted(context)
+        }
+        if container.contains(.seed), conditions.first != .probability {
+            let sentence = "seed needs probability"
+            throw DecodingError.dataCorruptedError(forKey: .seed, in: container, debugDescription: sentence)
         }
         switch conditions.first {
         case .notification: self = .notification(try container.decode(UInt64.self, forKey: .notification))
@@ -113,7 +117,7 @@ extension Fault.Effect: Codable {
         let container = try decoder.container(keyedBy: Key.self)
         let name = try container.decode(String.self, forKey: .name)
         guard let keys = Self.keys(name) else {
-            let sentence = "there is no effect \(name)"
+            let sentence = "invalid name \(name); docs/simulator.md has the valid ones"
             throw DecodingError.dataCorruptedError(forKey: .name, in: container, debugDescription: sentence)
         }
         try decoder.requireKeys(["name"] + keys.map(\.rawValue))
@@ -144,10 +148,20 @@ extension Fault.Effect: Codable {
 
     private static func rejection(_ container: KeyedDecodingContainer<Key>) throws -> Rejection {
         if let status = try container.decodeIfPresent(UInt8.self, forKey: .status) {
+            if let key = [Key.reason, .httpStatus, .timestamp].first(where: { container.contains($0) }) {
+                let sentence = "\(key.stringValue) is for HTTP/2, and status for the binary gateway; give one of them"
+                throw DecodingError.dataCorruptedError(forKey: key, in: container, debugDescription: sentence)
+            }
             return .binary(ErrorResponse.Status(rawValue: status))
         }
-        let reason = PushReason(text: try container.decode(String.self, forKey: .reason))
-        let status = try container.decodeIfPresent(Int.self, forKey: .httpStatus) ?? reason.status ?? 400
+        guard let reason = try Self.reason(container) else {
+            let sentence = "reject needs status for the binary gateway, or reason for HTTP/2"
+            throw DecodingError.dataCorruptedError(forKey: .name, in: container, debugDescription: sentence)
+        }
+        guard let status = try container.decodeIfPresent(Int.self, forKey: .httpStatus) ?? reason.status else {
+            let sentence = "unknown reason \(reason.text.prefix(64)); one that Apple does not document needs httpStatus"
+            throw DecodingError.dataCorruptedError(forKey: .reason, in: container, debugDescription: sentence)
+        }
         let timestamp = try container.decodeIfPresent(UInt64.self, forKey: .timestamp)
         return .http2(PushRejection(status: status, reason: reason, timestamp: timestamp))
     }
@@ -202,7 +216,7 @@ extension FaultReport: Codable {
             isLost: try container.decodeIfPresent(Bool.self, forKey: .isLost) ?? false,
             isSplit: try container.decodeIfPresent(Bool.self, forKey: .isSplit) ?? false,
             isCoalesced: try container.decodeIfPresent(Bool.self, forKey: .isCoalesced) ?? false,
-            ending: try container.decodeIfPresent(Ending.self, forKey: .ending) ?? .orderly
+            ending: try container.wordIfPresent(.ending) ?? .orderly
         )
     }
 
@@ -252,6 +266,17 @@ extension Decoder {
 }
 
 extension KeyedDecodingContainer {
+    /// Reads one of several words.
+    fileprivate func wordIfPresent<Word: RawRepresentable<String> & CaseIterable>(_ key: Key) throws -> Word? {
+        guard let text = try self.decodeIfPresent(String.self, forKey: key) else { return nil }
+        guard let word = Word(rawValue: text) else {
+            let words = Word.allCases.map(\.rawValue).joined(separator: ", ")
+            let sentence = "invalid \(key.stringValue); valid values: \(words)"
+            throw DecodingError.dataCorruptedError(forKey: key, in: self, debugDescription: sentence)
+        }
+        return word
+    }
+
     /// Reads a time of at most a day.
     fileprivate func milliseconds(_ key: Key) throws -> Duration {
         let count = try self.decode(Double.self, forKey: key)

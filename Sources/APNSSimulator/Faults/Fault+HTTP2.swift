@@ -11,6 +11,8 @@ extension Fault {
     /// - Parameter ticket: that of the request.
     /// - Returns: what the service answers; `nil` for nothing, or for what comes later.
     func carryOut(_ ticket: PushTicket) -> PushReply? {
+        // What comes behind it is not processed, also where it takes a while until the provider is told.
+        if self.effect.endsConnection { ticket.stopTaking() }
         guard self.report.delay > .zero else { return self.effect.carryOut(ticket, ending: self.report.ending) }
         ticket.channel.eventLoop.scheduleTask(in: TimeAmount(self.report.delay)) {
             guard let reply = self.effect.carryOut(ticket, ending: self.report.ending) else { return }
@@ -21,6 +23,14 @@ extension Fault {
 }
 
 extension Fault.Effect {
+    /// Whether nothing behind it is processed on its connection.
+    fileprivate var endsConnection: Bool {
+        switch self {
+        case .goAway, .closeBefore, .closeAfter: true
+        default: false
+        }
+    }
+
     /// Makes it happen to a request over HTTP/2, below the handler of the service.
     ///
     /// - Parameters:
@@ -41,7 +51,10 @@ extension Fault.Effect {
             let limit = HTTP2Setting(parameter: .maxConcurrentStreams, value: count)
             let frame = HTTP2Frame(streamID: .rootStream, payload: .settings(.settings([limit])))
             ticket.channel.writeAndFlush(frame, promise: nil)
-        case .closeBefore, .closeAfter: ending.end(ticket.channel)
+        case .closeBefore, .closeAfter:
+            // The answers to those before it are not lost.
+            ticket.channel.flush()
+            ending.end(ticket.channel)
         case .reject(.binary), .ignore, .delay, .refuseHandshake, .refuseConnection, .goAwayFirst, .slowReading,
             .errorResponse, .slowWriting, .cutList:
             break

@@ -96,6 +96,9 @@ public struct Fault: Hashable, Sendable {
         case cutList(byteCount: Int)
     }
 
+    /// How many faults a simulator may have.
+    package static let countMax = 1000
+
     /// When it happens.
     public var trigger: Trigger
 

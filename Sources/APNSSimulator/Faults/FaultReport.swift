@@ -93,7 +93,10 @@ extension FaultReport.Ending {
     /// Ends a connection, from the last handler of its pipeline on.
     func end(_ channel: any Channel) {
         switch self {
-        case .orderly, .abrupt: channel.close(promise: nil)
+        case .orderly: channel.close(promise: nil)
+        case .abrupt:
+            channel.close(mode: .output, promise: nil)
+            channel.triggerUserOutboundEvent(RawCloseHandler.Cut(), promise: nil)
         case .fin: channel.triggerUserOutboundEvent(RawCloseHandler.Cut(), promise: nil)
         case .reset: channel.triggerUserOutboundEvent(RawCloseHandler.Cut(isReset: true), promise: nil)
         }

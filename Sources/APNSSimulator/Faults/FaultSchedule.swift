@@ -36,6 +36,27 @@ final class FaultSchedule: Sendable {
         }
     }
 
+    /// A notification on its connection.
+    private struct Place: Hashable {
+        var listener: SimulatorListener
+        var connection: UInt64
+        var notification: UInt64
+
+        /// `nil` where the fault happened to the connection.
+        init?(_ application: FaultApplication) {
+            guard let number = application.notificationNumber else { return nil }
+            self.listener = application.listener
+            self.connection = application.connectionNumber
+            self.notification = number
+        }
+
+        init(_ notification: ReceivedNotification) {
+            self.listener = notification.listener
+            self.connection = notification.connectionNumber
+            self.notification = notification.notificationNumber
+        }
+    }
+
     private struct State {
         var faults: [ScheduledFault] = []
         /// Of those that are enabled, by their indices in `faults`.
@@ -43,10 +64,32 @@ final class FaultSchedule: Sendable {
         var lastIdentifier = 0
         var applications: Deque<FaultApplication> = []
         var lastApplication: UInt64 = 0
+        /// The numbers of those whose notification has no number in the record yet.
+        var unrecorded: [Place: UInt64] = [:]
 
-        mutating func append(_ fault: Fault, isEnabled: Bool) {
+        mutating func append(_ planned: PlannedFault) {
             self.lastIdentifier += 1
-            self.faults.append(ScheduledFault(identifier: self.lastIdentifier, fault: fault, isEnabled: isEnabled))
+            self.faults.append(
+                ScheduledFault(identifier: self.lastIdentifier, fault: planned.fault, isEnabled: planned.isEnabled)
+            )
+        }
+
+        /// Logs that a fault happened.
+        mutating func append(_ application: FaultApplication) {
+            if let place = Place(application) { self.unrecorded[place] = application.number }
+            self.applications.append(application)
+            guard self.applications.count > FaultSchedule.applicationCountMax else { return }
+            let oldest = self.applications.removeFirst()
+            if let place = Place(oldest), self.unrecorded[place] == oldest.number { self.unrecorded[place] = nil }
+        }
+
+        /// Gives the fault of a notification the number in the record.
+        mutating func note(_ notification: ReceivedNotification) -> FaultApplication? {
+            guard !self.unrecorded.isEmpty, let number = self.unrecorded.removeValue(forKey: Place(notification)),
+                let oldest = self.applications.first?.number, number >= oldest
+            else { return nil }
+            self.applications[Int(number - oldest)].recordNumber = notification.number
+            return self.applications[Int(number - oldest)]
         }
 
         /// Sorts the faults by where and when they are looked for.
@@ -66,33 +109,38 @@ final class FaultSchedule: Sendable {
     static let applicationCountMax = 1000
 
     private let state: NIOLockedValueBox<State>
-    private let initialFaults: [Fault]
+    private let initialFaults: [PlannedFault]
     private let now: @Sendable () -> UInt64
+    private let revision: Revision
     private let onChange: (@Sendable (SimulatorChange) -> Void)?
 
     /// - Parameters:
     ///   - faults: those at the start.
     ///   - now: the time in milliseconds since 1970 (UTC); by default none is noted.
+    ///   - revision: counts the changes of the plan.
     ///   - onChange: is told of what happens, and of what is planned.
     /// - Throws: ``SimulatorError/fault(index:reason:)`` for the first fault that can happen nowhere.
     init(
-        _ faults: [Fault],
+        _ faults: [PlannedFault],
         now: @escaping @Sendable () -> UInt64 = { 0 },
+        revision: Revision = Revision(),
         onChange: (@Sendable (SimulatorChange) -> Void)? = nil
     ) throws(SimulatorError) {
         self.initialFaults = faults
         self.now = now
+        self.revision = revision
         self.onChange = onChange
         self.state = NIOLockedValueBox(State())
         try Self.check(faults)
         self.state.withLockedValue { state in
-            for fault in faults { state.append(fault, isEnabled: true) }
+            for fault in faults { state.append(fault) }
             state.arrange()
         }
     }
 
-    private static func check(_ faults: [Fault]) throws(SimulatorError) {
-        for (index, fault) in faults.enumerated() { _ = try fault.listeners(index: index) }
+    private static func check(_ faults: [PlannedFault]) throws(SimulatorError) {
+        guard faults.count <= Fault.countMax else { throw .tooManyFaults(countMax: Fault.countMax) }
+        for (index, planned) in faults.enumerated() { _ = try planned.fault.listeners(index: index) }
     }
 
     // MARK: Planning
@@ -103,24 +151,28 @@ final class FaultSchedule: Sendable {
     /// The last times that one happened, the oldest first.
     var applications: [FaultApplication] { Array(self.state.withLockedValue(\.applications)) }
 
-    func add(_ fault: Fault, isEnabled: Bool) throws(SimulatorError) -> ScheduledFault {
-        try Self.check([fault])
-        let added = self.state.withLockedValue { state in
-            state.append(fault, isEnabled: isEnabled)
+    func add(_ planned: PlannedFault) throws(SimulatorError) -> ScheduledFault {
+        try Self.check([planned])
+        let added = self.state.withLockedValue { state -> ScheduledFault? in
+            guard state.faults.count < Fault.countMax else { return nil }
+            state.append(planned)
             state.arrange()
-            return state.faults[state.faults.count - 1]
+            self.revision.advance()
+            return state.faults.last
         }
+        guard let added else { throw .tooManyFaults(countMax: Fault.countMax) }
         self.onChange?(.fault(added))
         return added
     }
 
-    func replace(_ faults: [(fault: Fault, isEnabled: Bool)]) throws(SimulatorError) -> [ScheduledFault] {
-        try Self.check(faults.map(\.fault))
+    func replace(_ faults: [PlannedFault]) throws(SimulatorError) -> [ScheduledFault] {
+        try Self.check(faults)
         let (removed, added) = self.state.withLockedValue { state in
             let removed = state.faults
             state.faults = []
-            for each in faults { state.append(each.fault, isEnabled: each.isEnabled) }
+            for each in faults { state.append(each) }
             state.arrange()
+            self.revision.advance()
             return (removed, state.faults)
         }
         for fault in removed { self.onChange?(.faultRemoved(identifier: fault.identifier)) }
@@ -133,6 +185,7 @@ final class FaultSchedule: Sendable {
             guard let index = state.faults.firstIndex(where: { $0.identifier == identifier }) else { return nil }
             state.faults[index].isEnabled = isEnabled
             state.arrange()
+            self.revision.advance()
             return state.faults[index]
         }
         if let changed { self.onChange?(.fault(changed)) }
@@ -144,6 +197,7 @@ final class FaultSchedule: Sendable {
             guard let index = state.faults.firstIndex(where: { $0.identifier == identifier }) else { return false }
             state.faults.remove(at: index)
             state.arrange()
+            self.revision.advance()
             return true
         }
         if isRemoved { self.onChange?(.faultRemoved(identifier: identifier)) }
@@ -153,8 +207,11 @@ final class FaultSchedule: Sendable {
     /// Makes the plan what it was at the start, and forgets what happened.
     func reset() {
         // They were checked at the start.
-        _ = try? self.replace(self.initialFaults.map { ($0, true) })
-        self.state.withLockedValue { $0.applications = [] }
+        _ = try? self.replace(self.initialFaults)
+        self.state.withLockedValue { state in
+            state.applications = []
+            state.unrecorded = [:]
+        }
     }
 
     // MARK: Happening
@@ -228,15 +285,22 @@ final class FaultSchedule: Sendable {
                     connectionNumber: connection,
                     notificationNumber: notification
                 )
-                state.applications.append(application)
-                if state.applications.count > Self.applicationCountMax { state.applications.removeFirst() }
+                state.append(application)
                 return (fault, application)
             }
             return nil
         }
         guard let (fault, application) = found else { return nil }
-        self.onChange?(.faultApplied(application))
+        // Where the notification is recorded at once, the fault is told with its number then.
+        if notification == nil || !fault.isRecordedAtOnce(at: listener) { self.onChange?(.faultApplied(application)) }
         return fault
+    }
+
+    /// Notes that a notification is in the record, and tells of the fault that happened at it, again where it was told
+    /// before.
+    func recorded(_ notification: ReceivedNotification) {
+        let application = self.state.withLockedValue { $0.note(notification) }
+        if let application { self.onChange?(.faultApplied(application)) }
     }
 
     /// The faults that are due whatever the notification is.

@@ -86,7 +86,7 @@ extension Fault {
         case .token(let prefix):
             let countMax = 2 * WireLimits.tokenByteCountMax
             guard (1...countMax).contains(prefix.utf8.count), prefix.utf8.allSatisfy({ Hexadecimal.value($0) < 16 })
-            else { return "the begin of a device token is 1 to \(countMax) hexadecimal digits" }
+            else { return "the first digits of a device token are 1 to \(countMax) hexadecimal digits" }
         case .always, .notification, .notificationOverall, .connection, .random: break
         }
         switch self.trigger {
@@ -170,6 +170,19 @@ extension Fault.Effect {
         case .errorResponse: "errorResponse"
         case .slowWriting: "slowWriting"
         case .cutList: "cutList"
+        }
+    }
+}
+
+extension Fault {
+    /// Whether the notification at which it happens is in the record before anything else happens on its connection.
+    func isRecordedAtOnce(at listener: SimulatorListener) -> Bool {
+        switch self.effect {
+        case .reject: listener == .binary || self.report.delay == .zero
+        case .shutDown, .closeAfter, .limitStreams: true
+        case .delay, .ignore, .closeBefore, .goAway, .refuseStream, .resetStream, .refuseHandshake, .refuseConnection,
+            .goAwayFirst, .slowReading, .errorResponse, .slowWriting, .cutList:
+            false
         }
     }
 }

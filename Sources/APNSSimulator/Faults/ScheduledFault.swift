@@ -1,5 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
+/// A fault as it is planned.
+package struct PlannedFault: Hashable, Sendable {
+    /// What goes wrong, and when.
+    package var fault: Fault
+    /// Whether it happens at all, or is suspended.
+    package var isEnabled: Bool
+
+    package init(_ fault: Fault, isEnabled: Bool = true) {
+        self.fault = fault
+        self.isEnabled = isEnabled
+    }
+}
+
 /// A fault of a running simulator, with what became of it so far.
 public struct ScheduledFault: Hashable, Sendable {
     /// What names it while the simulator runs, from 1; never given to another one.
@@ -37,4 +50,8 @@ public struct FaultApplication: Hashable, Sendable {
 
     /// The number of the notification on its connection, from 1; `nil` where it happened to the connection.
     public let notificationNumber: UInt64?
+
+    /// The number of the notification among all of the simulator, see ``ReceivedNotification/number``; `nil` where it
+    /// is not recorded, or not yet, as with ``Fault/Effect/delay(_:)``.
+    public internal(set) var recordNumber: UInt64?
 }

@@ -16,10 +16,11 @@ extension Simulator {
     ///   - fault: what goes wrong, and when.
     ///   - isEnabled: whether it happens at once; by default it does.
     /// - Returns: the fault with its identifier.
-    /// - Throws: ``SimulatorError/fault(index:reason:)`` for one that can happen nowhere; its index is 0.
+    /// - Throws: ``SimulatorError/fault(index:reason:)`` for one that can happen nowhere; its index is 0. Or
+    ///   ``SimulatorError/tooManyFaults(countMax:)``.
     @discardableResult
     public func add(_ fault: Fault, isEnabled: Bool = true) throws(SimulatorError) -> ScheduledFault {
-        try self.schedule.add(fault, isEnabled: isEnabled)
+        try self.schedule.add(PlannedFault(fault, isEnabled: isEnabled))
     }
 
     /// Plans these faults in place of all that are there.
@@ -30,13 +31,11 @@ extension Simulator {
     ///   changed.
     @discardableResult
     public func replaceFaults(_ faults: [Fault]) throws(SimulatorError) -> [ScheduledFault] {
-        try self.replaceFaults(faults.map { ($0, true) })
+        try self.replaceFaults(faults.map { PlannedFault($0) })
     }
 
     /// Plans these faults in place of all that are there, some of them switched off.
-    package func replaceFaults(
-        _ faults: [(fault: Fault, isEnabled: Bool)]
-    ) throws(SimulatorError) -> [ScheduledFault] {
+    package func replaceFaults(_ faults: [PlannedFault]) throws(SimulatorError) -> [ScheduledFault] {
         try self.schedule.replace(faults)
     }
 

@@ -31,45 +31,82 @@ final class NotificationRecorder: Sendable {
     }
 
     /// The notifications that are kept, the oldest first.
-    var notifications: [ReceivedNotification] { Array(self.state.withLockedValue { $0.history.kept }) }
+    var notifications: [ReceivedNotification] { self.notifications(NotificationQuery(), countMax: .max) { _ in true } }
 
-    /// The number of the notification before the oldest one that is kept.
-    var numberBeforeOldest: UInt64 { self.state.withLockedValue(\.history.numberBeforeOldest) }
+    /// How many are kept.
+    var count: Int { self.state.withLockedValue(\.history.count) }
+
+    /// About how many bytes of memory they take.
+    var byteCount: Int { self.state.withLockedValue(\.history.byteCount) }
+
+    /// The number of the notification before the oldest one that is kept, and of the newest one.
+    var bounds: (beforeOldest: UInt64, newest: UInt64) {
+        self.state.withLockedValue { ($0.history.numberBeforeOldest, $0.history.numberAfterNewest - 1) }
+    }
 
     /// The one with a number; `nil` where it is not kept.
     func notification(_ number: UInt64) -> ReceivedNotification? {
         self.state.withLockedValue { $0.history.notification(number) }
     }
 
-    /// Those of what is kept that a body says, from a number on.
+    /// Those of what is kept that are meant.
     ///
     /// - Parameters:
-    ///   - first: the number to begin with.
+    ///   - query: which, as far as that can be told quickly.
     ///   - countMax: how many at most.
-    ///   - isIncluded: says whether one is wanted.
-    /// - Returns: those, the oldest first.
+    ///   - isIncluded: says whether one of them is wanted.
+    /// - Returns: those, in the order of the query.
     func notifications(
-        from first: UInt64,
+        _ query: NotificationQuery,
         countMax: Int,
         where isIncluded: (ReceivedNotification) -> Bool
     ) -> [ReceivedNotification] {
         var found: [ReceivedNotification] = []
-        var next = first
-        // Bit by bit, so that nobody who is to be recorded waits for long.
-        while found.count < countMax {
-            let part = self.state.withLockedValue { state -> ArraySlice<ReceivedNotification> in
-                next = max(next, state.history.numberBeforeOldest + 1)
-                return state.history.notifications(from: next, countMax: Self.searchCount)
+        self.look(query) { segment in
+            guard segment.mayMatch(query) else { return true }
+            let numbers = segment.numbers
+            for offset in 0..<UInt64(segment.count) where found.count < countMax {
+                let number = query.order == .oldest ? numbers.lowerBound + offset : numbers.upperBound - offset
+                guard segment.matches(query, number) else { continue }
+                let notification = segment.notification(number)
+                if isIncluded(notification) { found.append(notification) }
             }
-            guard !part.isEmpty else { break }
-            next += UInt64(part.count)
-            found += part.lazy.filter(isIncluded).prefix(countMax - found.count)
+            return found.count < countMax
         }
         return found
     }
 
-    /// How many are looked at under one lock.
-    private static let searchCount = 500
+    /// Where those that are kept came from, the oldest first.
+    func origins(_ body: (NotificationOrigin) -> Void) {
+        self.look(NotificationQuery()) { segment in
+            body(segment.origin)
+            return true
+        }
+    }
+
+    /// Looks at what is kept, little by little, so that nobody who is to be recorded waits for long.
+    ///
+    /// - Parameters:
+    ///   - query: says in which order, and between which numbers.
+    ///   - body: is given one after the other, and says whether to go on.
+    private func look(_ query: NotificationQuery, _ body: (NotificationSegment) -> Bool) {
+        var (first, last) = (query.numbers.lowerBound, query.numbers.upperBound)
+        while first <= last {
+            switch query.order {
+            case .oldest:
+                let part = self.state.withLockedValue { $0.history.segments(from: first, countMax: Self.lookCount) }
+                guard let end = part.last, part.first(where: { !body($0) }) == nil else { return }
+                first = end.numbers.upperBound + 1
+            case .newest:
+                let part = self.state.withLockedValue { $0.history.segments(upTo: last, countMax: Self.lookCount) }
+                guard let end = part.first, part.last(where: { !body($0) }) == nil else { return }
+                last = end.numbers.lowerBound - 1
+            }
+        }
+    }
+
+    /// How many segments are copied under one lock.
+    private static let lookCount = 64
 
     /// Takes a notification.
     ///
@@ -92,9 +129,26 @@ final class NotificationRecorder: Sendable {
         return notification
     }
 
+    /// Takes messages.
+    ///
+    /// - Parameter batch: what came, one or more.
+    /// - Returns: their numbers.
+    func receive(_ batch: MessageBatch) -> ClosedRange<UInt64> {
+        var given: [(Continuation, ReceivedNotification)] = []
+        let numbers = self.state.withLockedValue { state in
+            let first = state.history.numberAfterNewest
+            for (waiters, notification) in state.history.receive(batch) {
+                given += Self.remove(waiters, from: &state).map { ($0, notification) }
+            }
+            return first...state.history.numberAfterNewest - 1
+        }
+        for (continuation, notification) in given { continuation.resume(returning: notification) }
+        return numbers
+    }
+
     /// Notes what became of a notification since.
     func change(_ number: UInt64, _ delivery: ReceivedNotification.Delivery) {
-        self.state.withLockedValue { _ = $0.history.change(number, delivery) }
+        self.state.withLockedValue { $0.history.change(number, delivery) }
     }
 
     /// Forgets what is kept.

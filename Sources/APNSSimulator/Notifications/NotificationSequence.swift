@@ -26,7 +26,7 @@ public struct NotificationSequence: AsyncSequence, Sendable {
             do {
                 while let notification = try await self.recorder.next(behind: self.number) {
                     self.number = notification.number
-                    if notification.rejection == nil { return notification }
+                    if notification.isAccepted { return notification }
                 }
                 return nil
             } catch SimulatorError.notificationsMissed(let count) {
@@ -40,6 +40,6 @@ public struct NotificationSequence: AsyncSequence, Sendable {
     ///
     /// - Returns: an iterator for one task.
     public func makeAsyncIterator() -> AsyncIterator {
-        AsyncIterator(recorder: self.recorder, number: self.recorder.numberBeforeOldest)
+        AsyncIterator(recorder: self.recorder, number: self.recorder.bounds.beforeOldest)
     }
 }

@@ -45,6 +45,15 @@ public struct ReceivedNotification: Hashable, Sendable {
     private var payloadRange: Range<Int>?
     private var separatePayload: [UInt8] = []
 
+    /// The number of bytes of the whole payload.
+    public internal(set) var payloadByteCount: Int {
+        get { (self.payloadRange?.count ?? self.separatePayload.count) + self.missingPayloadByteCount }
+        set { self.missingPayloadByteCount = newValue - (self.payloadRange?.count ?? self.separatePayload.count) }
+    }
+
+    /// How many bytes of the payload are not kept.
+    private var missingPayloadByteCount = 0
+
     /// The topic of the certificate that sent it, or of the request.
     public var topic: String?
 
@@ -72,8 +81,14 @@ public struct ReceivedNotification: Hashable, Sendable {
     /// Its number among the notifications of its connection, from 1.
     public var notificationNumber: UInt64
 
-    /// Why it was refused; `nil` where it was taken.
+    /// Why it was refused; `nil` where it was taken, and where ``isUnanswered`` says that nothing was told.
     public var rejection: Rejection?
+
+    /// Whether the connection was closed for it without a word, as for bytes that begin with no command.
+    public internal(set) var isUnanswered = false
+
+    /// Whether it was taken.
+    public var isAccepted: Bool { self.rejection == nil && !self.isUnanswered }
 
     /// What became of it since; `nil` where it was refused.
     public internal(set) var delivery: Delivery?
@@ -84,8 +99,9 @@ public struct ReceivedNotification: Hashable, Sendable {
     /// When it came, in milliseconds since 1970 (UTC).
     public internal(set) var timestamp: UInt64 = 0
 
-    /// How long it took from its last byte to its outcome; `nil` where that was not measured.
-    public var duration: Duration?
+    /// How long it took from when its last bytes were read until its verdict was given; `nil` where that was not
+    /// measured.
+    public internal(set) var duration: Duration?
 
     /// The second name that the sandbox gave it over HTTP/2 (`apns-unique-id`).
     public var uniqueIdentifier: PushIdentifier?

@@ -31,12 +31,19 @@ struct RateLimiter<Key: Hashable & Sendable>: Sendable {
         var count: Int
         var blockedUntil: UInt64 = 0
 
-        func isOver(_ now: UInt64) -> Bool { self.end <= now && self.blockedUntil <= now }
+        func isOver(_ now: UInt64) -> Bool { self.lastEnd <= now }
+
+        var lastEnd: UInt64 { max(self.end, self.blockedUntil) }
     }
+
+    /// All keys are looked at no more often than this, in milliseconds.
+    private static var sweepIntervalMin: UInt64 { 10 }
 
     private let limit: RateLimit
     private let keyCountMax: Int
     private var windows: [Key: Window] = [:]
+    /// Those that are over are not looked for before this time.
+    private var nextSweep: UInt64 = 0
 
     /// - Parameters:
     ///   - limit: for each key.
@@ -66,9 +73,15 @@ struct RateLimiter<Key: Hashable & Sendable>: Sendable {
         return isTaken
     }
 
+    /// Forgets what was counted.
+    mutating func reset() { self.windows = [:] }
+
     private mutating func hasRoom(for key: Key, _ now: UInt64) -> Bool {
         guard self.windows.count >= self.keyCountMax, self.windows[key] == nil else { return true }
+        guard self.nextSweep <= now else { return false }
         self.windows = self.windows.filter { !$0.value.isOver(now) }
+        let end = self.windows.values.map(\.lastEnd).min() ?? now
+        self.nextSweep = max(end, now + Self.sweepIntervalMin)
         return self.windows.count < self.keyCountMax
     }
 

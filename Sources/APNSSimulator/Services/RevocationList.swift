@@ -7,22 +7,29 @@ import OpenSSLTLS
 final class RevocationList: Sendable {
     /// How many certificates are remembered with what the verifier said of them.
     private static let verifiedCountMax = 10_000
+    /// How long that is remembered, in milliseconds: a revocation list of the verifier's ends some time.
+    private static let verifiedDuration: UInt64 = 60_000
 
     private struct State {
         var fingerprints: Set<String>
-        /// What the verifier said, by fingerprint.
-        var isVerified: [String: Bool] = [:]
+        /// What the verifier said, by the fingerprints of a certificate and its intermediates, and until when.
+        var verified: [[String]: (isGood: Bool, end: UInt64)] = [:]
     }
 
     private let state: NIOLockedValueBox<State>
+    private let initialFingerprints: Set<String>
     private let verifier: CertificateVerifier?
+    private let now: @Sendable () -> UInt64
 
     /// - Parameters:
     ///   - fingerprints: the SHA-256 digests in hexadecimal digits.
     ///   - verifier: what it refuses is revoked as well; `nil` for nothing.
-    init(_ fingerprints: Set<String>, verifier: CertificateVerifier?) {
-        self.state = NIOLockedValueBox(State(fingerprints: Set(fingerprints.map(Self.normalized))))
+    ///   - now: milliseconds since 1970.
+    init(_ fingerprints: Set<String>, verifier: CertificateVerifier?, now: @escaping @Sendable () -> UInt64) {
+        self.initialFingerprints = Set(fingerprints.map(Self.normalized))
+        self.state = NIOLockedValueBox(State(fingerprints: self.initialFingerprints))
         self.verifier = verifier
+        self.now = now
     }
 
     var fingerprints: Set<String> { self.state.withLockedValue(\.fingerprints) }
@@ -36,19 +43,20 @@ final class RevocationList: Sendable {
         self.state.withLockedValue { $0.fingerprints.remove(Self.normalized(fingerprint)) != nil }
     }
 
-    func contains(_ certificate: TLSCertificate, _ intermediates: [TLSCertificate] = []) -> Bool {
-        let fingerprint = certificate.fingerprint
-        let (isListed, known) = self.state.withLockedValue {
-            ($0.fingerprints.contains(fingerprint), $0.isVerified[fingerprint])
-        }
+    /// Makes the list what it was at the start.
+    func reset() { self.state.withLockedValue { $0.fingerprints = self.initialFingerprints } }
+
+    func contains(_ certificate: TLSCertificate, _ intermediates: [TLSCertificate]) -> Bool {
+        let isListed = self.state.withLockedValue { $0.fingerprints.contains(certificate.fingerprint) }
         guard !isListed, let verifier else { return isListed }
-        if let known { return !known }
-        let isVerified = verifier.problem(of: certificate, intermediates: intermediates) == nil
+        let (chain, now) = (([certificate] + intermediates).map(\.fingerprint), self.now())
+        if let known = self.state.withLockedValue({ $0.verified[chain] }), known.end > now { return !known.isGood }
+        let isGood = verifier.problem(of: certificate, intermediates: intermediates) == nil
         self.state.withLockedValue { state in
-            if state.isVerified.count >= Self.verifiedCountMax { state.isVerified.removeAll() }
-            state.isVerified[fingerprint] = isVerified
+            if state.verified.count >= Self.verifiedCountMax { state.verified.removeAll() }
+            state.verified[chain] = (isGood, now + Self.verifiedDuration)
         }
-        return !isVerified
+        return !isGood
     }
 
     /// As `openssl x509 -fingerprint` prints it, or as we do.

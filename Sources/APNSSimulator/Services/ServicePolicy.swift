@@ -14,23 +14,34 @@ final class ServicePolicy: Sendable {
     private let connections: NIOLockedValueBox<RateLimiter<String>>?
     private let requests: NIOLockedValueBox<RateLimiter<DeviceToken>>?
     private let zeroIdentifierCount: NIOLockedValueBox<Int>
+    private let initialZeroIdentifierCount: Int
 
     init(_ configuration: SimulatorConfiguration) {
         self.revocations = RevocationList(
             configuration.revokedFingerprints,
-            verifier: configuration.certificateVerifier
+            verifier: configuration.certificateVerifier,
+            now: configuration.now
         )
         self.environment = configuration.environment
         self.now = configuration.now
         self.connections = configuration.connectionRateLimit.map { NIOLockedValueBox(RateLimiter($0)) }
         self.requests = configuration.deviceRateLimit.map { NIOLockedValueBox(RateLimiter($0)) }
+        self.initialZeroIdentifierCount = configuration.zeroIdentifierCount
         self.zeroIdentifierCount = NIOLockedValueBox(configuration.zeroIdentifierCount)
+    }
+
+    /// Makes all as it was at the start: nobody is blocked, and what is counted is counted anew.
+    func reset() {
+        self.revocations.reset()
+        self.connections?.withLockedValue { $0.reset() }
+        self.requests?.withLockedValue { $0.reset() }
+        self.zeroIdentifierCount.withLockedValue { $0 = self.initialZeroIdentifierCount }
     }
 
     /// Lets the HTTP/2 listener refuse what is refused by certificate.
     func configure(_ push: inout PushServerConfiguration) {
         push.environment = self.environment
-        push.isRevoked = { [revocations] in revocations.contains($0) }
+        push.isRevoked = { [revocations] in revocations.contains($0, $1) }
     }
 
     /// Whether a provider may use the service as far as its certificate says.

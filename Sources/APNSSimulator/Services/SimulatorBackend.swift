@@ -12,16 +12,11 @@ struct SimulatorBackend: DeliveryBackend {
     var requiresOrder: Bool { true }
 
     func admit(_ provider: ProviderConnection) -> Admission {
-        self.devices.change { $0.connectionCount += 1 }
         // Who comes too often is counted whatever else is wrong.
         let isInTime = self.policy.takeConnection(provider)
-        guard isInTime, self.policy.isTrusted(provider) else {
-            self.devices.change { $0.closedConnectionCount += 1 }
-            return .refused
-        }
+        guard isInTime, self.policy.isTrusted(provider) else { return .refused }
         let handlers = self.faults.handlers(of: provider.number)
         if let fault = self.faults.schedule.fault(.admission, at: .binary, connection: provider.number) {
-            self.devices.change { $0.closedConnectionCount += 1 }
             handlers?.report.begin(fault.report) {}
             return .refused
         }

@@ -10,18 +10,24 @@ import NIOCore
 final class SimulatorConnection: DeliveryConnection {
     private let provider: ProviderConnection
     private let backend: SimulatorBackend
-    /// `nil` where no faults are planned.
+    /// `nil` where the connection was gone before it was admitted.
     private let reportHandler: FaultReportHandler?
     /// The fault that ended the connection.
     private var fault: Fault?
+    /// Nothing that it calls comes back to it, which would cost a tenth of the time to check at each message.
+    @exclusivity(unchecked) private var collector: MessageCollector
 
     init(_ provider: ProviderConnection, backend: SimulatorBackend, reportHandler: FaultReportHandler?) {
         self.provider = provider
         self.backend = backend
         self.reportHandler = reportHandler
+        unsafe self.collector = MessageCollector(provider, backend)
     }
 
     func deliver(_ message: borrowing InboundNotification) -> DeliveryOutcome? {
+        if unsafe self.collector.take(message) { return .accepted }
+        // What came before it is in the record before it.
+        unsafe self.collector.flush()
         let fault = self.backend.faults.schedule.fault(
             at: .binary,
             token: message.token,
@@ -40,8 +46,8 @@ final class SimulatorConnection: DeliveryConnection {
         case .ignore: return nil
         case .delay(let duration):
             guard let handler = self.reportHandler else { break }
-            let message = copy message
-            handler.schedule(in: duration) { message.ticket.settle(self.take(message)) }
+            let (message, timestamp) = (copy message, self.backend.devices.time)
+            handler.schedule(in: duration) { message.ticket.settle(self.take(message, timestamp: timestamp)) }
             return nil
         default: break
         }
@@ -64,19 +70,27 @@ final class SimulatorConnection: DeliveryConnection {
         }
     }
 
-    private func take(_ message: borrowing InboundNotification) -> DeliveryOutcome {
+    /// - Parameters:
+    ///   - message: what came.
+    ///   - timestamp: when, in milliseconds since 1970 (UTC); 0 for now.
+    /// - Returns: what became of it.
+    private func take(_ message: borrowing InboundNotification, timestamp: UInt64 = 0) -> DeliveryOutcome {
         let topic = self.provider.identity.topic
         let isDead: Bool
-        switch self.backend.devices.standing(of: message.token, topic: topic) {
+        switch self.backend.devices.status(of: message.token, topic: topic) {
         case .alive: isDead = false
         case .dead, .replaced: isDead = true
-        case .foreign, .unknown: return self.reject(message, .binary(.invalidToken))
+        case .otherTopic, .otherEnvironment, .unknown:
+            return self.reject(message, .binary(.invalidToken), timestamp: timestamp)
         }
-        self.backend.devices.take(self.received(message))
+        self.note(self.backend.devices.take(self.received(message, timestamp: timestamp)))
         return isDead ? .rejected(.unregistered(at: nil)) : .accepted
     }
 
-    private func received(_ message: borrowing InboundNotification) -> ReceivedNotification {
+    /// Notes what is in the record.
+    private func note(_ recorded: ReceivedNotification) { self.backend.faults.schedule.recorded(recorded) }
+
+    private func received(_ message: borrowing InboundNotification, timestamp: UInt64) -> ReceivedNotification {
         var received = ReceivedNotification(
             token: message.token,
             frame: Array(message.frame.readableBytesView),
@@ -88,20 +102,28 @@ final class SimulatorConnection: DeliveryConnection {
         received.expiry = PushExpiry(wireValue: message.expiry)
         received.priority = message.priority
         received.identifier = message.identifier
+        received.timestamp = timestamp
+        received.duration = .nanoseconds((NIODeadline.now() - message.receivedAt).nanoseconds)
         return received
     }
 
-    private func reject(_ message: borrowing InboundNotification, _ rejection: Rejection) -> DeliveryOutcome {
-        self.backend.devices.change { $0.rejectedCount += 1 }
-        var received = self.received(message)
+    private func reject(
+        _ message: borrowing InboundNotification,
+        _ rejection: Rejection,
+        timestamp: UInt64 = 0
+    ) -> DeliveryOutcome {
+        var received = self.received(message, timestamp: timestamp)
         received.rejection = rejection
-        self.backend.devices.refuse(received)
+        self.note(self.backend.devices.refuse(received))
         return .rejected(rejection)
     }
+
+    func deliverComplete() { unsafe self.collector.flush() }
 
     var observesRefusals: Bool { true }
 
     func refused(_ message: RefusedMessage) {
+        unsafe self.collector.flush()
         // Without a token and a payload it is a probe, by which a provider learns that all before it was taken.
         guard message.token != nil || message.payload?.readableBytes ?? 0 > 0 || message.status != .missingDeviceToken
         else {
@@ -114,11 +136,14 @@ final class SimulatorConnection: DeliveryConnection {
             connectionNumber: self.provider.number,
             notificationNumber: message.number
         )
+        received.payloadByteCount = message.payloadByteCount ?? 0
         received.frame = Array(message.bytes.readableBytesView)
         received.topic = self.provider.identity.topic
         received.identifier = message.identifier
-        // Bytes that begin with no command end the connection without a word, as an error of processing would.
-        received.rejection = .binary(message.status ?? .processingError)
+        // Bytes that begin with no command end the connection without a word.
+        received.rejection = message.status.map { .binary($0) }
+        received.isUnanswered = message.status == nil
+        received.duration = .nanoseconds((NIODeadline.now() - message.receivedAt).nanoseconds)
         self.backend.devices.refuse(received)
     }
 
@@ -145,9 +170,5 @@ final class SimulatorConnection: DeliveryConnection {
 
     func discarded(messageCount: Int) {
         self.backend.devices.change { $0.discardedCount += messageCount }
-    }
-
-    func closed() {
-        self.backend.devices.change { $0.closedConnectionCount += 1 }
     }
 }

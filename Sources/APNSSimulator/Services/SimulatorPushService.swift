@@ -20,11 +20,13 @@ struct SimulatorPushService: PushService {
         )
         guard let fault else { return self.answer(request) }
         switch fault.effect {
-        case .reject: self.countRejection()
+        case .reject: break
         case .delay(let duration):
-            let request = copy request
+            let (request, timestamp) = (copy request, self.devices.time)
             request.ticket.channel.eventLoop.scheduleTask(in: TimeAmount(duration)) {
-                request.ticket.reply(self.answer(request))
+                // Who was told meanwhile that it is not processed may send it again.
+                guard request.ticket.isAwaited else { return }
+                request.ticket.reply(self.answer(request, timestamp: timestamp))
             }
             return nil
         case .limitStreams:
@@ -38,38 +40,30 @@ struct SimulatorPushService: PushService {
     }
 
     /// Takes a request, or refuses it.
-    private func answer(_ request: borrowing InboundPush) -> PushReply {
+    ///
+    /// - Parameters:
+    ///   - request: what came.
+    ///   - timestamp: when, in milliseconds since 1970 (UTC); 0 for now.
+    /// - Returns: the answer.
+    private func answer(_ request: borrowing InboundPush, timestamp: UInt64 = 0) -> PushReply {
         if let rejection = self.rejection(request) { return .rejected(rejection) }
-        self.deliver(request)
+        self.deliver(request, timestamp: timestamp)
         return .accepted
     }
 
     private func rejection(_ request: borrowing InboundPush) -> PushRejection? {
-        switch self.devices.standing(of: request.token, topic: request.topic) {
+        switch self.devices.status(of: request.token, topic: request.topic) {
         case .alive:
-            guard !self.policy.takeRequest(for: request.token) else { return nil }
-            self.countRejection()
-            return PushRejection(status: 429, reason: .tooManyRequests)
-        case .dead(let since):
-            self.countRejection()
-            self.devices.change { $0.deadCount += 1 }
-            return PushRejection(status: 410, reason: .unregistered, timestamp: since)
-        case .replaced(let since):
-            self.countRejection()
-            self.devices.change { $0.deadCount += 1 }
-            return PushRejection(status: 410, reason: .expiredToken, timestamp: since)
-        case .foreign:
-            self.countRejection()
-            return PushRejection(status: 400, reason: .deviceTokenNotForTopic)
-        case .unknown:
-            self.countRejection()
-            return PushRejection(status: 400, reason: .badDeviceToken)
+            self.policy.takeRequest(for: request.token)
+                ? nil : PushRejection(status: 429, reason: .tooManyRequests)
+        case .dead(let since): PushRejection(status: 410, reason: .unregistered, timestamp: since)
+        case .replaced(let since): PushRejection(status: 410, reason: .expiredToken, timestamp: since)
+        case .otherTopic: PushRejection(status: 400, reason: .deviceTokenNotForTopic)
+        case .unknown, .otherEnvironment: PushRejection(status: 400, reason: .badDeviceToken)
         }
     }
 
-    private func countRejection() { self.devices.change { $0.rejectedCount += 1 } }
-
-    private func deliver(_ request: borrowing InboundPush) {
+    private func deliver(_ request: borrowing InboundPush, timestamp: UInt64) {
         var received = ReceivedNotification(
             listener: .http2,
             token: request.token,
@@ -85,7 +79,9 @@ struct SimulatorPushService: PushService {
         received.requestIdentifier = request.identifier
         received.uniqueIdentifier = request.uniqueIdentifier
         received.headers = request.headers.map { ReceivedNotification.Header(name: $0.name, value: $0.value) }
-        self.devices.take(received)
+        received.timestamp = timestamp
+        received.duration = .nanoseconds((NIODeadline.now() - request.receivedAt).nanoseconds)
+        self.schedule.recorded(self.devices.take(received))
     }
 
     var observesRefusals: Bool { true }
@@ -98,10 +94,21 @@ struct SimulatorPushService: PushService {
             connectionNumber: request.connectionNumber,
             notificationNumber: request.number
         )
+        received.payloadByteCount = request.payloadByteCount
         received.topic = request.topic
         received.requestIdentifier = request.identifier.flatMap { PushIdentifier($0) }
+        received.pushType = request.headers["apns-push-type"].map { PushType(rawValue: $0) }
+        received.priority = request.headers["apns-priority"].flatMap { UInt8($0) }
+        let expiration = request.headers["apns-expiration"].flatMap { UInt64($0) }
+        received.expiry = PushExpiry(wireValue: expiration.map { UInt32(clamping: $0) })
+        received.collapseIdentifier = request.headers["apns-collapse-id"]
         received.headers = request.headers.map { ReceivedNotification.Header(name: $0.name, value: $0.value) }
         received.rejection = .http2(request.rejection)
-        self.devices.refuse(received)
+        let waited = NIODeadline.now() - request.receivedAt
+        received.duration = .nanoseconds(waited.nanoseconds)
+        // An answer may be late by a fault.
+        let (now, milliseconds) = (self.devices.time, UInt64(clamping: waited.nanoseconds / 1_000_000))
+        received.timestamp = now - min(now, milliseconds)
+        self.schedule.recorded(self.devices.refuse(received))
     }
 }

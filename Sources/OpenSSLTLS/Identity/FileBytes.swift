@@ -28,4 +28,10 @@ package enum FileBytes {
         guard queue.isEmpty else { throw .fileUnreadable(path: path, detail: queue.systemText) }
         return bytes
     }
+
+    /// The first line of a file, without its line end: LF, or CR and LF.
+    package static func firstLine(of bytes: [UInt8]) -> ArraySlice<UInt8> {
+        let line = bytes.prefix { $0 != UInt8(ascii: "\n") }
+        return line.last == UInt8(ascii: "\r") ? line.dropLast() : line
+    }
 }

@@ -18,8 +18,7 @@ public struct TLSPassphrase: Sendable, Hashable {
     ///
     /// - Throws: ``TLSError/fileUnreadable(path:detail:)``.
     public init(contentsOf path: String) throws(TLSError) {
-        let line = try FileBytes.read(path).prefix { $0 != UInt8(ascii: "\n") }
-        self.bytes = Array(line.last == UInt8(ascii: "\r") ? line.dropLast() : line)
+        self.bytes = Array(FileBytes.firstLine(of: try FileBytes.read(path)))
     }
 }
 

@@ -26,10 +26,10 @@ struct ConnectionRoutes: Sendable {
     private func list(_ request: ControlRequest) throws -> Response {
         _ = try request.query([])
         var counts: [Key: (all: Int, rejected: Int)] = [:]
-        for notification in self.simulator.record {
-            let key = Key(listener: notification.listener, number: notification.connectionNumber)
-            counts[key, default: (0, 0)].all += 1
-            if notification.rejection != nil { counts[key]?.rejected += 1 }
+        self.simulator.visitOrigins { origin in
+            let key = Key(listener: origin.listener, number: origin.connectionNumber)
+            counts[key, default: (0, 0)].all += origin.numbers.count
+            if origin.areRejected { counts[key]?.rejected += origin.numbers.count }
         }
         var object = JSONObjectText()
         object.add(
@@ -48,13 +48,13 @@ struct ConnectionRoutes: Sendable {
     private func end(_ request: ControlRequest) throws -> Response {
         let query = try request.query(["ending"])
         guard let listener = SimulatorListener(rawValue: try request.parameter("listener")) else {
-            throw ControlError(.badRequest, "the path names no listener: binary, feedback or http2")
+            throw ControlError(.badRequest, "invalid listener in the path; valid values: binary, feedback, http2")
         }
         let number = try request.number("number")
         let text = query["ending"] ?? FaultReport.Ending.orderly.rawValue
         guard let ending = FaultReport.Ending(rawValue: text) else {
             let words = FaultReport.Ending.allCases.map(\.rawValue).joined(separator: ", ")
-            throw ControlError(.badRequest, "ending is none of \(words)")
+            throw ControlError(.badRequest, "invalid ending; valid values: \(words)")
         }
         guard self.simulator.endConnection(number, of: listener, ending) else {
             throw ControlError(.notFound, "\(listener) has no open connection \(number)")

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+package import APNSPayload
 import NIOCore
 
 /// Where the control listener is, and who may use it.
@@ -15,6 +16,9 @@ package struct ControlConfiguration: Sendable {
 
     /// Further names by which it is reached, without ports.
     package var names: [String] = []
+
+    /// The texts that the apps have in the language of their readers, for previews.
+    package var strings: LocalizedStrings = [:]
 
     /// Makes a configuration with the defaults.
     package init() {}
@@ -32,13 +36,20 @@ struct HostName: Hashable {
 
     init(_ text: some StringProtocol) {
         var name = Substring(text.lowercased())
-        if name.hasPrefix("["), let end = name.firstIndex(of: "]") {
+        // What else follows is no port, so that the whole is another name.
+        if name.hasPrefix("["), let end = name.firstIndex(of: "]"), Self.isPort(name[name.index(after: end)...]) {
             name = name[name.index(after: name.startIndex)..<end]
-        } else if let colon = name.firstIndex(of: ":"), colon == name.lastIndex(of: ":") {
+        } else if let colon = name.firstIndex(of: ":"), Self.isPort(name[colon...]) {
             name = name[..<colon]
         }
         self.text = String(name)
         self.isAddress = (try? SocketAddress(ipAddress: self.text, port: 0)) != nil
+    }
+
+    /// Whether this is a colon and digits, or nothing.
+    private static func isPort(_ text: Substring) -> Bool {
+        text.isEmpty
+            || text.first == ":" && text.dropFirst().utf8.allSatisfy { UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 }
     }
 
     var isLoopback: Bool {

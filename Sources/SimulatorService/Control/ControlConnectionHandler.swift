@@ -16,9 +16,9 @@ final class ControlConnectionHandler: ChannelDuplexHandler, RemovableChannelHand
     /// How many connections there may be; one more is closed at once.
     static let connectionCountMax = 512
     /// How long a request may take from its head to its end.
-    private static let requestDurationMax = TimeAmount.seconds(10)
+    static let requestDurationMax = TimeAmount.seconds(10)
     /// How long a connection may be open without a request.
-    private static let idleDurationMax = TimeAmount.seconds(60)
+    static let idleDurationMax = TimeAmount.seconds(60)
     /// How long a client may leave what was sent unread.
     private static let unreadDurationMax = TimeAmount.seconds(30)
     /// How long an answer may take to a client that has closed its side.
@@ -29,7 +29,11 @@ final class ControlConnectionHandler: ChannelDuplexHandler, RemovableChannelHand
     /// Closes the connection where nothing ends the wait before.
     private var deadline: Scheduled<Void>?
     private var unreadDeadline: Scheduled<Void>?
+    /// How many requests have no whole answer yet.
     private var requestCount = 0
+    /// Whether a request has begun and is not there to its end.
+    private var isReceiving = false
+    private var isInputClosed = false
 
     init(_ connectionCount: NIOLockedValueBox<Int>, onRefused: @escaping @Sendable () -> Void) {
         self.connectionCount = connectionCount
@@ -61,13 +65,23 @@ final class ControlConnectionHandler: ChannelDuplexHandler, RemovableChannelHand
         self.deadline = context.eventLoop.scheduleTask(in: delay) { channel.close(promise: nil) }
     }
 
+    /// Waits for the next request where none is left; the deadline of one that was answered before its end stays.
+    private func beginIdling(_ context: ChannelHandlerContext) {
+        guard self.requestCount == 0, !self.isReceiving, !self.isInputClosed else { return }
+        self.close(context, in: Self.idleDurationMax)
+    }
+
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         switch self.unwrapInboundIn(data) {
         case .head:
             self.requestCount += 1
+            self.isReceiving = true
             self.close(context, in: Self.requestDurationMax)
         case .body: break
-        case .end: self.deadline?.cancel()
+        case .end:
+            self.isReceiving = false
+            self.deadline?.cancel()
+            self.beginIdling(context)
         }
         context.fireChannelRead(data)
     }
@@ -75,7 +89,7 @@ final class ControlConnectionHandler: ChannelDuplexHandler, RemovableChannelHand
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         if case .end = self.unwrapOutboundIn(data) {
             self.requestCount -= 1
-            if self.requestCount == 0 { self.close(context, in: Self.idleDurationMax) }
+            self.beginIdling(context)
         }
         context.write(data, promise: promise)
     }
@@ -93,7 +107,10 @@ final class ControlConnectionHandler: ChannelDuplexHandler, RemovableChannelHand
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         // A client that is gone looks the same at first; it must not keep a place for as long as it meant to wait.
-        if case .inputClosed? = event as? ChannelEvent { self.close(context, in: Self.halfClosedDurationMax) }
+        if case .inputClosed? = event as? ChannelEvent {
+            self.isInputClosed = true
+            self.close(context, in: Self.halfClosedDurationMax)
+        }
         context.fireUserInboundEventTriggered(event)
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSPayload
+import APNSWire
 import HTTPTypes
 import Hummingbird
 import HummingbirdCore
@@ -43,40 +44,47 @@ struct ControlRequest: Sendable {
     let request: Request
     let context: ControlContext
 
-    /// What stands in the path at a name.
+    /// The value of a parameter of the path.
     func parameter(_ name: String) throws -> String {
-        guard let text = self.context.parameters.get(name)?.removingPercentEncoding, !text.isEmpty else {
-            throw ControlError(.badRequest, "the path has nothing where {\(name)} is to be")
+        guard let text = self.context.parameters.get(name).flatMap({ PercentEncoding.decoded($0) }), !text.isEmpty
+        else {
+            throw ControlError(.badRequest, "missing {\(name)} in the path")
         }
         return text
     }
 
-    /// The number that stands in the path at a name.
+    /// The number that is a parameter of the path.
     func number(_ name: String) throws -> UInt64 {
         let text = try self.parameter(name)
         guard let number = UInt64(text) else {
-            throw ControlError(.badRequest, "\(name) in the path is not a number")
+            throw ControlError(.badRequest, "invalid \(name) in the path: expected a number")
         }
         return number
     }
 
-    /// The parameters behind the question mark, of which no others are taken.
+    /// The parameters of the query, of which no others are taken.
     func query(_ allowed: [String]) throws -> [String: String] {
         var values: [String: String] = [:]
         for pair in (self.request.uri.query ?? "").split(separator: "&") {
             let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            guard let name = String(parts[0]).removingPercentEncoding,
-                let value = String(parts.count > 1 ? parts[1] : "").replacing("+", with: " ").removingPercentEncoding
+            guard let name = PercentEncoding.decoded(parts[0]),
+                let value = PercentEncoding.decoded((parts.count > 1 ? parts[1] : "").replacing("+", with: " "))
             else { throw ControlError(.badRequest, "the query has a percent sign without two hexadecimal digits") }
             guard allowed.contains(name) else {
                 let names = allowed.isEmpty ? "none" : allowed.joined(separator: ", ")
                 throw ControlError(.badRequest, "unknown query parameter \(name); valid ones: \(names)")
             }
             guard values.updateValue(value, forKey: name) == nil else {
-                throw ControlError(.badRequest, "the query parameter \(name) stands twice")
+                throw ControlError(.badRequest, "duplicate query parameter \(name)")
             }
         }
         return values
+    }
+
+    /// Whether the body says that it is JSON.
+    var isJSON: Bool {
+        let type = self.request.headers[.contentType]?.prefix { $0 != ";" && $0 != " " }
+        return type?.lowercased() == "application/json"
     }
 
     /// The bytes of the body.
@@ -109,25 +117,5 @@ struct ControlRequest: Sendable {
             throw ControlError(.badRequest, "unknown key \(name) in the body; valid keys: \(names)")
         }
         return members
-    }
-}
-
-extension String {
-    /// The text with the bytes that percent signs stand for; `nil` where these are no digits, or no UTF-8 results.
-    fileprivate var removingPercentEncoding: String? {
-        guard self.utf8.contains(UInt8(ascii: "%")) else { return self }
-        var bytes: [UInt8] = []
-        var rest = self.utf8[...]
-        while let byte = rest.popFirst() {
-            guard byte == UInt8(ascii: "%") else {
-                bytes.append(byte)
-                continue
-            }
-            guard rest.count >= 2, let code = UInt8(String(decoding: rest.prefix(2), as: UTF8.self), radix: 16)
-            else { return nil }
-            bytes.append(code)
-            rest = rest.dropFirst(2)
-        }
-        return String(validating: bytes, as: UTF8.self)
     }
 }

@@ -7,7 +7,9 @@ import HTTPTypes
 ///
 /// A page that a browser shows must not reach a simulator behind the browser's back. So the header `Host` has to name
 /// the simulator: whoever leads a name of their own to a loopback address (DNS rebinding) sends that name. And
-/// `Origin`, which browsers send with what changes something, has to be the address itself.
+/// `Origin`, which browsers send with what changes something, has to be the address itself. What a page of another site
+/// merely loads, such as an image, has no `Origin`, but `Sec-Fetch-Site`: how long an answer takes would tell that page
+/// what was found.
 struct RequestGuard: Sendable {
     private let names: Set<String>
     /// Whether every address stands for the simulator; an address cannot be led elsewhere, as a name can.
@@ -38,6 +40,9 @@ struct RequestGuard: Sendable {
         if let origin = head.headerFields[.origin], origin.lowercased() != "http://\(authority.lowercased())" {
             return ControlError(.forbidden, "the request comes from a page of another origin, which may not use this")
         }
+        if Self.isFromElsewhere(head) {
+            return ControlError(.forbidden, "the request comes from a page of another site, which may not use this")
+        }
         guard let token = self.token else { return nil }
         guard let shown = Self.token(head.headerFields[.authorization]), Self.areEqual(shown, token) else {
             var error = ControlError(
@@ -49,6 +54,20 @@ struct RequestGuard: Sendable {
             return error
         }
         return nil
+    }
+
+    /// Whether a page of another site asks, in whatever way a page can, but for a link to the page itself.
+    private static func isFromElsewhere(_ head: HTTPRequest) -> Bool {
+        switch Self.value("Sec-Fetch-Site", head) {
+        case "cross-site", "same-site":
+            let path = (head.path ?? "").prefix { $0 != "?" }
+            return Self.value("Sec-Fetch-Mode", head) != "navigate" || path != "/"
+        default: return false
+        }
+    }
+
+    private static func value(_ name: String, _ head: HTTPRequest) -> String? {
+        HTTPField.Name(name).flatMap { head.headerFields[$0] }?.lowercased()
     }
 
     /// The token of `Authorization: Bearer`, or the password of `Authorization: Basic`, as browsers send it.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSPayload
+import APNSServer
 import APNSSimulator
 import APNSWire
 import HTTPTypes
@@ -52,32 +53,76 @@ struct DeviceRoutes: Sendable {
         let body = try await request.object(["topic", "topics", "token", "identifier", "isOnline", "environment"])
         var topics = try body.strings("topics") ?? []
         if let topic = try body.string("topic") { topics.insert(topic, at: 0) }
-        guard !topics.isEmpty, topics.allSatisfy({ !$0.isEmpty }), Set(topics).count == topics.count else {
+        guard !topics.isEmpty, Set(topics).count == topics.count else {
             throw ControlError(.badRequest, "a device needs topic, or topics with one or more different names of apps")
         }
+        for topic in topics { try Self.check(topic) }
         let token = try body.token("token")
         guard token == nil || topics.count == 1 else {
             throw ControlError(.badRequest, "token is for one app; leave it out, or give one topic")
         }
         let environment = try body.environment("environment")
         let identifier = try body.string("identifier")
+        if let identifier { try Self.check(identifier: identifier) }
         if let identifier, self.simulator.device(identifier) != nil {
             throw ControlError(.conflict, "there is a device \(identifier) already; PUT adds an app to it")
         }
         if let token, self.simulator.device(of: token) != nil {
             throw ControlError(.conflict, "a device has this token already; DELETE it first, or use another token")
         }
-        if identifier?.isEmpty == true { throw ControlError(.badRequest, "identifier is empty; leave it out") }
         let isOnline = try body.boolean("isOnline") ?? true
+        guard topics.count <= SimulatedDevice.appCountMax else {
+            throw ControlError(.tooManyApps(countMax: SimulatedDevice.appCountMax))
+        }
         var name = identifier
         for topic in topics {
-            let app = self.simulator.register(topic: topic, token: token, environment: environment, on: name)
+            let app = try self.register(topic, token, environment, on: name)
             name = name ?? self.simulator.device(of: app.token)?.identifier ?? self.identifier(of: app)
         }
         guard let name, isOnline || self.simulator.setOnline(false, device: name),
             let device = self.simulator.device(name)
         else { throw ControlError(.conflict, "the device was removed meanwhile") }
         return self.answer(device, .created)
+    }
+
+    private static func check(_ topic: String) throws(ControlError) {
+        guard PushServerConfiguration.isTopic(topic) else {
+            throw ControlError(
+                .badRequest,
+                "invalid topic: expected 1 to 255 letters, digits, hyphens, periods and underscores"
+            )
+        }
+    }
+
+    /// How long the identifier of a device may be.
+    private static let identifierByteCountMax = 128
+
+    private static func check(identifier: String) throws(ControlError) {
+        let isText = identifier.unicodeScalars.allSatisfy { scalar in
+            switch scalar.properties.generalCategory {
+            case .control, .format, .lineSeparator, .paragraphSeparator, .privateUse, .unassigned: false
+            default: true
+            }
+        }
+        guard isText, (1...self.identifierByteCountMax).contains(identifier.utf8.count) else {
+            throw ControlError(
+                .badRequest,
+                "invalid identifier: expected 1 to \(self.identifierByteCountMax) bytes of text in one line"
+            )
+        }
+    }
+
+    private func register(
+        _ topic: String,
+        _ token: DeviceToken?,
+        _ environment: Environment?,
+        on identifier: String?
+    ) throws(ControlError) -> SimulatedApp {
+        do throws(SimulatorError) {
+            return try self.simulator.register(topic: topic, token: token, environment: environment, on: identifier)
+        } catch {
+            throw ControlError(error)
+        }
     }
 
     /// The device of an app of the other environment, whose token this service does not know.
@@ -90,7 +135,7 @@ struct DeviceRoutes: Sendable {
         let device = try self.device(request)
         let body = try await request.object(["isOnline"])
         guard let isOnline = try body.boolean("isOnline") else {
-            throw ControlError(.badRequest, "nothing is to be changed; give isOnline")
+            throw ControlError(.badRequest, "no change given; expected isOnline")
         }
         self.simulator.setOnline(isOnline, device: device.identifier)
         return try self.answer(self.device(request))
@@ -107,29 +152,40 @@ struct DeviceRoutes: Sendable {
     private func install(_ request: ControlRequest) async throws -> Response {
         _ = try request.query([])
         let (device, topic) = (try self.device(request), try request.parameter("topic"))
+        try Self.check(topic)
         let body = try await request.object(["token", "environment"])
-        _ = self.simulator.register(
-            topic: topic,
-            token: try body.token("token"),
-            environment: try body.environment("environment"),
-            on: device.identifier
-        )
+        let (token, environment) = (try body.token("token"), try body.environment("environment"))
+        _ = try self.register(topic, token, environment, on: device.identifier)
         return self.answer(self.simulator.device(device.identifier) ?? device)
     }
 
     private func uninstall(_ request: ControlRequest) throws -> Response {
         let query = try request.query(["at"])
         let (device, topic) = (try self.device(request), try request.parameter("topic"))
-        guard let app = device.app(topic) else {
+        let time = try query["at"].map { try Self.time($0, "at") }
+        let environment = self.simulator.environment
+        let apps = device.apps.filter { $0.topic == topic }
+        guard let app = apps.first(where: { $0.environment == environment }) ?? apps.first else {
             throw ControlError(.notFound, "\(device.identifier) never had the app \(topic)")
         }
-        self.simulator.remove(app.token, at: try query["at"].map { try Self.time($0, "at") })
+        guard app.environment == environment else {
+            throw ControlError(
+                .conflict,
+                "\(device.identifier) has the app of \(app.environment), and this service is \(environment)"
+            )
+        }
+        guard self.simulator.remove(app.token, at: time) || time == nil else { throw Self.deletedAlready }
         return self.answer(self.simulator.device(device.identifier) ?? device)
+    }
+
+    /// A time was given for what has one.
+    private static var deletedAlready: ControlError {
+        ControlError(.conflict, "the app was deleted already, and keeps its time; PUT installs it again")
     }
 
     private static func time(_ text: String, _ name: String) throws -> UInt64 {
         guard let time = TimeText(text: text) else {
-            throw ControlError(.badRequest, "\(name) is no time; write it as 2026-01-05T10:00:00Z")
+            throw ControlError(.badRequest, "invalid \(name): expected a time such as 2026-01-05T10:00:00Z")
         }
         return UInt64(clamping: time.seconds) * 1000
     }
@@ -141,17 +197,29 @@ struct DeviceRoutes: Sendable {
         let text = try request.parameter("token")
         let token: DeviceToken
         do { token = try DeviceToken(text) } catch {
-            throw ControlError(.badRequest, "the path names no device token: \(error)")
+            throw ControlError(.badRequest, "invalid device token in the path: \(error)")
         }
         let found = self.simulator.devices.lazy.compactMap { device in
             device.apps.first { $0.token == token }.map { (device, $0) }
         }.first
-        guard let (device, app) = found else {
-            throw ControlError(.notFound, "no app on any device has this token")
-        }
+        guard let (device, app) = found else { return try self.retired(token) }
         var object = app.object
         object.add("device", device.identifier)
         object.add("isOnline", device.isOnline)
+        return Response(json: object.text)
+    }
+
+    /// Tells of a token that HTTP/2 answers with 410, though no app has it.
+    private func retired(_ token: DeviceToken) throws -> Response {
+        guard let retired = self.simulator.retiredToken(token) else {
+            throw ControlError(.notFound, "no app on any device has, or had, this token")
+        }
+        var object = JSONObjectText()
+        object.add("token", token.hexadecimal)
+        object.add("topic", retired.topic)
+        object.add("environment", self.simulator.environment.rawValue)
+        object.add("isInstalled", false)
+        object.add(retired.isReplaced ? "replacedAt" : "removedAt", time: retired.timestamp)
         return Response(json: object.text)
     }
 
@@ -165,17 +233,30 @@ struct DeviceRoutes: Sendable {
         let body = try await request.object(["token", "failedAt"])
         guard let token = try body.token("token") else { throw ControlError(.badRequest, "token is missing") }
         let time = try body.string("failedAt").map { try Self.time($0, "failedAt") }
-        self.simulator.remove(token, at: time)
+        let isRemoved = self.simulator.remove(token, at: time)
+        guard isRemoved || time == nil || !self.isGone(token) else { throw Self.deletedAlready }
         guard self.simulator.listFeedback(token) else {
             throw ControlError(.notFound, "no app on any device has this token; POST /devices registers one")
         }
         return Response(status: .created, json: self.simulator.feedbackJSON)
     }
 
+    /// Whether an app of this service had a token, and has it no more.
+    private func isGone(_ token: DeviceToken) -> Bool {
+        self.simulator.retiredToken(token) != nil || self.simulator.device(of: token) != nil
+    }
+
     private func clearFeedback(_ request: ControlRequest) throws -> Response {
         _ = try request.query([])
         self.simulator.removeAllFeedback()
         return Response(json: "{}")
+    }
+}
+
+extension ControlError {
+    /// There is no room for one more.
+    init(_ error: SimulatorError) {
+        self.init(HTTPResponse.Status(code: 507, reasonPhrase: "Insufficient Storage"), "\(error)")
     }
 }
 
@@ -221,19 +302,19 @@ extension SimulatedApp {
 }
 
 extension [String: JSONValue] {
-    /// The text of a member; `nil` where there is none.
+    /// The string of a member; `nil` where there is none.
     func string(_ name: String) throws -> String? {
         guard let value = self[name], value != .null else { return nil }
-        guard let text = value.string else { throw ControlError(.badRequest, "\(name) is not a text") }
+        guard let text = value.string else { throw ControlError(.badRequest, "\(name) must be a string") }
         return text
     }
 
-    /// The texts of a member that is an array.
+    /// The strings of a member that is an array.
     func strings(_ name: String) throws -> [String]? {
         guard let value = self[name], value != .null else { return nil }
         let texts = value.elements?.map(\.string)
         guard let texts, texts.allSatisfy({ $0 != nil }) else {
-            throw ControlError(.badRequest, "\(name) is not an array of texts")
+            throw ControlError(.badRequest, "\(name) must be an array of strings")
         }
         return texts.compactMap(\.self)
     }
@@ -241,7 +322,7 @@ extension [String: JSONValue] {
     func boolean(_ name: String) throws -> Bool? {
         guard let value = self[name], value != .null else { return nil }
         guard case .boolean(let isTrue) = value else {
-            throw ControlError(.badRequest, "\(name) is neither true nor false")
+            throw ControlError(.badRequest, "\(name) must be true or false")
         }
         return isTrue
     }
@@ -249,14 +330,14 @@ extension [String: JSONValue] {
     func token(_ name: String) throws -> DeviceToken? {
         guard let text = try self.string(name) else { return nil }
         do { return try DeviceToken(text) } catch {
-            throw ControlError(.badRequest, "\(name) is not a device token: \(error)")
+            throw ControlError(.badRequest, "invalid \(name): \(error)")
         }
     }
 
     func environment(_ name: String) throws -> Environment? {
         guard let text = try self.string(name) else { return nil }
         guard let environment = Environment(rawValue: text) else {
-            throw ControlError(.badRequest, "\(name) is neither production nor sandbox")
+            throw ControlError(.badRequest, "invalid \(name); valid values: production, sandbox")
         }
         return environment
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSPayload
 import APNSSimulator
 import HTTPTypes
 import HummingbirdCore
@@ -12,53 +13,87 @@ struct EventStream: Sendable {
 
     let simulator: Simulator
     let events: EventLog
+    /// The texts that the apps have.
+    let strings: LocalizedStrings
 
     var routes: [ControlRoute] { [ControlRoute(.get, "/events") { try self.follow($0) }] }
 
     private func follow(_ request: ControlRequest) throws -> Response {
         let query = try request.query(["after"])
-        var last: UInt64?
-        // A header with anything else than a number is of another simulator.
-        if let text = request.request.headers[.lastEventID] { last = UInt64(text) }
+        var start = EventLog.Start.now
         if let text = query["after"] {
-            guard let number = UInt64(text) else { throw ControlError(.badRequest, "after is the number of an event") }
-            last = last ?? number
+            start = EventLog.Start(text)
+            guard start != .unknown else { throw ControlError(.badRequest, "invalid after: expected an event id") }
         }
-        guard let reader = self.events.makeReader(behind: last, channel: request.context.channel) else {
+        // A browser sends what it had last, also from another simulator.
+        if let text = HTTPField.Name("Last-Event-ID").flatMap({ request.request.headers[$0] }) {
+            start = EventLog.Start(text)
+        }
+        guard let reader = self.events.makeReader(from: start, channel: request.context.channel) else {
             throw ControlError.tooManyReaders
         }
         return Response(
             status: .ok,
             headers: [.contentType: "text/event-stream"],
             body: ResponseBody { writer in
-                try await writer.write(ByteBuffer(string: "retry: 1000\n: follows event \(reader.lastNumber)\n\n"))
+                try await writer.write(Self.beginning(reader))
                 while let batch = await reader.next(until: .now() + Self.heartbeatInterval) {
-                    try await writer.write(self.text(batch))
+                    try await writer.write(self.text(batch, reader))
                 }
                 try await writer.finish(nil)
             }
         )
     }
 
-    private func text(_ batch: EventLog.Batch) -> ByteBuffer {
+    /// Says where the stream begins, so that a client that loses it before the first event resumes there.
+    private static func beginning(_ reader: EventReader) -> ByteBuffer {
+        let missed = reader.hasMissed ? "event: missed\ndata: {}\n" : ""
+        return ByteBuffer(string: "retry: 1000\nid: \(reader.identifier(reader.lastNumber))\n\(missed)\n")
+    }
+
+    private func text(_ batch: EventLog.Batch, _ reader: EventReader) -> ByteBuffer {
         guard !batch.events.isEmpty else { return ByteBuffer(string: ":\n\n") }
         var text = ByteBuffer()
         if batch.missedCount > 0 { text.writeString("event: missed\ndata: {\"count\":\(batch.missedCount)}\n\n") }
         let lastFeedback = batch.events.lastIndex(of: .feedback)
+        var number = batch.firstNumber
         for (index, event) in batch.events.enumerated() {
-            // What is said of the lists is how they are now, so once is enough.
-            if event == .feedback, index != lastFeedback { continue }
-            let (kind, json) = self.event(event)
-            text.writeString("id: \(batch.firstNumber + UInt64(index))\nevent: \(kind)\ndata: \(json)\n\n")
+            if case .notifications(let numbers) = event {
+                self.add(numbers, firstNumber: number, reader, to: &text)
+            } else if event != .feedback || index == lastFeedback {
+                // What is said of the lists is how they are now, so once is enough.
+                let (kind, json) = self.event(event)
+                text.writeString("id: \(reader.identifier(number))\nevent: \(kind)\ndata: \(json)\n\n")
+            }
+            number += event.eventCount
         }
         return text
+    }
+
+    /// Adds an event for each of some notifications, as they are now; those that have left the record are missed.
+    private func add(
+        _ numbers: ClosedRange<UInt64>,
+        firstNumber: UInt64,
+        _ reader: EventReader,
+        to text: inout ByteBuffer
+    ) {
+        var query = NotificationQuery()
+        query.numbers = numbers
+        let notifications = self.simulator.notifications(query)
+        if notifications.count < numbers.count {
+            text.writeString("event: missed\ndata: {\"count\":\(numbers.count - notifications.count)}\n\n")
+        }
+        for notification in notifications {
+            let identifier = reader.identifier(firstNumber + notification.number - numbers.lowerBound)
+            text.writeString("id: \(identifier)\nevent: notification\ndata: \(notification.json(self.strings))\n\n")
+        }
     }
 
     /// The kind of an event, and its JSON text in one line.
     private func event(_ change: SimulatorChange) -> (kind: String, json: String) {
         var object = JSONObjectText()
         switch change {
-        case .notification(let notification): return ("notification", notification.json)
+        case .notifications: return ("notifications", "{}")
         case .delivery(let number, let delivery):
             object.add("number", number)
             delivery.add(to: &object)
@@ -74,14 +109,10 @@ struct EventStream: Sendable {
             object.add("id", identifier)
             object.add("isRemoved", true)
             return ("fault", object.text)
-        case .faultApplied(let application): return ("faultApplied", application.json())
+        case .faultApplied(let application): return ("faultApplied", application.json)
+        case .revocations(let fingerprints): return ("revocations", RevocationRoutes.json(fingerprints))
         case .notificationsRemoved: return ("cleared", "{}")
         case .reset: return ("reset", "{}")
         }
     }
-}
-
-extension HTTPField.Name {
-    /// The last event that a client of server-sent events had.
-    static var lastEventID: Self { HTTPField.Name("Last-Event-ID") ?? .range }
 }

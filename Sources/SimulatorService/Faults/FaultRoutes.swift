@@ -32,47 +32,48 @@ struct FaultRoutes: Sendable {
         return Self.answer(self.simulator.faults)
     }
 
-    private func text(_ request: ControlRequest) async throws -> String {
+    /// What the body says; `nil` where it says nothing.
+    private func document(_ request: ControlRequest) async throws -> FaultDocument? {
         _ = try request.query([])
         let body = try await request.body()
+        if request.isJSON { return try FaultDocument(json: Array(body.readableBytesView)) }
         guard let text = String(validating: body.readableBytesView, as: UTF8.self) else {
             throw ControlError(.badRequest, "the body is not UTF-8")
         }
-        return text
+        return try FaultDocument.yaml(text)
     }
 
     private func add(_ request: ControlRequest) async throws -> Response {
-        let text = try await self.text(request)
         do {
-            let entry = try FaultsFile.entry(text)
+            let entry = try FaultsFile.entry(await self.document(request))
             let fault = try self.simulator.add(entry.fault, isEnabled: entry.isEnabled)
             return Response(status: .created, json: fault.json)
-        } catch let error as FaultsFile.Mistake { throw ControlError(.badRequest, "\(error)") }
+        } catch let error as FaultsFile.Mistake {
+            throw ControlError(.badRequest, "\(error)")
+        } catch let error as SimulatorError {
+            throw ControlError(error)
+        }
     }
 
     private func replace(_ request: ControlRequest) async throws -> Response {
-        let text = try await self.text(request)
         do {
-            let faults = try FaultsFile(text).entries.map { ($0.fault, $0.isEnabled) }
-            return Self.answer(try self.simulator.replaceFaults(faults))
+            guard let document = try await self.document(request) else {
+                throw ControlError(.badRequest, "the body is empty; {\"faults\":[]} removes all faults")
+            }
+            let file = try FaultsFile(document)
+            return Self.answer(try self.simulator.replaceFaults(file.entries))
         } catch let error as FaultsFile.Mistake { throw ControlError(.badRequest, "\(error)") }
     }
 
     private func log(_ request: ControlRequest) throws -> Response {
         let query = try request.query(["after"])
         guard let after = UInt64(query["after"] ?? "0") else {
-            throw ControlError(.badRequest, "after is the number of the application before the first one")
-        }
-        var numbers: [FaultApplication.Place: UInt64] = [:]
-        for notification in self.simulator.record {
-            numbers[FaultApplication.Place(notification)] = notification.number
+            throw ControlError(.badRequest, "invalid after: expected the number of an application")
         }
         var object = JSONObjectText()
         object.add(
             "applications",
-            elements: self.simulator.faultApplications.filter { $0.number > after }.map { application in
-                application.json(notificationNumber: application.place.flatMap { numbers[$0] })
-            }
+            elements: self.simulator.faultApplications.filter { $0.number > after }.map(\.json)
         )
         return Response(json: object.text)
     }
@@ -86,7 +87,7 @@ struct FaultRoutes: Sendable {
         _ = try request.query([])
         let (identifier, notFound) = try self.identifier(request)
         guard let isEnabled = try await request.object(["isEnabled"]).boolean("isEnabled") else {
-            throw ControlError(.badRequest, "nothing is to be changed; give isEnabled")
+            throw ControlError(.badRequest, "no change given; expected isEnabled")
         }
         guard let fault = self.simulator.setEnabled(isEnabled, fault: identifier) else { throw notFound }
         return Response(json: fault.json)
@@ -117,35 +118,7 @@ extension ScheduledFault {
 }
 
 extension FaultApplication {
-    /// The notification at which a fault happened.
-    struct Place: Hashable {
-        var listener: SimulatorListener
-        var connection: UInt64
-        var notification: UInt64
-
-        init(listener: SimulatorListener, connection: UInt64, notification: UInt64) {
-            self.listener = listener
-            self.connection = connection
-            self.notification = notification
-        }
-
-        init(_ notification: ReceivedNotification) {
-            self.init(
-                listener: notification.listener,
-                connection: notification.connectionNumber,
-                notification: notification.notificationNumber
-            )
-        }
-    }
-
-    var place: Place? {
-        self.notificationNumber.map {
-            Place(listener: self.listener, connection: self.connectionNumber, notification: $0)
-        }
-    }
-
-    /// The application in JSON, with the number of its notification in the record, where that is known.
-    func json(notificationNumber number: UInt64? = nil) -> String {
+    var json: String {
         var object = JSONObjectText()
         object.add("number", self.number)
         object.add("fault", self.fault)
@@ -153,7 +126,7 @@ extension FaultApplication {
         object.add("listener", self.listener.rawValue)
         object.add("connection", self.connectionNumber)
         object.add("notification", self.notificationNumber)
-        object.add("notificationNumber", number)
+        object.add("notificationNumber", self.recordNumber)
         if let effect = try? JSONValue(encoding: self.effect) {
             object.add("effect", json: String(decoding: effect.bytes, as: UTF8.self))
         }

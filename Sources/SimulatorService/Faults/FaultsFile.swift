@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSPayload
 package import APNSSimulator
-import Yams
+import FoundationEssentials
 
 /// Faults as a file or a request has them, in YAML or JSON: a list, or an object whose key `faults` has one.
 package struct FaultsFile: Sendable {
     /// A mistake, and where it is.
     package struct Mistake: Error, CustomStringConvertible {
-        /// From 1; `nil` where the mistake is on no line of its own.
+        /// From 1; `nil` where the mistake is on no line of its own, and for JSON.
         package var line: Int?
         /// The keys that lead to it, such as "faults[2].effect.name".
         package var key: String
@@ -19,118 +20,103 @@ package struct FaultsFile: Sendable {
         }
     }
 
-    /// A fault as it is written.
-    package struct Entry: Sendable {
-        package var fault: Fault
-        package var isEnabled = true
-    }
-
     /// What is written, in order.
-    package var entries: [Entry] = []
-
-    /// How many faults there may be.
-    private static let countMax = 1000
+    package var entries: [PlannedFault] = []
 
     /// Reads a list of faults.
     ///
     /// - Parameter text: YAML, of which JSON is a part.
     /// - Throws: the first mistake.
     package init(_ text: String) throws(Mistake) {
-        guard let root = try Self.compose(text) else { return }
-        var list = root
+        try self.init(FaultDocument.yaml(text))
+    }
+
+    /// Reads a list of faults.
+    ///
+    /// - Parameter document: the list; `nil` for a text with nothing in it.
+    /// - Throws: the first mistake.
+    init(_ document: FaultDocument?) throws(Mistake) {
+        guard let document else { return }
+        var list = document
         var name = ""
-        if case .mapping(let mapping) = root {
-            for (key, _) in mapping where key.string != "faults" {
-                let sentence = "unknown key; valid keys: faults"
-                throw Mistake(line: key.mark?.line, key: key.string ?? "", sentence: sentence)
+        if case .object(let members) = document.value {
+            if let key = members.keys.sorted().first(where: { $0 != "faults" }) {
+                throw document.mistake(atKey: key, key, "unknown key; valid keys: faults")
             }
-            list = mapping["faults"] ?? list
+            list = document.member("faults") ?? list
             name = "faults"
         }
-        guard case .sequence(let sequence) = list else {
-            throw Mistake(line: list.mark?.line, key: name, sentence: "a list of faults is needed here")
-        }
-        guard sequence.count <= Self.countMax else {
-            let sentence = "there are \(sequence.count) faults, at most \(Self.countMax)"
+        guard let elements = list.value.elements else { throw list.mistake(name, "expected a list of faults") }
+        guard elements.count <= Fault.countMax else {
+            let sentence = "there are \(elements.count) faults, at most \(Fault.countMax)"
             throw Mistake(line: nil, key: name, sentence: sentence)
         }
-        for (index, node) in sequence.enumerated() {
-            self.entries.append(try Self.entry(node, key: "\(name)[\(index)]", index: index))
+        for (index, element) in elements.enumerated() {
+            self.entries.append(try Self.entry(list.element(index, element), key: "\(name)[\(index)]"))
         }
     }
 
     /// Reads one fault.
     ///
-    /// - Parameter text: YAML, of which JSON is a part.
+    /// - Parameters:
+    ///   - document: the fault; `nil` for a text with nothing in it.
+    ///   - key: where it is.
     /// - Returns: the fault.
     /// - Throws: what is wrong with it.
-    static func entry(_ text: String) throws(Mistake) -> Entry {
-        guard let node = try Self.compose(text) else {
-            throw Mistake(line: nil, key: "", sentence: "there is no fault")
-        }
-        return try Self.entry(node, key: "", index: 0)
-    }
-
-    private static func compose(_ text: String) throws(Mistake) -> Node? {
-        do { return try Yams.compose(yaml: text) } catch {
-            switch error as? YamlError {
-            case .scanner(_, let problem, let mark, _), .parser(_, let problem, let mark, _),
-                .composer(_, let problem, let mark, _):
-                throw Mistake(line: mark.line, key: "", sentence: "this is no YAML: \(problem)")
-            default: throw Mistake(line: nil, key: "", sentence: "this is no YAML: \(error)")
-            }
-        }
-    }
-
-    private static func entry(_ node: Node, key: String, index: Int) throws(Mistake) -> Entry {
-        guard case .mapping(var mapping) = node else {
-            throw Mistake(line: node.mark?.line, key: key, sentence: "a fault is keys with values, such as effect")
+    static func entry(_ document: FaultDocument?, key: String = "") throws(Mistake) -> PlannedFault {
+        guard let document else { throw Mistake(line: nil, key: key, sentence: "there is no fault") }
+        guard case .object(var members) = document.value else {
+            throw document.mistake(key, "a fault is keys with values, such as effect")
         }
         var isEnabled = true
-        if let value = mapping["isEnabled"] {
-            guard let isTrue = Bool(value.string ?? "") else {
-                throw Mistake(line: value.mark?.line, key: "\(key).isEnabled", sentence: "true or false is needed here")
+        if let value = members["isEnabled"] {
+            guard case .boolean(let isTrue) = value else {
+                let name = key.isEmpty ? "isEnabled" : "\(key).isEnabled"
+                throw document.mistake(atKey: "isEnabled", name, "expected true or false")
             }
             isEnabled = isTrue
         }
-        // So that what the simulator tells of its faults can be given back.
-        for name in ["id", "isEnabled", "occurrenceCount"] { mapping[Node(name)] = nil }
+        // So that what the simulator tells of its faults can be sent back.
+        for name in ["id", "isEnabled", "occurrenceCount"] { members[name] = nil }
         let fault: Fault
         do {
-            fault = try YAMLDecoder().decode(Fault.self, from: .mapping(mapping))
+            fault = try JSONDecoder().decode(Fault.self, from: Data(JSONValue.object(members).bytes))
         } catch {
-            throw Mistake(error, in: node, key: key)
+            throw Mistake(error, in: document, key: key)
         }
-        if let reason = fault.problem { throw Mistake(line: node.mark?.line, key: key, sentence: reason) }
-        return Entry(fault: fault, isEnabled: isEnabled)
+        if let reason = fault.problem { throw document.mistake(key, reason) }
+        return PlannedFault(fault, isEnabled: isEnabled)
     }
 }
 
 extension FaultsFile.Mistake {
     /// Finds the line of what the decoder complains of.
-    fileprivate init(_ error: any Error, in node: Node, key: String) {
+    fileprivate init(_ error: any Error, in document: FaultDocument, key: String) {
         guard let error = error as? DecodingError else {
-            self.init(line: node.mark?.line, key: key, sentence: "\(error)")
+            self = document.mistake(key, "\(error)")
             return
         }
         let (path, sentence): ([any CodingKey], String) =
             switch error {
             case .keyNotFound(let name, let context): (context.codingPath, "the key \(name.stringValue) is missing")
-            case .typeMismatch(let type, let context): (context.codingPath, "a value of type \(type) is needed here")
-            case .valueNotFound(let type, let context): (context.codingPath, "a value of type \(type) is needed here")
+            case .typeMismatch(let type, let context): (context.codingPath, "expected \(Self.name(type))")
+            case .valueNotFound(let type, let context): (context.codingPath, "expected \(Self.name(type))")
             case .dataCorrupted(let context): (context.codingPath, context.debugDescription)
             @unknown default: ([], "\(error)")
             }
-        var place = node
-        var line = node.mark?.line
-        for component in path {
-            guard case .mapping(let mapping) = place else { break }
-            // A key that is unknown is what its line is of.
-            if let name = mapping.keys.first(where: { $0.string == component.stringValue }) { line = name.mark?.line }
-            guard let next = mapping[component.stringValue] else { break }
-            place = next
+        let names = path.map(\.stringValue)
+        let place = ([key] + names).filter { !$0.isEmpty }.joined(separator: ".")
+        self.init(line: document.line(of: names), key: place, sentence: sentence)
+    }
+
+    /// What a value of a type is called.
+    private static func name(_ type: any Any.Type) -> String {
+        switch type {
+        case is String.Type: "a string; in YAML, write digits in quotes"
+        case is Bool.Type: "true or false"
+        case is any BinaryInteger.Type: "an integer"
+        case is any BinaryFloatingPoint.Type: "a number"
+        default: "keys with values"
         }
-        let name = ([key] + path.map(\.stringValue)).filter { !$0.isEmpty }.joined(separator: ".")
-        self.init(line: line, key: name, sentence: sentence)
     }
 }

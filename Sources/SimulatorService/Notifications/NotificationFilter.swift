@@ -6,9 +6,6 @@ import HTTPTypes
 
 /// Which notifications are asked for.
 struct NotificationFilter: Hashable, Sendable {
-    /// In which order they are returned.
-    enum Order: String, CaseIterable { case oldest, newest }
-
     /// Which of them, by what became of them.
     enum Outcome: String, CaseIterable { case accepted, rejected, any }
 
@@ -30,10 +27,10 @@ struct NotificationFilter: Hashable, Sendable {
     var text: [UInt8] = []
     /// The number of the notification before the first one.
     var after: UInt64 = 0
-    /// The number of the notification behind the last one.
+    /// The number of the notification after the last one.
     var before: UInt64 = .max
     var countMax = Self.countMaxDefault
-    var order = Order.oldest
+    var order = NotificationQuery.Order.oldest
     /// How long to wait, and for how many.
     var wait: Duration?
     var count = 1
@@ -42,14 +39,14 @@ struct NotificationFilter: Hashable, Sendable {
     init(_ query: [String: String]) throws {
         if let text = query["token"] {
             do { self.token = try DeviceToken(text) } catch {
-                throw ControlError(.badRequest, "token is not a device token: \(error)")
+                throw ControlError(.badRequest, "invalid token: \(error)")
             }
         }
         self.topic = query["topic"]
         self.text = query["text"].map { $0.utf8.map(Self.lowercased) } ?? []
         self.listener = try Self.word(query, "listener")
         if self.listener == .feedback {
-            throw ControlError(.badRequest, "feedback receives no notifications; listener is binary or http2")
+            throw ControlError(.badRequest, "invalid listener; valid values: binary, http2")
         }
         self.outcome = try Self.word(query, "outcome") ?? self.outcome
         self.order = try Self.word(query, "order") ?? self.order
@@ -58,7 +55,7 @@ struct NotificationFilter: Hashable, Sendable {
         self.countMax = try Self.number(query, "limit", Self.countLimits) ?? self.countMax
         if let text = query["wait"] {
             guard let wait = DurationText(text.utf8), wait.unit != nil, wait.duration <= Self.durationMax else {
-                throw ControlError(.badRequest, "wait is a time of at most 10m with its unit, such as 5s or 500ms")
+                throw ControlError(.badRequest, "invalid wait: expected at most 10m with a unit, such as 5s or 500ms")
             }
             self.wait = wait.duration
         }
@@ -78,7 +75,7 @@ struct NotificationFilter: Hashable, Sendable {
         guard let text = query[name] else { return nil }
         guard let word = Word(rawValue: text) else {
             let words = Word.allCases.map(\.rawValue).joined(separator: ", ")
-            throw ControlError(.badRequest, "\(name) is none of \(words)")
+            throw ControlError(.badRequest, "invalid \(name); valid values: \(words)")
         }
         return word
     }
@@ -92,7 +89,7 @@ struct NotificationFilter: Hashable, Sendable {
         guard let number = Number(text), range.contains(number) else {
             throw ControlError(
                 .badRequest,
-                "\(name) is a number from \(range.lowerBound) to \(range.upperBound)"
+                "invalid \(name): expected a number from \(range.lowerBound) to \(range.upperBound)"
             )
         }
         return number
@@ -102,16 +99,26 @@ struct NotificationFilter: Hashable, Sendable {
         UInt8(ascii: "A")...UInt8(ascii: "Z") ~= byte ? byte | 0x20 : byte
     }
 
-    /// Whether a notification is one of them.
-    func matches(_ notification: ReceivedNotification) -> Bool {
-        guard notification.number > self.after, notification.number < self.before,
-            self.outcome == .any || (self.outcome == .accepted) == (notification.rejection == nil)
-        else { return false }
-        if let token, token != notification.token { return false }
-        if let topic, topic != notification.topic { return false }
-        if let listener, listener != notification.listener { return false }
-        guard !self.text.isEmpty else { return true }
-        return self.isIn(notification.payload) || self.isIn(Array((notification.topic ?? "").utf8))
+    /// Which they are, but for the text.
+    ///
+    /// - Parameter number: the number of the notification before the first one that is looked at.
+    /// - Returns: `nil` where there can be none.
+    func query(behind number: UInt64 = 0) -> NotificationQuery? {
+        let before = max(self.after, number)
+        guard before < .max, self.before > before + 1 else { return nil }
+        var query = NotificationQuery()
+        query.token = self.token
+        query.topic = self.topic
+        query.listener = self.listener
+        query.isRejected = self.outcome == .any ? nil : self.outcome == .rejected
+        query.numbers = (before + 1)...(self.before - 1)
+        query.order = self.order
+        return query
+    }
+
+    /// Whether the text is in a notification.
+    func hasText(_ notification: ReceivedNotification) -> Bool {
+        self.text.isEmpty || self.isIn(notification.payload) || self.isIn(Array((notification.topic ?? "").utf8))
             || self.isIn(Array((notification.token?.hexadecimal ?? "").utf8))
     }
 

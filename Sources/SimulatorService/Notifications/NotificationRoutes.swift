@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSPayload
 import APNSSimulator
 import APNSWire
 import HTTPTypes
@@ -10,6 +11,8 @@ import NIOCore
 struct NotificationRoutes: Sendable {
     let simulator: Simulator
     let events: EventLog
+    /// The texts that the apps have.
+    let strings: LocalizedStrings
 
     var routes: [ControlRoute] {
         [
@@ -29,7 +32,7 @@ struct NotificationRoutes: Sendable {
         guard let notification = self.simulator.notification(number) else {
             throw ControlError(.notFound, "there is no notification \(number); it never came, or has left the record")
         }
-        return Response(json: notification.jsonWithFrame)
+        return Response(json: notification.jsonWithFrame(self.strings))
     }
 
     private func list(_ request: ControlRequest) async throws -> Response {
@@ -38,21 +41,16 @@ struct NotificationRoutes: Sendable {
         return self.answer(filter, try await self.wait(filter, wait, request.context.channel))
     }
 
-    private func found(_ filter: NotificationFilter) -> [ReceivedNotification] {
-        switch filter.order {
-        case .oldest:
-            let first = filter.after == .max ? .max : filter.after + 1
-            return self.simulator.notifications(from: first, countMax: filter.countMax, where: filter.matches)
-        case .newest:
-            return Array(self.simulator.record.reversed().lazy.filter(filter.matches).prefix(filter.countMax))
-        }
+    private func found(_ filter: NotificationFilter, behind number: UInt64 = 0) -> [ReceivedNotification] {
+        guard let query = filter.query(behind: number) else { return [] }
+        return self.simulator.notifications(query, countMax: filter.countMax, where: filter.hasText)
     }
 
     private func answer(_ filter: NotificationFilter, _ found: [ReceivedNotification]) -> Response {
-        let before = self.simulator.numberBeforeOldest
+        let (before, newest) = self.simulator.recordBounds
         var object = JSONObjectText()
-        object.add("notifications", elements: found.map(\.json))
-        object.add("lastNumber", self.simulator.record.last?.number ?? before)
+        object.add("notifications", elements: found.map { $0.json(self.strings) })
+        object.add("lastNumber", newest)
         object.add("missedCount", before > filter.after ? before - filter.after : 0)
         return Response(json: object.text)
     }
@@ -66,28 +64,33 @@ struct NotificationRoutes: Sendable {
         let deadline = NIODeadline.now() + TimeAmount(duration)
         // Before the record is read, so that what comes meanwhile is not overlooked.
         guard let reader = self.events.makeReader(channel: channel) else { throw ControlError.tooManyReaders }
+        // What was looked at is not looked at again.
+        var (count, last) = (0, UInt64(0))
         while true {
-            let found = self.found(filter)
-            if found.count >= filter.count { return found }
-            while true {
+            let newest = self.simulator.recordBounds.newest
+            count += self.found(filter, behind: last).count
+            last = newest
+            if count >= filter.count {
+                let found = self.found(filter)
+                if found.count >= filter.count { return found }
+                // Some have left the record since.
+                count = found.count
+            }
+            var isDue = false
+            while !isDue {
                 guard let batch = await reader.next(until: deadline) else {
-                    throw ControlError(.serviceUnavailable, "the simulator ends")
+                    throw ControlError(.serviceUnavailable, "the simulator is shutting down")
                 }
-                guard !batch.events.isEmpty else { throw self.overdue(filter, duration, found.count) }
-                // What is there is looked for anew where one of the new ones is wanted, or some were missed.
-                let isDue =
-                    batch.missedCount > 0
-                    || batch.events.contains {
-                        if case .notification(let notification) = $0 { filter.matches(notification) } else { false }
-                    }
-                if isDue { break }
+                guard !batch.events.isEmpty else { throw self.overdue(filter, duration, count) }
+                isDue = batch.missedCount > 0
+                for case .notifications in batch.events { isDue = true }
             }
         }
     }
 
     private func overdue(_ filter: NotificationFilter, _ duration: Duration, _ count: Int) -> ControlError {
         let statistics = self.simulator.statistics
-        let last = self.simulator.record.last
+        let last = self.simulator.notification(self.simulator.recordBounds.newest)
         var sentence =
             "\(count) of \(filter.count) notifications that match came within \(duration); in all the simulator "
             + "accepted \(statistics.processedCount) and rejected \(statistics.rejectedCount)"
@@ -95,7 +98,7 @@ struct NotificationRoutes: Sendable {
             sentence += "; the last one was number \(last.number)"
             if let topic = last.topic { sentence += " for \(topic)" }
             if let token = last.token { sentence += ", device token \(token.hexadecimal)" }
-            if last.rejection != nil { sentence += ", rejected" }
+            if !last.isAccepted { sentence += ", rejected" }
         }
         return ControlError(.notFound, sentence)
     }

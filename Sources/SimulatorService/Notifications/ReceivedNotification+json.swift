@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSPayload
+package import APNSPayload
 package import APNSSimulator
 import APNSWire
 
 extension ReceivedNotification {
+    /// How many problems of one payload are told.
+    private static let problemCountMax = 20
+
     /// The notification as the control API has it, in one line, without its bytes.
-    package var json: String { self.object.text }
+    ///
+    /// - Parameter strings: the texts that the apps have, for the preview.
+    /// - Returns: a JSON object.
+    package func json(_ strings: LocalizedStrings) -> String { self.object(strings).text }
 
     /// The same with the bytes, or the headers, that it came in.
-    var jsonWithFrame: String {
-        var object = self.object
+    func jsonWithFrame(_ strings: LocalizedStrings) -> String {
+        var object = self.object(strings)
         switch self.listener {
         case .http2:
             var frame = JSONObjectText()
@@ -30,7 +36,7 @@ extension ReceivedNotification {
         return object.text
     }
 
-    private var object: JSONObjectText {
+    private func object(_ strings: LocalizedStrings) -> JSONObjectText {
         var object = JSONObjectText()
         object.add("number", self.number)
         object.add("receivedAt", time: self.timestamp)
@@ -40,11 +46,11 @@ extension ReceivedNotification {
         object.add("device", self.device)
         object.add("token", self.token?.hexadecimal)
         object.add("topic", self.topic)
-        object.add("outcome", self.rejection == nil ? "accepted" : "rejected")
+        object.add("outcome", self.isAccepted ? "accepted" : "rejected")
         object.add("status", self.rejection?.statusCode)
-        object.add("reason", self.rejection.map(Self.reason))
+        object.add("reason", self.isUnanswered ? "closed" : self.rejection.map(Self.reason))
         if let delivery = self.delivery { delivery.add(to: &object) }
-        self.addPayload(to: &object)
+        self.addPayload(to: &object, strings)
         object.add("command", self.listener == .binary ? self.frame.first : nil)
         object.add("identifier", self.identifier)
         object.add("expiry", self.expiry.wireValue.map { $0 == 0 ? "immediately" : Self.time($0) })
@@ -53,7 +59,8 @@ extension ReceivedNotification {
         object.add("collapseId", self.collapseIdentifier)
         object.add("apnsId", self.requestIdentifier?.description)
         object.add("uniqueId", self.uniqueIdentifier?.description)
-        object.add("durationMilliseconds", json: self.duration.map { "\($0 / .milliseconds(1))" })
+        // In microseconds, which is what a clock is good for.
+        object.add("durationMilliseconds", json: self.duration.map { "\(($0 / .microseconds(1)).rounded() / 1000)" })
         return object
     }
 
@@ -66,24 +73,47 @@ extension ReceivedNotification {
         }
     }
 
-    private func addPayload(to object: inout JSONObjectText) {
+    private func addPayload(to object: inout JSONObjectText, _ strings: LocalizedStrings) {
         let bytes = self.payload
         let syntax = PayloadRules(byteCountMax: .max, checksKnownKeys: false)
         let minified = try? Payload.minified(bytes, rules: syntax)
         object.add("payload", json: minified.map { String(decoding: $0, as: UTF8.self) } ?? "null")
         object.add("payloadText", String(decoding: bytes, as: UTF8.self))
-        object.add("payloadByteCount", bytes.count)
-        do throws(PayloadProblem) {
-            try Payload.check(bytes, rules: PayloadRules(byteCountMax: .max))
-            object.add("payloadProblems", json: "[]")
-        } catch {
-            var problem = JSONObjectText()
-            problem.add("line", error.line)
-            problem.add("column", error.column)
-            problem.add("text", error.description)
-            object.add("payloadProblems", elements: [problem.text])
+        object.add("payloadByteCount", self.payloadByteCount)
+        object.add("payloadProblems", elements: self.problems(bytes))
+        if let preview = NotificationPreview(bytes, strings) { object.add("preview", json: preview.json) }
+    }
+
+    private func problems(_ bytes: [UInt8]) -> [String] {
+        // What is no message has no payload that could be wrong.
+        if self.isUnanswered { return [] }
+        // Of a part of a payload it would be said that its end is missing.
+        guard bytes.count == self.payloadByteCount else {
+            return [Self.incompleteness(bytes.count, of: self.payloadByteCount)]
         }
-        if let preview = NotificationPreview(bytes) { object.add("preview", json: preview.json) }
+        return Payload(bytes: bytes)
+            .problems(rules: PayloadRules(byteCountMax: .max), countMax: Self.problemCountMax)
+            .map(\.json)
+    }
+
+    /// That only the first bytes of a payload that was too long are there.
+    private static func incompleteness(_ byteCount: Int, of wholeByteCount: Int) -> String {
+        var object = JSONObjectText()
+        object.add("line", 1)
+        object.add("column", 1)
+        object.add("text", "the payload has \(wholeByteCount) bytes, of which the first \(byteCount) are kept")
+        return object.text
+    }
+}
+
+extension PayloadProblem {
+    fileprivate var json: String {
+        var object = JSONObjectText()
+        object.add("path", self.kind.key?.description)
+        object.add("line", self.line)
+        object.add("column", self.column)
+        object.add("text", self.kind.description)
+        return object.text
     }
 }
 
@@ -111,12 +141,12 @@ struct NotificationPreview {
     private var sound: String?
     private var isSilent = false
 
-    /// Looks into a payload; `nil` for one that is no JSON object.
-    init?(_ bytes: [UInt8]) {
+    /// Looks into a payload; `nil` for one that is not a JSON object.
+    init?(_ bytes: [UInt8], _ strings: LocalizedStrings) {
         let payload = Payload(bytes: bytes)
         guard let value = try? payload.value(), case .object = value else { return nil }
         let aps = value["aps"]
-        self.alert = try? payload.alertPreview()
+        self.alert = try? payload.alertPreview(strings)
         if case .number(let number)? = aps?["badge"] { self.badge = number.text }
         self.sound = aps?["sound"]?.string ?? aps?["sound"]?["name"]?.string
         self.isSilent = self.alert == nil && self.badge == nil && self.sound == nil
@@ -127,6 +157,7 @@ struct NotificationPreview {
         object.add("title", self.alert?.title)
         object.add("subtitle", self.alert?.subtitle)
         object.add("body", self.alert?.body)
+        object.add("action", self.alert?.action)
         object.add("badge", json: self.badge)
         object.add("sound", self.sound)
         object.add("isSilent", self.isSilent)

@@ -12,6 +12,11 @@ export class APIError extends Error {
     }
 }
 
+/** Without what may stand before the host: a browser refuses to fetch an address with a password in it. */
+export function address(path) {
+    return `${location.origin}${path}`;
+}
+
 async function request(method, path, body) {
     const options = { method, cache: "no-store", signal: AbortSignal.timeout(REQUEST_MILLISECONDS_MAX) };
     if (body !== undefined) {
@@ -20,7 +25,7 @@ async function request(method, path, body) {
     }
     let response;
     try {
-        response = await fetch(path, options);
+        response = await fetch(address(path), options);
     } catch (error) {
         const isLate = error.name === "TimeoutError";
         throw new APIError(0, isLate ? "No answer in time." : "The simulator cannot be reached.");
@@ -65,5 +70,8 @@ export const api = {
     connections: () => request("GET", "/connections"),
     endConnection: (listener, number, ending) =>
         request("DELETE", `/connections/${segment(listener)}/${segment(number)}?${query({ ending })}`),
+    revocations: () => request("GET", "/revocations"),
+    revoke: (fingerprint) => request("POST", "/revocations", { fingerprint }),
+    restore: (fingerprint) => request("DELETE", `/revocations/${segment(fingerprint)}`),
     reset: () => request("POST", "/reset"),
 };

@@ -237,7 +237,7 @@ function drawSummary() {
 }
 
 const sendingCommand = 'apns-legacy send --tokens tokens.txt --alert "Hello"';
-const files = "--certificate provider.p12 --trust authority.pem";
+const files = "--certificate provider-combined.pem --trust authority.pem";
 
 function emptyText(heldCount) {
     if (heldCount > 0) return [element("p", null, "No notification matches.")];

@@ -11,7 +11,7 @@ const SHOWN_COUNT_MAX = 200;
 const endings = [
     ["orderly", "orderly: close_notify, then FIN"],
     ["fin", "FIN without close_notify"],
-    ["abrupt", "abrupt: without a word"],
+    ["abrupt", "abrupt: close_notify, and closed at once"],
     ["reset", "reset: RST"],
 ];
 
@@ -62,17 +62,40 @@ export class ConnectionsView {
         const { listener, number, remoteAddress, openedAt, closedAt, certificate } = connection;
         const name = `${listenerName(listener)} ${number}`;
         const protocol = [connection.tlsVersion, connection.cipher, connection.applicationProtocol];
-        const subject = certificate?.subject ?? certificate?.fingerprint;
         return [
             name,
             remoteAddress ?? "",
             timeElement(openedAt),
             closedAt ? timeElement(closedAt) : this.#endButton(connection, name),
-            certificate ? element("span", { title: certificate.fingerprint }, isolated(subject)) : "none",
+            certificate ? this.#certificate(certificate, name) : "none",
             protocol.filter(Boolean).join(", "),
             String(connection.notificationCount ?? ""),
             String(connection.rejectedCount ?? ""),
         ];
+    }
+
+    /** A certificate with what takes it back, or lets it in again. */
+    #certificate({ fingerprint, subject, topics }, name) {
+        const shown = topics?.length > 0 ? topics.join(", ") : (subject ?? fingerprint);
+        const isRevoked = this.#state.revocations.has(fingerprint);
+        const verb = isRevoked ? "Restore" : "Revoke";
+        return element(
+            "div",
+            { class: "certificate" },
+            element("span", { title: `${subject}, SHA-256 ${fingerprint}` }, isolated(shown)),
+            isRevoked && element("span", { class: "label label-warning" }, "revoked"),
+            element(
+                "button",
+                {
+                    type: "button",
+                    class: "small",
+                    "aria-label": `${verb} the certificate of connection ${name}`,
+                    "data-key": `revoke ${name}`,
+                    onclick: () => perform(() => (isRevoked ? api.restore(fingerprint) : api.revoke(fingerprint))),
+                },
+                verb,
+            ),
+        );
     }
 
     #endButton({ listener, number }, name) {

@@ -114,7 +114,7 @@ export class DevicesView {
                 "aria-label": `Delete ${identifier}`,
                 "data-key": `delete ${identifier}`,
                 onclick: async () => {
-                    const text = "Its tokens are unknown from then on: a notification to one of them is rejected.";
+                    const text = "Its tokens are those of removed apps from then on: HTTP/2 answers 410, and feedback lists them.";
                     if (await confirmed(`Delete ${identifier}?`, text, "Delete")) {
                         await perform(() => api.deleteDevice(identifier));
                     }

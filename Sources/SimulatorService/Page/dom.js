@@ -39,8 +39,37 @@ export function isolated(text, attributes) {
     return element("bdi", { dir: "auto", ...attributes }, text);
 }
 
-/** Replaces the children of an element, and keeps the focus on what has the same `data-key`. */
+/** What is being pressed. To replace it before it is released would lose the click. */
+let pressed = null;
+/** What elements get as children as soon as nothing is pressed. */
+const postponed = new Map();
+
+function release() {
+    pressed = null;
+    // Behind the click, which follows the release.
+    setTimeout(() => {
+        const all = [...postponed];
+        postponed.clear();
+        for (const [parent, children] of all) replaceChildrenKeepingFocus(parent, ...children);
+    });
+}
+
+addEventListener("pointerdown", (event) => (pressed = event.target), true);
+for (const type of ["pointerup", "pointercancel"]) addEventListener(type, release, true);
+// Of the window alone: where it loses the focus, the release may never come.
+addEventListener("blur", release);
+
+/**
+ * Replaces the children of an element, and keeps the focus on what has the same `data-key`.
+ *
+ * While one of them is pressed by a pointer, that waits.
+ */
 export function replaceChildrenKeepingFocus(parent, ...children) {
+    postponed.delete(parent);
+    if (pressed !== null && parent.contains(pressed)) {
+        postponed.set(parent, children);
+        return;
+    }
     const focused = parent.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
     parent.replaceChildren();
     append(parent, children);

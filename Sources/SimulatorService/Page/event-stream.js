@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import { address } from "./api.js";
+
 const RETRY_MILLISECONDS_MIN = 500;
 const RETRY_MILLISECONDS_MAX = 15_000;
 /** The server says something at least this often; a connection that is silent for longer is taken for dead. */
@@ -65,7 +67,7 @@ export class EventStream {
             const headers = { Accept: "text/event-stream" };
             const isResumed = this.#lastEventID !== "";
             if (isResumed) headers["Last-Event-ID"] = this.#lastEventID;
-            const response = await fetch(this.#path, { headers, signal: abort.signal, cache: "no-store" });
+            const response = await fetch(address(this.#path), { headers, signal: abort.signal, cache: "no-store" });
             if (!response.ok) throw new Error(`HTTP status ${response.status}`);
             this.#failureCount = 0;
             this.#handlers.onState({ isConnected: true, retryAt: null });

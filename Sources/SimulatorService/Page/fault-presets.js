@@ -29,7 +29,7 @@ export const presets = [
     },
     {
         group: binary,
-        name: "Invalid token, reported after 2 s in two packets",
+        name: "Invalid token, reported after 2 s byte by byte",
         fault: { ...reject(8), report: { delayMilliseconds: 2000, isSplit: true } },
     },
     { group: binary, name: "Close before it is taken", fault: { listener: "binary", effect: { name: "closeBefore" } } },
@@ -123,7 +123,7 @@ const texts = {
     refuseConnection: () => "connection refused",
     slowReading: ({ byteCount, milliseconds }) => `slow reading, ${byteCount} bytes every ${milliseconds} ms`,
     slowWriting: ({ byteCount, milliseconds }) => `slow writing, ${byteCount} bytes every ${milliseconds} ms`,
-    errorResponse: () => "error response on the feedback connection",
+    errorResponse: () => "error responses of the gateway",
     cutList: ({ byteCount }) => `list cut after ${byteCount} bytes`,
     reject: ({ status, httpStatus, reason }) => {
         if (status !== undefined) return `reject with status ${status}`;
@@ -137,7 +137,7 @@ export function effectText({ effect, report }) {
     const details = [];
     if (report?.identifier !== undefined) details.push(`identifier ${report.identifier}`);
     if (report?.isLost) details.push("the response is lost");
-    if (report?.isSplit) details.push("in two packets");
+    if (report?.isSplit) details.push("byte by byte");
     if (report?.delayMilliseconds) details.push(`after ${report.delayMilliseconds} ms`);
     if (report?.ending) details.push(`ending ${report.ending}`);
     return [text, ...details].join(", ");

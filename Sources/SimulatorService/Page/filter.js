@@ -56,6 +56,7 @@ export class Filter {
             preview?.title,
             preview?.subtitle,
             preview?.body,
+            preview?.action,
             notification.token,
             notification.topic,
             notification.reason,

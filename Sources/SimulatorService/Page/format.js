@@ -57,6 +57,10 @@ const deliveryExplanations = {
 
 /** What became of a notification: `tone` is good, wait, lost or bad. */
 export function verdict(notification) {
+    if (notification.reason === "closed") {
+        const explanation = "The bytes begin with no command: the gateway closed the connection without a word.";
+        return { tone: "bad", text: "closed", explanation };
+    }
     if (notification.outcome === "rejected") {
         const words = ["rejected", notification.status, reasonText(notification)].filter(Boolean);
         return { tone: "bad", text: words.join(" "), explanation: rejection(notification) };
@@ -74,8 +78,10 @@ function reasonText({ reason }) {
 
 function rejection(notification) {
     const reason = notification.reason ? ` (${reasonText(notification)})` : "";
-    return notification.listener === "http2"
-        ? `Rejected with HTTP status ${notification.status}${reason}.`
+    if (notification.listener === "http2") return `Rejected with HTTP status ${notification.status}${reason}.`;
+    // Command 0 has no error response.
+    return notification.command === 0
+        ? `Rejected: status ${notification.status}${reason}, of which command 0 tells nobody; the connection is closed.`
         : `Rejected with status ${notification.status}${reason}; the gateway closes the connection after it.`;
 }
 

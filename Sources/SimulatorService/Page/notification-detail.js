@@ -139,7 +139,7 @@ export class NotificationDetail {
         add("Topic", notification.topic);
         add("Device", notification.device);
         add("Received", timeElement(notification.receivedAt));
-        add("Answered after", milliseconds(notification.durationMilliseconds));
+        add("Timing", timing(notification));
         add("Delivered", notification.deliveredAt && timeElement(notification.deliveredAt));
         add("Expires", expiry(notification.expiry));
         add("Priority", notification.priority);
@@ -149,7 +149,7 @@ export class NotificationDetail {
         add("apns-id", notification.apnsId, true);
         add("apns-unique-id", notification.uniqueId, true);
         add("Listener", listenerName(listener));
-        add("Command", notification.command);
+        if (notification.reason !== "closed") add("Command", notification.command);
         add("Connection", `${connection}, notification ${notification.notification} on it`);
         add("From", known?.remoteAddress);
         add("Protocol", [known?.tlsVersion, known?.cipher, known?.applicationProtocol].filter(Boolean).join(", "));
@@ -166,9 +166,11 @@ function bytes(number) {
     return `${number.toLocaleString("en-US")} ${number === 1 ? "byte" : "bytes"}`;
 }
 
-function milliseconds(number) {
+/** How long the verdict took. */
+function timing({ durationMilliseconds: number, outcome, reason }) {
     if (number === undefined || number === null) return null;
-    return `${number < 10 ? number.toFixed(2) : Math.round(number).toLocaleString("en-US")} ms`;
+    const time = `${number < 10 ? number.toFixed(2) : Math.round(number).toLocaleString("en-US")} ms`;
+    return `${reason === "closed" ? reason : outcome} after ${time}`;
 }
 
 function expiry(value) {
@@ -202,6 +204,7 @@ function banner(notification) {
         preview?.isSilent && "silent: wakes the app, shows nothing",
         preview?.badge !== undefined && preview.badge !== null && `badge ${preview.badge}`,
         preview?.sound && `sound ${preview.sound}`,
+        preview?.action && `button ${preview.action}${missing.includes(preview.action) ? " (no text for this key)" : ""}`,
     ].filter(Boolean);
     return element(
         "div",

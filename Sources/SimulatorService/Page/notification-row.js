@@ -24,15 +24,10 @@ export function shownLines(notification) {
     return { title: lines[0], rest: lines.slice(1).join(" — "), isShown: true };
 }
 
-/** Providers send a notification without token to learn from its refusal that all before it was taken. */
-function isProbe({ listener, token, status }) {
-    return listener === "binary" && !token && status === 2;
-}
-
 /** Why nothing appears on the screen. */
 export function withoutAlert(notification) {
     const { preview, payloadByteCount } = notification;
-    if (isProbe(notification)) return "No device token: a probe, which only proves what came before it";
+    if (notification.reason === "closed") return "No message: begins with no command";
     if (payloadByteCount === 0) return "No payload";
     if (preview === undefined) return "Payload is not valid";
     if (preview?.badge === 0) return "Removes the badge";
@@ -50,7 +45,6 @@ export function verdictElement(notification) {
 export function labels(notification) {
     const { preview } = notification;
     const made = [];
-    if (isProbe(notification)) return made;
     if (preview?.isSilent) made.push(element("span", { class: "label" }, "silent"));
     if (preview?.missingKeys?.length > 0) {
         made.push(element("span", { class: "label label-warning" }, "text missing"));

@@ -23,6 +23,7 @@ export class SimulatorState {
     faultLog = [];
     feedback = [];
     connections = new Map();
+    revocations = new Set();
     status = null;
     connection = { isConnected: false, retryAt: null };
     isLoaded = false;
@@ -120,6 +121,9 @@ export class SimulatorState {
             }),
             load(api.connections(), ({ connections }) => {
                 this.connections = new Map(connections.map((entry) => [connectionKey(entry), entry]));
+            }),
+            load(api.revocations(), ({ fingerprints }) => {
+                this.revocations = new Set(fingerprints);
             }),
         ]);
     }
@@ -252,6 +256,10 @@ export class SimulatorState {
             case "connection":
                 this.#applyConnection(value);
                 break;
+            case "revocations":
+                this.revocations = new Set(value.fingerprints);
+                this.#changed.add("connections");
+                break;
             case "feedback":
                 this.#applyFeedback(value);
                 break;
@@ -286,7 +294,13 @@ export class SimulatorState {
     }
 
     #applyFaultLog(application) {
-        if (this.faultLog.some(({ number }) => number === application.number)) return;
+        // What happens to a notification that is recorded later is told again, with its number.
+        const place = this.faultLog.findIndex(({ number }) => number === application.number);
+        if (place >= 0) {
+            this.faultLog = this.faultLog.with(place, application);
+            this.#changed.add("faults");
+            return;
+        }
         this.faultLog = [...this.faultLog.slice(1 - LOG_COUNT_MAX), application];
         const fault = this.faults.get(application.fault);
         if (fault) this.faults.set(fault.id, { ...fault, occurrenceCount: fault.occurrenceCount + 1 });

@@ -141,6 +141,26 @@ import Testing
         #expect(try await folder.start().lines.isEmpty)
     }
 
+    /// A key whose public half is whole would open, and fail at the first handshake.
+    @Test(arguments: [
+        "authority.key.pem", "server.key.pem", "provider.key.pem", "provider-combined.pem",
+        "provider-traditional.key.pem",
+    ]) func `a key with one wrong digit is named`(_ name: String) async throws {
+        let folder = try KeptFolder()
+        try await folder.start(keyKind: .p256)
+        let good = String(decoding: try folder.read(name), as: UTF8.self)
+        let key = try #require(good.range(of: "PRIVATE KEY-----\n")).upperBound
+        // Within the secret number, in either form.
+        for offset in stride(from: 50, to: 62, by: 3) {
+            let place = good.index(key, offsetBy: offset)
+            var text = good
+            text.replaceSubrange(place...place, with: good[place] == "A" ? "B" : "A")
+            try folder.write(name, Array(text.utf8))
+            let failure = try await self.failure(in: folder)
+            #expect(failure.description.hasPrefix("\(folder.path)/\(name) "), "\(failure)")
+        }
+    }
+
     @Test func `what is no file is named and not waited for`() async throws {
         let folder = try KeptFolder()
         try await folder.start(keyKind: .p256)

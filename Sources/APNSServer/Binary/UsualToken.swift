@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// A device token of 32 bytes, as nearly all have, in four words: quick to compare.
+package struct UsualToken: Equatable, Sendable {
+    @usableFromInline var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
+
+    /// 32 bytes of 0.
+    @inlinable
+    package init() {}
+
+    /// - Parameter bytes: 32 bytes.
+    package init(_ bytes: UnsafeRawBufferPointer) {
+        self.words = unsafe bytes.loadUnaligned(as: (UInt64, UInt64, UInt64, UInt64).self)
+    }
+
+    /// Whether both are the same token.
+    @inlinable @inline(__always)
+    package static func == (left: UsualToken, right: UsualToken) -> Bool { left.words == right.words }
+
+    /// A number that follows from the bytes and a seed, for a table.
+    ///
+    /// - Parameter seed: any number.
+    /// - Returns: the number.
+    @inlinable @inline(__always)
+    package func mixed(_ seed: UInt64) -> UInt64 {
+        var mixed = (self.words.0 ^ seed) &* 0x9E37_79B9_7F4A_7C15
+        mixed = (mixed ^ (mixed >> 32) ^ self.words.1) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 29) ^ self.words.2 ^ (self.words.3 << 1)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// Bytes that a URI spells with percent signs (RFC 3986, section 2.1).
+package enum PercentEncoding {
+    /// The text that a part of a URI stands for.
+    ///
+    /// - Parameter text: the part as it is written.
+    /// - Returns: `nil` where a percent sign is not followed by two hexadecimal digits, or no UTF-8 results.
+    package static func decoded(_ text: some StringProtocol) -> String? {
+        var bytes: [UInt8] = []
+        var rest = Array(text.utf8)[...]
+        while let byte = rest.popFirst() {
+            guard byte == UInt8(ascii: "%") else {
+                bytes.append(byte)
+                continue
+            }
+            guard let high = rest.popFirst().map(Hexadecimal.value), let low = rest.popFirst().map(Hexadecimal.value),
+                high < 16, low < 16
+            else { return nil }
+            bytes.append(high << 4 | low)
+        }
+        return String(validating: bytes, as: UTF8.self)
+    }
+}
