@@ -16,7 +16,7 @@ import time
 import unittest
 import urllib.error
 
-from simulator_process import DEADLINE, Base, Events, Simulator, frame, status_of
+from simulator_process import DEADLINE, Base, Events, SharedSimulatorTests, Simulator, frame, status_of
 
 
 class ReadingTests(Base):
@@ -316,15 +316,9 @@ def readable(connections, count):
     return [connection for connection in connections if connection.fileno() in ready]
 
 
-class DeviceTests(Base):
-    @classmethod
-    def setUpClass(cls):
-        # With a device, others are unknown.
-        cls.simulator = Simulator("--device", "ab" * 32)
-        cls.addClassCleanup(cls.simulator.__exit__)
-
-    def setUp(self):
-        self.simulator.post("/reset")
+class DeviceTests(SharedSimulatorTests):
+    # With a device, others are unknown.
+    options = ["--device", "ab" * 32]
 
     def test_a_device_is_registered_and_gets_what_is_sent(self):
         simulator = self.simulator
@@ -490,15 +484,7 @@ class DeviceTests(Base):
         self.assertError(simulator.request("/connections/telnet/1", "DELETE"), 400)
 
 
-class FaultTests(Base):
-    @classmethod
-    def setUpClass(cls):
-        cls.simulator = Simulator()
-        cls.addClassCleanup(cls.simulator.__exit__)
-
-    def setUp(self):
-        self.simulator.post("/reset")
-
+class FaultTests(SharedSimulatorTests):
     def test_a_fault_happens_on_a_connection_that_is_open_until_it_is_switched_off(self):
         simulator = self.simulator
         events = Events(simulator)

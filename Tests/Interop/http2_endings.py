@@ -16,7 +16,7 @@ import h2.connection
 import h2.events
 import h2.exceptions
 
-from simulator_process import DEADLINE, Base, Simulator
+from simulator_process import DEADLINE, SharedSimulatorTests
 
 TOKEN = "ab" * 32
 
@@ -112,15 +112,7 @@ class Client:
         self.socket.close()
 
 
-class EndingTests(Base):
-    @classmethod
-    def setUpClass(cls):
-        cls.simulator = Simulator()
-        cls.addClassCleanup(cls.simulator.__exit__)
-
-    def setUp(self):
-        self.simulator.post("/reset")
-
+class EndingTests(SharedSimulatorTests):
     def accepted(self):
         """The numbers of the streams that are in the record as taken, of the only connection."""
         notifications = self.simulator.get("/notifications?outcome=accepted&limit=1000")["notifications"]

@@ -42,6 +42,20 @@ class Base(unittest.TestCase):
             self.assertIn(word, answer[2]["error"])
 
 
+class SharedSimulatorTests(Base):
+    """Tests that share a simulator, which is reset before each."""
+
+    options = []
+
+    @classmethod
+    def setUpClass(cls):
+        cls.simulator = Simulator(*cls.options)
+        cls.addClassCleanup(cls.simulator.__exit__)
+
+    def setUp(self):
+        self.simulator.post("/reset")
+
+
 class Description:
     """What /openapi.yaml says; checks answers against it."""
 

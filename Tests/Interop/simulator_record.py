@@ -12,7 +12,7 @@ import ssl
 import struct
 import unittest
 
-from simulator_process import DEADLINE, Base, Events, Simulator, frame
+from simulator_process import DEADLINE, Base, Events, SharedSimulatorTests, Simulator, frame
 
 # Where the kernel's struct tcp_info has the state of the connection, and the count of segments with data that came.
 TCP_STATE = slice(0, 1)
@@ -64,15 +64,7 @@ def record_types(data):
     return types
 
 
-class RecordTests(Base):
-    @classmethod
-    def setUpClass(cls):
-        cls.simulator = Simulator()
-        cls.addClassCleanup(cls.simulator.__exit__)
-
-    def setUp(self):
-        self.simulator.post("/reset")
-
+class RecordTests(SharedSimulatorTests):
     def last(self, query="outcome=any"):
         return self.simulator.get(f"/notifications?{query}&wait=10s&order=newest")["notifications"][0]
 
