@@ -102,7 +102,7 @@ let package = Package(
         .target(
             name: "TestCertificates",
             dependencies: [
-                "COpenSSL", "OpenSSLTLS",
+                "APNSWire", "COpenSSL", "OpenSSLTLS",
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
             ],
             swiftSettings: strict
