@@ -1,98 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import APNSWire
 public import ArgumentParser
 import GatewayService
-import Logging
-import NIOCore
-import UnixSignals
 
-/// `apns-legacy gateway`: takes notifications of the binary protocol and delivers them over HTTP/2.
-public struct GatewayCommand: ConsoleCommand, Sendable {
-    /// Name and help text.
+/// `apns-legacy gateway`: what can be done with a gateway from the binary protocol to HTTP/2.
+public struct GatewayCommand: ParsableCommand {
+    /// Name, help text and subcommands.
     public static let configuration = CommandConfiguration(
         commandName: "gateway",
-        abstract: "Takes notifications of the binary protocol, and delivers them over APNs HTTP/2.",
+        abstract: "Take notifications of the binary protocol, and deliver them over APNs HTTP/2.",
         discussion: """
-            Listens where gateway.push.apple.com:2195 and feedback.push.apple.com:2196 used to be. Everything is in \
-            one YAML file, which docs/gateway.md describes; nobody is let in who is not in it. SIGTERM lets what is \
-            under way be delivered and ends, the second one ends it at once; SIGHUP reads certificates and keys anew.
-
-            Exit codes: 0 ended as told; 75 ended, and of some notifications it is not known whether the service has \
-            them; 66 the configuration cannot be read; 69 an address cannot be listened on; 71 \
-            the system allows too few open files or too little memory; 74 the feedback database cannot be used; 78 \
-            the configuration, a certificate or a key cannot be used, or --check found a problem.
-            """
+            apns-legacy gateway --config FILE runs the gateway. docs/gateway.md tells how to put one in place.
+            """,
+        subcommands: [GatewayRunCommand.self, GatewayCheckCommand.self],
+        defaultSubcommand: GatewayRunCommand.self
     )
-
-    @Option(help: .value("file", "The configuration."))
-    var config: String
-
-    @Flag(
-        help: ArgumentHelp(
-            "Only check the configuration and all files that it names: a line for each problem, such as an expired "
-                + "certificate, and exit code 78 where there is one."
-        )
-    )
-    var check = false
 
     /// Makes a command to be parsed.
     public init() {}
+}
 
-    package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
-        try environment.requireConnections(0)
-        let configuration = try self.configuration(environment)
-        if self.check { return self.report(configuration.findings(now: environment.now()), configuration, environment) }
-        try environment.requireConnections(configuration.file.upstreamConnectionCount)
-        return try await self.serve(configuration, environment) == 0 ? .success : .tryAgain
-    }
+/// A part of `apns-legacy gateway`.
+protocol GatewaySubcommand: ConsoleCommand {}
 
-    private func serve(_ configuration: ResolvedConfiguration, _ environment: CommandEnvironment) async throws -> Int {
-        let console = environment.console
-        let output = GatewayLog.Output { console.put($0) }
-        let level = Logger.Level(rawValue: configuration.file.logLevel.rawValue) ?? .info
-        let logger = Logger(label: "apns-legacy.gateway") { _ in GatewayLog(level: level, output: output) }
-        let gateway = try Gateway(
-            configuration,
-            openFileCountMax: ProcessResources.raiseFileLimit(),
-            metrics: environment.metrics(),
-            logger: logger
-        ) { try self.configuration(environment) }
-        let signals = await environment.signals([.sigterm, .sigint, .sighup])
-        let requests = signals.map { $0 == .sighup ? Gateway.Request.reload : .end }
-        let result: Result<Int, any Error>
-        do {
-            // The ports, for scripts that let the gateway choose them.
-            let unsettledCount = try await gateway.run(requests: requests) { addresses in
-                let (gateway, feedback) = (addresses.gateway.port ?? 0, addresses.feedback.port ?? 0)
-                console.print("gateway \(gateway) feedback \(feedback) admin \(addresses.admin?.port ?? 0)")
-            }
-            result = .success(unsettledCount)
-        } catch {
-            result = .failure(error)
-        }
-        output.logOmissions()
-        let unsettledCount = try result.get()
-        logger.notice("gateway ended", metadata: [LogKey.unsettled: "\(unsettledCount)"])
-        return unsettledCount
-    }
+extension GatewaySubcommand {
+    package static var words: String { "gateway \(Self.configuration.commandName ?? "")" }
+}
 
-    /// Says what a check found.
-    private func report(
-        _ findings: [ConfigurationFinding],
-        _ configuration: ResolvedConfiguration,
-        _ environment: CommandEnvironment
-    ) -> ExitStatus {
-        guard findings.isEmpty else {
-            for finding in findings { environment.console.say("apns-legacy gateway: \(self.config): \(finding).") }
-            return .configuration
-        }
-        let names = configuration.providers.map(\.file.name).joined(separator: ", ")
-        environment.console.say("\(self.config) is good: providers \(names)")
-        return .success
-    }
+/// The configuration of a gateway; the same for its commands.
+struct GatewayFileOptions: ParsableArguments, Sendable {
+    @Option(help: .value("file", "The configuration."))
+    var config: String
 
-    private func configuration(_ environment: CommandEnvironment) throws -> ResolvedConfiguration {
+    /// Reads it, and what it names.
+    func configuration(_ environment: CommandEnvironment) throws -> ResolvedConfiguration {
         try ResolvedConfiguration(contentsOf: self.config, environment: environment.variables)
     }
 }

@@ -4,7 +4,7 @@ import APNSTestKit
 import Foundation
 import Testing
 
-/// Goal: what will keep notifications from being delivered is found by `gateway --check`, and in the log of a gateway
+/// Goal: what will keep notifications from being delivered is found by `gateway check`, and in the log of a gateway
 /// that runs with it.
 @Suite(.timeLimit(.minutes(2))) struct GatewayCheckTests {
     struct Problem: Sendable, CustomTestStringConvertible {
@@ -85,7 +85,7 @@ import Testing
     ///
     /// - Returns: the exit code, and the lines of standard error.
     private static func check(_ folder: GatewayProgram.Folder) async throws -> (code: Int32, lines: [String]) {
-        let run = try await CommandRun(["gateway", "--config", folder.path("gateway.yaml"), "--check"])
+        let run = try await CommandRun(["gateway", "check", "--config", folder.path("gateway.yaml")])
         return (run.code, run.error.split(separator: "\n").map(String.init))
     }
 

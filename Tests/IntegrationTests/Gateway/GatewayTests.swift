@@ -51,7 +51,7 @@ import Testing
 
     @Test func `the example configuration is found to be good`() async throws {
         let example = Self.repository.appending(path: "docs/gateway/gateway.yaml").path
-        let ending = try await Child(["gateway", "--config", example, "--check"]).end()
+        let ending = try await Child(["gateway", "check", "--config", example]).end()
         #expect(ending.code == 0, "\(ending)")
     }
 
@@ -60,10 +60,10 @@ import Testing
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
         let file = folder.appending(path: "gateway.yaml").path
-        let missing = try await Child(["gateway", "--config", file, "--check"]).end()
+        let missing = try await Child(["gateway", "check", "--config", file]).end()
         #expect(missing.code == 66, "\(missing)")
         try Data("listen: {prot: 1}\n".utf8).write(to: URL(filePath: file))
-        let faulty = try await Child(["gateway", "--config", file, "--check"]).end()
+        let faulty = try await Child(["gateway", "check", "--config", file]).end()
         #expect(faulty.code == 78, "\(faulty)")
     }
 }
