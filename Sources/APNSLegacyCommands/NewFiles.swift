@@ -113,10 +113,12 @@ struct NewFiles {
 
     private static func failure(_ path: String) -> CommandFailure {
         let code = Errno(rawValue: errno)
-        let isFull = code == .noSpace
+        guard code != .noSpace else {
+            return CommandFailure(.ioError, "Cannot write \(path): \(code). Make room, or give another path.")
+        }
         return CommandFailure(
-            isFull ? .ioError : .cannotCreate,
-            "Cannot write \(path): \(code). " + (isFull ? "Make room." : "Give a path in a folder that you may write to.")
+            .cannotCreate,
+            "Cannot write \(path): \(code). Give a path in a folder that you may write to."
         )
     }
 }
