@@ -12,7 +12,7 @@ public struct ApnsLegacyCommand: ParsableCommand {
         version: "0.1.0",
         subcommands: [
             QuickstartCommand.self, SendCommand.self, FeedbackCommand.self, PurgeCommand.self, GatewayCommand.self,
-            SimulatorCommand.self, PayloadCommand.self,
+            SimulatorCommand.self, PayloadCommand.self, CertificateCommand.self,
         ]
     )
 

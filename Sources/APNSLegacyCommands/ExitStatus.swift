@@ -17,6 +17,8 @@ package enum ExitStatus: Int32, Sendable {
     case success = 0
     /// 1: some rejected, invalid or suppressed.
     case someRefused = 1
+    /// 2: a check for monitoring found something that fails.
+    case checkFailed = 2
     /// 64: the command line is wrong.
     case usage = 64
     /// 65: the input as a whole is wrong.
@@ -67,8 +69,8 @@ extension ExitStatus {
     /// The worse of two: what a person must mend comes before what another run mends.
     func worse(_ other: ExitStatus) -> ExitStatus {
         let order: [ExitStatus] = [
-            .success, .tryAgain, .unavailable, .dataError, .ioError, .cannotCreate, .notPermitted, .configuration,
-            .usage, .software,
+            .success, .someRefused, .checkFailed, .tryAgain, .unavailable, .dataError, .ioError, .cannotCreate,
+            .notPermitted, .configuration, .usage, .software,
         ]
         let (mine, its) = (order.firstIndex(of: self) ?? order.count, order.firstIndex(of: other) ?? order.count)
         return mine >= its ? self : other

@@ -91,7 +91,7 @@ package struct ConnectionOpener: Sendable {
     private func bootstrap(_ eventLoop: any EventLoop) -> ClientBootstrap {
         let bootstrap = ClientBootstrap(group: eventLoop)
             .connectTimeout(TimeAmount(self.connectDurationMax))
-            .channelOption(.socketOption(.tcp_nodelay), value: 1)
+            .channelOption(.tcpOption(.tcp_nodelay), value: 1)
             .channelOption(.writeBufferWaterMark, value: ConnectionOpener.waterMark)
             .channelOption(
                 .recvAllocator,

@@ -21,6 +21,12 @@ public struct CertificateTopics: Hashable, Sendable {
             self.name = name
             self.kind = kind
         }
+
+        /// Makes a topic of the kind that Apple's names say by their ends: `.voip`, `.complication`, and else `app`.
+        package init(name: String) {
+            let kinds = ["voip", "complication"]
+            self.init(name: name, kind: kinds.first { name.hasSuffix("." + $0) } ?? "app")
+        }
     }
 
     /// The dotted number of the extension.
@@ -28,6 +34,30 @@ public struct CertificateTopics: Hashable, Sendable {
 
     /// The topics in the certificate's order.
     public var topics: [Topic]
+
+    /// Makes a list of topics.
+    ///
+    /// - Parameter topics: at least one; their names and kinds have some 65,000 bytes at most.
+    package init(_ topics: [Topic]) { self.topics = topics }
+
+    /// The content of the extension, without a wrapper.
+    package var bytes: [UInt8] {
+        let pairs = self.topics.flatMap { topic in
+            Self.element(0x0C, Array(topic.name.utf8))
+                + Self.element(0x30, Self.element(0x0C, Array(topic.kind.utf8)))
+        }
+        return Self.element(0x30, pairs)
+    }
+
+    private static func element(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] {
+        let count = content.count
+        precondition(count <= 0xFFFF, "The topics of a certificate have 65,535 bytes at most.")
+        let length: [UInt8] =
+            count < 0x80
+            ? [UInt8(count)]
+            : count <= 0xFF ? [0x81, UInt8(count)] : [0x82, UInt8(count >> 8), UInt8(count & 0xFF)]
+        return [tag] + length + content
+    }
 
     /// Reads the content of the extension.
     ///

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+package import APNSWire
 import COpenSSL
 import Glibc
 public import OpenSSLTLS
@@ -85,8 +86,10 @@ public struct TestCertificateAuthority: Sendable {
     }
 
     /// Makes a root authority that is good for a time of the caller's.
-    package init(name: String, keyKind: KeyKind, period: Period) throws {
-        let key = try TestKey.make(keyKind.kind)
+    ///
+    /// `hasOwnKey` says that no other certificate of this process gets the same key, as is right for what is kept.
+    package init(name: String, keyKind: KeyKind, period: Period, hasOwnKey: Bool = false) throws {
+        let key = try TestKey.make(keyKind.kind, isShared: !hasOwnKey)
         let request = TestCertificateRequest(
             subject: [("CN", name)],
             extensions: Self.authorityExtensions,
@@ -188,12 +191,19 @@ public struct TestCertificateAuthority: Sendable {
     }
 
     /// Issues a server's certificate that is good for a time of the caller's.
-    package func issueServer(names: [String], keyKind: KeyKind, period: Period) throws -> TestIdentity {
+    ///
+    /// `hasOwnKey` says that no other certificate of this process gets the same key, as is right for what is kept.
+    package func issueServer(
+        names: [String],
+        keyKind: KeyKind,
+        period: Period,
+        hasOwnKey: Bool = false
+    ) throws -> TestIdentity {
         let alternatives = names.map {
             $0.contains(":") || $0.allSatisfy { "0123456789.".contains($0) } ? "IP:\($0)" : "DNS:\($0)"
         }
         let request = TestCertificateRequest(
-            subject: [("CN", names.first ?? "server")],
+            subject: [("CN", names.first { $0.unicodeScalars.count <= Self.nameCountMax } ?? "server")],
             extensions: [
                 (NID_basic_constraints, "critical,CA:FALSE"),
                 (NID_key_usage, "critical,digitalSignature,keyEncipherment"),
@@ -202,7 +212,7 @@ public struct TestCertificateAuthority: Sendable {
                 + (names.isEmpty ? [] : [(NID_subject_alt_name, alternatives.joined(separator: ","))]),
             period: period
         )
-        return try self.issue(request, keyKind: keyKind)
+        return try self.issue(request, keyKind: keyKind, hasOwnKey: hasOwnKey)
     }
 
     /// Issues a client's certificate such as Apple gave to push providers: the topic is its UID, and the extensions
@@ -242,13 +252,9 @@ public struct TestCertificateAuthority: Sendable {
     ) throws -> TestIdentity {
         let request = TestCertificateRequest(
             subject: [
-                ("UID", topic), ("CN", "Apple Push Services: \(topic)"), ("OU", "ABCDE12345"), ("O", "Example"),
-                ("C", "US"),
+                ("UID", topic), ("CN", Self.clientName(topic)), ("OU", "ABCDE12345"), ("O", "Example"), ("C", "US"),
             ] + (description.map { [("description", $0)] } ?? []),
-            extensions: [
-                (NID_basic_constraints, "critical,CA:FALSE"), (NID_key_usage, "critical,digitalSignature"),
-                (NID_ext_key_usage, "clientAuth"),
-            ] + Self.keyIdentifiers,
+            extensions: Self.clientExtensions,
             // The content of each is an ASN.1 NULL.
             rawExtensions: environments.map { ("1.2.840.113635.100.6.3.\($0)", [5, 0]) },
             period: period
@@ -256,16 +262,71 @@ public struct TestCertificateAuthority: Sendable {
         return try self.issue(request, keyKind: keyKind)
     }
 
-    private func issue(_ request: TestCertificateRequest, keyKind: KeyKind) throws -> TestIdentity {
-        let key = try TestKey.make(keyKind.kind)
+    /// Issues a client's certificate to be kept, with a key that no other certificate has.
+    ///
+    /// - Parameters:
+    ///   - topics: What it may send for, at least one. The first is its UID; where there are several, all of them stand
+    ///     in the extension 1.2.840.113635.100.6.3.6, as in Apple's certificates.
+    ///   - team: The identifier of the developer team, which is its OU. Default: none.
+    ///   - environments: Where it may connect.
+    ///   - keyKind: What kind of key it has.
+    ///   - period: When it is valid.
+    /// - Returns: The certificate with its key.
+    /// - Throws: `TestCertificateError`.
+    package func issueClient(
+        topics: [CertificateTopics.Topic],
+        team: String? = nil,
+        environments: Set<Environment> = [.production, .sandbox],
+        keyKind: KeyKind = .rsa2048,
+        period: Period
+    ) throws -> TestIdentity {
+        guard let topic = topics.first?.name else {
+            throw TestCertificateError(description: "a client's certificate needs a topic")
+        }
+        // Each has the number of the environment at its end, and an ASN.1 NULL as its content.
+        var rawExtensions = [(Environment.sandbox, 1), (.production, 2)]
+            .filter { environments.contains($0.0) }
+            .map { ("1.2.840.113635.100.6.3.\($0.1)", [UInt8]([5, 0])) }
+        if topics.count > 1 {
+            rawExtensions.append((CertificateTopics.extensionIdentifier, CertificateTopics(topics).bytes))
+        }
+        let request = TestCertificateRequest(
+            subject: [("UID", topic), ("CN", Self.clientName(topic))] + (team.map { [("OU", $0)] } ?? []),
+            extensions: Self.clientExtensions,
+            rawExtensions: rawExtensions,
+            period: period
+        )
+        return try self.issue(request, keyKind: keyKind, hasOwnKey: true)
+    }
+
+    private func issue(
+        _ request: TestCertificateRequest,
+        keyKind: KeyKind,
+        hasOwnKey: Bool = false
+    ) throws -> TestIdentity {
+        let key = try TestKey.make(keyKind.kind, isShared: !hasOwnKey)
         let certificate = try request.sign(key: key, issuer: self.issuer, issuerKey: self.key)
         return try TestIdentity(certificate: certificate, key: key, chain: self.intermediates)
+    }
+
+    /// The longest common name (RFC 5280, appendix A.1), in characters.
+    private static let nameCountMax = 64
+
+    /// The common name of a client's certificate, of which a long topic loses its end; the UID has all of it.
+    private static func clientName(_ topic: String) -> String {
+        String(String.UnicodeScalarView("Apple Push Services: \(topic)".unicodeScalars.prefix(self.nameCountMax)))
     }
 
     /// RFC 5280 asks for both, and Python 3.13 for that of the authority.
     private static let keyIdentifiers: [(Int32, String)] = [
         (NID_subject_key_identifier, "hash"), (NID_authority_key_identifier, "keyid"),
     ]
+
+    private static let clientExtensions: [(Int32, String)] =
+        [
+            (NID_basic_constraints, "critical,CA:FALSE"), (NID_key_usage, "critical,digitalSignature"),
+            (NID_ext_key_usage, "clientAuth"),
+        ] + Self.keyIdentifiers
 
     private static let authorityExtensions: [(Int32, String)] = [
         (NID_basic_constraints, "critical,CA:TRUE"),

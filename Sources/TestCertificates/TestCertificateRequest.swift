@@ -28,7 +28,7 @@ struct TestCertificateRequest {
         else { throw TestCertificateError.current("validity") }
         for (name, value) in self.subject {
             let bytes = Array(value.utf8)
-            unsafe X509_NAME_add_entry_by_txt(
+            let isAdded = unsafe X509_NAME_add_entry_by_txt(
                 X509_get_subject_name(pointer),
                 name,
                 MBSTRING_UTF8,
@@ -37,6 +37,8 @@ struct TestCertificateRequest {
                 -1,
                 0
             )
+            // Such as a common name of more than 64 characters.
+            guard isAdded == 1 else { throw TestCertificateError.current("\(name) of the subject") }
         }
         unsafe X509_set_issuer_name(pointer, X509_get_subject_name((issuer ?? certificate).pointer))
         unsafe X509_set_pubkey(pointer, key.pointer)

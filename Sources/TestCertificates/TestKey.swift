@@ -91,14 +91,26 @@ final class TestKey: @unchecked Sendable {
         }
     }
 
-    static func make(_ kind: Kind) throws(TestCertificateError) -> TestKey {
+    /// Makes a key.
+    ///
+    /// - Parameters:
+    ///   - kind: what kind of key.
+    ///   - isShared: whether an RSA key may be one that something else in this process has, too.
+    /// - Returns: the key.
+    /// - Throws: `TestCertificateError`.
+    static func make(_ kind: Kind, isShared: Bool = true) throws(TestCertificateError) -> TestKey {
         switch kind {
         case .p256:
             guard let pointer = unsafe shim_EVP_EC_gen("P-256") else { throw TestCertificateError.current("EC key") }
             return unsafe TestKey(pointer)
         case .rsa2048:
-            return try Self.sharedRSAKey()
+            return isShared ? try Self.sharedRSAKey() : try Self.newRSAKey()
         }
+    }
+
+    private static func newRSAKey() throws(TestCertificateError) -> TestKey {
+        guard let pointer = unsafe shim_EVP_RSA_gen(2048) else { throw TestCertificateError.current("RSA key") }
+        return unsafe TestKey(pointer)
     }
 
     private static func sharedRSAKey() throws(TestCertificateError) -> TestKey {
@@ -110,8 +122,7 @@ final class TestKey: @unchecked Sendable {
             keys.count < Self.rsaKeyCountMax ? nil : keys[use % keys.count]
         }
         if let known { return known }
-        guard let pointer = unsafe shim_EVP_RSA_gen(2048) else { throw TestCertificateError.current("RSA key") }
-        let key = unsafe TestKey(pointer)
+        let key = try Self.newRSAKey()
         Self.rsaKeys.withLockedValue { $0.append(key) }
         return key
     }

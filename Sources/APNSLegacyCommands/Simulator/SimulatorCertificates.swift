@@ -186,6 +186,25 @@ struct SimulatorCertificates {
         }.identity
     }
 
+    /// What PKCS#12 files are encrypted with; it keeps no secret, but old programs insist on one.
+    private static let usualPassphrase = "simulator"
+
+    /// Reads a PKCS#12 file, and blames the passphrase's file where only that has changed.
+    private static func identity(
+        pkcs12 content: [UInt8],
+        _ name: String,
+        passphrase: String
+    ) throws -> TLSIdentity {
+        do {
+            return try TLSIdentity(bytes: content, passphrase: TLSPassphrase(passphrase))
+        } catch TLSError.passphraseWrong {
+            guard (try? TLSIdentity(bytes: content, passphrase: TLSPassphrase(Self.usualPassphrase))) != nil else {
+                throw TLSError.passphraseWrong
+            }
+            throw SimulatorFolder.Damage(name: "passphrase.txt", problem: "is not the passphrase of \(name)")
+        }
+    }
+
     /// The passphrase of the PKCS#12 files.
     private static func passphrase(in folder: SimulatorFolder) throws -> String {
         try folder.keep(
@@ -200,8 +219,7 @@ struct SimulatorCertificates {
                 }
                 return text
             },
-            // It keeps no secret: old programs insist on one.
-            make: { Array("simulator\n".utf8) }
+            make: { Array("\(Self.usualPassphrase)\n".utf8) }
         )
     }
 
@@ -235,7 +253,7 @@ struct SimulatorCertificates {
                 .secret(file),
                 changedBy: change,
                 read: { content in
-                    let identity = try TLSIdentity(bytes: content, passphrase: TLSPassphrase(passphrase))
+                    let identity = try Self.identity(pkcs12: content, file, passphrase: passphrase)
                     try Self.check(file, identity, provider, name)
                 },
                 make: { try provider.pkcs12(passphrase: passphrase, form: form, name: "provider") }

@@ -16,8 +16,6 @@ package struct ResolvedConfiguration: Sendable {
         package var file: GatewayFile.Provider
         var admission: AdmissionRule
         var push: PushConfiguration
-        /// When the certificate ends that the gateway shows to the service, in seconds since 1970 (UTC).
-        var certificateEnd: Int64?
     }
 
     package var file: GatewayFile
@@ -143,7 +141,6 @@ extension ResolvedConfiguration.Provider {
         switch service.credentials {
         case .certificate(let identity):
             let identity = try identity.load()
-            self.certificateEnd = identity.certificate.notAfter
             self.push = PushConfiguration(endpoint: endpoint, identity: identity, trust: trust)
         case .providerToken(let path, let keyIdentifier, let teamIdentifier):
             self.push = PushConfiguration(

@@ -89,7 +89,7 @@ struct KeyDerivationCost {
     }
 
     /// What stands behind the name of an algorithm, decoded; the caller owns it.
-    private static func parameters<Value>(
+    static func parameters<Value>(
         of algorithm: UnsafePointer<X509_ALGOR>,
         _ decode: (
             UnsafeMutablePointer<UnsafeMutablePointer<Value>?>?, UnsafeMutablePointer<UnsafePointer<UInt8>?>?, Int
@@ -106,7 +106,7 @@ struct KeyDerivationCost {
     }
 
     /// A number that is none, or that does not fit, is as large as can be; below 1 it costs nothing.
-    private static func number(_ integer: UnsafePointer<ASN1_INTEGER>?) -> Int {
+    static func number(_ integer: UnsafePointer<ASN1_INTEGER>?) -> Int {
         var number: Int64 = 0
         guard let integer = unsafe integer, unsafe ASN1_INTEGER_get_int64(&number, integer) == 1 else {
             ERR_clear_error()

@@ -60,6 +60,15 @@ public final class CertificateVerifier: @unchecked Sendable {
     ///   - intermediates: what it sent behind it.
     /// - Returns: `nil` where nothing is.
     public func problem(of certificate: TLSCertificate, intermediates: [TLSCertificate] = []) -> TLSError? {
+        self.problem(of: certificate, intermediates: intermediates, isServer: false)
+    }
+
+    /// What is wrong with a certificate now, be it a client's or a server's.
+    package func problem(
+        of certificate: TLSCertificate,
+        intermediates: [TLSCertificate],
+        isServer: Bool
+    ) -> TLSError? {
         ERR_clear_error()
         defer { ERR_clear_error() }
         guard let leaf = unsafe Self.certificate(certificate), let others = unsafe shim_sk_X509_new_null(),
@@ -75,7 +84,7 @@ public final class CertificateVerifier: @unchecked Sendable {
             if unsafe shim_sk_X509_push(others, other) <= 0 { unsafe X509_free(other) }
         }
         guard unsafe X509_STORE_CTX_init(context, self.store, leaf, others) == 1,
-            unsafe X509_STORE_CTX_set_default(context, "ssl_client") == 1
+            unsafe X509_STORE_CTX_set_default(context, isServer ? "ssl_server" : "ssl_client") == 1
         else { return .certificateUnacceptable(detail: OpenSSLQueue.take().text) }
         guard unsafe X509_verify_cert(context) != 1 else { return nil }
         let result = unsafe Int(X509_STORE_CTX_get_error(context))

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import BatchFiles
+import Glibc
+import OpenSSLTLS
+
+/// Finds out what will fail with files of certificates and keys.
+struct CertificateChecker {
+    /// What a certificate is to be good for.
+    struct Wishes {
+        var topics: [String] = []
+        var environments: [Environment] = []
+        var names: [String] = []
+        var warningDayCount: Int64 = 30
+        /// Which programs are to read a .p12.
+        var readers: Set<PKCS12Reader> = [.new]
+    }
+
+    /// A program that reads .p12 files.
+    enum PKCS12Reader: String, Sendable, CaseIterable {
+        case old
+        case new
+    }
+
+    var wishes: Wishes
+    /// The authorities that a certificate must lead to, and their file.
+    var verifier: (CertificateVerifier, file: String)?
+    /// In seconds since 1970.
+    var now: Int64
+
+    private var path = ""
+    private var findings: [CertificateFinding] = []
+
+    init(_ wishes: Wishes, verifier: (CertificateVerifier, file: String)?, now: Int64) {
+        self.wishes = wishes
+        self.verifier = verifier
+        self.now = now
+    }
+
+    /// Checks a file.
+    ///
+    /// - Parameters:
+    ///   - path: the file.
+    ///   - key: the file of the key; `nil` where that is in the same file, or not to be had.
+    ///   - passphraseFile: what decrypts them.
+    /// - Returns: what was found, the worst first; at least one finding.
+    mutating func findings(_ path: String, key: String?, passphraseFile: String?) -> [CertificateFinding] {
+        self.path = path
+        self.findings = []
+        do throws(TLSError) {
+            let file = try CertificateFile(contentsOf: path, passphraseFile: passphraseFile)
+            if let keyFile = key {
+                let other = try CertificateFile(contentsOf: keyFile, passphraseFile: passphraseFile)
+                self.checkKeyFile(other, keyFile)
+                self.check(file, other.keys, keyPath: keyFile)
+            } else {
+                self.check(file, file.keys, keyPath: nil)
+            }
+        } catch {
+            self.add(error, path)
+        }
+        return self.findings.sorted { $0.severity > $1.severity }
+    }
+
+    // MARK: Adding
+
+    private mutating func add(_ severity: CertificateFinding.Severity, _ code: CertificateFinding.Code, _ text: String)
+    {
+        self.findings.append(CertificateFinding(severity: severity, code: code, place: self.path, text: text))
+    }
+
+    /// Adds why a file cannot be read.
+    private mutating func add(_ error: TLSError, _ path: String) {
+        let code: CertificateFinding.Code =
+            switch error {
+            case .fileUnreadable: .unreadable
+            case .passphraseMissing: .passphraseMissing
+            case .passphraseWrong: .passphraseWrong
+            case .legacyProviderMissing: .newReaders
+            default: .malformed
+            }
+        let finding = CertificateFinding(
+            severity: .critical,
+            code: code,
+            place: path,
+            text: CertificateReport.text(error)
+        )
+        if !self.findings.contains(where: { $0.code == code && $0.place == path }) { self.findings.append(finding) }
+    }
+
+    // MARK: Files
+
+    private mutating func checkKeyFile(_ file: CertificateFile, _ path: String) {
+        if let problem = file.problem { self.add(problem, path) }
+        for key in file.keys { if let problem = key.problem { self.add(problem, path) } }
+        if file.keys.isEmpty, file.problem == nil {
+            self.add(.critical, .keyMissing, "there is no private key in \(path); give --key the file that has it")
+        }
+        self.checkAccess(path, hasKey: !file.keys.isEmpty)
+    }
+
+    private mutating func check(_ file: CertificateFile, _ keys: [CertificateFile.Key], keyPath: String?) {
+        if let problem = file.problem { self.add(problem, self.path) }
+        for key in keys where keyPath == nil { if let problem = key.problem { self.add(problem, self.path) } }
+        self.checkAccess(self.path, hasKey: !file.keys.isEmpty || file.form == .pkcs12)
+        if let protection = file.protection { self.check(protection) }
+        // What is in an encrypted file is not known.
+        guard let leaf = file.leaf(keys) else {
+            if file.problem == nil { self.addMissingCertificate(file) }
+            return
+        }
+        if file.form == .pkcs12, keys.isEmpty, file.problem == nil {
+            self.add(.critical, .keyMissing, "there is no private key in it; export it again, with the private key")
+        }
+        let readable = keys.filter { $0.publicKey != nil }
+        if !readable.isEmpty, !readable.contains(where: { $0.matches(leaf) == true }) {
+            let place = keyPath.map { "the private key in \($0)" } ?? "the private key in it"
+            self.add(
+                .critical,
+                .keyMismatch,
+                "\(place) does not belong to the certificate; give the key that the certificate was requested with"
+            )
+        }
+        let chain = file.chain(above: leaf)
+        self.checkTimes(of: file, leaf, chain)
+        self.checkStrength(of: [leaf] + chain)
+        self.checkChain(of: file, leaf, chain)
+        self.checkPurpose(of: leaf)
+        if self.findings.isEmpty { self.add(.ok, .good, self.summary(leaf)) }
+    }
+
+    private mutating func addMissingCertificate(_ file: CertificateFile) {
+        if file.otherLabels.contains(where: { $0.hasSuffix("CERTIFICATE REQUEST") }) {
+            let advice = "have an authority issue the certificate, and give its file"
+            self.add(.critical, .certificateMissing, "this is a request for a certificate and not one; \(advice)")
+        } else {
+            let advice = "give the file of the certificate, and this one with --key"
+            self.add(.critical, .certificateMissing, "there is no certificate in it; \(advice)")
+        }
+    }
+
+    /// What is good about a certificate with which nothing is wrong.
+    private func summary(_ certificate: TLSCertificate) -> String {
+        let kind = CertificateKind(certificate)
+        let names = kind.isClient ? certificate.pushTopics : kind == .server ? certificate.hostNames : []
+        let target = names.isEmpty ? "" : " for \(names.joined(separator: ", "))"
+        let left = certificate.dayCountLeft(at: self.now).counted("day")
+        return "\(kind.text(isFromApple: certificate.isFromApple))\(target), \(left) left"
+    }
+
+    private mutating func checkAccess(_ path: String, hasKey: Bool) {
+        var status = stat()
+        guard hasKey, unsafe stat(path, &status) == 0, status.st_mode & S_IROTH != 0 else { return }
+        let text = "every user of this machine can read its private key; chmod 600 \(path)"
+        self.findings.append(
+            CertificateFinding(severity: .warning, code: .keyReadableByAll, place: path, text: text)
+        )
+    }
+
+    private mutating func check(_ protection: PKCS12Protection) {
+        if self.wishes.readers.contains(.new), protection.needsLegacyProvider {
+            self.add(
+                .warning,
+                .newReaders,
+                "its ciphers are retired: OpenSSL 3 (PHP, Python, Ruby, Node.js of today) reads it only with the legacy "
+                    + "provider; apns-legacy certificate convert --form modern"
+            )
+        }
+        if self.wishes.readers.contains(.old), !protection.isForOldPrograms {
+            self.add(
+                .critical,
+                .oldReaders,
+                "programs of before 2018 (Java 8, Windows Server 2016, OpenSSL 0.9.8) cannot read its ciphers; "
+                    + "apns-legacy certificate convert --form legacy"
+            )
+        }
+    }
+
+    // MARK: Certificates
+
+    private mutating func checkTimes(of file: CertificateFile, _ leaf: TLSCertificate, _ chain: [TLSCertificate]) {
+        for certificate in [leaf] + chain {
+            let name = self.name(of: certificate, in: file)
+            let (begin, end) = (
+                TimeText(seconds: certificate.notBefore).text, TimeText(seconds: certificate.notAfter).text
+            )
+            let count = certificate.dayCountLeft(at: self.now)
+            if self.now < certificate.notBefore {
+                self.add(.critical, .notYetValid, "\(name) is not valid before \(begin); check the clock, or wait")
+            } else if certificate.isExpired(at: self.now) {
+                let ago = (-count).counted("day")
+                self.add(.critical, .expired, "\(name) expired on \(end), \(ago) ago; get a new one")
+            } else if count < self.wishes.warningDayCount {
+                self.add(.warning, .expiresSoon, "\(name) expires on \(end), in \(count.counted("day")); get a new one")
+            }
+        }
+    }
+
+    private func name(of certificate: TLSCertificate, in file: CertificateFile) -> String {
+        guard file.certificates.count > 1, let index = file.certificates.firstIndex(of: certificate) else {
+            return "the certificate"
+        }
+        return "certificate \(index + 1) (\(certificate.subject))"
+    }
+
+    /// What OpenSSL 3 takes in TLS: 80 bits of security by its own default, 112 by that of Debian and Ubuntu.
+    private static let (securityBitCountMin, securityBitCountOfDebian) = (80, 112)
+
+    private mutating func checkStrength(of certificates: [TLSCertificate]) {
+        for certificate in certificates {
+            if let key = certificate.publicKey, key.securityBitCount < Self.securityBitCountOfDebian {
+                let refuser = key.securityBitCount < Self.securityBitCountMin ? "" : " of Debian and Ubuntu"
+                self.add(
+                    .critical,
+                    .weak,
+                    "its \(key.kind) key has \(key.bitCount) bits, and OpenSSL 3\(refuser) refuses it; have a certificate "
+                        + "issued for a new key of 2048 bits"
+                )
+            }
+            // Nobody verifies the signature of what issued itself.
+            guard !certificate.isIssued(by: certificate) else { continue }
+            if certificate.signatureSecurityBitCount < Self.securityBitCountMin {
+                self.add(
+                    .critical,
+                    .weak,
+                    "it is signed with \(certificate.signatureAlgorithm), which OpenSSL 3 refuses; have it issued anew, "
+                        + "with SHA-256"
+                )
+            }
+        }
+    }
+
+    private mutating func checkChain(of file: CertificateFile, _ leaf: TLSCertificate, _ chain: [TLSCertificate]) {
+        let last = chain.last ?? leaf
+        let others = file.certificates.filter { $0 != leaf && !chain.contains($0) }
+        // A file of authorities is no chain.
+        if !others.isEmpty, !leaf.isAuthority, !last.isIssued(by: last) {
+            self.add(
+                .critical,
+                .chainBroken,
+                "none of its other certificates has issued \(last == leaf ? "its own" : last.subject); the issuer is "
+                    + "\(last.issuer), whose certificate belongs into the file"
+            )
+        } else if !others.isEmpty, !leaf.isAuthority {
+            let count = others.count.counted("certificate does", "certificates do")
+            self.add(.warning, .chainBroken, "\(count) not belong to its chain; take out what is not needed")
+        }
+        guard let verifier = self.verifier else { return }
+        let problem = verifier.0.problem(
+            of: leaf,
+            intermediates: chain,
+            isServer: CertificateKind(leaf) == .server
+        )
+        switch problem {
+        // Said above.
+        case nil, .certificateExpired, .certificateNotYetValid: break
+        case .unknownAuthority:
+            self.add(
+                .critical,
+                .untrusted,
+                "\(verifier.file) does not lead to it: its issuer is \(last.issuer); give --trust the certificate of that "
+                    + "authority, or have the certificate issued by the right one"
+            )
+        case let problem?: self.add(.critical, .untrusted, "it does not verify against \(verifier.file): \(problem)")
+        }
+    }
+
+    private mutating func checkPurpose(of leaf: TLSCertificate) {
+        let topics = leaf.pushTopics
+        for topic in self.wishes.topics where !topics.contains(topic) {
+            let own = topics.isEmpty ? "it names no topic" : "it is for \(topics.joined(separator: ", "))"
+            self.add(
+                .critical,
+                .wrongTopic,
+                "it is not for the topic \(topic): \(own); give the certificate of that app"
+            )
+        }
+        let environments = leaf.pushEnvironments
+        for environment in self.wishes.environments where !environments.contains(environment) {
+            let own = environments.first.map { "it is for \($0.rawValue)" } ?? "it names no environment"
+            self.add(
+                .critical,
+                .wrongEnvironment,
+                "it is not for \(environment.rawValue): \(own); give the certificate of that environment"
+            )
+        }
+        if !self.wishes.topics.isEmpty || !self.wishes.environments.isEmpty, !leaf.isForClients {
+            self.add(.critical, .wrongPurpose, "it is not for clients; have one issued for a provider")
+        }
+        for name in self.wishes.names where !leaf.bears(host: name) {
+            let own = leaf.hostNames.isEmpty ? "it bears no name" : "it bears \(leaf.hostNames.joined(separator: ", "))"
+            self.add(.critical, .wrongName, "it is not for the host \(name): \(own); issue one with --name \(name)")
+        }
+        if !self.wishes.names.isEmpty, !leaf.isForServers {
+            self.add(.critical, .wrongPurpose, "it is not for servers; have one issued for a server")
+        }
+        let isServer = !self.wishes.names.isEmpty || leaf.isForServers && !leaf.isForClients
+        if isServer, !leaf.isAuthority, !leaf.hasAlternativeNames {
+            self.add(
+                .critical,
+                .noAlternativeNames,
+                "it has no subject alternative names, and present clients do not look at the common name; have it issued "
+                    + "anew with them"
+            )
+        }
+    }
+}

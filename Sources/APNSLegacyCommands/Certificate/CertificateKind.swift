@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSTransport
+import APNSWire
+import OpenSSLTLS
+
+/// What a certificate is for, by what Apple writes into its own.
+enum CertificateKind: String, Encodable {
+    case developmentIOS
+    case productionIOS
+    case developmentMac
+    case productionMac
+    case universal
+    case voip
+    case watch
+    case website
+    case pass
+    case mdm
+    case provider
+    case server
+    case authority
+    case other
+
+    /// What the common name of a certificate of Apple's begins with.
+    private static let applePrefixes: [(String, CertificateKind)] = [
+        ("Apple Development IOS Push Services: ", .developmentIOS),
+        ("Apple Production IOS Push Services: ", .productionIOS),
+        ("Apple Development Mac Push Services: ", .developmentMac),
+        ("Apple Production Mac Push Services: ", .productionMac), ("Apple Push Services: ", .universal),
+        ("VoIP Services: ", .voip), ("WatchKit Services: ", .watch), ("Website Push ID: ", .website),
+        ("Pass Type ID: ", .pass), ("APSP:", .mdm),
+    ]
+
+    init(_ certificate: TLSCertificate) {
+        guard !certificate.isAuthority else {
+            self = .authority
+            return
+        }
+        let name = certificate.subjectField("CN") ?? ""
+        if certificate.isFromApple, let (_, kind) = Self.applePrefixes.first(where: { name.hasPrefix($0.0) }) {
+            self = kind
+        } else if certificate.isForClients, !certificate.pushTopics.isEmpty {
+            self = .provider
+        } else if certificate.isForServers, certificate.hasAlternativeNames {
+            self = .server
+        } else {
+            self = .other
+        }
+    }
+
+    /// The kind in words.
+    func text(isFromApple: Bool) -> String {
+        switch self {
+        case .developmentIOS: "Apple's push certificate for iOS apps, development"
+        case .productionIOS: "Apple's push certificate for iOS apps, production"
+        case .developmentMac: "Apple's push certificate for Mac apps, development"
+        case .productionMac: "Apple's push certificate for Mac apps, production"
+        case .universal: "Apple's push certificate for an app and what belongs to it (universal)"
+        case .voip: "Apple's VoIP push certificate"
+        case .watch: "Apple's push certificate for a watch complication"
+        case .website: "Apple's push certificate for a website"
+        case .pass: "Apple's push certificate for passes of Wallet"
+        case .mdm: "Apple's push certificate for device management (MDM)"
+        case .provider: "a provider's certificate, not issued by Apple"
+        case .server: "a server's certificate"
+        case .authority:
+            isFromApple
+                ? "an authority of Apple's, which issues certificates" : "an authority, which issues certificates"
+        case .other: "a certificate for something other than push"
+        }
+    }
+
+    /// Whether it is a client's, which names what it may send for.
+    var isClient: Bool {
+        switch self {
+        case .server, .authority, .other: false
+        default: true
+        }
+    }
+}
+
+extension TLSCertificate {
+    /// Whether Apple has issued it, by the name of its issuer.
+    var isFromApple: Bool { self.issuer.contains("O=Apple Inc.") }
+
+    /// The extension in which Apple lists the topics of VoIP certificates.
+    private static let voipTopicsIdentifier = "1.2.840.113635.100.6.3.4"
+
+    /// The topics that it names: in its UID, and in the extensions .6.3.6 and .6.3.4 of Apple's.
+    var pushTopics: [String] {
+        var topics = ProviderIdentity(self).topics
+        for topic in self.voipTopics where !topics.contains(topic) { topics.append(topic) }
+        return topics
+    }
+
+    /// A text with commas between the topics.
+    private var voipTopics: [String] {
+        guard let content = self.extensions[Self.voipTopicsIdentifier], content.count > 2, content[0] == 0x0C else {
+            return []
+        }
+        // The length has a byte of its own, or several behind one that counts them.
+        let width = content[1] < 0x80 ? 0 : Int(content[1] & 0x7F)
+        guard let text = String(validating: content.dropFirst(2 + width), as: UTF8.self) else { return [] }
+        return text.split(separator: ",").map { String($0.drop { $0 == " " }) }.filter { !$0.isEmpty }
+    }
+
+    /// The environments that it is for, by Apple's extensions.
+    var pushEnvironments: [Environment] {
+        let identity = ProviderIdentity(self)
+        return (identity.isForProduction ? [.production] : []) + (identity.isForSandbox ? [.sandbox] : [])
+    }
+
+    /// The whole days until it ends; negative where it has ended.
+    func dayCountLeft(at now: Int64) -> Int64 {
+        let seconds = self.notAfter - now
+        return seconds >= 0 ? seconds / 86_400 : -((-seconds + 86_399) / 86_400)
+    }
+}

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import ArgumentParser
+import OpenSSLTLS
+import TestCertificates
+
+/// `apns-legacy certificate new`: makes authorities, and certificates of theirs.
+struct CertificateNewCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "new",
+        abstract: "Make an authority of your own, and certificates for servers and providers.",
+        discussion: """
+            Each certificate is written to NAME.pem and its key to NAME.key.pem, which only its owner can read. Nothing \
+            is overwritten without --force.
+
+            Exit codes: 0 made; 64 usage; 73 a file is in the way or cannot be made; 74 a file cannot be written; 78 \
+            the authority cannot be used.
+            """,
+        subcommands: [NewAuthorityCommand.self, NewServerCommand.self, NewClientCommand.self]
+    )
+}
+
+/// What is said of every new certificate.
+struct NewCertificateOptions: ParsableArguments, Sendable {
+    @Option(help: .value("rsa|ec", "The kind of its key; many old clients know rsa alone."))
+    var keyType = SimulatorCertificateOptions.KeyType.rsa
+
+    @Option(help: .value("days", "How long it is good."))
+    var days: Int?
+
+    @Flag(help: "Replace files that are there.")
+    var force = false
+
+    private static let dayCountMax = 36_500
+    private static let day: Int64 = 86_400
+
+    func validate() throws {
+        guard (1...Self.dayCountMax).contains(self.days ?? 1) else {
+            throw ValidationError("--days is 1 to \(Self.dayCountMax).")
+        }
+    }
+
+    /// When it is good: from yesterday on, since clocks of other machines may be slow.
+    ///
+    /// - Parameters:
+    ///   - dayCount: how long unless `--days` says otherwise; then no longer than the authority.
+    ///   - authority: what issues it.
+    ///   - now: in seconds since 1970.
+    /// - Returns: the first and the last second.
+    /// - Throws: ``CommandFailure`` where the authority does not last so long.
+    func period(
+        _ dayCount: Int,
+        _ authority: TLSCertificate?,
+        now: Int64
+    ) throws(CommandFailure) -> TestCertificateAuthority.Period {
+        let end = now + Int64(self.days ?? dayCount) * Self.day
+        let lastEnd = authority?.notAfter ?? .max
+        guard self.days == nil || end <= lastEnd else {
+            throw CommandFailure(
+                .usage,
+                "--days is too many: the authority itself ends on \(TimeText(seconds: lastEnd).text). Give fewer, or make a "
+                    + "new authority."
+            )
+        }
+        return .init(notBefore: now - Self.day, notAfter: min(end, lastEnd))
+    }
+}
+
+/// Which authority issues a certificate.
+struct IssuingOptions: ParsableArguments, Sendable {
+    @Option(help: .value("file", "The authority's certificate, as `certificate new authority` made it."))
+    var authority = "authority.pem"
+
+    @Option(help: .value("file", "The authority's key."))
+    var authorityKey = "authority.key.pem"
+
+    /// Reads the authority.
+    ///
+    /// - Throws: ``CommandFailure`` with the file.
+    func load(now: Int64) throws(CommandFailure) -> TestCertificateAuthority {
+        let authority: TestCertificateAuthority
+        do throws(TLSError) {
+            let (certificate, key) = (try FileBytes.read(self.authority), try FileBytes.read(self.authorityKey))
+            do {
+                authority = try TestCertificateAuthority(certificatePEM: certificate, keyPEM: key)
+            } catch {
+                throw TLSError.identityMalformed(detail: "\(error)")
+            }
+        } catch {
+            let reason: String
+            switch error {
+            case .fileUnreadable: reason = "\(error)"
+            case .identityMalformed(let detail):
+                reason =
+                    "\(self.authority) and \(self.authorityKey) are no certificate with its key in PEM (\(detail))."
+            default: reason = "\(error)"
+            }
+            let advice = "Make them with apns-legacy certificate new authority, or name them with --authority and "
+            throw CommandFailure(.configuration, "\(reason) \(advice)--authority-key.")
+        }
+        guard authority.certificate.isAuthority else {
+            throw CommandFailure(
+                .configuration,
+                "\(self.authority) is no authority's certificate. Name one that `certificate new authority` made."
+            )
+        }
+        guard !authority.certificate.isExpired(at: now) else {
+            let end = TimeText(seconds: authority.certificate.notAfter).text
+            throw CommandFailure(.configuration, "\(self.authority) ended on \(end). Make a new authority.")
+        }
+        return authority
+    }
+}
+
+/// The files of a certificate, by the beginning of their names.
+private struct CertificateNames {
+    var prefix: String
+
+    var certificate: String { self.prefix + ".pem" }
+    var key: String { self.prefix + ".key.pem" }
+    var combined: String { self.prefix + "-combined.pem" }
+    var modern: String { self.prefix + ".p12" }
+    var legacy: String { self.prefix + "-legacy.p12" }
+}
+
+/// `apns-legacy certificate new authority`.
+struct NewAuthorityCommand: ConsoleCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "authority",
+        abstract: "Make an authority of your own, which issues certificates.",
+        discussion: "Keep its key where nobody else can read it: who has the key can make certificates."
+    )
+
+    static var words: String { "certificate new authority" }
+
+    @Option(help: .value("text", "What the authority is called, in up to 64 characters."))
+    var name = "apns-legacy authority"
+
+    @OptionGroup var certificate: NewCertificateOptions
+
+    @Option(help: .value("name", "What the names of the files begin with."))
+    var output = "authority"
+
+    private static let dayCount = 3650
+
+    func validate() throws {
+        guard (1...64).contains(self.name.unicodeScalars.count), Text.isPrintable(self.name) else {
+            throw ValidationError("--name is 1 to 64 characters.")
+        }
+    }
+
+    func run(in environment: CommandEnvironment) throws -> ExitStatus {
+        let names = CertificateNames(prefix: self.output)
+        try NewFiles.requireAbsent([names.certificate, names.key], replaces: self.certificate.force)
+        let authority = try TestCertificateAuthority(
+            name: self.name,
+            keyKind: self.certificate.keyType.kind,
+            period: try self.certificate.period(Self.dayCount, nil, now: environment.now()),
+            hasOwnKey: true
+        )
+        var files = NewFiles(replaces: self.certificate.force)
+        files.add(names.key, try authority.keyPEM(), .secret)
+        files.add(names.certificate, authority.certificatePEM, .shared)
+        try files.write()
+        let end = TimeText(seconds: authority.certificate.notAfter).text
+        environment.console.print(
+            """
+            \(names.certificate): the authority's certificate, good until \(end)
+            \(names.key): its key; keep it secret
+            Next: let machines that connect to your gateway trust \(names.certificate), and issue certificates with
+              apns-legacy certificate new server --authority \(names.certificate) --authority-key \(names.key) ...
+              apns-legacy certificate new client --authority \(names.certificate) --authority-key \(names.key) ...
+            """
+        )
+        return .success
+    }
+}
+
+/// `apns-legacy certificate new server`.
+struct NewServerCommand: ConsoleCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "server",
+        abstract: "Make a certificate for a gateway."
+    )
+
+    static var words: String { "certificate new server" }
+
+    @Option(name: .customLong("name"), help: .value("host", "A host name or address that it is for; once for each."))
+    var names: [String] = []
+
+    @Flag(help: "It is for Apple's former host names, too, such as gateway.push.apple.com, and for localhost.")
+    var appleNames = false
+
+    @OptionGroup var issuing: IssuingOptions
+
+    @OptionGroup var certificate: NewCertificateOptions
+
+    @Option(help: .value("name", "What the names of the files begin with."))
+    var output = "server"
+
+    /// Apple's systems refuse a server's certificate of more than 825 days.
+    private static let dayCount = 824
+
+    func validate() throws {
+        guard !self.names.isEmpty || self.appleNames else {
+            throw ValidationError("Give --name HOST, once for each name of the server, or --apple-names.")
+        }
+        if let name = self.names.first(where: { !SimulatorCertificates.isName($0) }) {
+            throw ValidationError("--name \(name): neither a host name, such as apns.example, nor an address.")
+        }
+    }
+
+    func run(in environment: CommandEnvironment) throws -> ExitStatus {
+        let files = CertificateNames(prefix: self.output)
+        try NewFiles.requireAbsent([files.certificate, files.key], replaces: self.certificate.force)
+        let authority = try self.issuing.load(now: environment.now())
+        var names: [String] = []
+        for name in self.names + (self.appleNames ? SimulatorCertificates.serverNames : []) where !names.contains(name)
+        {
+            names.append(name)
+        }
+        let server = try authority.issueServer(
+            names: names,
+            keyKind: self.certificate.keyType.kind,
+            period: try self.certificate.period(Self.dayCount, authority.certificate, now: environment.now()),
+            hasOwnKey: true
+        )
+        var new = NewFiles(replaces: self.certificate.force)
+        new.add(files.key, server.keyPEM, .secret)
+        new.add(files.certificate, server.certificatePEM, .shared)
+        try new.write()
+        let end = TimeText(seconds: server.identity.certificate.notAfter).text
+        environment.console.print(
+            """
+            \(files.certificate): the certificate for \(names.joined(separator: ", ")), good until \(end)
+            \(files.key): its key; keep it secret
+            Next: name both in gateway.yaml, under server, and let clients trust \(self.issuing.authority)
+            """
+        )
+        return .success
+    }
+}
+
+/// `apns-legacy certificate new client`.
+struct NewClientCommand: ConsoleCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "client",
+        abstract: "Make a certificate for a provider that connects to your gateway.",
+        discussion: """
+            It has the form of Apple's push certificates. Your gateway accepts it, if the authority is named in \
+            gateway.yaml; Apple's services do not.
+            """
+    )
+
+    static var words: String { "certificate new client" }
+
+    @Option(name: .customLong("topic"), help: .value("topic", "An app's bundle identifier; once for each."))
+    var topics: [String]
+
+    @Option(help: .value("identifier", "The identifier of the developer team."))
+    var team: String?
+
+    @Option(
+        name: .customLong("environment"),
+        help: .value("production|sandbox", "Where it may connect; once for each. By default both.")
+    )
+    var environments: [Environment] = []
+
+    @OptionGroup var issuing: IssuingOptions
+
+    @OptionGroup var certificate: NewCertificateOptions
+
+    @Option(
+        name: .customLong("p12"),
+        help: .value(
+            "legacy|modern",
+            "Write a .p12 as well, once for each form: NAME-legacy.p12 for programs of before 2018, NAME.p12."
+        )
+    )
+    var forms: [PKCS12FormArgument] = []
+
+    @Option(help: .value("file", "A file with the passphrase for the .p12 in its first line."))
+    var passphraseFile: String?
+
+    @Flag(help: "Write certificate and key into one file as well, NAME-combined.pem, as PHP's local_cert takes them.")
+    var combined = false
+
+    @Option(help: .value("name", "What the names of the files begin with."))
+    var output = "provider"
+
+    /// Old clients get copies, which are not easily replaced.
+    private static let dayCount = 3650
+    private static let topicByteCountMax = 255
+
+    func validate() throws {
+        guard !self.topics.isEmpty else { throw ValidationError("Give --topic, once for each app.") }
+        for topic in self.topics {
+            guard (1...Self.topicByteCountMax).contains(topic.utf8.count), Text.isPrintable(topic),
+                !topic.contains(" ")
+            else { throw ValidationError("--topic \(topic): an app's bundle identifier, such as com.example.app.") }
+        }
+        guard Set(self.topics).count == self.topics.count else { throw ValidationError("Give each --topic once.") }
+        if let team = self.team, !(1...64).contains(team.unicodeScalars.count) || !Text.isPrintable(team) {
+            throw ValidationError("--team is 1 to 64 characters.")
+        }
+        guard self.forms.isEmpty || self.passphraseFile != nil else {
+            throw ValidationError("--p12 needs --passphrase-file FILE, since old programs read no .p12 without one.")
+        }
+    }
+
+    func run(in environment: CommandEnvironment) throws -> ExitStatus {
+        let names = CertificateNames(prefix: self.output)
+        var paths = [names.certificate, names.key]
+        for form in self.forms { paths.append(form == .legacy ? names.legacy : names.modern) }
+        if self.combined { paths.append(names.combined) }
+        try NewFiles.requireAbsent(paths, replaces: self.certificate.force)
+        let passphrase = try self.passphraseFile.map { try PKCS12FormArgument.passphrase($0) }
+        let authority = try self.issuing.load(now: environment.now())
+        let client = try authority.issueClient(
+            topics: self.topics.map { CertificateTopics.Topic(name: $0) },
+            team: self.team,
+            environments: Set(self.environments.isEmpty ? [.production, .sandbox] : self.environments),
+            keyKind: self.certificate.keyType.kind,
+            period: try self.certificate.period(Self.dayCount, authority.certificate, now: environment.now())
+        )
+        var new = NewFiles(replaces: self.certificate.force)
+        new.add(names.key, client.keyPEM, .secret)
+        for form in self.forms {
+            let bytes = try client.pkcs12(passphrase: passphrase, form: form.form, name: self.topics[0])
+            new.add(form == .legacy ? names.legacy : names.modern, bytes, .secret)
+        }
+        if self.combined { new.add(names.combined, try client.certificatePEM + client.traditionalKeyPEM(), .secret) }
+        new.add(names.certificate, client.certificatePEM, .shared)
+        try new.write()
+        let end = TimeText(seconds: client.identity.certificate.notAfter).text
+        var lines = [
+            "\(names.certificate): the certificate for \(self.topics.joined(separator: ", ")), good until \(end)",
+            "\(names.key): its key; keep it secret",
+        ]
+        if self.forms.contains(.modern) { lines.append("\(names.modern): both, for programs of today") }
+        if self.forms.contains(.legacy) { lines.append("\(names.legacy): both, for programs of before 2018") }
+        if self.combined { lines.append("\(names.combined): both in PEM, as PHP's local_cert takes them") }
+        let target = "authority: \(self.issuing.authority) under clients of its provider in gateway.yaml"
+        lines.append("Next: copy what the provider reads to its machine, and name \(target)")
+        environment.console.print(lines.joined(separator: "\n"))
+        return .success
+    }
+}
+
+/// The forms of a .p12.
+enum PKCS12FormArgument: String, ExpressibleByArgument, CaseIterable, Sendable {
+    case legacy
+    case modern
+
+    var form: TestIdentity.PKCS12Form { self == .legacy ? .tripleDES : .aes256 }
+
+    /// Reads the passphrase of a new file.
+    ///
+    /// - Throws: ``CommandFailure``.
+    static func passphrase(_ path: String) throws(CommandFailure) -> String {
+        let bytes: [UInt8]
+        do throws(TLSError) {
+            bytes = try FileBytes.read(path)
+        } catch {
+            throw CommandFailure(.noInput, "\(error)")
+        }
+        let line = FileBytes.firstLine(of: bytes)
+        guard !line.isEmpty, !line.contains(0), let text = String(validating: line, as: UTF8.self) else {
+            throw CommandFailure(
+                .configuration,
+                "\(path) has no passphrase in its first line, in UTF-8. Write one into it."
+            )
+        }
+        return text
+    }
+}
+
+/// Texts that people give.
+enum Text {
+    /// Whether there is nothing in it that a terminal obeys.
+    static func isPrintable(_ text: String) -> Bool {
+        text.unicodeScalars.allSatisfy { ![.control, .format, .lineSeparator].contains($0.properties.generalCategory) }
+    }
+}

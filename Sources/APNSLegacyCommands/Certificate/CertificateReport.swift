@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import BatchFiles
+import FoundationEssentials
+import OpenSSLTLS
+
+/// What is in a file; as an object of JSON, one for each file.
+struct CertificateReport: Encodable {
+    struct Certificate: Encodable {
+        var number: Int
+        var kind: CertificateKind
+        var subject: String
+        var issuer: String
+        var serialNumber: String
+        var topics: [String]
+        var team: String?
+        var environments: [Environment]
+        var hostNames: [String]
+        var notBefore: String
+        var notAfter: String
+        var daysLeft: Int64
+        var keyType: String
+        var keyBits: Int
+        var curve: String?
+        var signatureAlgorithm: String
+        var fingerprint: String
+        /// The number of the certificate in this file that has issued it; its own for one that has issued itself.
+        var issuerNumber: Int?
+        /// Whether a key of this file, or of `--key`, belongs to it.
+        var hasKey: Bool
+    }
+
+    struct Key: Encodable {
+        var type: String?
+        var bits: Int?
+        var curve: String?
+        var isEncrypted: Bool
+        /// The number of the certificate that it belongs to.
+        var certificateNumber: Int?
+        var problem: String?
+    }
+
+    struct Encryption: Encodable {
+        struct Part: Encodable {
+            var content: String
+            var cipher: String?
+            var iterations: Int?
+        }
+
+        var parts: [Part]
+        var checksum: String?
+        var checksumIterations: Int?
+        var isForOldPrograms: Bool
+        var needsLegacyProvider: Bool
+    }
+
+    var file: String
+    var form: String
+    var certificates: [Certificate]
+    var keys: [Key]
+    var otherParts: [String]
+    var encryption: Encryption?
+    var problem: String?
+    private let isFromApple: [Bool]
+
+    private enum CodingKeys: String, CodingKey {
+        case file, form, certificates, keys, otherParts, encryption, problem
+    }
+
+    /// Puts together what is in a file.
+    ///
+    /// - Parameters:
+    ///   - file: what was read.
+    ///   - path: where it is.
+    ///   - keys: the private keys, those of the file or of another one.
+    ///   - now: in seconds since 1970.
+    init(_ file: CertificateFile, of path: String, keys: [CertificateFile.Key], now: Int64) {
+        self.file = path
+        self.form = file.form.rawValue
+        self.isFromApple = file.certificates.map(\.isFromApple)
+        self.certificates = file.certificates.indices.map { index in
+            Certificate(file.certificates[index], number: index + 1, of: file, keys, now: now)
+        }
+        self.keys = keys.map { key in
+            Key(
+                type: key.publicKey?.kind,
+                bits: key.publicKey?.bitCount,
+                curve: key.publicKey?.curve,
+                isEncrypted: key.isEncrypted,
+                certificateNumber: file.certificates.firstIndex { key.matches($0) == true }.map { $0 + 1 },
+                problem: key.problem.map { Self.text($0) }
+            )
+        }
+        self.otherParts = file.otherLabels
+        self.encryption = file.protection.map { protection in
+            Encryption(
+                parts: protection.parts.map {
+                    .init(content: $0.content.rawValue, cipher: $0.cipher, iterations: $0.iterationCount)
+                },
+                checksum: protection.checksumDigest,
+                checksumIterations: protection.checksumIterationCount,
+                isForOldPrograms: protection.isForOldPrograms,
+                needsLegacyProvider: protection.needsLegacyProvider
+            )
+        }
+        self.problem = file.problem.map { Self.text($0) }
+    }
+
+    /// Why something could not be read, and which option helps.
+    static func text(_ error: TLSError) -> String {
+        switch error {
+        case .passphraseMissing:
+            "encrypted, and no passphrase was given; add --passphrase-file FILE with the passphrase in its first line"
+        case .passphraseWrong:
+            "the passphrase does not decrypt it; give the one that was chosen when the file was exported"
+        case .identityMalformed(let detail): "damaged, or neither PEM nor DER nor PKCS#12 (\(detail)); export it again"
+        default: "\(error)"
+        }
+    }
+
+    /// The report as a line of JSON.
+    func json() throws -> String { try Self.json(self) }
+
+    /// A value as a line of JSON, with its keys in order.
+    static func json(_ value: some Encodable) throws -> String {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return String(decoding: try encoder.encode(value), as: UTF8.self)
+    }
+}
+
+extension CertificateReport.Certificate {
+    fileprivate init(
+        _ certificate: TLSCertificate,
+        number: Int,
+        of file: CertificateFile,
+        _ keys: [CertificateFile.Key],
+        now: Int64
+    ) {
+        let publicKey = certificate.publicKey
+        self.number = number
+        self.kind = CertificateKind(certificate)
+        self.subject = certificate.subject
+        self.issuer = certificate.issuer
+        self.serialNumber = certificate.serialNumber
+        self.topics = self.kind.isClient ? certificate.pushTopics : []
+        self.team = self.kind.isClient ? certificate.subjectField("OU") : nil
+        self.environments = certificate.pushEnvironments
+        self.hostNames = self.kind == .server ? certificate.hostNames : []
+        self.notBefore = TimeText(seconds: certificate.notBefore).text
+        self.notAfter = TimeText(seconds: certificate.notAfter).text
+        self.daysLeft = certificate.dayCountLeft(at: now)
+        self.keyType = publicKey?.kind ?? "unknown"
+        self.keyBits = publicKey?.bitCount ?? 0
+        self.curve = publicKey?.curve
+        self.signatureAlgorithm = certificate.signatureAlgorithm
+        self.fingerprint = certificate.fingerprint
+        self.issuerNumber = file.certificates.firstIndex { certificate.isIssued(by: $0) }.map { $0 + 1 }
+        self.hasKey = keys.contains { $0.matches(certificate) == true }
+    }
+
+    /// When it is good, for people.
+    fileprivate func validity(at now: Int64) -> String {
+        let left: String
+        if TimeText(text: self.notBefore).map({ $0.seconds > now }) == true {
+            left = "not valid yet"
+        } else if self.daysLeft < 0 {
+            left = "EXPIRED \((-self.daysLeft).counted("day")) ago"
+        } else {
+            left = "\(self.daysLeft.counted("day")) left"
+        }
+        return "\(self.notBefore) to \(self.notAfter), \(left)"
+    }
+}
+
+// MARK: - For people
+
+extension CertificateReport {
+    /// What to print.
+    func lines(now: Int64) -> [String] {
+        var lines = ["\(self.file): \(self.formText)"]
+        if let problem = self.problem { lines.append("  Not all of it can be read: \(problem)") }
+        for (certificate, isFromApple) in zip(self.certificates, self.isFromApple) {
+            lines += self.lines(of: certificate, isFromApple: isFromApple, now: now)
+        }
+        lines += self.keys.map { "  Private key: " + self.text(of: $0) }
+        if self.keys.isEmpty, self.problem == nil { lines.append("  Private key: none in this file") }
+        for part in self.otherParts { lines.append("  Also in it: \(part)" + Self.advice(for: part)) }
+        if let encryption = self.encryption { lines += Self.lines(of: encryption) }
+        return lines.map(Self.plain)
+    }
+
+    private var formText: String {
+        let form = ["pem": "PEM", "der": "DER", "pkcs12": "PKCS#12"][self.form] ?? self.form
+        let parts = [
+            self.certificates.isEmpty ? nil : self.certificates.count.counted("certificate"),
+            self.keys.isEmpty ? nil : self.keys.count.counted("private key"),
+        ]
+        return ([form] + parts.compactMap(\.self)).joined(separator: ", ")
+    }
+
+    private func lines(of certificate: Certificate, isFromApple: Bool, now: Int64) -> [String] {
+        var facts: [(String, String)] = [("Subject", certificate.subject)]
+        if !certificate.topics.isEmpty { facts.append(("Topics", certificate.topics.joined(separator: ", "))) }
+        if let team = certificate.team { facts.append(("Team", team)) }
+        if certificate.kind.isClient {
+            let names = certificate.environments.map(\.rawValue)
+            facts.append(("Environments", names.isEmpty ? "none named" : names.joined(separator: ", ")))
+        }
+        if certificate.kind == .server { facts.append(("Host names", certificate.hostNames.joined(separator: ", "))) }
+        facts.append(("Valid", certificate.validity(at: now)))
+        facts.append(("Issuer", self.issuer(of: certificate)))
+        let curve = certificate.curve.map { " (\($0))" } ?? ""
+        facts.append(("Key", "\(certificate.keyType), \(certificate.keyBits.counted("bit"))\(curve)"))
+        facts.append(("Signature", certificate.signatureAlgorithm))
+        facts.append(("SHA-256", certificate.fingerprint))
+        let width = 14
+        return ["  Certificate \(certificate.number): \(certificate.kind.text(isFromApple: isFromApple))"]
+            + facts.map { name, value in
+                "    \(name):" + String(repeating: " ", count: width - name.count - 1) + value
+            }
+    }
+
+    private func issuer(of certificate: Certificate) -> String {
+        switch certificate.issuerNumber {
+        case certificate.number?: "itself"
+        case let number?: "certificate \(number), \(certificate.issuer)"
+        case nil: "\(certificate.issuer), which is not in this file"
+        }
+    }
+
+    private func text(of key: Key) -> String {
+        if let problem = key.problem { return problem }
+        let curve = key.curve.map { " (\($0))" } ?? ""
+        let kind = "\(key.type ?? "unknown"), \((key.bits ?? 0).counted("bit"))\(curve)"
+        let form = key.isEncrypted ? ", encrypted" : ""
+        if let number = key.certificateNumber { return "\(kind)\(form), the key of certificate \(number)" }
+        guard self.certificates.isEmpty else { return "\(kind)\(form), MATCHES NO certificate of this file" }
+        // Apple's keys for provider tokens are such files.
+        return "\(kind)\(form), without a certificate"
+            + (key.curve == "prime256v1" ? "; is it a .p8 key of Apple's?" : "")
+    }
+
+    private static func advice(for label: String) -> String {
+        label.hasSuffix("CERTIFICATE REQUEST") ? ", from which an authority makes a certificate; it is none itself" : ""
+    }
+
+    private static func lines(of encryption: Encryption) -> [String] {
+        let parts = encryption.parts.map { part in
+            "\(part.content) \(part.cipher ?? "not encrypted")" + Self.iterations(part.iterations)
+        }
+        let checksum = encryption.checksum.map { "checksum \($0)" + Self.iterations(encryption.checksumIterations) }
+        let readers =
+            encryption.needsLegacyProvider
+            ? "programs of before 2018; OpenSSL 3 (PHP, Python, Ruby, Node.js of today) only with its legacy provider"
+            : encryption.isForOldPrograms
+                ? "programs of before 2018, and those of today"
+                : "programs of today; not by Java 8, Windows Server 2016, old macOS and others of before 2018"
+        return [
+            "  Encryption: " + (parts + [checksum ?? "no checksum"]).joined(separator: ", "), "  Read by: \(readers)",
+        ]
+    }
+
+    private static func iterations(_ count: Int?) -> String {
+        count.map { " (\($0 == .max ? "countless iterations" : $0.counted("iteration")))" } ?? ""
+    }
+
+    /// A text without what a terminal would obey.
+    static func plain(_ text: String) -> String {
+        var plain = ""
+        for scalar in text.unicodeScalars {
+            if [.control, .format, .lineSeparator].contains(scalar.properties.generalCategory) {
+                plain += "<U+" + String(scalar.value, radix: 16, uppercase: true) + ">"
+            } else {
+                plain.unicodeScalars.append(scalar)
+            }
+        }
+        return plain
+    }
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSProvider
+import APNSTransport
+import APNSWire
+import BatchFiles
+import NIOCore
+import NIOPosix
+import NIOTLS
+import OpenSSLTLS
+
+/// Opens a TLS connection to a service to find out whether that works, and what each end thinks of the other.
+struct ConnectionProbe: Sendable {
+    let endpoint: Endpoint
+    let proxy: Proxy?
+    let tls: TLSConfiguration
+    let connectDurationMax: Duration
+
+    /// What a connection came to.
+    struct Outcome: Sendable {
+        /// What the handshake found; `nil` where it did not succeed.
+        var handshake: Handshake?
+        /// What ended the connection before this end did.
+        var failure: (any Error)?
+        /// Whether the service closed the connection.
+        var isClosed = false
+        /// How much the service sent without being asked.
+        var byteCount = 0
+    }
+
+    /// What a handshake found.
+    struct Handshake: Sendable {
+        var version: TLSVersion?
+        var cipher: String
+        var certificate: TLSCertificate?
+    }
+
+    /// How long a service may take to refuse the client's certificate after the handshake, as TLS 1.3 has it, or to
+    /// close the connection without a word, as Apple's gateway did.
+    private static let refusalDurationMax = TimeAmount.seconds(2)
+
+    /// Connects, and puts what came of it into findings.
+    func findings(now: Int64, warningDayCount: Int64) async -> [CertificateFinding] {
+        let outcome: Outcome
+        do {
+            outcome = try await self.outcome()
+        } catch {
+            outcome = Outcome(failure: error)
+        }
+        return self.findings(outcome, now: now, warningDayCount: warningDayCount)
+    }
+
+    private func outcome() async throws -> Outcome {
+        let opener = try ConnectionOpener(
+            endpoint: self.endpoint,
+            proxy: self.proxy,
+            tls: self.tls,
+            connectDurationMax: self.connectDurationMax,
+            keepaliveDelay: nil
+        )
+        let eventLoop = MultiThreadedEventLoopGroup.singleton.any()
+        let ended = eventLoop.makePromise(of: Outcome.self)
+        return try await eventLoop.flatSubmit {
+            let bound = NIOLoopBound(ProbeHandler(ended, patience: Self.refusalDurationMax), eventLoop: eventLoop)
+            opener.open(
+                on: eventLoop,
+                adopt: { _ in },
+                finish: { channel, tls in
+                    bound.value.tls = tls
+                    try channel.pipeline.syncOperations.addHandlers(RawCloseHandler(), tls, bound.value)
+                }
+            )
+            .assumeIsolated().whenFailure { bound.value.finish($0) }
+            return ended.futureResult
+        }
+        .get()
+    }
+}
+
+/// The last handler of a probe's channel: waits for the handshake, and a moment for what the service says after it.
+private final class ProbeHandler: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+
+    private var outcome = ConnectionProbe.Outcome()
+    private var ended: EventLoopPromise<ConnectionProbe.Outcome>?
+    private let patience: TimeAmount
+    /// The TLS below, once the channel has it.
+    var tls: TLSHandler?
+
+    init(_ ended: EventLoopPromise<ConnectionProbe.Outcome>, patience: TimeAmount) {
+        self.ended = ended
+        self.patience = patience
+    }
+
+    func finish(_ failure: (any Error)? = nil) {
+        self.outcome.failure = self.outcome.failure ?? failure
+        self.ended?.succeed(self.outcome)
+        self.ended = nil
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case .handshakeCompleted = event as? TLSUserEvent {
+            self.outcome.handshake = ConnectionProbe.Handshake(
+                version: self.tls?.negotiatedVersion,
+                cipher: self.tls?.cipherName ?? "",
+                certificate: self.tls?.peerCertificate
+            )
+            let channel = context.channel
+            context.eventLoop.assumeIsolated().scheduleTask(in: self.patience) {
+                self.finish()
+                channel.close(promise: nil)
+            }
+        }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        self.outcome.byteCount += self.unwrapInboundIn(data).readableBytes
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        self.finish(error)
+        context.close(promise: nil)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        self.outcome.isClosed = true
+        self.finish()
+        context.fireChannelInactive()
+    }
+}
+
+// MARK: - Findings
+
+extension ConnectionProbe {
+    private func finding(
+        _ severity: CertificateFinding.Severity,
+        _ code: CertificateFinding.Code,
+        _ text: String
+    ) -> CertificateFinding {
+        CertificateFinding(severity: severity, code: code, place: "\(self.endpoint)", text: text)
+    }
+
+    private func findings(_ outcome: Outcome, now: Int64, warningDayCount: Int64) -> [CertificateFinding] {
+        guard let handshake = outcome.handshake else {
+            let failure: any Error = outcome.failure ?? TLSError.closedDuringHandshake(detail: "without a reason")
+            return [self.finding(for: failure)]
+        }
+        if let failure = outcome.failure as? TLSError, failure != .truncated { return [self.finding(for: failure)] }
+        if outcome.byteCount > 0 {
+            let text =
+                "\(outcome.byteCount.counted("byte")) came without being asked for; is this the feedback service? What it "
+                + "sent is lost"
+            return [self.finding(.warning, .connection, text)]
+        }
+        if outcome.failure != nil || outcome.isClosed {
+            return [self.finding(.critical, .clientCertificate, self.closing)]
+        }
+        return [self.finding(handshake, now: now, warningDayCount: warningDayCount)]
+    }
+
+    /// What a service means that closes right after the handshake.
+    private var closing: String {
+        let start = "the handshake succeeded, and then the service closed the connection without an alert; "
+        return start
+            + (self.tls.identity == nil
+                ? "it probably wants a client certificate: give its FILE"
+                : "so does one that does not accept the client certificate: check its environment and topic, whether it "
+                    + "was revoked, and the service's log")
+    }
+
+    private func finding(_ handshake: Handshake, now: Int64, warningDayCount: Int64) -> CertificateFinding {
+        let version = handshake.version.map { "\($0)" } ?? "TLS"
+        var text = "\(version), \(handshake.cipher)"
+        guard let certificate = handshake.certificate else { return self.finding(.ok, .good, text) }
+        let count = certificate.dayCountLeft(at: now)
+        text += ", certificate of \(certificate.hostNames.joined(separator: ", ")) by \(certificate.issuer)"
+        text += self.tls.identity == nil ? "; no client certificate was given" : "; the client certificate is accepted"
+        guard count < warningDayCount else { return self.finding(.ok, .good, text + "; \(count.counted("day")) left") }
+        let end = TimeText(seconds: certificate.notAfter).text
+        let advice = "the server's certificate expires on \(end), in \(count.counted("day")); its owner must renew it"
+        return self.finding(.warning, .expiresSoon, "\(advice) (\(text))")
+    }
+
+    private func finding(for error: any Error) -> CertificateFinding {
+        guard let error = error as? TLSError else {
+            let failure = ConnectionFailure(error)
+            let detail = failure.detail.last == "." ? String(failure.detail.dropLast()) : failure.detail
+            return self.finding(.critical, .connection, detail)
+        }
+        return self.serverFinding(error) ?? self.clientFinding(error)
+            ?? self.finding(.critical, .connection, "\(error)")
+    }
+
+    /// What is wrong with the server.
+    private func serverFinding(_ error: TLSError) -> CertificateFinding? {
+        let code: CertificateFinding.Code
+        let text: String
+        switch error {
+        case .certificateExpired(let detail):
+            code = .serverCertificate
+            text = "the server's certificate has expired (\(detail)); its owner must renew it; check this clock, too"
+        case .certificateNotYetValid(let detail):
+            code = .serverCertificate
+            text = "the server's certificate is not valid yet (\(detail)); check the clocks"
+        case .unknownAuthority(let detail):
+            code = .untrusted
+            text =
+                "the server's certificate leads to no authority that is trusted here (\(detail)); if it is the right "
+                + "server, give --trust FILE with the certificate of its authority"
+        case .wrongHost(let expected, let presented):
+            code = .wrongName
+            let names = presented.isEmpty ? "no host" : presented.joined(separator: ", ")
+            text =
+                "the server's certificate is not for \(expected) but for \(names); connect by a name that it is for, or "
+                + "issue one with --name \(expected)"
+        case .certificateRevoked(let detail):
+            code = .serverCertificate
+            text = "the server's certificate was revoked (\(detail)); its owner must get a new one"
+        case .certificateUnacceptable(let detail):
+            code = .serverCertificate
+            text = "the server's certificate does not verify (\(detail)); its owner must replace it"
+        case .versionRefused(let detail):
+            code = .tlsVersion
+            text =
+                "the server and this end have no version of TLS in common (\(detail)); an old server needs --tls-min 1.0"
+        case .noCommonCipher(let detail):
+            code = .tlsVersion
+            text = "the server and this end have no cipher in common (\(detail)); an old server needs --tls-min 1.0"
+        case .peerDoesNotSpeakTLS(let detail):
+            code = .notTLS
+            text = "what answers there does not speak TLS (\(detail)); check the host and the port"
+        case .handshakeTimedOut:
+            code = .connection
+            text = "the TLS handshake took too long; check host, port, and what lies in between"
+        case .closedDuringHandshake(let detail):
+            code = .connection
+            text = "the server closed the connection during the handshake (\(detail)); check host and port, and its log"
+        default: return nil
+        }
+        return self.finding(.critical, code, text)
+    }
+
+    /// What the server says about the client's certificate.
+    private func clientFinding(_ error: TLSError) -> CertificateFinding? {
+        let text: String
+        switch error {
+        case .ownCertificateRefused(let alert, let detail) where alert == 116 || self.tls.identity == nil:
+            text = "the server wants a client certificate, and none was given (\(detail)); give its FILE"
+        case .ownCertificateRefused(45, let detail):
+            text = "the server says that the client certificate has expired (\(detail)); renew it, or check its clock"
+        case .ownCertificateRefused(44, let detail):
+            text = "the server says that the client certificate was revoked (\(detail)); get a new one"
+        case .ownCertificateRefused(48, let detail):
+            text =
+                "the server does not know the authority of the client certificate (\(detail)); give it that authority's "
+                + "certificate, and this command the intermediate ones"
+        case .ownCertificateRefused(_, let detail):
+            text =
+                "the server does not accept the client certificate (\(detail)); check that it is the right one for this "
+                + "server and environment"
+        case .handshakeRefused(_, let detail):
+            text =
+                "the server refused the handshake (\(detail)); "
+                + (self.tls.identity == nil ? "it probably wants a client certificate: give its FILE" : "see its log")
+        case .identityTooWeak(let detail):
+            text = "no connection was made: OpenSSL refuses the client certificate (\(detail)); get a stronger one"
+        default: return nil
+        }
+        return self.finding(.critical, .clientCertificate, text)
+    }
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import COpenSSL
+
+/// What is in a file of certificates and keys, read as far as that goes, for people who want to know what they have.
+///
+/// Unlike ``TLSIdentity`` it keeps what does not belong together or cannot be decrypted.
+package struct CertificateFile: Sendable {
+    /// How a file is written.
+    package enum Form: String, Sendable {
+        case pem
+        case der
+        case pkcs12
+    }
+
+    /// A private key of a file.
+    package struct Key: Sendable {
+        /// What its public half is; `nil` where it could not be decrypted or read.
+        package let publicKey: PublicKeyFacts?
+        /// Whether it is encrypted on its own; in PKCS#12 the file is.
+        package let isEncrypted: Bool
+        /// Why it could not be read.
+        package let problem: TLSError?
+        private let material: KeyMaterial?
+
+        init(_ material: KeyMaterial?, isEncrypted: Bool, problem: TLSError? = nil) {
+            self.material = material
+            self.publicKey = material.flatMap { unsafe PublicKeyFacts($0.pointer) }
+            self.isEncrypted = isEncrypted
+            self.problem = problem
+        }
+
+        /// The key in PEM (PKCS#8), not encrypted; `nil` where it could not be read.
+        package func pem() -> [UInt8]? { self.material?.pem() }
+
+        /// Whether it is the key of a certificate; `nil` where it could not be read.
+        package func matches(_ certificate: TLSCertificate) -> Bool? {
+            self.publicKey.map { $0 == certificate.publicKey }
+        }
+    }
+
+    /// How the file is written.
+    package let form: Form
+    /// The certificates, in the order of the file.
+    package private(set) var certificates: [TLSCertificate] = []
+    /// The private keys, in the order of the file; of a PKCS#12 file the first.
+    package private(set) var keys: [Key] = []
+    /// What else is in a PEM file, by its label, such as "CERTIFICATE REQUEST".
+    package private(set) var otherLabels: [String] = []
+    /// How a PKCS#12 file is encrypted.
+    package private(set) var protection: PKCS12Protection?
+    /// Why not all of the file could be read.
+    package private(set) var problem: TLSError?
+
+    /// Reads a file.
+    ///
+    /// - Parameters:
+    ///   - bytes: What is in it: PEM, DER or PKCS#12.
+    ///   - passphrase: What decrypts it.
+    /// - Throws: ``TLSError/identityMalformed(detail:)`` where it is none of these.
+    package init(bytes: [UInt8], passphrase: TLSPassphrase? = nil) throws(TLSError) {
+        guard !bytes.isEmpty else { throw .identityMalformed(detail: "there are no bytes") }
+        ERR_clear_error()
+        defer { ERR_clear_error() }
+        let reader = IdentityReader(passphrase: passphrase, legacyProvider: LegacyLibrary.provider)
+        if IdentityReader.isPEM(bytes) {
+            self.form = .pem
+            self.readPEM(bytes, reader)
+        } else if let protection = PKCS12Protection(of: bytes) {
+            self.form = .pkcs12
+            self.protection = protection
+            do throws(TLSError) {
+                let parts = try PKCS12Reader(passphrase: passphrase, legacyProvider: LegacyLibrary.provider).read(bytes)
+                self.take(parts)
+            } catch {
+                self.problem = error
+            }
+        } else if let certificate = try? TLSCertificate(der: bytes) {
+            self.form = .der
+            self.certificates = [certificate]
+        } else {
+            self.form = .der
+            do throws(TLSError) {
+                guard let key = try unsafe reader.key(in: bytes) else {
+                    throw .identityMalformed(detail: "there is neither a certificate nor a key in it")
+                }
+                unsafe self.keys = [Key(KeyMaterial(key), isEncrypted: PKCS8.isEncrypted(bytes))]
+            } catch {
+                guard PKCS8.isEncrypted(bytes) else { throw error }
+                self.keys = [Key(nil, isEncrypted: true, problem: error)]
+            }
+        }
+    }
+
+    private mutating func take(_ parts: IdentityParts) {
+        for index in unsafe parts.certificates.indices {
+            unsafe self.certificates.append(TLSCertificate(parts.certificates[index]))
+        }
+        guard let key = unsafe parts.key else { return }
+        unsafe EVP_PKEY_up_ref(key)
+        unsafe self.keys = [Key(KeyMaterial(key), isEncrypted: false)]
+    }
+
+    private mutating func readPEM(_ bytes: [UInt8], _ reader: IdentityReader) {
+        let (blocks, damage) = PEMBlock.all(in: bytes)
+        self.problem = damage.map { .identityMalformed(detail: "part \(blocks.count + 1) is damaged: \($0)") }
+        for (index, block) in blocks.enumerated() {
+            switch block.label {
+            case PEM_STRING_X509, PEM_STRING_X509_OLD, PEM_STRING_X509_TRUSTED:
+                do throws(TLSError) {
+                    self.certificates.append(try block.certificate())
+                } catch {
+                    let detail = "part \(index + 1), a certificate, is damaged"
+                    self.problem = self.problem ?? .identityMalformed(detail: detail)
+                }
+            case let label where label.hasSuffix("PRIVATE KEY"):
+                do throws(TLSError) {
+                    guard let key = try unsafe reader.key(in: block.text) else { continue }
+                    unsafe self.keys.append(Key(KeyMaterial(key), isEncrypted: block.isEncrypted))
+                } catch {
+                    self.keys.append(Key(nil, isEncrypted: block.isEncrypted, problem: error))
+                }
+            // The curve of the key behind it, as `openssl ecparam` writes it.
+            case PEM_STRING_ECPARAMETERS: break
+            default: self.otherLabels.append(block.label)
+            }
+        }
+    }
+}
+
+/// A private key of OpenSSL's.
+///
+/// Safe to share: nothing changes it, and OpenSSL counts references atomically.
+@safe
+final class KeyMaterial: @unchecked Sendable {
+    let pointer: OpaquePointer
+
+    /// Takes over the caller's reference.
+    init(_ pointer: OpaquePointer) { unsafe self.pointer = pointer }
+
+    deinit { unsafe EVP_PKEY_free(self.pointer) }
+
+    func pem() -> [UInt8]? {
+        guard let memory = unsafe BIO_new(BIO_s_mem()) else { return nil }
+        defer { unsafe BIO_free(memory) }
+        guard unsafe PEM_write_bio_PKCS8PrivateKey(memory, self.pointer, nil, nil, 0, nil, nil) == 1 else {
+            ERR_clear_error()
+            return nil
+        }
+        return unsafe PEMBlock.content(of: memory)
+    }
+}
+
+/// One part of a PEM text.
+struct PEMBlock {
+    let label: String
+    private let header: String
+    private let content: [UInt8]
+
+    /// Whether it is a key that needs a passphrase.
+    var isEncrypted: Bool { self.label == PEM_STRING_PKCS8 || self.header.contains("ENCRYPTED") }
+
+    /// All parts up to the first that is damaged, and what is wrong with that.
+    static func all(in bytes: [UInt8]) -> (blocks: [PEMBlock], damage: String?) {
+        ERR_clear_error()
+        var blocks: [PEMBlock] = []
+        unsafe bytes.withUnsafeBytes { bytes in
+            guard let memory = unsafe BIO_new_mem_buf(bytes.baseAddress, Int32(clamping: bytes.count)) else { return }
+            defer { unsafe BIO_free(memory) }
+            while let block = unsafe PEMBlock(memory) { blocks.append(block) }
+        }
+        let queue = OpenSSLQueue.take()
+        // That no other one begins is how a text ends.
+        let isEnd = queue.isEmpty || queue.contains(library: ERR_LIB_PEM, reason: PEM_R_NO_START_LINE)
+        return (blocks, isEnd ? nil : queue.text)
+    }
+
+    private init?(_ memory: OpaquePointer) {
+        var name: UnsafeMutablePointer<CChar>?
+        var header: UnsafeMutablePointer<CChar>?
+        var content: UnsafeMutablePointer<UInt8>?
+        var count = 0
+        guard unsafe PEM_read_bio(memory, &name, &header, &content, &count) == 1 else { return nil }
+        defer {
+            unsafe shim_OPENSSL_free(name)
+            unsafe shim_OPENSSL_free(header)
+            unsafe shim_OPENSSL_free(content)
+        }
+        guard let name = unsafe name, let header = unsafe header, let content = unsafe content, count >= 0 else {
+            return nil
+        }
+        unsafe self.label = String(cString: name)
+        unsafe self.header = String(cString: header)
+        unsafe self.content = Array(UnsafeBufferPointer(start: content, count: count))
+    }
+
+    /// The part alone, in PEM.
+    var text: [UInt8] {
+        guard let memory = unsafe BIO_new(BIO_s_mem()) else { return [] }
+        defer { unsafe BIO_free(memory) }
+        _ = unsafe PEM_write_bio(memory, self.label, self.header, self.content, self.content.count)
+        return unsafe Self.content(of: memory)
+    }
+
+    /// The certificate that it is.
+    func certificate() throws(TLSError) -> TLSCertificate {
+        // What OpenSSL adds to a trusted certificate stands behind it.
+        try TLSCertificate(der: self.content)
+    }
+
+    static func content(of memory: OpaquePointer) -> [UInt8] {
+        var data: UnsafeMutablePointer<CChar>?
+        let count = unsafe shim_BIO_get_mem_data(memory, &data)
+        guard let data = unsafe data, count > 0 else { return [] }
+        return unsafe Array(UnsafeRawBufferPointer(start: data, count: count))
+    }
+}
+
+/// Private keys in PKCS#8.
+enum PKCS8 {
+    /// Whether bytes are an encrypted key in DER.
+    static func isEncrypted(_ bytes: [UInt8]) -> Bool {
+        let key = unsafe bytes.withUnsafeBufferPointer { bytes in
+            var position = bytes.baseAddress
+            return unsafe d2i_X509_SIG(nil, &position, bytes.count)
+        }
+        defer { ERR_clear_error() }
+        guard let key = unsafe key else { return false }
+        unsafe X509_SIG_free(key)
+        return true
+    }
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSTestKit
+import Foundation
+import Testing
+
+/// Goal: everything that will fail is found, with an exit code that monitoring understands.
+@Suite(.timeLimit(.minutes(1))) struct CertificateCheckTests {
+    private static let issuing = "--authority @authority.pem --authority-key @authority.key.pem --key-type ec"
+
+    /// An authority, a server's and a provider's certificate.
+    private static func makeScene() async throws -> CertificateScene {
+        let scene = try CertificateScene()
+        try scene.write("passphrase", "x\n".utf8)
+        try await scene.made("new authority --key-type ec --output @authority")
+        try await scene.made("new server --name gateway.example --output @server \(self.issuing)")
+        try await scene.made(
+            """
+            new client --topic com.example.app --environment production --days 40 --output @provider \(self.issuing)
+            --p12 modern --passphrase-file @passphrase
+            """
+        )
+        return scene
+    }
+
+    /// Checks, and compares the exit code and what the first line says.
+    private static func expect(
+        _ scene: CertificateScene,
+        _ line: String,
+        _ code: Int32,
+        _ text: String,
+        now: Int64? = nil,
+        location: SourceLocation = #_sourceLocation
+    ) async throws {
+        let run = try await scene.run("check \(line)", now: now)
+        let first = run.output.prefix { $0 != "\n" }
+        #expect(run.code == code && first.contains(text), "\(run)", sourceLocation: location)
+        let word = ["OK ", "WARNING ", "CRITICAL "][Int(min(code, 2))]
+        #expect(code > 2 || first.hasPrefix(word), "\(run)", sourceLocation: location)
+    }
+
+    @Test func `what is good is said with what it is for`() async throws {
+        let scene = try await Self.makeScene()
+        let good = "for com.example.app, 39 days left"
+        try await Self.expect(scene, "@provider.pem --key @provider.key.pem", 0, good)
+        try await Self.expect(scene, "@provider.p12 --passphrase-file @passphrase", 0, good)
+        try await Self.expect(
+            scene,
+            "@provider.pem --topic com.example.app --environment production --trust @authority.pem",
+            0,
+            good
+        )
+        try await Self.expect(
+            scene,
+            "@server.pem --name gateway.example --trust @authority.pem",
+            0,
+            "gateway.example, 823"
+        )
+        try await Self.expect(scene, "@authority.pem", 0, "an authority, which issues certificates, 3649 days left")
+    }
+
+    @Test func `dates are compared with the clock and with the days to warn`() async throws {
+        let scene = try await Self.makeScene()
+        let (now, day) = (Int64(time(nil)), Int64(86_400))
+        try await Self.expect(scene, "@provider.pem --warn-days 50", 1, "expires on 2")
+        try await Self.expect(scene, "@provider.pem", 1, "in 19 days; get a new one", now: now + 20 * day)
+        try await Self.expect(scene, "@provider.pem", 2, "expired on 2", now: now + 41 * day)
+        try await Self.expect(scene, "@provider.pem", 2, "is not valid before", now: now - 2 * day)
+        try scene.write("chain.pem", try scene.read("provider.pem") + scene.read("authority.pem"))
+        try await Self.expect(scene, "@chain.pem", 2, "certificate 2 (CN=apns-legacy authority)", now: now + 3651 * day)
+    }
+
+    @Test func `keys and passphrases are checked`() async throws {
+        let scene = try await Self.makeScene()
+        try await Self.expect(scene, "@provider.p12", 2, "add --passphrase-file FILE")
+        try scene.write("wrong", "y\n".utf8)
+        try await Self.expect(scene, "@provider.p12 --passphrase-file @wrong", 2, "does not decrypt it")
+        try await Self.expect(scene, "@provider.pem --key @server.key.pem", 2, "does not belong to the certificate")
+        try await Self.expect(scene, "@provider.pem --key @server.pem", 2, "there is no private key in")
+        try await Self.expect(scene, "@provider.key.pem", 2, "there is no certificate in it")
+        try await Self.expect(scene, "@no-such.pem", 2, "Cannot read")
+        try scene.write("text", "hello".utf8)
+        try await Self.expect(scene, "@text", 2, "damaged, or neither PEM nor DER nor PKCS#12")
+        chmod(scene.path("provider.key.pem"), 0o644)
+        try await Self.expect(scene, "@provider.pem --key @provider.key.pem", 1, "every user of this machine can read")
+        try await scene.openssl("pkcs12 -export -nokeys -in @provider.pem -passout pass:x -out @bare.p12")
+        chmod(scene.path("bare.p12"), 0o600)
+        try await Self.expect(scene, "@bare.p12 --passphrase-file @passphrase", 2, "there is no private key in it")
+    }
+
+    @Test func `topics, environments, names and chains are checked`() async throws {
+        let scene = try await Self.makeScene()
+        try await Self.expect(scene, "@provider.pem --topic com.example.other", 2, "it is for com.example.app; give")
+        try await Self.expect(scene, "@provider.pem --environment sandbox", 2, "it is for production")
+        try await Self.expect(scene, "@server.pem --topic a.b", 2, "it names no topic")
+        try await Self.expect(scene, "@server.pem --name other.example", 2, "it bears gateway.example; issue one")
+        try await Self.expect(scene, "@provider.pem --name gateway.example", 2, "not for the host")
+        try await scene.made("new authority --key-type ec --output @other --name Other")
+        try await Self.expect(scene, "@provider.pem --trust @other.pem", 2, "its issuer is CN=apns-legacy authority")
+        try scene.write("broken.pem", try scene.read("provider.pem") + scene.read("other.pem"))
+        try await Self.expect(scene, "@broken.pem", 2, "whose certificate belongs into the file")
+        // Another authority of the same name is another authority.
+        try await scene.made("new authority --key-type ec --output @twin")
+        try scene.write("twin-chain.pem", try scene.read("provider.pem") + scene.read("twin.pem"))
+        try await Self.expect(scene, "@twin-chain.pem", 2, "none of its other certificates has issued its own")
+        try await Self.expect(scene, "@provider.pem --trust @passphrase", 78, "")
+        let authority = try TestCertificateAuthority()
+        try scene.write("bare.pem", try authority.issueServer(names: []).certificatePEM)
+        try await Self.expect(scene, "@bare.pem", 2, "no subject alternative names")
+    }
+
+    @Test func `what OpenSSL 3 refuses is found, and so is what old programs cannot read`() async throws {
+        let scene = try await Self.makeScene()
+        let request = "req -x509 -nodes -keyout @weak.key -out @weak.pem -days 90 -subj /UID=a.b/CN=a.b"
+        try await scene.openssl("\(request) -newkey rsa:1024")
+        try await Self.expect(
+            scene,
+            "@weak.pem",
+            2,
+            "its RSA key has 1024 bits, and OpenSSL 3 of Debian and Ubuntu refuses"
+        )
+        try await scene.openssl(
+            "req -new -nodes -newkey rsa:2048 -keyout @sha1.key -out @sha1.csr -subj /UID=a.b/CN=a.b"
+        )
+        try await scene.openssl(
+            """
+            x509 -req -in @sha1.csr -CA @authority.pem -CAkey @authority.key.pem -sha1 -days 90 -out @sha1.pem
+            """
+        )
+        try await Self.expect(scene, "@sha1.pem", 2, "ecdsa-with-SHA1, which OpenSSL 3 refuses")
+        try await Self.expect(
+            scene,
+            "@provider.p12 --passphrase-file @passphrase --readers old",
+            2,
+            "certificate convert --form legacy"
+        )
+        try await scene.openssl(
+            """
+            pkcs12 -export -legacy -certpbe PBE-SHA1-RC2-40 -macalg SHA1 -in @provider.pem -inkey @provider.key.pem
+            -passout pass:x -out @old.p12
+            """
+        )
+        chmod(scene.path("old.p12"), 0o600)
+        try await Self.expect(scene, "@old.p12 --passphrase-file @passphrase", 1, "certificate convert --form modern")
+        try await Self.expect(scene, "@old.p12 --passphrase-file @passphrase --readers old", 0, "39 days left")
+    }
+
+    @Test func `several files, the worst first, also as JSON`() async throws {
+        let scene = try await Self.makeScene()
+        let run = try await scene.run("check @server.pem @provider.pem @no-such.pem --warn-days 60 --json")
+        #expect(run.code == 2)
+        let objects = try CertificateScene.objects(run)
+        #expect(objects.map { $0["severity"] as? String } == ["critical", "warning", "ok"])
+        #expect(objects.map { $0["code"] as? String } == ["unreadable", "expiresSoon", "good"])
+        #expect(objects.map { $0["place"] as? String }[1] == scene.path("provider.pem"))
+        for line in [
+            "", "@a @b --key @c", "@a @b --connect a:1", "@a --connect a", "--connect a:99999", "@a --warn-days -1",
+        ] {
+            #expect(try await scene.run("check \(line)").code == 64, "\(line)")
+        }
+    }
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSTestKit
+import Foundation
+import NIOCore
+import NIOPosix
+import OpenSSLTLS
+import TestSupport
+import Testing
+
+/// Goal: `certificate check --connect` says in one line of its own for each what is wrong with a connection, against
+/// our own listeners and against `openssl s_server`.
+@Suite(.timeLimit(.minutes(1))) struct CertificateConnectTests {
+    /// A server of OpenSSL's own program, which ends with this object.
+    private final class Server {
+        let port: Int
+        private let child: Child
+        private let input = Pipe()
+
+        init(_ scene: CertificateScene, _ line: String) async throws {
+            var streams = Child.Streams()
+            let output = Pipe()
+            // It goes on as long as nobody ends its input.
+            streams.input = self.input.fileHandleForReading.fileDescriptor
+            streams.outputDescriptor = output.fileHandleForWriting.fileDescriptor
+            let words = scene.words("s_server -accept 127.0.0.1:0 -cert @server.pem -CAfile @authority.pem " + line)
+            self.child = try Child(words, streams, program: "/usr/bin/openssl", deadline: 60)
+            try output.fileHandleForWriting.close()
+            let reader = LineReader(output.fileHandleForReading)
+            while let line = try await reader.next() {
+                guard line.hasPrefix("ACCEPT "), let port = Int(line.split(separator: ":").last ?? "") else { continue }
+                self.port = port
+                return
+            }
+            throw Child.Failure(description: "s_server does not listen: \(try await self.child.end())")
+        }
+
+        deinit { self.child.send(SIGKILL) }
+    }
+
+    /// A folder with an authority, server.pem of it with its key, and client.pem.
+    private static func makeScene(
+        names: [String] = ["127.0.0.1"],
+        validity: TestCertificateAuthority.Validity = .current
+    ) throws -> (CertificateScene, TestCertificateAuthority) {
+        let (scene, authority) = (try CertificateScene(), try TestCertificateAuthority())
+        try scene.write("authority.pem", authority.certificatePEM)
+        try scene.write("server.pem", try authority.issueServer(names: names, validity: validity).pem)
+        try scene.write("client.pem", try authority.issueClient(topic: CertificateScene.topic).pem)
+        return (scene, authority)
+    }
+
+    private static func expect(
+        _ scene: CertificateScene,
+        _ line: String,
+        _ code: Int32,
+        _ text: String,
+        location: SourceLocation = #_sourceLocation
+    ) async throws {
+        let run = try await scene.run("check \(line) --warn-days 0")
+        let lines = run.output.split(separator: "\n").filter { $0.contains(" 127.0.0.1:") || $0.contains(".invalid:") }
+        #expect(run.code == code && lines.count == 1, "\(run)", sourceLocation: location)
+        #expect(lines.first?.contains(text) == true, "\(run)", sourceLocation: location)
+    }
+
+    @Test func `a server that takes the certificate, by TLS 1,2 and 1,3`() async throws {
+        let (scene, _) = try Self.makeScene()
+        for (option, version) in [("-tls1_2", "TLS 1.2, ECDHE"), ("-tls1_3", "TLS 1.3, TLS_AES")] {
+            let server = try await Server(scene, "-Verify 1 -verify_return_error -naccept 1 \(option)")
+            let line = "@client.pem --trust @authority.pem --connect 127.0.0.1:\(server.port)"
+            try await Self.expect(scene, line, 0, "\(version)")
+        }
+        let server = try await Server(scene, "-naccept 1")
+        let line = "--trust @authority.pem --connect 127.0.0.1:\(server.port)"
+        try await Self.expect(scene, line, 0, "; no client certificate was given; 0 days left")
+    }
+
+    @Test func `what the server thinks of the client's certificate`() async throws {
+        let (scene, authority) = try Self.makeScene()
+        let stranger = try TestCertificateAuthority()
+        try scene.write("stranger.pem", try stranger.issueClient(topic: "a.b").pem)
+        try scene.write("expired.pem", try authority.issueClient(topic: "a.b", validity: .expired).pem)
+        let revoked = try authority.issueClient(topic: "a.b")
+        try scene.write("revoked.pem", revoked.pem)
+        try scene.write("list.pem", try authority.revocationList(of: [revoked.identity.certificate]))
+        for version in ["-tls1_2", "-tls1_3"] {
+            let verify = "-Verify 1 -verify_return_error \(version)"
+            let server = try await Server(scene, verify)
+            let place = "--trust @authority.pem --connect 127.0.0.1:\(server.port)"
+            try await Self.expect(scene, place, 2, "client certificate")
+            try await Self.expect(scene, "@stranger.pem \(place)", 2, "does not know the authority of the client")
+            try await Self.expect(scene, "@expired.pem \(place)", 2, "says that the client certificate has expired")
+            let careful = try await Server(scene, "\(verify) -CRL @list.pem -crl_check")
+            let other = "--trust @authority.pem --connect 127.0.0.1:\(careful.port)"
+            try await Self.expect(scene, "@revoked.pem \(other)", 2, "says that the client certificate was revoked")
+        }
+    }
+
+    @Test func `a service that closes right after the handshake, and one that talks of itself`() async throws {
+        let (scene, authority) = try Self.makeScene()
+        let tls = try authority.makeServerTLS()
+        for cut in [GatewayScript.Cut.orderly, .fin, .reset] {
+            let gateway = try await ScriptedGateway.start(tls: tls) { _ in
+                GatewayScript {
+                    $0.opening = .closeAfterHandshake
+                    $0.cut = cut
+                }
+            }
+            let line = "@client.pem --trust @authority.pem --connect 127.0.0.1:\(gateway.port)"
+            try await Self.expect(scene, line, 2, "closed the connection without an alert; so does one that does not")
+            try await gateway.stop()
+        }
+    }
+
+    @Test func `what is wrong with the server`() async throws {
+        let (scene, _) = try Self.makeScene()
+        let server = try await Server(scene, "")
+        let place = "--connect 127.0.0.1:\(server.port)"
+        try await Self.expect(scene, place, 2, "leads to no authority that is trusted here")
+        let (expired, _) = try Self.makeScene(validity: .expired)
+        let expiredServer = try await Server(expired, "")
+        let expiredPlace = "--trust @authority.pem --connect 127.0.0.1:\(expiredServer.port)"
+        try await Self.expect(expired, expiredPlace, 2, "the server's certificate has expired")
+        let (named, _) = try Self.makeScene(names: ["gateway.example"])
+        let namedServer = try await Server(named, "")
+        let namedPlace = "--trust @authority.pem --connect 127.0.0.1:\(namedServer.port)"
+        try await Self.expect(named, namedPlace, 2, "is not for 127.0.0.1 but for gateway.example")
+        let old = try await Server(scene, "-tls1 -cipher ALL:@SECLEVEL=0")
+        let oldPlace = "--trust @authority.pem --connect 127.0.0.1:\(old.port)"
+        try await Self.expect(scene, oldPlace, 2, "no version of TLS in common")
+        try await Self.expect(scene, "\(oldPlace) --tls-min 1.0", 0, "TLS 1.0, ")
+    }
+
+    @Test func `what answers and is no TLS, hangs, or closes`() async throws {
+        let (scene, authority) = try Self.makeScene()
+        let plain = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    channel.writeAndFlush(ByteBuffer(string: "220 ready\r\n"), promise: nil)
+                }
+            }
+            .bind(host: "127.0.0.1", port: 0).get()
+        let port = try #require(plain.localAddress?.port)
+        try await Self.expect(scene, "--connect 127.0.0.1:\(port)", 2, "does not speak TLS")
+        try await plain.close()
+        let tls = try authority.makeServerTLS()
+        for (opening, text) in [
+            (GatewayScript.Opening.neverShakeHands, "the TLS handshake took too long"),
+            (.closeBeforeHandshake, "closed the connection during the handshake"),
+        ] {
+            let gateway = try await ScriptedGateway.start(tls: tls) { _ in GatewayScript { $0.opening = opening } }
+            try await Self.expect(scene, "--connect 127.0.0.1:\(gateway.port) --timeout 300ms", 2, text)
+            try await gateway.stop()
+        }
+    }
+
+    @Test func `what lies before the server`() async throws {
+        let (scene, _) = try Self.makeScene()
+        let port = try ReservedPort()
+        try await Self.expect(scene, "--connect 127.0.0.1:\(port.number)", 2, "(Connection refused)")
+        try await Self.expect(scene, "--connect nobody.invalid:2195", 2, "cannot be resolved")
+        for (answer, text) in [
+            (ScriptedProxy.Answer.say("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"), "the proxy did not open"),
+            (.say("HTTP/1.1 407 Proxy\r\nContent-Length: 0\r\n\r\n"), "the proxy wants a user name"),
+        ] {
+            let proxy = try await ScriptedProxy.start(.http, answer, upstream: port.number)
+            let line = "--connect 127.0.0.1:\(port.number) --proxy http://127.0.0.1:\(proxy.port)"
+            try await Self.expect(scene, line, 2, text)
+            try await proxy.stop()
+        }
+    }
+
+    @Test func `a certificate that cannot be used connects to nobody`() async throws {
+        let (scene, authority) = try Self.makeScene()
+        try scene.write("bare.pem", try authority.issueClient(topic: "a.b").certificatePEM)
+        let port = try ReservedPort()
+        let run = try await scene.run("check @bare.pem --connect 127.0.0.1:\(port.number)")
+        #expect(run.code == 2 && run.output.contains("no connection was made, since"), "\(run)")
+    }
+}

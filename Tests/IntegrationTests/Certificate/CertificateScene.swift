@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSLegacyCommands
+import APNSTestKit
+import Foundation
+import TestSupport
+
+/// A folder with certificates, and `openssl` as the judge of them.
+final class CertificateScene: Sendable {
+    static let topic = "com.example.app"
+
+    private let folder: TemporaryFolder
+
+    init() throws { self.folder = try TemporaryFolder() }
+
+    func path(_ name: String) -> String { self.folder.path + "/" + name }
+
+    @discardableResult
+    func write(_ name: String, _ bytes: some Collection<UInt8>) throws -> String {
+        let path = try self.folder.write(name, Array(bytes))
+        _ = chmod(path, 0o600)
+        return path
+    }
+
+    func read(_ name: String) throws -> [UInt8] { try Array(Data(contentsOf: URL(filePath: self.path(name)))) }
+
+    func mode(_ name: String) throws -> Int? {
+        try FileManager.default.attributesOfItem(atPath: self.path(name))[.posixPermissions] as? Int
+    }
+
+    var names: [String] {
+        get throws { try FileManager.default.contentsOfDirectory(atPath: self.folder.path).sorted() }
+    }
+
+    /// Runs `apns-legacy certificate` in this process, with words and names as below.
+    func run(_ line: String, now: Int64? = nil) async throws -> CommandRun {
+        try await CommandRun(["certificate"] + self.words(line)) { environment in
+            if let now { environment.now = { now } }
+        }
+    }
+
+    /// Makes certificates by the command, whose words have white space between them; a name that begins with @ is one
+    /// of a file in the folder, and ~ stands for a space.
+    @discardableResult
+    func made(_ line: String) async throws -> CommandRun {
+        let run = try await CommandRun(["certificate"] + self.words(line))
+        guard run.code == 0 else { throw Child.Failure(description: "\(line) ended with \(run.code): \(run.error)") }
+        return run
+    }
+
+    /// Runs `openssl`, with words and names as above.
+    @discardableResult
+    func openssl(_ line: String) async throws -> String {
+        let output = try await Program.run("/usr/bin/openssl", self.words(line), deadlineSeconds: 30)
+        return String(decoding: output, as: UTF8.self)
+    }
+
+    func words(_ line: String) -> [String] {
+        line.split(whereSeparator: \.isWhitespace).map { word in
+            (word.hasPrefix("@") ? self.path(String(word.dropFirst())) : String(word)).replacing("~", with: " ")
+        }
+    }
+
+    /// The lines of JSON that a command printed.
+    static func objects(_ run: CommandRun) throws -> [[String: Any]] {
+        try run.output.split(separator: "\n").compactMap {
+            try JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any]
+        }
+    }
+}
