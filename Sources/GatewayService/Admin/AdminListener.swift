@@ -52,10 +52,10 @@ struct AdminListener: Sendable {
         try await server.run()
     }
 
-    /// The gateway's own lines say where it listens.
+    /// The gateway's own lines say where it listens, and that it ends, which the server takes for an error.
     private static func quiet(_ logger: Logger) -> Logger {
         var logger = logger
-        logger.logLevel = max(logger.logLevel, .warning)
+        logger.logLevel = .critical
         return logger
     }
 
