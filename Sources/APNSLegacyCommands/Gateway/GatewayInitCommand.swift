@@ -112,6 +112,9 @@ struct GatewayInitCommand: GatewaySubcommand {
 
     private static func isTopic(_ text: String) -> Bool { PushServerConfiguration.isTopic(text) }
 
+    /// For a provider on this machine.
+    private static let hostDefault = "127.0.0.1"
+
     private static let defaultFolder = "apns-legacy-gateway"
 
     func run(in environment: CommandEnvironment) async throws -> ExitStatus {
@@ -155,9 +158,9 @@ struct GatewayInitCommand: GatewaySubcommand {
         if client == nil { missing.append("--client") }
         let host =
             try self.host
-            ?? asker.ask("The address of this machine for the provider's machine (127.0.0.1 if it is this one):") {
-                Self.address(of: $0) == nil ? nil : $0
-            } ?? "127.0.0.1"
+            ?? asker.ask("The address of this machine for the provider's machine (empty if it is this one):") {
+                $0.isEmpty ? Self.hostDefault : Self.address(of: $0) == nil ? nil : $0
+            } ?? Self.hostDefault
         guard missing.isEmpty, let credentials, let topic, let environment, let client else {
             throw CommandFailure(
                 .usage,

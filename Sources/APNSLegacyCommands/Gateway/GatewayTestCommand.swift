@@ -88,6 +88,11 @@ struct GatewayTestCommand: GatewaySubcommand {
             .binary(Self.client(target, identity, trust)),
             logger: environment.logger(isVerbose: false)
         )
+        // It may take a while where the service cannot be reached.
+        let name = Endpoint.gateway(target.environment).host
+        environment.console.print(
+            "Sending one notification to \(target.endpoint) as \(name), with a certificate of provider \(target.name)."
+        )
         let notification = PushNotification(token: token, payload: #"{"aps":{"alert":"apns-legacy gateway test"}}"#)
         async let report = client.report(of: notification)
         let running = Task { try await client.run() }
@@ -107,8 +112,6 @@ struct GatewayTestCommand: GatewaySubcommand {
                 now: environment.now()
             )
         )
-        let place = "\(target.endpoint) as \(Endpoint.gateway(target.environment).host)"
-        environment.console.print("Sent one notification to \(place), with a certificate of provider \(target.name).")
         environment.console.print(finding.sentence)
         return finding.status
     }

@@ -299,6 +299,26 @@ extension ResolvedConfiguration {
 
 extension ResolvedConfiguration.Provider {
     fileprivate func findings(_ now: Int64) -> [ConfigurationFinding] {
+        self.authorityFindings(now) + self.upstreamFindings(now)
+    }
+
+    private func authorityFindings(_ now: Int64) -> [ConfigurationFinding] {
+        guard let path = self.file.authority, let bytes = try? FileBytes.read(path),
+            let file = try? CertificateFile(bytes: bytes)
+        else { return [] }
+        return file.certificates.compactMap { certificate in
+            let refusing = "no certificate that it issued is let in"
+            return ResolvedConfiguration.validitySentence(certificate, now, refusing: refusing).map { sentence in
+                ConfigurationFinding(
+                    key: "provider \(self.file.name): clients.authority",
+                    value: path,
+                    sentence: sentence
+                )
+            }
+        }
+    }
+
+    private func upstreamFindings(_ now: Int64) -> [ConfigurationFinding] {
         guard case .certificate(let file) = self.file.service.credentials,
             let certificate = self.push.tls.identity?.certificate
         else { return [] }

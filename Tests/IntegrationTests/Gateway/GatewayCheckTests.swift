@@ -51,6 +51,16 @@ import Testing
             words: ["server.certificate: ", "/server.pem: ", "subject alternative name", "gateway.push.apple.com"]
         ),
         Problem(
+            testDescription: "an expired authority of the providers",
+            make: {
+                let now = Int64(Date().timeIntervalSince1970)
+                let period = TestCertificateAuthority.Period(notBefore: now - 7200, notAfter: now - 3600)
+                let authority = try TestCertificateAuthority(name: "of before", keyKind: .p256, period: period)
+                try $0.write("ca.pem", authority.certificatePEM)
+            },
+            words: ["provider shop: clients.authority: ", "/ca.pem: ", "expired on 20", "let in"]
+        ),
+        Problem(
             testDescription: "an expired upstream certificate",
             make: { try Self.upstream($0, validity: .expired) },
             words: ["provider shop: upstream.certificate: ", "/upstream.pem: ", "expired on 20", "Replace it"]
