@@ -256,8 +256,8 @@ extension ConnectionProbe {
             text = "the server says that the client certificate was revoked (\(detail)); get a new one"
         case .ownCertificateRefused(48, let detail):
             text =
-                "the server does not know the authority of the client certificate (\(detail)); give it that "
-                + "authority's certificate, and this command the intermediate ones"
+                "the server does not know the authority of the client certificate (\(detail)); give the server that "
+                + "authority's certificate, or this command the right client certificate"
         case .ownCertificateRefused(_, let detail):
             text =
                 "the server does not accept the client certificate (\(detail)); check that it is the right one for "
