@@ -346,7 +346,7 @@ let package = Package(
             name: "APNSGatewayTests",
             dependencies: [
                 "APNSGateway", "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSTestKit", "APNSTransport",
-                "APNSWire", "ListenerFixtures", "OpenSSLTLS", "TestSupport",
+                "APNSWire", "ListenerFixtures", "OpenSSLTLS", "TestCertificates", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -421,8 +421,9 @@ let package = Package(
             name: "GatewayService",
             dependencies: [
                 "APNSGateway", "APNSPayload", "APNSProviderHTTP2", "APNSServer", "APNSSession", "APNSTransport",
-                "APNSWire", "FileSystemSupport", "OpenSSLTLS", "TokenStore",
+                "APNSWire", "CNGHTTP2", "COpenSSL", "FileSystemSupport", "OpenSSLTLS", "TokenStore",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
+                .product(name: "GRDBSQLite", package: "GRDB.swift", condition: tokenStore),
                 .product(name: "HTTPTypes", package: "swift-http-types", condition: commandLine),
                 .product(name: "HummingbirdCore", package: "hummingbird", condition: commandLine),
                 .product(name: "Logging", package: "swift-log"),
@@ -509,12 +510,13 @@ let package = Package(
             name: "APNSLegacyCommandsTests",
             dependencies: [
                 "APNSGateway", "APNSLegacyCommands", "APNSPayload", "APNSProvider", "APNSSession", "APNSWire",
-                "BatchFiles", "OpenSSLTLS", "TestCertificates", "TestSupport", "TokenStore",
+                "BatchFiles", "GatewayService", "OpenSSLTLS", "TestCertificates", "TestSupport", "TokenStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commandLine),
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOConcurrencyHelpers", package: "swift-nio"),
                 .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
             ],
             swiftSettings: settings
         ),

@@ -37,6 +37,54 @@ package struct Console: Sendable {
     /// Prints a line of results; where nobody reads them, that is no failure.
     package func print(_ line: String) { try? self.write(line + "\n") }
 
+    // MARK: Questions
+
+    /// Whether somebody can be asked.
+    var isInteractive: Bool { isatty(self.input) == 1 }
+
+    /// The longest answer, in bytes.
+    private static let answerByteCountMax = 4096
+
+    /// Asks a question.
+    ///
+    /// - Parameters:
+    ///   - question: what is asked.
+    ///   - isSecret: whether the terminal is not to show the answer.
+    /// - Returns: the answer without white space around it; `nil` at the end of the input.
+    func ask(_ question: String, isSecret: Bool = false) -> String? {
+        self.put(question + " ")
+        var settings = termios()
+        let hidesAnswer = unsafe isSecret && tcgetattr(self.input, &settings) == 0
+        if hidesAnswer {
+            var hidden = settings
+            hidden.c_lflag &= ~tcflag_t(ECHO)
+            unsafe tcsetattr(self.input, TCSAFLUSH, &hidden)
+        }
+        defer {
+            if hidesAnswer {
+                unsafe tcsetattr(self.input, TCSAFLUSH, &settings)
+                self.put("\n")
+            }
+        }
+        var bytes: [UInt8] = []
+        while bytes.count < Self.answerByteCountMax {
+            var byte: UInt8 = 0
+            let count = unsafe Glibc.read(self.input, &byte, 1)
+            if count < 0, errno == EINTR { continue }
+            guard count == 1 else {
+                if bytes.isEmpty { return nil }
+                break
+            }
+            if byte == UInt8(ascii: "\n") { break }
+            bytes.append(byte)
+        }
+        let isSpace = { (byte: UInt8) in
+            byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") || byte == UInt8(ascii: "\r")
+        }
+        let text = bytes.drop(while: isSpace).reversed().drop(while: isSpace).reversed()
+        return String(decoding: text, as: UTF8.self)
+    }
+
     // MARK: Messages
 
     /// Whether messages go to a terminal.

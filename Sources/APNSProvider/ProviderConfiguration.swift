@@ -9,6 +9,9 @@ public struct ProviderConfiguration: Sendable {
     /// Where the gateway listens.
     public var endpoint: Endpoint
 
+    /// The name that the gateway's certificate must bear; `nil` for the endpoint's host.
+    package var serverName: String?
+
     /// Identity, trust and versions of TLS; made with `TLSConfiguration.client(...)`.
     public var tls: TLSConfiguration
 

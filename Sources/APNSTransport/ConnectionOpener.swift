@@ -9,6 +9,7 @@ package import OpenSSLTLS
 /// Opens TCP connections to a service, through a proxy where there is one, and puts TLS on them.
 package struct ConnectionOpener: Sendable {
     private let endpoint: Endpoint
+    private let serverName: String
     private let proxy: Proxy?
     private let connectDurationMax: Duration
     private let keepaliveDelay: Duration?
@@ -28,6 +29,7 @@ package struct ConnectionOpener: Sendable {
     ///
     /// - Parameters:
     ///   - endpoint: where connections lead.
+    ///   - serverName: the name that the service's certificate must bear; `nil` for the endpoint's host.
     ///   - proxy: what they go through; `nil` for nothing.
     ///   - tls: identity, trust and versions of TLS.
     ///   - connectDurationMax: how long opening a TCP connection may take, proxy included.
@@ -35,12 +37,14 @@ package struct ConnectionOpener: Sendable {
     /// - Throws: `TLSError` for certificates and keys that cannot be used.
     package init(
         endpoint: Endpoint,
+        serverName: String? = nil,
         proxy: Proxy?,
         tls: TLSConfiguration,
         connectDurationMax: Duration,
         keepaliveDelay: Duration?
     ) throws(TLSError) {
         self.endpoint = endpoint
+        self.serverName = serverName ?? endpoint.host
         self.proxy = proxy
         self.connectDurationMax = connectDurationMax
         self.keepaliveDelay = keepaliveDelay
@@ -74,7 +78,7 @@ package struct ConnectionOpener: Sendable {
                     self.proxy?.open(channel, to: self.endpoint, deadline: deadline)
                     ?? channel.eventLoop.makeSucceededVoidFuture()
                 return isOpen.flatMapThrowing {
-                    try finish(channel, TLSHandler(context: self.context, serverName: self.endpoint.host))
+                    try finish(channel, TLSHandler(context: self.context, serverName: self.serverName))
                 }
                 .flatMapErrorThrowing { error in
                     channel.close(promise: nil)
@@ -87,7 +91,7 @@ package struct ConnectionOpener: Sendable {
     private func bootstrap(_ eventLoop: any EventLoop) -> ClientBootstrap {
         let bootstrap = ClientBootstrap(group: eventLoop)
             .connectTimeout(TimeAmount(self.connectDurationMax))
-            .channelOption(.socketOption(.tcp_nodelay), value: 1)
+            .channelOption(.tcpOption(.tcp_nodelay), value: 1)
             .channelOption(.writeBufferWaterMark, value: ConnectionOpener.waterMark)
             .channelOption(
                 .recvAllocator,

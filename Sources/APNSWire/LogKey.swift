@@ -4,15 +4,20 @@
 package enum LogKey {
     // MARK: Connections
 
+    package static let closeReason = "push.connection.reason"
     package static let connection = "push.connection.id"
+    package static let connectionDuration = "push.connection.duration"
     /// At the backend, which may have several listeners that each count for themselves.
     package static let bridgeConnection = "push.bridge.connection.id"
     package static let count = "push.connection.count"
     package static let connectionPause = "push.connection.pause"
     package static let endpoint = "push.endpoint"
     package static let failure = "push.connection.failure"
+    /// The port of the listener that a provider connected to.
+    package static let localPort = "push.listener.port"
     package static let isSessionReused = "push.connection.session.reused"
     package static let remoteAddress = "push.connection.remote"
+    package static let tlsVersion = "push.connection.tls"
     package static let unparsed = "push.bytes.unparsed"
 
     // MARK: Providers
@@ -21,17 +26,22 @@ package enum LogKey {
     /// "false" in each line that anybody can bring about who is not let in, so that a log can bound those apart.
     package static let isAdmitted = "push.provider.admitted"
     package static let provider = "push.provider"
+    package static let issuer = "push.certificate.issuer"
     package static let subject = "push.certificate.subject"
     package static let topic = "push.topic"
 
     // MARK: Notifications
 
-    package static let accepted = "push.notifications.accepted"
     package static let cause = "push.settled.cause"
+    package static let delivered = "push.notifications.delivered"
     package static let dropped = "push.notifications.dropped"
     package static let identifier = "push.notification.identifier"
     package static let message = "push.notification.number"
+    /// Those whose tokens are dead, which go to the feedback list.
+    package static let listed = "push.notifications.feedback"
     package static let outcome = "push.outcome"
+    package static let received = "push.notifications.received"
+    package static let rejected = "push.notifications.rejected"
     package static let request = "push.request.identifier"
     package static let unsettled = "push.notifications.unsettled"
 
@@ -43,6 +53,8 @@ package enum LogKey {
     package static let errorStatus = "push.error.status"
     package static let refusalDuration = "push.refusal.duration"
     package static let refusalReason = "push.refusal.reason"
+    /// What to do about a refusal.
+    package static let remedy = "push.refusal.remedy"
     package static let refusalsLeftOut = "push.refusal.leftout"
 
     // MARK: Feedback

@@ -33,6 +33,24 @@ package final class Gateway: Sendable {
         package var feedback: SocketAddress
         /// The operators' address; `nil` where there is none.
         package var admin: SocketAddress?
+
+        /// All of them, in one line for people.
+        package var text: String {
+            "gateway \(self.gateway.hostAndPort), feedback \(self.feedback.hostAndPort), "
+                + "admin \(self.admin?.hostAndPort ?? "off")"
+        }
+    }
+
+    /// What a running gateway tells who runs it.
+    package enum Change: Sendable {
+        /// It listens everywhere.
+        case ready(Addresses)
+        /// It reads the configuration anew.
+        case reloading
+        /// It has read the configuration anew, or left everything as it was for this reason.
+        case reloaded(failure: String?)
+        /// It was asked to end, which takes so long at most.
+        case ending(durationMax: Duration)
     }
 
     private struct Upstreams: Sendable {
@@ -48,6 +66,10 @@ package final class Gateway: Sendable {
     private let upstreams: NIOLockedValueBox<Upstreams>
     private let health: UpstreamHealth
     private let metrics: GatewayMetrics
+    private let process = ProcessMetrics()
+    /// Of the program.
+    private let version: String
+    private let progress: NIOLockedValueBox<DeliveryProgress>
     private let logger: Logger
     /// Held until the process ends.
     private let databaseLock: FileLock?
@@ -63,6 +85,7 @@ package final class Gateway: Sendable {
     ///   - configuration: what it is made of.
     ///   - openFileCountMax: how many files the process may have open.
     ///   - metrics: what the metrics of this process go to; served to operators.
+    ///   - version: of the program.
     ///   - logger: for all that is logged.
     ///   - reread: reads the configuration anew.
     /// - Throws: ``GatewayFailure/databaseInUse(path:)``, `GatewayStoreError` where the database cannot be used, or
@@ -71,6 +94,7 @@ package final class Gateway: Sendable {
         _ configuration: ResolvedConfiguration,
         openFileCountMax: Int,
         metrics: GatewayMetrics,
+        version: String,
         logger: Logger,
         reread: @escaping @Sendable () throws -> ResolvedConfiguration
     ) throws {
@@ -78,6 +102,8 @@ package final class Gateway: Sendable {
         self.file = configuration.file
         self.logger = logger
         self.metrics = metrics
+        self.version = version
+        self.progress = NIOLockedValueBox(DeliveryProgress(stallDurationMax: configuration.file.limits.verdict * 2))
         Self.logFindings(of: configuration, logger)
         self.health = UpstreamHealth(logger: logger)
         let clients = try configuration.makeClients(self.health, logger: logger)
@@ -191,12 +217,12 @@ package final class Gateway: Sendable {
     ///
     /// - Parameters:
     ///   - requests: what it is asked to do.
-    ///   - ready: is called once, when it listens.
+    ///   - onChange: is told what happens to it, from any thread.
     /// - Returns: of how many notifications it is not known what became of them.
     /// - Throws: ``GatewayFailure/unavailable(_:)``, or `ServerError` where an address cannot be listened on.
     package func run(
         requests: some AsyncSequence<Request, Never> & Sendable,
-        ready: @escaping @Sendable (Addresses) -> Void
+        onChange: @escaping @Sendable (Change) -> Void
     ) async throws -> Int {
         let (events, source) = AsyncStream.makeStream(of: Event.self)
         let failure: (any Error)? = await withTaskGroup(of: Void.self) { group in
@@ -209,8 +235,8 @@ package final class Gateway: Sendable {
                 source.yield(.listenersEnded(failure))
             }
             group.addTask { for await request in requests { source.yield(.request(request)) } }
-            group.addTask { await self.reportAddresses(admin, ready) }
-            let failure = await self.react(to: events, source, &group)
+            group.addTask { await self.reportAddresses(admin, onChange) }
+            let failure = await self.react(to: events, source, &group, onChange)
             group.cancelAll()
             return failure
         }
@@ -248,7 +274,7 @@ package final class Gateway: Sendable {
         }
     }
 
-    private func reportAddresses(_ admin: SocketAddress?, _ ready: @Sendable (Addresses) -> Void) async {
+    private func reportAddresses(_ admin: SocketAddress?, _ onChange: @Sendable (Change) -> Void) async {
         // Where there is no address, the listener's end says why.
         guard let gateway = try? await self.listener.boundAddress,
             let feedback = try? await self.feedbackListener.boundAddress
@@ -256,28 +282,34 @@ package final class Gateway: Sendable {
         self.logger.notice(
             "gateway ready",
             metadata: [
-                LogKey.gatewayAddress: "\(gateway)", LogKey.feedbackAddress: "\(feedback)",
-                LogKey.adminAddress: "\(admin.map { "\($0)" } ?? "off")",
+                LogKey.gatewayAddress: "\(gateway.hostAndPort)", LogKey.feedbackAddress: "\(feedback.hostAndPort)",
+                LogKey.adminAddress: "\(admin?.hostAndPort ?? "off")",
             ]
         )
-        ready(Addresses(gateway: gateway, feedback: feedback, admin: admin))
+        onChange(.ready(Addresses(gateway: gateway, feedback: feedback, admin: admin)))
     }
 
     /// - Returns: why it ended, where it was not told to.
     private func react(
         to events: AsyncStream<Event>,
         _ source: AsyncStream<Event>.Continuation,
-        _ group: inout TaskGroup<Void>
+        _ group: inout TaskGroup<Void>,
+        _ onChange: @Sendable (Change) -> Void
     ) async -> (any Error)? {
         var clientCount = self.clients.count
         var (isEnding, isServing) = (false, true)
         for await event in events {
             switch event {
             case .request(.reload):
-                if !isEnding { clientCount += self.reload(source, &group) }
+                guard !isEnding else { continue }
+                onChange(.reloading)
+                let result = self.reload(source, &group)
+                clientCount += result.clientCount
+                onChange(.reloaded(failure: result.failure))
             case .request(.end):
                 guard !isEnding else { return nil }
                 isEnding = true
+                onChange(.ending(durationMax: self.file.limits.shutdown + Self.endingMargin))
                 self.end(source, &group)
             case .listenersEnded(let failure?): return failure
             case .listenersEnded(nil):
@@ -347,8 +379,11 @@ package final class Gateway: Sendable {
 
     /// Reads everything before it changes anything, so that a fault leaves all as it was.
     ///
-    /// - Returns: how many clients were started.
-    private func reload(_ source: AsyncStream<Event>.Continuation, _ group: inout TaskGroup<Void>) -> Int {
+    /// - Returns: how many clients were started, and why none was.
+    private func reload(
+        _ source: AsyncStream<Event>.Continuation,
+        _ group: inout TaskGroup<Void>
+    ) -> (clientCount: Int, failure: String?) {
         do {
             let configuration = try self.reread()
             let old = self.namedClients
@@ -360,10 +395,10 @@ package final class Gateway: Sendable {
             Self.logFindings(of: configuration, self.logger)
             self.logKeysForRestart(configuration.file)
             self.logger.notice("configuration read anew")
-            return clients.count
+            return (clients.count, nil)
         } catch {
             self.logger.error("configuration not read anew", metadata: [LogKey.configurationFailure: "\(error)"])
-            return 0
+            return (0, "\(error)")
         }
     }
 
@@ -402,6 +437,16 @@ package final class Gateway: Sendable {
 
     // MARK: What operators see
 
+    /// Whether notifications that are under way come to their end, as far as can be told: within twice the time that
+    /// one may be without a verdict, some have to.
+    package var isDelivering: Bool {
+        let (inFlightCount, settledCount) = self.backend.deliveryCounts
+        let now = Duration.nanoseconds(Int64(clamping: NIODeadline.now().uptimeNanoseconds))
+        return self.progress.withLockedValue {
+            $0.isMoving(inFlightCount: inFlightCount, settledCount: settledCount, now: now)
+        }
+    }
+
     /// - Returns: the address, as soon as it listens there.
     private func listenForOperators(_ group: inout TaskGroup<Void>) async throws -> SocketAddress? {
         guard let admin = self.upstreams.withLockedValue(\.configuration.file.admin) else { return nil }
@@ -410,7 +455,7 @@ package final class Gateway: Sendable {
                 if self.upstreams.withLockedValue(\.isEnding) { return "ending" }
                 return self.store.problem.map { "the feedback database cannot be written: \($0)" }
             },
-            metrics: { self.metrics.text(with: self.gauges) }
+            metrics: { self.metrics.text(with: self.samples) }
         )
         let bound = MultiThreadedEventLoopGroup.singleton.any().makePromise(of: SocketAddress?.self)
         group.addTask { [logger] in
@@ -429,39 +474,55 @@ package final class Gateway: Sendable {
         }
     }
 
-    private typealias Gauge = (label: String, dimensions: [(String, String)], value: Double)
-
-    private var gauges: [Gauge] {
+    private var samples: [GatewayMetrics.Sample] {
+        typealias Sample = GatewayMetrics.Sample
         let configuration = self.upstreams.withLockedValue(\.configuration)
-        let now = Double(time(nil))
-        func days(_ end: Int64) -> Double { ((Double(end) - now) / 86_400 * 100).rounded() / 100 }
-        var gauges: [Gauge] = [
-            ("push_gateway_connections", [], Double(self.listener.connectionCount)),
-            ("push_feedback_connections", [], Double(self.feedbackListener.connectionCount)),
-            ("push_feedback_writable", [], self.store.problem == nil ? 1 : 0),
-            (
-                "push_certificate_days_left", [("provider", ""), ("use", "server")],
-                days(configuration.identity.certificate.notAfter)
-            ),
-        ]
-        for (name, count) in self.backend.inFlightCounts {
-            gauges.append(("push_gateway_in_flight", [("provider", name)], Double(count)))
-        }
+        var samples =
+            self.process.samples + [
+                BuildInformation.sample(version: self.version),
+                Sample(name: "apns_legacy_connections", value: Double(self.listener.connectionCount)),
+                Sample(name: "apns_legacy_feedback_connections", value: Double(self.feedbackListener.connectionCount)),
+                Sample(name: "apns_legacy_feedback_writable", value: self.store.problem == nil ? 1 : 0),
+            ]
         for (name, count) in self.backend.expiredResendCounts {
-            gauges.append(("push_bridge_resends_expired", [("provider", name)], Double(count)))
+            let (kind, dimensions) = (GatewayMetrics.Kind.counter, [("provider", name)])
+            samples.append(
+                Sample(
+                    name: "apns_legacy_resends_expired_total",
+                    kind: kind,
+                    dimensions: dimensions,
+                    value: Double(count)
+                )
+            )
         }
         for provider in configuration.providers {
-            if let isReached = self.health.isReached(provider.file.name) {
-                gauges.append(("push_upstream_reached", [("provider", provider.file.name)], isReached ? 1 : 0))
-            }
-            guard let end = provider.certificateEnd else { continue }
-            let dimensions = [("provider", provider.file.name), ("use", "upstream")]
-            gauges.append(("push_certificate_days_left", dimensions, days(end)))
+            guard let isReached = self.health.isReached(provider.file.name) else { continue }
+            let dimensions = [("provider", provider.file.name)]
+            let value: Double = isReached ? 1 : 0
+            samples.append(Sample(name: "apns_legacy_upstream_reached", dimensions: dimensions, value: value))
         }
         for (list, count) in self.store.counts {
             let dimensions = [("topic", list.topic), ("environment", list.environment.rawValue)]
-            gauges.append(("push_feedback_backlog", dimensions, Double(count)))
+            samples.append(Sample(name: "apns_legacy_feedback_backlog", dimensions: dimensions, value: Double(count)))
         }
-        return gauges
+        return samples + self.certificateSamples(configuration)
+    }
+
+    private func certificateSamples(_ configuration: ResolvedConfiguration) -> [GatewayMetrics.Sample] {
+        func sample(_ kind: String, _ provider: String, _ fingerprint: String, _ end: Int64) -> GatewayMetrics.Sample {
+            GatewayMetrics.Sample(
+                name: "apns_legacy_certificate_expiry_timestamp_seconds",
+                dimensions: [("kind", kind), ("provider", provider), ("fingerprint", fingerprint)],
+                value: Double(end)
+            )
+        }
+        let server = configuration.identity.certificate
+        var samples = [sample("server", "", server.fingerprint, server.notAfter)]
+        for provider in configuration.providers {
+            guard let certificate = provider.push.tls.identity?.certificate else { continue }
+            samples.append(sample("upstream", provider.file.name, certificate.fingerprint, certificate.notAfter))
+        }
+        return samples
+            + self.backend.certificates.map { sample("client", $0.provider, $0.fingerprint, $0.notAfter) }
     }
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSTransport
 import APNSWire
 import ListenerFixtures
 import Logging
+import NIOCore
 import NIOEmbedded
 import OpenSSLTLS
 import Testing
@@ -26,5 +28,32 @@ import Testing
         let dropped = lines.of("notifications dropped")
         #expect(dropped.count == 1 && dropped[0].metadata["push.provider.admitted"] == nil)
         #expect(dropped.first?.metadata["push.refusal.leftout"] == nil)
+    }
+
+    @Test(arguments: CertificateAlert.allCases)
+    func `a provider that does not accept the certificate is logged as that`(
+        _ alert: CertificateAlert
+    ) throws {
+        let lines = LogLines()
+        let registry = ConnectionRegistry(countMax: 1, unauthenticatedCountMax: 1)
+        let admission = ConnectionAdmission(registry, logger: lines.logger(.info))
+        admission.handshakeFailed(EmbeddedChannel(), TLSError.ownCertificateRefused(alert: alert.rawValue, detail: ""))
+        #expect(lines.of("connection refused").isEmpty)
+        let line = try #require(lines.of("provider does not trust this listener").first)
+        #expect(line.level == .warning)
+        #expect("\(line.metadata["push.refusal.reason"] ?? "")".contains(alert.name))
+        #expect(line.metadata["push.provider.admitted"] == "false")
+        // A longer value would be cut in the log of a gateway.
+        #expect("\(line.metadata["push.refusal.remedy"] ?? "")".utf8.count < 1000)
+    }
+
+    @Test func `a provider that wants another certificate of its own is not one that distrusts the listener`() {
+        #expect(CertificateAlert(TLSError.ownCertificateRefused(alert: 116, detail: "")) == nil)
+        #expect(CertificateAlert(TLSError.handshakeTimedOut) == nil)
+    }
+
+    @Test func `an address is written with its port as one writes it`() throws {
+        #expect(try SocketAddress(ipAddress: "192.0.2.1", port: 2195).hostAndPort == "192.0.2.1:2195")
+        #expect(try SocketAddress(ipAddress: "::1", port: 2195).hostAndPort == "[::1]:2195")
     }
 }

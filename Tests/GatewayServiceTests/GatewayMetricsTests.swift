@@ -15,7 +15,9 @@ import Testing
         let timer = metrics.makeTimer(label: "push.duration", dimensions: [])
         timer.recordNanoseconds(20_000_000)
         timer.recordNanoseconds(60_000_000_000)
-        let text = metrics.text(with: [("push_days", [("use", "server")], 1.5)])
+        let text = metrics.text(with: [
+            .init(name: "push_days", dimensions: [("use", "server")], value: 1.5)
+        ])
         #expect(text.contains("# TYPE push_settled_total counter\n"))
         #expect(text.contains("push_settled_total{provider=\"a\\\"b\",verdict=\"accepted\"} 3\n"))
         #expect(text.contains("# TYPE push_gauge gauge\npush_gauge 7\n"))

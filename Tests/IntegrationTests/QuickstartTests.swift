@@ -21,6 +21,21 @@ import Testing
         }
     }
 
+    /// Connections were once opened with an option of sockets that only root may set.
+    @Test func `a user without any privilege may do all that it does`() async throws {
+        let scene = try SendScene()
+        let words = ["--reuid=65534", "--regid=65534", "--clear-groups", try Child.program, "quickstart"]
+        let isRoot = geteuid() == 0
+        let output = scene.path("output")
+        let ending = try await Child(
+            isRoot ? words : ["quickstart"],
+            .init(output: output, error: output),
+            program: isRoot ? "/usr/bin/setpriv" : words[3]
+        ).end()
+        let printed = try String(contentsOfFile: output, encoding: .utf8)
+        #expect(ending.code == 0 && printed.contains("22 accepted (proved)"), "\(ending) \(printed)")
+    }
+
     @Test func `with --stay its page shows the batch until it is stopped`() async throws {
         let scene = try SendScene()
         let output = scene.path("output")

@@ -76,6 +76,27 @@ public struct AdmissionRule: Sendable {
         return self.topicFinding(provider.identity)
     }
 
+    /// Why a certificate is not let in.
+    ///
+    /// - Parameters:
+    ///   - certificate: a provider's.
+    ///   - intermediates: what it sends behind it.
+    ///   - now: the time in seconds since 1970 (UTC).
+    /// - Returns: a sentence without a period; `nil` where it is let in.
+    package func refusal(of certificate: TLSCertificate, intermediates: [TLSCertificate], now: Int64) -> String? {
+        let provider = ProviderConnection(
+            number: 0,
+            identity: ProviderIdentity(certificate),
+            remoteAddress: "",
+            certificate: certificate,
+            intermediates: intermediates
+        )
+        return switch self.check(provider, now: now) {
+        case .admitted: nil
+        case .refused(let reason): reason ?? "no authority of the configuration issued the certificate"
+        }
+    }
+
     private func topicFinding(_ identity: ProviderIdentity) -> Finding {
         guard let topic = self.topic ?? identity.topic else {
             return .refused("the certificate names no topic (UID), and the configuration gives none")

@@ -12,10 +12,19 @@ final class BridgeConnection: DeliveryConnection {
     private let bridge: Bridge
     private let backend: HTTP2Backend
     private let sender: Bridge.Sender
+    private let certificate: AdmittedCertificates.Key
     private let logger: Logger
     private(set) var isFull = false
 
-    init(_ bridge: Bridge, _ backend: HTTP2Backend, number: UInt64, key: ProviderCooldown.Key, logger: Logger) {
+    init(
+        _ bridge: Bridge,
+        _ backend: HTTP2Backend,
+        number: UInt64,
+        key: ProviderCooldown.Key,
+        certificate: AdmittedCertificates.Key,
+        logger: Logger
+    ) {
+        self.certificate = certificate
         self.bridge = bridge
         self.backend = backend
         var rules = bridge.configuration.requests
@@ -58,7 +67,7 @@ final class BridgeConnection: DeliveryConnection {
             if let status = ending.status {
                 self.logger.info(
                     "connection closed without an error response",
-                    metadata: [LogKey.errorStatus: "\(status.rawValue)", LogKey.message: "\(ending.number)"]
+                    metadata: [LogKey.errorStatus: "\(status)", LogKey.message: "\(ending.number)"]
                 )
             }
             return carryOut(nil)
@@ -69,6 +78,7 @@ final class BridgeConnection: DeliveryConnection {
     }
 
     func closed() {
+        self.backend.closed(self.certificate)
         self.bridge.state.withLockedValue { $0.close(self.sender.connection) }
     }
 }

@@ -18,16 +18,16 @@ struct BridgeObserver: Sendable {
         var endings: [DeliveryCause: Counter] = [:]
         for cause in DeliveryCause.allCases {
             endings[cause] = Counter(
-                label: "push.bridge.settled",
+                label: "apns.legacy.notifications.settled",
                 dimensions: dimensions + [("verdict", cause.rawValue)]
             )
         }
         self.endings = endings
         self.accepted = endings[.accepted]
-        self.deliveries = Gauge(label: "push.bridge.inflight", dimensions: dimensions)
-        self.latency = Timer(label: "push.bridge.upstream.duration", dimensions: dimensions)
-        self.again = Counter(label: "push.bridge.sent.again", dimensions: dimensions)
-        self.doubts = Counter(label: "push.bridge.closed.in.doubt", dimensions: dimensions)
+        self.deliveries = Gauge(label: "apns.legacy.notifications.in.flight", dimensions: dimensions)
+        self.latency = Timer(label: "apns.legacy.upstream.request.duration", dimensions: dimensions)
+        self.again = Counter(label: "apns.legacy.upstream.retries", dimensions: dimensions)
+        self.doubts = Counter(label: "apns.legacy.connections.closed.in.doubt", dimensions: dimensions)
     }
 
     func ended(_ cause: DeliveryCause) {

@@ -42,6 +42,8 @@ struct BridgeState {
     private var rememberedDuration: Duration
     /// How many notifications are under way.
     private(set) var inFlightCount = 0
+    /// How many were, and have come to their end.
+    private(set) var settledCount: UInt64 = 0
     private var outcomeQueues: [UInt64: OutcomeQueue] = [:]
     /// Connections whose end waits for notifications.
     private var endCompletions: [UInt64: EndCompletion] = [:]
@@ -95,6 +97,7 @@ struct BridgeState {
         jitter: Double
     ) -> OnEnding {
         self.inFlightCount -= 1
+        self.settledCount += 1
         switch cause {
         case .accepted, .dead: self.cooldown.success(of: key)
         case .misconfigured, .credentialFault, .budgetSpent:
@@ -158,6 +161,7 @@ struct BridgeState {
         }
         let abandonedCount = self.tracker.tell(connection)
         self.inFlightCount -= abandonedCount
+        self.settledCount += UInt64(abandonedCount)
         return .tell(body, abandonedCount: abandonedCount)
     }
 

@@ -20,6 +20,7 @@ public final class HTTP2Backend: DeliveryBackend {
         var retired: [Bridge] = []
         var all: [Bridge] { self.bridges + self.retired }
         var lastConnection: UInt64 = 0
+        var certificates = AdmittedCertificates()
     }
 
     private let recorder: any FeedbackRecorder
@@ -165,7 +166,14 @@ public final class HTTP2Backend: DeliveryBackend {
     /// - Parameter provider: who is connected.
     /// - Returns: the name of the provider and its topic, or `nil` where it is let in nowhere; that is logged.
     func list(of provider: ProviderConnection) -> TokenScope? {
-        self.find(provider).map { TokenScope(topic: $0.topic, environment: $0.bridge.configuration.environment) }
+        guard let (bridge, topic) = self.find(provider) else { return nil }
+        let name = bridge.configuration.name
+        var metadata = Self.metadata(of: provider, topic)
+        metadata[LogKey.provider] = "\(name)"
+        metadata[LogKey.connection] = "\(provider.number)"
+        self.logger.info("feedback provider admitted", metadata: metadata)
+        _ = self.providers.withLockedValue { $0.certificates.note(provider, of: name, now: Int64(self.clock.date())) }
+        return TokenScope(topic: topic, environment: bridge.configuration.environment)
     }
 
     /// Whether a provider belongs to the configuration of this name and to this list.
@@ -189,12 +197,42 @@ public final class HTTP2Backend: DeliveryBackend {
             "provider refused",
             [
                 LogKey.remoteAddress: "\(provider.remoteAddress)",
+                LogKey.localPort: "\(provider.localPort.map { "\($0)" } ?? "?")",
                 LogKey.refusalReason: "\(reasons.joined(separator: "; "))",
                 LogKey.fingerprint: "\(provider.identity.fingerprint)", LogKey.subject: "\(provider.identity.subject)",
                 LogKey.isAdmitted: "false",
             ]
         )
         return nil
+    }
+
+    /// What the log has of a provider that is let in.
+    private static func metadata(of provider: ProviderConnection, _ topic: String) -> Logger.Metadata {
+        var metadata: Logger.Metadata = [
+            LogKey.remoteAddress: "\(provider.remoteAddress)", LogKey.topic: "\(topic)",
+        ]
+        if let version = provider.tlsVersion { metadata[LogKey.tlsVersion] = "\(version)" }
+        if let port = provider.localPort { metadata[LogKey.localPort] = "\(port)" }
+        return metadata
+    }
+
+    /// Notes that a connection is gone that was let in with this certificate.
+    func closed(_ certificate: AdmittedCertificates.Key) {
+        self.providers.withLockedValue { $0.certificates.close(certificate, now: Int64(self.clock.date())) }
+    }
+
+    /// The certificates of providers that were let in lately, for their expiry.
+    package var certificates: [AdmittedCertificates.Certificate] {
+        self.providers.withLockedValue { $0.certificates.all(now: Int64(self.clock.date())) }
+    }
+
+    /// How many notifications are under way, and how many were settled since this process began.
+    package var deliveryCounts: (inFlight: Int, settled: UInt64) {
+        self.providers.withLockedValue(\.all).reduce(into: (0, 0)) { counts, bridge in
+            let (inFlight, settled) = bridge.state.withLockedValue { ($0.inFlightCount, $0.settledCount) }
+            counts.inFlight += inFlight
+            counts.settled += settled
+        }
     }
 
     /// Lets a provider in that is configured; where a fault of before is to be waited out, nothing is read from it for
@@ -207,19 +245,24 @@ public final class HTTP2Backend: DeliveryBackend {
         var logger = self.logger
         logger[metadataKey: LogKey.provider] = "\(bridge.configuration.name)"
         logger[metadataKey: LogKey.connection] = "\(provider.number)"
-        let number = self.providers.withLockedValue { providers in
+        let name = bridge.configuration.name
+        let (number, certificate) = self.providers.withLockedValue { providers in
             providers.lastConnection += 1
-            return providers.lastConnection
+            let now = Int64(self.clock.date())
+            return (providers.lastConnection, providers.certificates.open(provider, of: name, now: now))
         }
-        logger.info(
-            "provider admitted",
-            metadata: [
-                LogKey.bridgeConnection: "\(number)", LogKey.remoteAddress: "\(provider.remoteAddress)",
-                LogKey.topic: "\(topic)",
-            ]
-        )
+        var metadata = Self.metadata(of: provider, topic)
+        metadata[LogKey.bridgeConnection] = "\(number)"
+        logger.info("provider admitted", metadata: metadata)
         let key = ProviderCooldown.Key(fingerprint: provider.identity.fingerprint, topic: topic)
-        let connection = BridgeConnection(bridge, self, number: number, key: key, logger: logger)
+        let connection = BridgeConnection(
+            bridge,
+            self,
+            number: number,
+            key: key,
+            certificate: certificate,
+            logger: logger
+        )
         if let delay = connection.readingDelay {
             self.refusals.log(
                 "provider has to wait",

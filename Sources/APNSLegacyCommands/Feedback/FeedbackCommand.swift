@@ -2,6 +2,8 @@
 
 import APNSFeedback
 public import ArgumentParser
+import GatewayService
+import NIOConcurrencyHelpers
 import TokenStore
 
 /// `apns-legacy feedback`: reads lists of dead tokens into a purge list.
@@ -72,6 +74,14 @@ public struct FeedbackCommand: ConsoleCommand, Sendable {
     )
     var maxBytes = FeedbackConfiguration.byteCountMaxDefault
 
+    @Option(
+        help: .value(
+            "file.prom",
+            "Write the outcome as metrics there when the run ends, for the textfile collector of node_exporter."
+        )
+    )
+    var metricsFile: String?
+
     @Flag(name: .shortAndLong, help: "Say nothing where all went well.")
     var quiet = false
 
@@ -89,6 +99,9 @@ public struct FeedbackCommand: ConsoleCommand, Sendable {
             throw ValidationError("--silence and --deadline are above 0.")
         }
         guard self.maxBytes > 0 else { throw ValidationError("--max-bytes is above 0.") }
+        guard self.every == nil || self.metricsFile == nil else {
+            throw ValidationError("--metrics-file is for runs that end, which one with --every does not.")
+        }
         if let every = self.every, every.duration < .seconds(1) {
             throw ValidationError("--every is at least 1s.")
         }
@@ -96,6 +109,21 @@ public struct FeedbackCommand: ConsoleCommand, Sendable {
 
     package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         try environment.requireConnections(0)
-        return try await FeedbackRun(self, environment).run()
+        guard let path = self.metricsFile else { return try await FeedbackRun(self, environment).run() }
+        let counts = NIOLockedValueBox((read: UInt64(0), new: UInt64(0)))
+        return try await MetricsFile(path, command: Self.words).record(in: environment) {
+            try await FeedbackRun(self, environment) { outcome, change in
+                counts.withLockedValue { counts in
+                    counts.read += outcome.tupleCount + outcome.replayedTupleCount
+                    counts.new += UInt64(change.addedCount)
+                }
+            }.run()
+        } samples: {
+            let (read, new) = counts.withLockedValue { $0 }
+            return [
+                GatewayMetrics.Sample(name: "apns_legacy_feedback_read_tokens", value: Double(read)),
+                GatewayMetrics.Sample(name: "apns_legacy_feedback_new_tokens", value: Double(new)),
+            ]
+        }
     }
 }

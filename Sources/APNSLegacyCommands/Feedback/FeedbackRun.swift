@@ -13,9 +13,19 @@ struct FeedbackRun {
     private let command: FeedbackCommand
     private let environment: CommandEnvironment
     private let logger: Logger
+    private let onOutcome: @Sendable (FeedbackOutcome, PurgeChange) -> Void
     private var console: Console { self.environment.console }
 
-    init(_ command: FeedbackCommand, _ environment: CommandEnvironment) {
+    /// - Parameters:
+    ///   - command: what is asked for.
+    ///   - environment: what the command has from its process.
+    ///   - onOutcome: is told of each drain.
+    init(
+        _ command: FeedbackCommand,
+        _ environment: CommandEnvironment,
+        onOutcome: @escaping @Sendable (FeedbackOutcome, PurgeChange) -> Void = { _, _ in }
+    ) {
+        self.onOutcome = onOutcome
         self.command = command
         self.environment = environment
         self.logger = environment.logger(isVerbose: command.verbose)
@@ -73,7 +83,9 @@ struct FeedbackRun {
                 do { try await sink.finish(outcome.scope) } catch { outcome.failure = .notTaken(underlying: error) }
             }
             // One drain goes on at a time, so all of that is its own.
-            self.report(outcome, sink.takeChange())
+            let change = sink.takeChange()
+            self.onOutcome(outcome, change)
+            self.report(outcome, change)
             let status = self.isDoubtful(outcome) ? .unavailable : ExitStatus(outcome)
             // A daemon that is told to end has no drain to answer for.
             if !isDaemon { worst.withLockedValue { $0 = $0.worse(status) } }

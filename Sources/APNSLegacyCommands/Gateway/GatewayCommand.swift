@@ -10,9 +10,13 @@ public struct GatewayCommand: ParsableCommand {
         commandName: "gateway",
         abstract: "Take notifications of the binary protocol, and deliver them over APNs HTTP/2.",
         discussion: """
-            apns-legacy gateway --config FILE runs the gateway. docs/gateway.md tells how to put one in place.
+            init writes what a gateway needs, check finds what is wrong with it, run runs it, and test sends a \
+            notification through it as an old provider would. apns-legacy gateway --config FILE is the same as \
+            apns-legacy gateway run --config FILE.
             """,
-        subcommands: [GatewayRunCommand.self, GatewayCheckCommand.self],
+        subcommands: [
+            GatewayRunCommand.self, GatewayInitCommand.self, GatewayCheckCommand.self, GatewayTestCommand.self,
+        ],
         defaultSubcommand: GatewayRunCommand.self
     )
 
@@ -31,6 +35,9 @@ extension GatewaySubcommand {
 struct GatewayFileOptions: ParsableArguments, Sendable {
     @Option(help: .value("file", "The configuration."))
     var config: String
+
+    /// Its folder with a slash at the end; nothing for the working directory.
+    var folder: String { self.config.lastIndex(of: "/").map { String(self.config[...$0]) } ?? "" }
 
     /// Reads it, and what it names.
     func configuration(_ environment: CommandEnvironment) throws -> ResolvedConfiguration {

@@ -43,16 +43,21 @@ struct GatewayRunCommand: GatewaySubcommand {
             configuration,
             openFileCountMax: ProcessResources.raiseFileLimit(),
             metrics: environment.metrics(),
+            version: ApnsLegacyCommand.configuration.version,
             logger: logger
         ) { try self.file.configuration(environment) }
         let signals = await environment.signals([.sigterm, .sigint, .sighup])
         let requests = signals.map { $0 == .sighup ? Gateway.Request.reload : .end }
         let result: Result<Int, any Error>
         do {
-            // The ports, for scripts that let the gateway choose them.
-            let unsettledCount = try await gateway.run(requests: requests) { addresses in
-                let (gateway, feedback) = (addresses.gateway.port ?? 0, addresses.feedback.port ?? 0)
-                console.print("gateway \(gateway) feedback \(feedback) admin \(addresses.admin?.port ?? 0)")
+            let manager = ServiceManager(environment.variables)
+            let status = GatewayStatus(manager)
+            let watchdog = Watchdog(manager) { gateway.isDelivering }
+            let unsettledCount = try await watchdog.whileRunning {
+                try await gateway.run(requests: requests) { change in
+                    if case .ready(let addresses) = change { console.print(Self.ports(addresses)) }
+                    status.tell(change)
+                }
             }
             result = .success(unsettledCount)
         } catch {
@@ -62,5 +67,11 @@ struct GatewayRunCommand: GatewaySubcommand {
         let unsettledCount = try result.get()
         logger.notice("gateway ended", metadata: [LogKey.unsettled: "\(unsettledCount)"])
         return unsettledCount
+    }
+
+    /// The ports, for scripts that let the gateway choose them.
+    private static func ports(_ addresses: Gateway.Addresses) -> String {
+        let (gateway, feedback) = (addresses.gateway.port ?? 0, addresses.feedback.port ?? 0)
+        return "gateway \(gateway) feedback \(feedback) admin \(addresses.admin?.port ?? 0)"
     }
 }

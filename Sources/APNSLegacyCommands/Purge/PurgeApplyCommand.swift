@@ -2,6 +2,8 @@
 
 import APNSWire
 public import ArgumentParser
+import GatewayService
+import NIOConcurrencyHelpers
 import TokenStore
 
 /// `apns-legacy purge apply`: prunes a token table from the purge list.
@@ -81,7 +83,26 @@ public struct PurgeApplyCommand: PurgeSubcommand, Sendable {
     }
 
     package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
-        try await PurgeApplyRun(self, environment).run()
+        guard let path = self.change.metricsFile, !self.change.dryRun else {
+            return try await PurgeApplyRun(self, environment).run()
+        }
+        let report = NIOLockedValueBox<TokenTableReport?>(nil)
+        return try await MetricsFile(path, command: Self.words).record(in: environment) {
+            try await PurgeApplyRun(self, environment) { found in report.withLockedValue { $0 = found } }.run()
+        } samples: {
+            report.withLockedValue { $0 }.map(Self.samples) ?? []
+        }
+    }
+
+    /// What became of the rows of a table, for a metrics file.
+    private static func samples(_ report: TokenTableReport) -> [GatewayMetrics.Sample] {
+        var isBrake = false
+        if case .brake = report.ending { isBrake = true }
+        return [
+            GatewayMetrics.Sample(name: "apns_legacy_purge_due_rows", value: Double(report.dueCount)),
+            GatewayMetrics.Sample(name: "apns_legacy_purge_pruned_rows", value: Double(report.prunedCount)),
+            GatewayMetrics.Sample(name: "apns_legacy_purge_brake_tripped", value: isBrake ? 1 : 0),
+        ]
     }
 
     var registration: TokenTableRules.Registration? {

@@ -129,6 +129,14 @@ struct PurgeActionOptions: ParsableArguments, Sendable {
     @Flag(name: .shortAndLong, help: "Say nothing where all went well.")
     var quiet = false
 
+    @Option(
+        help: .value(
+            "file.prom",
+            "Write the outcome as metrics there when the run ends, for the textfile collector of node_exporter."
+        )
+    )
+    var metricsFile: String?
+
     @Option(help: .value("text|json", "The form of the report."))
     var output = ReportForm.text
 

@@ -10,9 +10,19 @@ import UnixSignals
 struct PurgeApplyRun {
     private let command: PurgeApplyCommand
     private let environment: CommandEnvironment
+    private let onReport: @Sendable (TokenTableReport) -> Void
     private var console: Console { self.environment.console }
 
-    init(_ command: PurgeApplyCommand, _ environment: CommandEnvironment) {
+    /// - Parameters:
+    ///   - command: what is asked for.
+    ///   - environment: what the command has from its process.
+    ///   - onReport: is told what became of the rows of a table.
+    init(
+        _ command: PurgeApplyCommand,
+        _ environment: CommandEnvironment,
+        onReport: @escaping @Sendable (TokenTableReport) -> Void = { _ in }
+    ) {
+        self.onReport = onReport
         self.command = command
         self.environment = environment
     }
@@ -40,6 +50,7 @@ struct PurgeApplyRun {
         self.warn()
         let start = ContinuousClock.now
         let report = try application.run(list) { self.warnOfZones($0) }
+        self.onReport(report)
         if report.matchedCount == 0 { try self.warnOfScope(list) }
         let summary = PurgeApplySummary(
             report: report,

@@ -6,6 +6,8 @@ import APNSSession
 import APNSWire
 public import ArgumentParser
 import BatchFiles
+import GatewayService
+import NIOConcurrencyHelpers
 
 /// `apns-legacy send`: sends a batch, and says what became of every notification.
 public struct SendCommand: ConsoleCommand, Sendable {
@@ -54,7 +56,41 @@ public struct SendCommand: ConsoleCommand, Sendable {
 
     package func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         try environment.requireConnections(self.delivery.connections)
-        return try await SendRun(self, environment).run()
+        guard let path = self.report.metricsFile, !self.delivery.dryRun else {
+            return try await SendRun(self, environment).run()
+        }
+        let summary = NIOLockedValueBox<SendSummary?>(nil)
+        // A batch of which some were rejected did all it had to do.
+        return try await MetricsFile(path, command: Self.words).record(
+            in: environment,
+            successes: [.success, .someRefused]
+        ) {
+            try await SendRun(self, environment) { found in summary.withLockedValue { $0 = found } }.run()
+        } samples: {
+            summary.withLockedValue { $0 }.map(Self.samples) ?? []
+        }
+    }
+
+    /// What became of a batch, for a metrics file.
+    private static func samples(_ summary: SendSummary) -> [GatewayMetrics.Sample] {
+        let counts = summary.outcomeCounts
+        let outcomes = DeliveryOutcome.Kind.allCases.map { outcome in
+            GatewayMetrics.Sample(
+                name: "apns_legacy_send_notifications",
+                dimensions: [("outcome", "\(outcome.name)")],
+                value: Double(counts[outcome])
+            )
+        }
+        let statuses = counts.statuses.map { status, count in
+            GatewayMetrics.Sample(
+                name: "apns_legacy_send_rejections",
+                dimensions: [("status", "\(status)")],
+                value: Double(count)
+            )
+        }
+        let duplicates = Double(counts.possibleDuplicateCount)
+        return outcomes + statuses
+            + [GatewayMetrics.Sample(name: "apns_legacy_send_possible_duplicates", value: duplicates)]
     }
 
     private static let manual = """
@@ -219,6 +255,14 @@ struct SendReportOptions: ParsableArguments, Sendable {
 
     @Option(help: .value("json", "Print the summary as JSON on standard output."))
     var summary: SendSummaryFormat?
+
+    @Option(
+        help: .value(
+            "file.prom",
+            "Write the outcome as metrics there when the run ends, for the textfile collector of node_exporter."
+        )
+    )
+    var metricsFile: String?
 
     @Flag(name: .shortAndLong, help: "Say nothing but errors.")
     var quiet = false

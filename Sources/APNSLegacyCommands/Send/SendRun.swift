@@ -17,9 +17,19 @@ struct SendRun {
     private let command: SendCommand
     private let environment: CommandEnvironment
     private let say: @Sendable (String) -> Void
+    private let onSummary: @Sendable (SendSummary) -> Void
     private var console: Console { self.environment.console }
 
-    init(_ command: SendCommand, _ environment: CommandEnvironment) {
+    /// - Parameters:
+    ///   - command: what is asked for.
+    ///   - environment: what the command has from its process.
+    ///   - onSummary: is told what became of the batch, where that much is known.
+    init(
+        _ command: SendCommand,
+        _ environment: CommandEnvironment,
+        onSummary: @escaping @Sendable (SendSummary) -> Void = { _ in }
+    ) {
+        self.onSummary = onSummary
         self.command = command
         self.environment = environment
         let (isQuiet, console) = (command.report.quiet, environment.console)
@@ -88,6 +98,7 @@ struct SendRun {
         summary.isResumed = past.settled.count > 0
         summary.hasPurgeList = purge != nil
         summary.isInterrupted = !self.command.delivery.dryRun && !progress.hasReadAll
+        self.onSummary(summary)
         let status = try self.report(summary, progress, failure ?? ending)
         guard let purge, let listFailure else { return status }
         self.console.say("apns-legacy send: \(listFailure)")
@@ -103,7 +114,10 @@ struct SendRun {
             batch.input, batch.tokens, batch.payload, endpoint.certificate, endpoint.key, endpoint.passphraseFile,
             endpoint.trust, self.command.purge.purgeList, self.command.http2.p8Key,
         ]
-        let written = [("--results", self.command.report.results), ("--journal", self.command.delivery.journal)]
+        let written = [
+            ("--results", self.command.report.results), ("--journal", self.command.delivery.journal),
+            ("--metrics-file", self.command.report.metricsFile),
+        ]
         let outputs = written.compactMap { option, path in path.map { (option: option, path: $0) } }
         try input.check(outputs: outputs.filter { $0.path != "-" }, read: read.compactMap { $0 })
     }
@@ -381,6 +395,7 @@ struct SendRun {
         if let results = self.command.report.results { try SendResults.check(results, past) }
         var summary = SendSummary(outcomeCounts: past.outcomeCounts, seconds: 0)
         summary.isResumed = true
+        self.onSummary(summary)
         self.say("The journal says that this batch is complete; nothing is sent. Remove it to send everything again.")
         self.say(summary.text)
         try self.printJSON(summary)

@@ -179,6 +179,7 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         configuration.plannedFaults = faults
         let version = ApnsLegacyCommand.configuration.version
         let control = SimulatorControl(controlConfiguration, version: version, of: &configuration)
+        let manager = ServiceManager(environment.variables)
         try await Simulator.withRunning(configuration, logger: logger) { simulator in
             try await control.withRunning(simulator, logger: logger) { controlPort in
                 // Before the line, at which somebody may already send one.
@@ -188,7 +189,9 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
                 try announcement?.write(line)
                 console.say("Certificates and key are in \(folder). Stop with SIGTERM or Ctrl-C.")
                 console.say("What arrives is shown at \(self.control.address(port: controlPort)).")
-                await Self.waitForEnd(signals, control)
+                manager.tell(.ready(status: "Listening: \(self.addresses(simulator, controlPort: controlPort))"))
+                await Watchdog(manager).whileRunning { await Self.waitForEnd(signals, control) }
+                manager.tell(.stopping(status: "Ending", durationMax: Self.shutdownDuration * 2))
             }
         }
         return log?.isComplete == false ? .ioError : .success
@@ -199,6 +202,15 @@ public struct SimulatorCommand: ConsoleCommand, Sendable {
         #"{"gateway_port":\#(simulator.gatewayPort),"feedback_port":\#(simulator.feedbackPort),"#
             + #""http2_port":\#(simulator.pushPort),"control_port":\#(controlPort),"#
             + #""key_id":"\#(self.keyId)","team_id":"\#(self.teamId)"}"#
+    }
+
+    /// The same for people.
+    private func addresses(_ simulator: Simulator, controlPort: Int) -> String {
+        let ports = [
+            ("gateway", simulator.gatewayPort), ("feedback", simulator.feedbackPort), ("HTTP/2", simulator.pushPort),
+            ("control", controlPort),
+        ]
+        return ports.map { "\($0) port \($1)" }.joined(separator: ", ")
     }
 
     /// Waits for a signal, or for somebody who asks the control API for the end.

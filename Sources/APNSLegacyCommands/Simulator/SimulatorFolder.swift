@@ -5,7 +5,7 @@ import FoundationEssentials
 import Glibc
 import SystemPackage
 
-/// The folder in which the simulator keeps files between its starts.
+/// The folder in which the simulator keeps files between its starts, and into which a new gateway's are written.
 ///
 /// New files are written into the folder `.new` in it. When all of them are on the disk, that is renamed to `.ready`,
 /// and each file is moved from there to its place. A process that is killed before the renaming has changed nothing,
@@ -16,6 +16,15 @@ final class SimulatorFolder {
     struct KeptFile {
         let name: String
         let mode: mode_t
+        /// Whether the file gets the mode whatever the process takes away from new files (umask).
+        var isExact = false
+        /// Whose group may read it; `nil` for that of new files.
+        var group: gid_t?
+
+        /// A file of exactly this mode.
+        static func exact(_ name: String, mode: mode_t, group: gid_t? = nil) -> KeptFile {
+            KeptFile(name: name, mode: mode, isExact: true, group: group)
+        }
 
         /// A file that everybody may read.
         static func shared(_ name: String) -> KeptFile { KeptFile(name: name, mode: 0o644) }
@@ -169,6 +178,11 @@ final class SimulatorFolder {
         return value
     }
 
+    /// Writes a file at the next ``commit()``, whatever is there.
+    func add(_ file: KeptFile, _ content: [UInt8]) {
+        self.newFiles.append(NewFile(file: file, content: content, reason: "added"))
+    }
+
     /// Why a file is made anew; `nil` where it stays.
     func reason(for name: String) -> String? { self.newFiles.first { $0.file.name == name }?.reason }
 
@@ -276,7 +290,9 @@ final class SimulatorFolder {
     }
 
     private func moveComplete() throws {
-        for name in try FileManager.default.contentsOfDirectory(atPath: self.completePath) {
+        // A configuration names others, so that it comes last.
+        let names = try FileManager.default.contentsOfDirectory(atPath: self.completePath)
+        for name in names.filter({ !$0.hasSuffix(".yaml") }) + names.filter({ $0.hasSuffix(".yaml") }) {
             try self.change("replace \(self.path)/\(name)") {
                 unsafe rename("\(self.completePath)/\(name)", "\(self.path)/\(name)")
             }
@@ -300,6 +316,10 @@ final class SimulatorFolder {
             return descriptor
         }
         defer { close(descriptor) }
+        if let group = new.file.group {
+            try self.change("change the group of \(path)") { fchown(descriptor, uid_t.max, group) }
+        }
+        if new.file.isExact { try self.change("change the mode of \(path)") { fchmod(descriptor, new.file.mode) } }
         var rest = new.content[...]
         while !rest.isEmpty {
             try self.change("write \(path)", status: .ioError) {

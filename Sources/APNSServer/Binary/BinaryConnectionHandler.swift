@@ -59,6 +59,9 @@ final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
     private var isFaultReported = false
     /// Why what is thrown away is thrown away, for the log.
     private var discardReason = "the connection was closed before they were taken"
+    /// Why the connection ends, for the log.
+    private var closeReason: String?
+    private var admittedAt: NIODeadline
 
     init(
         _ connection: Listener.Connection,
@@ -71,6 +74,7 @@ final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
         self.outcomes = OutcomeQueue(eventLoop: connection.eventLoop)
         self.logger = connection.logger
         self.lastReadAt = connection.eventLoop.now
+        self.admittedAt = connection.eventLoop.now
         self.dispatcher = FrameDispatcher(configuration, requiresOrder: backend.requiresOrder)
     }
 
@@ -100,20 +104,18 @@ final class BinaryConnectionHandler: ChannelDuplexHandler, TimedHandler {
         if let delivery {
             self.discard(for: delivery)
             self.logDiscarded()
+            self.logClosed()
         }
         self.phase = .closed
         delivery?.closed()
         self.metrics.connectionClosed()
-        self.logger.debug(
-            "connection closed",
-            metadata: [LogKey.accepted: "\(self.dispatcher.session.acceptedCount)"]
-        )
         context.fireChannelInactive()
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if case .handshaking = self.phase { self.admission.handshakeFailed(context.channel, error) }
         self.logger.debug("connection failed", metadata: [LogKey.failure: "\(error)"])
+        self.note("it failed: \(error)")
         // TLS closes by itself; anything else has to be closed here.
         if !(error is TLSError) { context.close(promise: nil) }
     }
@@ -150,6 +152,7 @@ extension BinaryConnectionHandler {
         switch self.backend.admit(provider) {
         case .admitted(let delivery):
             self.phase = .taking(delivery)
+            self.admittedAt = context.eventLoop.now
             self.dispatcher.session.rejectionPolicy = delivery.rejectionPolicy
             if let name = delivery.providerName { self.logger[metadataKey: LogKey.provider] = "\(name)" }
             self.delayReading(for: delivery)
@@ -255,7 +258,7 @@ extension BinaryConnectionHandler {
         delivery.discarded(messageCount: skipped.count)
         var metadata = self.discardMetadata
         metadata[LogKey.dropped] = "\(skipped.count)"
-        metadata[LogKey.errorStatus] = "\(skipped.status.rawValue)"
+        metadata[LogKey.errorStatus] = "\(skipped.status)"
         self.admission.refusals.log("notifications refused, and their provider not told", metadata)
     }
 
@@ -285,6 +288,27 @@ extension BinaryConnectionHandler {
         self.admission.refusals.log("notifications discarded", metadata)
     }
 
+    /// Notes why the connection ends, unless that is known.
+    private func note(_ reason: String) { self.closeReason = self.closeReason ?? reason }
+
+    /// Says how the connection ended, and what became of all that came on it.
+    private func logClosed() {
+        let (counts, discardedCount) = (self.dispatcher.counts, self.dispatcher.discardedCount)
+        // It is thrown away like the others where the end does not name it.
+        let faultCount: UInt64 = self.dispatcher.faultNumber == nil ? 0 : 1
+        let duration = Duration(self.connection.eventLoop.now - self.admittedAt)
+        var metadata: Logger.Metadata = [
+            LogKey.remoteAddress: "\(self.remoteAddress)",
+            LogKey.closeReason: "\(self.closeReason ?? "this side closed it")",
+            LogKey.connectionDuration: "\(duration)",
+            LogKey.received: "\(counts.taken + faultCount + UInt64(discardedCount))",
+            LogKey.delivered: "\(counts.delivered)", LogKey.rejected: "\(counts.rejected + faultCount)",
+            LogKey.listed: "\(counts.listed)", LogKey.dropped: "\(discardedCount)",
+        ]
+        if counts.unsettled > 0 { metadata[LogKey.unsettled] = "\(counts.unsettled)" }
+        self.logger.info("connection closed", metadata: metadata)
+    }
+
     private var discardMetadata: Logger.Metadata {
         var metadata: Logger.Metadata = [
             LogKey.connection: "\(self.connection.number)", LogKey.remoteAddress: "\(self.remoteAddress)",
@@ -296,6 +320,7 @@ extension BinaryConnectionHandler {
     /// Records that nothing more comes; what has come follows as outcomes do, since its sender may be gone.
     private func inputClosed(_ context: ChannelHandlerContext) {
         self.isInputClosed = true
+        self.note(self.tls.isTruncated ? "the provider closed it without close_notify" : "the provider closed it")
         switch self.phase {
         case .handshaking: context.close(promise: nil)
         case .taking(let delivery): if !self.isReadingStopped { self.endInput(for: delivery, context: context) }
@@ -332,6 +357,7 @@ extension BinaryConnectionHandler {
         guard let context = self.context else { return }
         for entry in entries {
             guard let delivery = self.delivery else { return }
+            self.dispatcher.counts.settle(entry.outcome)
             switch self.dispatcher.session.settle(entry.number, entry.outcome, isLast: entry.isLast) {
             case .none: break
             case .stopReading: self.isReadingStopped = true
@@ -407,6 +433,7 @@ extension BinaryConnectionHandler {
         switch self.phase {
         case .handshaking: context.close(promise: nil)
         case .taking(let delivery):
+            self.note(isAnnounced ? "the listener ends" : "nothing came for too long")
             if isAnnounced { self.giveUpInTime() }
             // Who has closed its side cannot send the rest again, so that is taken while there is time.
             guard self.isInputClosed else { return self.takeNoMore(for: delivery, isAnnounced: isAnnounced, context) }
@@ -427,6 +454,7 @@ extension BinaryConnectionHandler {
     private func readmit(_ context: ChannelHandlerContext) {
         guard case .taking(let delivery) = self.phase, let provider = self.provider, !delivery.isAdmitted(provider)
         else { return }
+        self.note("its provider is not let in any more as before")
         self.giveUpInTime()
         self.takeNoMore(for: delivery, isAnnounced: self.configuration.announcesShutdown, context)
     }
@@ -473,9 +501,9 @@ extension BinaryConnectionHandler {
         switch (response?.status ?? ending.status, response) {
         case (.shutdown?, _): "the provider was told to send them again (status 10)"
         case (let status?, _?):
-            "they came behind message \(ending.number), which was refused with status \(status.rawValue)"
+            "they came behind message \(ending.number), which was refused with status \(status)"
         case (let status?, nil):
-            "they came behind message \(ending.number), which was refused (status \(status.rawValue), not told)"
+            "they came behind message \(ending.number), which was refused (status \(status), not told)"
         case (nil, _): "the connection was closed before they were taken"
         }
     }
@@ -490,6 +518,7 @@ extension BinaryConnectionHandler {
                 metadata: [LogKey.refusalReason: "its end took longer than an outcome may"]
             )
             handler.phase = .draining(delivery)
+            handler.note("its end took longer than an outcome may")
             context.close(promise: nil)
         }
     }
@@ -498,6 +527,9 @@ extension BinaryConnectionHandler {
         self.endTimer?.cancel()
         guard let context = self.context, case .ending = self.phase else { return }
         self.discardReason = Self.reason(of: ending, told: response)
+        if let status = response?.status ?? ending.status {
+            self.note("status \(status)\(response == nil ? ", not told" : "")")
+        }
         self.isFaultReported = ending.status != nil && ending.number == self.dispatcher.faultNumber
         self.carryOut(response, drains: ending.drains && !self.isInputClosed, context: context)
     }
@@ -518,8 +550,9 @@ extension BinaryConnectionHandler {
         self.logger.info(
             "error response sent",
             metadata: [
-                LogKey.errorStatus: "\(response.status.rawValue)", LogKey.identifier: "\(response.identifier)",
+                LogKey.errorStatus: "\(response.status)", LogKey.identifier: "\(response.identifier)",
                 LogKey.message: "\(self.dispatcher.session.acceptedCount + 1)",
+                LogKey.dropped: "\(self.dispatcher.discardedCount)", LogKey.remoteAddress: "\(self.remoteAddress)",
             ]
         )
         var bytes = context.channel.allocator.buffer(capacity: WireLimits.errorResponseByteCount)

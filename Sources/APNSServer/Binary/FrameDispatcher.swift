@@ -34,6 +34,8 @@ struct FrameDispatcher: ~Copyable {
     private var skipper = FrameSkipper()
     /// Counts what is thrown away.
     private var discarded = DiscardedFrameCounter()
+    /// What became of the messages.
+    var counts = ConnectionCounts()
     /// The number that the message at fault would have, where that is the first one thrown away.
     private(set) var faultNumber: UInt64?
 
@@ -111,6 +113,7 @@ struct FrameDispatcher: ~Copyable {
                     action = self.session.receive(message.layout, isPayloadObject: isObject)
                     if case .handOn(let number) = action {
                         message.number(number)
+                        self.counts.handOn()
                         let became = delivery.deliver(message)
                         taken += message.layout.byteCount
                         if let outcome = self.settle(number, became, delivery) { return outcome }
@@ -130,6 +133,7 @@ struct FrameDispatcher: ~Copyable {
                 switch action {
                 case .handOn: continue
                 case .skip(let status):
+                    self.counts.refuse()
                     self.skipped = ((self.skipped?.count ?? 0) + 1, status)
                     self.fault = nil
                     taken += unsafe self.skipper.skip(rest)
@@ -202,6 +206,7 @@ struct FrameDispatcher: ~Copyable {
         guard let became else {
             return self.session.wait(for: number, isFull: delivery.isFull) == .stopReading ? .stopped : nil
         }
+        self.counts.settle(became)
         switch self.session.settle(number, became) {
         case .none, .resumeReading: return nil
         case .stopReading: return .stopped

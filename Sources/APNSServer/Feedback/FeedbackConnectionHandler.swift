@@ -41,6 +41,9 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
     private var timer: Scheduled<Void>?
     private var pauseTimer: Scheduled<Void>?
     private var tokenCount = 0
+    private var remoteAddress = "?"
+    private var admittedAt: NIODeadline?
+    private var isAcknowledged = false
     /// By what the connection is counted in its provider's share; `nil` where it is not.
     private var shareFingerprint: String?
     private var progressTimer: Scheduled<Void>?
@@ -93,6 +96,7 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
         for timer in [self.timer, self.pauseTimer, self.progressTimer] { timer?.cancel() }
         if let fingerprint = self.shareFingerprint { self.counter.giveBack(fingerprint) }
         self.shareFingerprint = nil
+        self.logClosed(context)
         context.fireChannelInactive()
     }
 
@@ -128,6 +132,7 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
             return
         }
         self.shareFingerprint = identity.fingerprint
+        (self.remoteAddress, self.admittedAt) = (address, context.eventLoop.now)
         self.admission.admit(self.connection.number)
         self.logger.debug("feedback asked for", metadata: metadata)
         self.list = list
@@ -202,8 +207,23 @@ final class FeedbackConnectionHandler: ChannelDuplexHandler, TimedHandler {
     private func acknowledge() {
         guard case .delivered = self.phase else { return }
         self.phase = .closed
+        self.isAcknowledged = true
         self.list?.acknowledge()
         self.logger.debug("feedback delivered", metadata: [LogKey.tokens: "\(self.tokenCount)"])
+    }
+
+    /// Says what a provider took that was let in.
+    private func logClosed(_ context: ChannelHandlerContext) {
+        guard let admittedAt = self.admittedAt else { return }
+        self.logger.info(
+            "feedback connection closed",
+            metadata: [
+                LogKey.remoteAddress: "\(self.remoteAddress)", LogKey.tokens: "\(self.tokenCount)",
+                LogKey.closeReason: self.isAcknowledged
+                    ? "the provider took the whole list" : "it ended before the whole list was taken, which stays",
+                LogKey.connectionDuration: "\(Duration(context.eventLoop.now - admittedAt))",
+            ]
+        )
     }
 
     /// Cuts the connection; what TLS reports of that is not the provider's close.

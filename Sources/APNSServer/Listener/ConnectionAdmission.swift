@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSTransport
 import APNSWire
 import Logging
+import NIOConcurrencyHelpers
 import NIOCore
 import OpenSSLTLS
 
@@ -17,6 +19,8 @@ final class ConnectionAdmission: Sendable {
         case share
         /// There was no handshake.
         case handshake
+        /// The provider does not accept the certificate of the listener.
+        case untrusted
         /// The provider is not let in.
         case provider
     }
@@ -27,12 +31,17 @@ final class ConnectionAdmission: Sendable {
     let refusals: RefusalLog
     /// For those that are not, which cannot fill the log of the others.
     private let unadmitted: RefusalLog
+    /// The issuer of the listener's certificate.
+    private let issuer = NIOLockedValueBox("?")
 
     init(_ registry: ConnectionRegistry, logger: Logger) {
         self.registry = registry
         self.refusals = RefusalLog(logger)
         self.unadmitted = RefusalLog(logger)
     }
+
+    /// Takes the certificate that the listener shows from now on.
+    func setCertificate(_ certificate: TLSCertificate) { self.issuer.withLockedValue { $0 = certificate.issuer } }
 
     /// - Returns: the number of the connection.
     /// - Throws: where there is no room for it; then it is to be closed.
@@ -54,6 +63,7 @@ final class ConnectionAdmission: Sendable {
 
     /// Notes that a connection failed in its handshake.
     func handshakeFailed(_ channel: any Channel, _ error: any Error) {
+        if let alert = CertificateAlert(error) { return self.untrusted(channel, alert) }
         var isClosed = false
         if case .closedDuringHandshake? = error as? TLSError { isClosed = true }
         // Those who look whether the port is open are no reason for a warning.
@@ -68,20 +78,36 @@ final class ConnectionAdmission: Sendable {
     /// Notes that a provider is not let in; who decided that has logged it.
     func refused() { self.metrics.connectionRefused(.provider) }
 
+    /// Notes that a provider does not accept the certificate of the listener.
+    private func untrusted(_ channel: any Channel, _ alert: CertificateAlert) {
+        self.metrics.connectionRefused(.untrusted)
+        self.unadmitted.log(
+            "provider does not trust this listener",
+            Self.metadata(channel).merging([
+                LogKey.refusalReason: "the provider ended the handshake with the TLS alert \(alert.name)",
+                LogKey.remedy: "\(alert.remedy)", LogKey.issuer: "\(self.issuer.withLockedValue { $0 })",
+            ]) { _, new in new }
+        )
+    }
+
     private func refuse(_ channel: any Channel, _ cause: Cause, _ reason: String, isQuiet: Bool = false) {
         self.metrics.connectionRefused(cause)
         self.unadmitted.log(
             "connection refused",
             level: isQuiet ? .info : .warning,
-            [
-                LogKey.remoteAddress: "\(Self.address(of: channel))", LogKey.refusalReason: "\(reason)",
-                LogKey.isAdmitted: "false",
-            ]
+            Self.metadata(channel).merging([LogKey.refusalReason: "\(reason)"]) { _, new in new }
         )
     }
 
-    /// Where a connection comes from, such as "192.0.2.1:40000".
-    static func address(of channel: any Channel) -> String {
-        channel.remoteAddress.map { "\($0.ipAddress ?? "?"):\($0.port ?? 0)" } ?? "?"
+    /// Where a connection comes from that is not let in, and where to.
+    private static func metadata(_ channel: any Channel) -> Logger.Metadata {
+        var metadata: Logger.Metadata = [
+            LogKey.remoteAddress: "\(Self.address(of: channel))", LogKey.isAdmitted: "false",
+        ]
+        if let port = channel.localAddress?.port { metadata[LogKey.localPort] = "\(port)" }
+        return metadata
     }
+
+    /// Where a connection comes from, such as "192.0.2.1:40000" or "[2001:db8::1]:40000".
+    static func address(of channel: any Channel) -> String { channel.remoteAddress?.hostAndPort ?? "?" }
 }

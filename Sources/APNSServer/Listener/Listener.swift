@@ -33,6 +33,8 @@ public final class Listener: Sendable {
         var admission: ConnectionAdmission
         /// Names the connection.
         var logger: Logger
+        /// The port that it came in at.
+        var localPort: Int?
     }
 
     /// What a protocol adds to a listener.
@@ -73,6 +75,7 @@ public final class Listener: Sendable {
             unauthenticatedCountMax: configuration.unauthenticatedCountMax
         )
         self.admission = ConnectionAdmission(self.registry, logger: logger)
+        self.admission.setCertificate(configuration.identity.certificate)
         self.bound = group.any().makePromise()
         self.stopped = group.any().makePromise()
     }
@@ -104,6 +107,7 @@ public final class Listener: Sendable {
         configuration.clientTrust = clientTrust
         let tls = try configuration.tlsContext(self.parts.configureTLS)
         self.tls.withLockedValue { $0 = tls }
+        self.admission.setCertificate(identity.certificate)
     }
 
     /// Ends ``run()`` as a graceful shutdown does.
@@ -199,7 +203,8 @@ public final class Listener: Sendable {
                         eventLoop: channel.eventLoop,
                         tls: tls,
                         admission: admission,
-                        logger: logger
+                        logger: logger,
+                        localPort: channel.localAddress?.port
                     )
                     try channel.pipeline.syncOperations.addHandlers(
                         [RawCloseHandler(), tls] + parts.handlers(connection)

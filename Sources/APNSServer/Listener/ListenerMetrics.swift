@@ -5,16 +5,16 @@ import Metrics
 
 /// What can be counted at a listener, as swift-metrics.
 final class ListenerMetrics: Sendable {
-    private let opened = Counter(label: "push.gateway.connections.opened")
+    private let opened = Counter(label: "apns.legacy.connections.opened")
     private let refused: [ConnectionAdmission.Cause: Counter]
-    private let closed = Counter(label: "push.gateway.connections.closed")
-    private let accepted = Counter(label: "push.gateway.notifications.accepted")
-    private let discarded = Counter(label: "push.gateway.notifications.discarded")
-    private let bytes = Counter(label: "push.gateway.received.bytes")
+    private let closed = Counter(label: "apns.legacy.connections.closed")
+    private let accepted = Counter(label: "apns.legacy.notifications.accepted")
+    private let discarded = Counter(label: "apns.legacy.notifications.discarded")
+    private let bytes = Counter(label: "apns.legacy.received.bytes")
 
     init() {
         let causes = ConnectionAdmission.Cause.allCases.map { cause in
-            (cause, Counter(label: "push.gateway.connections.refused", dimensions: [("cause", cause.rawValue)]))
+            (cause, Counter(label: "apns.legacy.connections.refused", dimensions: [("cause", cause.rawValue)]))
         }
         self.refused = Dictionary(uniqueKeysWithValues: causes)
     }
@@ -34,6 +34,6 @@ final class ListenerMetrics: Sendable {
 
     func ended(_ response: ErrorResponse?) {
         let status = response.map { String($0.status.rawValue) } ?? "none"
-        Counter(label: "push.gateway.endings", dimensions: [("status", status)]).increment()
+        Counter(label: "apns.legacy.connections.ended", dimensions: [("status", status)]).increment()
     }
 }

@@ -16,6 +16,10 @@ public struct ProviderConnection: Hashable, Sendable {
     public var certificate: TLSCertificate?
     /// What the provider sent behind its certificate.
     public var intermediates: [TLSCertificate]
+    /// The version of TLS; `nil` where it is not known.
+    public var tlsVersion: TLSVersion?
+    /// The port of the listener; `nil` where it is not known.
+    public var localPort: Int?
 
     /// Makes one.
     ///
@@ -52,6 +56,7 @@ extension ProviderIdentity {
 protocol TLSFacts: AnyObject {
     var peerCertificate: TLSCertificate? { get }
     var peerIntermediates: [TLSCertificate] { get }
+    var negotiatedVersion: TLSVersion? { get }
     /// Whether the stream ended without close_notify.
     var isTruncated: Bool { get }
 }
@@ -63,13 +68,16 @@ extension Listener.Connection {
     /// certificate.
     func provider(at remoteAddress: String) -> ProviderConnection? {
         self.tls.peerCertificate.map { certificate in
-            ProviderConnection(
+            var provider = ProviderConnection(
                 number: self.number,
                 identity: ProviderIdentity(certificate),
                 remoteAddress: remoteAddress,
                 certificate: certificate,
                 intermediates: self.tls.peerIntermediates
             )
+            provider.tlsVersion = self.tls.negotiatedVersion
+            provider.localPort = self.localPort
+            return provider
         }
     }
 }

@@ -8,7 +8,25 @@ import NIOConcurrencyHelpers
 /// Timers become histograms in seconds. Labels come from this program only, so there are few.
 package final class GatewayMetrics: MetricsFactory {
     /// What a series is of.
-    private enum Kind: String { case counter, gauge, histogram }
+    package enum Kind: String, Sendable { case counter, gauge, histogram }
+
+    /// A value that is known only when it is asked for.
+    package struct Sample: Sendable {
+        /// As Prometheus has it.
+        package var name: String
+        package var kind: Kind
+        /// Labels and their values.
+        package var dimensions: [(String, String)]
+        package var value: Double
+
+        /// Makes one.
+        package init(name: String, kind: Kind = .gauge, dimensions: [(String, String)] = [], value: Double) {
+            self.name = name
+            self.kind = kind
+            self.dimensions = dimensions
+            self.value = value
+        }
+    }
 
     private struct Name: Hashable {
         var label: String
@@ -96,13 +114,13 @@ package final class GatewayMetrics: MetricsFactory {
 
     /// Writes all series.
     ///
-    /// - Parameter gauges: further values that are known only now.
+    /// - Parameter samples: further values that are known only now.
     /// - Returns: the text.
-    func text(with gauges: [(label: String, dimensions: [(String, String)], value: Double)] = []) -> String {
+    package func text(with samples: [Sample] = []) -> String {
         var lines: [String: (kind: Kind, lines: [String])] = [:]
-        for gauge in gauges {
-            let line = Self.line(gauge.label, Self.text(gauge.dimensions), gauge.value)
-            lines[gauge.label, default: (.gauge, [])].lines.append(line)
+        for sample in samples {
+            let line = Self.line(sample.name, Self.text(sample.dimensions), sample.value)
+            lines[sample.name, default: (sample.kind, [])].lines.append(line)
         }
         for (name, (kind, series)) in self.series.withLockedValue({ $0 }) {
             let label = name.label.replacing(".", with: "_").replacing("-", with: "_")
@@ -117,8 +135,12 @@ package final class GatewayMetrics: MetricsFactory {
                     .append(Self.histogram(label + "_seconds", name.dimensions, series))
             }
         }
-        return lines.sorted { $0.key < $1.key }
-            .map { "# TYPE \($0) \($1.kind.rawValue)\n" + $1.lines.sorted().joined() }.joined()
+        return lines.sorted { $0.key < $1.key }.map { Self.head($0, $1.kind) + $1.lines.sorted().joined() }.joined()
+    }
+
+    private static func head(_ name: String, _ kind: Kind) -> String {
+        let help = MetricHelp.texts[name].map { "# HELP \(name) \($0)\n" } ?? ""
+        return help + "# TYPE \(name) \(kind.rawValue)\n"
     }
 
     private static func line(_ label: String, _ dimensions: String, _ value: Double) -> String {

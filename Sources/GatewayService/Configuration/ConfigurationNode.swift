@@ -49,19 +49,15 @@ struct ConfigurationNode {
         ConfigurationFault(line: self.line, key: self.key, sentence: sentence)
     }
 
-    /// The values of a mapping by their keys, of which no others are allowed.
-    func fields(_ allowed: [String]) throws(ConfigurationFault) -> [String: ConfigurationNode] {
+    /// The values of a mapping by their keys, of which only those of a section are allowed.
+    func fields(_ section: GatewaySection) throws(ConfigurationFault) -> [String: ConfigurationNode] {
         guard case .mapping(let mapping) = self.node else { throw self.fault("keys with values are needed here") }
         var fields: [String: ConfigurationNode] = [:]
         for (name, value) in mapping {
             let text = name.scalar?.string ?? "?"
             let key = self.key.isEmpty ? text : "\(self.key).\(text)"
-            guard allowed.contains(text) else {
-                throw ConfigurationFault(
-                    line: name.mark?.line,
-                    key: key,
-                    sentence: "there is no such key; here are \(allowed.joined(separator: ", "))"
-                )
+            guard section.keys.contains(text) else {
+                throw ConfigurationFault(line: name.mark?.line, key: key, sentence: section.answer(toUnknown: text))
             }
             fields[text] = ConfigurationNode(value, key: key, folder: self.folder)
         }

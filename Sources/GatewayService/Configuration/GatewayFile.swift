@@ -119,7 +119,7 @@ extension GatewayFile {
     /// - Throws: the first fault.
     init(yaml: String, folder: String = "", environment: [String: String] = [:]) throws(ConfigurationFault) {
         let root = try ConfigurationNode(yaml: yaml, folder: folder)
-        let fields = try root.fields(["listen", "limits", "admin", "log", "server", "feedback", "providers"])
+        let fields = try root.fields(.root)
         guard let server = fields["server"] else { throw root.fault("the key server is missing") }
         guard let feedback = fields["feedback"] else { throw root.fault("the key feedback is missing") }
         guard let providers = fields["providers"] else { throw root.fault("the key providers is missing") }
@@ -182,10 +182,8 @@ extension GatewayFile {
 }
 
 extension GatewayFile.Identity {
-    fileprivate static let keys = ["certificate", "key", "passphraseFile"]
-
     fileprivate init(_ node: ConfigurationNode) throws(ConfigurationFault) {
-        try self.init(node, try node.fields(Self.keys))
+        try self.init(node, try node.fields(.server))
     }
 
     fileprivate init(_ node: ConfigurationNode, _ fields: [String: ConfigurationNode]) throws(ConfigurationFault) {
@@ -199,7 +197,7 @@ extension GatewayFile.Identity {
 extension GatewayFile.Listen {
     fileprivate init(_ node: ConfigurationNode) throws(ConfigurationFault) {
         self.init()
-        let fields = try node.fields(["host", "port", "feedbackPort", "tlsMinimum", "tlsMaximum", "ciphers"])
+        let fields = try node.fields(.listen)
         if let host = fields["host"] { self.host = try host.text }
         if let port = fields["port"] { self.port = try port.number(0...65_535) }
         if let port = fields["feedbackPort"] { self.feedbackPort = try port.number(0...65_535) }
@@ -226,10 +224,7 @@ extension GatewayFile.Listen {
 extension GatewayFile.Limits {
     fileprivate init(_ node: ConfigurationNode) throws(ConfigurationFault) {
         self.init()
-        let fields = try node.fields([
-            "connections", "unprovedPerAddress", "handshake", "idle", "inFlightPerConnection", "verdict", "drain",
-            "drainIdle", "shutdown",
-        ])
+        let fields = try node.fields(.limits)
         let times = Duration.milliseconds(1)...Duration.seconds(7 * 86_400)
         if let count = fields["connections"] { self.connections = try count.number(1...1_000_000) }
         if let count = fields["unprovedPerAddress"] {
@@ -254,7 +249,7 @@ extension GatewayFile.Admin {
     fileprivate static func read(_ node: ConfigurationNode) throws(ConfigurationFault) -> Self? {
         if node.isOff { return nil }
         var admin = Self()
-        let fields = try node.fields(["host", "port"])
+        let fields = try node.fields(.admin)
         if let host = fields["host"] { admin.host = try host.text }
         if let port = fields["port"] { admin.port = try port.number(0...65_535) }
         return admin
@@ -263,8 +258,7 @@ extension GatewayFile.Admin {
 
 extension GatewayFile.Service {
     fileprivate init(_ node: ConfigurationNode) throws(ConfigurationFault) {
-        let own = ["host", "port", "trust", "connections", "p8", "keyID", "teamID"]
-        let fields = try node.fields(own + GatewayFile.Identity.keys)
+        let fields = try node.fields(.upstream)
         switch (fields["certificate"], fields["p8"]) {
         case (.some, .some): throw node.fault("certificate or p8 is needed here, not both")
         case (nil, nil): throw node.fault("certificate or p8 is missing")
@@ -288,13 +282,8 @@ extension GatewayFile.Service {
 }
 
 extension GatewayFile.Provider {
-    private static let keys = [
-        "name", "clients", "topic", "environment", "upstream", "payloadLimit", "rejections", "rejectedToFeedback",
-        "limits", "retry", "overrides",
-    ]
-
     fileprivate init(_ node: ConfigurationNode) throws(ConfigurationFault) {
-        let fields = try node.fields(Self.keys)
+        let fields = try node.fields(.provider)
         guard let name = fields["name"] else { throw node.fault("the key name is missing") }
         guard let clients = fields["clients"] else {
             throw node.fault("the key clients is missing, so that nobody would be let in")
@@ -322,7 +311,7 @@ extension GatewayFile.Provider {
     }
 
     private mutating func readClients(_ node: ConfigurationNode) throws(ConfigurationFault) {
-        let fields = try node.fields(["authority", "revocations", "pins"])
+        let fields = try node.fields(.clients)
         self.authority = try fields["authority"]?.path
         self.revocations = try fields["revocations"]?.path
         for pin in try fields["pins"]?.elements ?? [] { self.pins.append(try Self.pin(pin)) }
@@ -335,7 +324,7 @@ extension GatewayFile.Provider {
     }
 
     private static func pin(_ node: ConfigurationNode) throws(ConfigurationFault) -> AdmissionRule.Pin {
-        let fields = try node.fields(["fingerprint", "allowExpired"])
+        let fields = try node.fields(.pin)
         guard let fingerprint = fields["fingerprint"] else { throw node.fault("the key fingerprint is missing") }
         let digits = try fingerprint.text.lowercased().filter { $0 != ":" }
         guard digits.utf8.count == 64, digits.allSatisfy({ $0.isASCII && $0.isHexDigit }) else {
@@ -345,7 +334,7 @@ extension GatewayFile.Provider {
     }
 
     private mutating func readLimits(_ node: ConfigurationNode) throws(ConfigurationFault) {
-        let fields = try node.fields(["inFlight", "remembered", "rememberedFor"])
+        let fields = try node.fields(.providerLimits)
         if let count = fields["inFlight"] { self.inFlight = try count.number(1...1_000_000) }
         if let count = fields["remembered"] { self.rememberedCount = try count.number(0...10_000_000) }
         if let time = fields["rememberedFor"] {
@@ -354,7 +343,7 @@ extension GatewayFile.Provider {
     }
 
     private mutating func readRetry(_ node: ConfigurationNode) throws(ConfigurationFault) {
-        let fields = try node.fields(["budget", "first", "longest", "atMostOnce"])
+        let fields = try node.fields(.retry)
         let times = Duration.milliseconds(1)...Duration.seconds(86_400)
         if let time = fields["budget"] { self.retries.budget = try time.duration(times) }
         if let time = fields["first"] { self.retries.backoff.first = try time.duration(times) }
@@ -363,7 +352,7 @@ extension GatewayFile.Provider {
     }
 
     private mutating func readOverrides(_ node: ConfigurationNode) throws(ConfigurationFault) {
-        let fields = try node.fields(["pushType", "passPushType", "priority", "lifetime", "relativeExpiry"])
+        let fields = try node.fields(.overrides)
         if let type = fields["pushType"] {
             self.requests.pushType = try type.text == "none" ? .omitted : .fixed(PushType(rawValue: try type.text))
         }

@@ -6,6 +6,7 @@ import APNSServer
 import APNSWire
 import Glibc
 import Logging
+import NIOCore
 import OpenSSLTLS
 
 /// What a configuration file names, read and found to be usable.
@@ -15,8 +16,6 @@ package struct ResolvedConfiguration: Sendable {
         package var file: GatewayFile.Provider
         var admission: AdmissionRule
         var push: PushConfiguration
-        /// When the certificate ends that the gateway shows to the service, in seconds since 1970 (UTC).
-        var certificateEnd: Int64?
     }
 
     package var file: GatewayFile
@@ -142,7 +141,6 @@ extension ResolvedConfiguration.Provider {
         switch service.credentials {
         case .certificate(let identity):
             let identity = try identity.load()
-            self.certificateEnd = identity.certificate.notAfter
             self.push = PushConfiguration(endpoint: endpoint, identity: identity, trust: trust)
         case .providerToken(let path, let keyIdentifier, let teamIdentifier):
             self.push = PushConfiguration(
@@ -200,10 +198,27 @@ extension ResolvedConfiguration {
     /// - Parameter now: the time in seconds since 1970 (UTC).
     /// - Returns: the server's, then those of each provider in the order of the file.
     package func findings(now: Int64) -> [ConfigurationFinding] {
-        var findings = self.serverFindings(now)
+        var findings = Self.addressFindings(self.file.listen.host) + self.serverFindings(now)
         findings += Self.databaseFindings(self.file.feedback)
         for provider in self.providers { findings += provider.findings(now) }
         return findings
+    }
+
+    /// A port is not looked at, since the gateway may run already.
+    private static func addressFindings(_ host: String) -> [ConfigurationFinding] {
+        func finding(_ sentence: String) -> [ConfigurationFinding] {
+            [ConfigurationFinding(key: "listen.host", value: host, sentence: sentence)]
+        }
+        guard let address = try? SocketAddress.makeAddressResolvingHost(host, port: 0) else {
+            return finding("the name has no address here. Specify an IP address of this machine")
+        }
+        let family = CInt(address.protocol.rawValue)
+        let descriptor = socket(family, CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { return [] }
+        defer { close(descriptor) }
+        let code = unsafe address.withSockAddr { unsafe bind(descriptor, $0, socklen_t($1)) == 0 ? 0 : errno }
+        guard code == EADDRNOTAVAIL else { return [] }
+        return finding("no network interface of this machine has this address. Specify one that it has, or 0.0.0.0")
     }
 
     private func serverFindings(_ now: Int64) -> [ConfigurationFinding] {

@@ -58,8 +58,8 @@ public final class SQLiteFeedbackStore: FeedbackListStore, Sendable {
 
     private let path: String
     private let file: NIOLockedValueBox<File>
-    private let failures = Counter(label: "push.feedback.store.failures")
-    private let dropped = Counter(label: "push.feedback.store.dropped")
+    private let failures = Counter(label: "apns.legacy.feedback.store.failures")
+    private let dropped = Counter(label: "apns.legacy.feedback.store.dropped")
     private let countMax: Int
     private let logger: Logger
     private let state: NIOLockedValueBox<State>

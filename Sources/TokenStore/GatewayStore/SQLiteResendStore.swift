@@ -61,7 +61,7 @@ public final class SQLiteResendStore: ResendStore, Sendable {
     private let path: String
     private let file: NIOLockedValueBox<File>
     private let pending = NIOLockedValueBox(Pending())
-    private let failures = Counter(label: "push.resend.store.failures")
+    private let failures = Counter(label: "apns.legacy.resend.store.failures")
     private let logger: Logger
     private let now: @Sendable () -> Int64
     private let thread = DispatchQueue(label: "resend store")

@@ -51,6 +51,7 @@ final class WalkSocket: ChannelDuplexHandler {
 final class WalkTLS: TLSFacts {
     let peerCertificate: TLSCertificate?
     let peerIntermediates: [TLSCertificate] = []
+    let negotiatedVersion: TLSVersion? = nil
     var isTruncated = false
 
     init(_ certificate: TLSCertificate) { self.peerCertificate = certificate }

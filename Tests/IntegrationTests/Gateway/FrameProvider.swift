@@ -131,7 +131,7 @@ extension GatewayProgram {
     func discardedInMetrics() async throws -> Int {
         let text = try await GatewayOperatorTests.get("/metrics", self).body
         let samples = text.split(separator: "\n").filter {
-            $0.hasPrefix("push_gateway_notifications_discarded_total")
+            $0.hasPrefix("apns_legacy_notifications_discarded_total")
         }
         return samples.compactMap { $0.split(separator: " ").last.flatMap { Double($0) } }.reduce(0) { $0 + Int($1) }
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSLegacyCommands
 import APNSTestKit
 import Foundation
 import Testing
@@ -65,6 +66,11 @@ import Testing
             words: ["provider shop: topic: ", "com.example.other", "/upstream.pem", "com.example.app"]
         ),
         Problem(
+            testDescription: "an address that this machine does not have",
+            make: { try Self.edit($0, "listen: {", "listen: {host: 192.0.2.1, ") },
+            words: ["listen.host: 192.0.2.1: ", "no network interface"]
+        ),
+        Problem(
             testDescription: "a missing feedback folder",
             make: { try Self.edit($0, "database/feedback", "nowhere/feedback") },
             words: ["feedback: ", "/nowhere/feedback.sqlite: ", "folder", "Create it"]
@@ -92,9 +98,23 @@ import Testing
     @Test func `a configuration without a problem is good`() async throws {
         let folder = try GatewayProgram.Folder()
         try folder.configure(upstreamPort: 1)
-        let (code, lines) = try await Self.check(folder)
-        #expect(code == 0)
-        #expect(lines == ["\(folder.path("gateway.yaml")) is good: providers shop"])
+        let later = Int64(Date().timeIntervalSince1970) + 3600
+        let run = try await CommandRun(["gateway", "check", "--config", folder.path("gateway.yaml")]) {
+            $0.now = { later }
+        }
+        #expect(run.code == 0 && run.error.isEmpty, "\(run)")
+        let lines = run.output.split(separator: "\n").map { $0.trimmingCharacters(in: .whitespaces) }
+        #expect(lines.first == "\(folder.path("gateway.yaml")) is good: providers shop")
+        #expect(
+            lines.contains("listens on any free port of 127.0.0.1, for feedback on any free port of 127.0.0.1; TLS 1.2")
+        )
+        let expected = [
+            "server certificate \(folder.path("server.pem")): for localhost, 127.0.0.1, 0:0:0:0:0:0:0:1; 0 days left",
+            "provider shop: the topic of its certificate, sandbox; lets in certificates that "
+                + "\(folder.path("ca.pem")) issued",
+            "sends to localhost:1 with certificate \(folder.path("upstream.pem")); 0 days left, until 20",
+        ]
+        for line in expected { #expect(lines.contains { $0.hasPrefix(line) }, "\(line): \(lines)") }
     }
 
     @Test(arguments: problems) func `a problem is told in one line, and the exit code is 78`(

@@ -81,7 +81,7 @@ import Testing
             #expect(try await gateway.connect(untrusted.identity) { try await $0.end().bytes } == [])
             let samples = try await Self.samples(try await Self.get("/metrics", gateway).body)
             func settled(_ verdict: String) -> Double? {
-                samples["push_bridge_settled_total{provider=shop,verdict=\(verdict)}"]
+                samples["apns_legacy_notifications_settled_total{provider=shop,verdict=\(verdict)}"]
             }
             // Bad tokens behind another one were refused before their provider was told of that one, and came again.
             let refusedCount = upstream.counts.reduce(0) { $0 + ($1.key % 10 == 3 ? $1.value : 0) }
@@ -89,27 +89,28 @@ import Testing
             #expect(settled("dead") == 20)
             #expect(settled("rejected") == Double(refusedCount) && refusedCount >= 10)
             #expect(settled("budget-spent") == 0)
-            #expect(samples["push_gateway_in_flight{provider=shop}"] == 0)
-            #expect(samples["push_bridge_inflight{provider=shop}"] == 0)
-            #expect(samples["push_bridge_upstream_duration_seconds_count{provider=shop}"] == Double(90 + refusedCount))
-            #expect(
-                samples["push_bridge_upstream_duration_seconds_bucket{le=+Inf,provider=shop}"]
-                    == Double(90 + refusedCount)
-            )
-            #expect(samples["push_feedback_backlog{environment=sandbox,topic=com.example.app}"] == 20)
-            #expect(samples["push_feedback_writable{}"] == 1)
-            #expect(samples["push_gateway_connections_opened_total{}"] == 11)
-            #expect(samples["push_gateway_connections_refused_total{cause=provider}"] == 1)
-            #expect(samples["push_gateway_connections_refused_total{cause=handshake}"] == 0)
-            for use in ["provider=,use=server", "provider=shop,use=upstream"] {
-                let days = try #require(samples["push_certificate_days_left{\(use)}"])
-                #expect(days > 0.9 && days <= 1)
+            #expect(samples["apns_legacy_notifications_in_flight{provider=shop}"] == 0)
+            let duration = "apns_legacy_upstream_request_duration_seconds"
+            #expect(samples["\(duration)_count{provider=shop}"] == Double(90 + refusedCount))
+            #expect(samples["\(duration)_bucket{le=+Inf,provider=shop}"] == Double(90 + refusedCount))
+            #expect(samples["apns_legacy_feedback_backlog{environment=sandbox,topic=com.example.app}"] == 20)
+            #expect(samples["apns_legacy_feedback_writable{}"] == 1)
+            #expect(samples["apns_legacy_connections_opened_total{}"] == 11)
+            #expect(samples["apns_legacy_connections_refused_total{cause=provider}"] == 1)
+            #expect(samples["apns_legacy_connections_refused_total{cause=handshake}"] == 0)
+            let (server, own) = (gateway.folder.server.identity, gateway.folder.provider.identity)
+            for (kind, provider, identity) in [
+                ("server", "", server), ("upstream", "shop", own), ("client", "shop", own),
+            ] {
+                let labels = "fingerprint=\(identity.certificate.fingerprint),kind=\(kind),provider=\(provider)"
+                let end = samples["apns_legacy_certificate_expiry_timestamp_seconds{\(labels)}"]
+                #expect(end == Double(identity.certificate.notAfter), "\(kind)")
             }
             try await gateway.connect { provider in
                 try await provider.send(try GatewayProgram.frames(101...101))
                 try await upstream.wait(count: 101)
                 let samples = try await Self.samples(try await Self.get("/metrics", gateway).body)
-                let count = try #require(samples["push_gateway_connections{}"])
+                let count = try #require(samples["apns_legacy_connections{}"])
                 #expect(count >= 1 && count <= 3, "Those before may not be quite closed: \(count).")
             }
         }
@@ -132,7 +133,7 @@ import Testing
             }
             let samples = try await Self.samples(try await Self.get("/metrics", gateway).body)
             func duration(_ part: String) throws -> Double {
-                try #require(samples["push_bridge_upstream_duration_seconds_\(part){provider=shop}"])
+                try #require(samples["apns_legacy_upstream_request_duration_seconds_\(part){provider=shop}"])
             }
             #expect(try duration("count") == 20)
             // With the waits it would be 0.1 + 0.2 + ... + 2 seconds.
@@ -145,10 +146,10 @@ import Testing
         let upstream = GatewayUpstream()
         try await upstream.withGateway { gateway in
             let before = try await Self.get("/metrics", gateway).body
-            #expect(!before.contains("push_upstream_reached"))
+            #expect(!before.contains("apns_legacy_upstream_reached"))
             #expect(try await gateway.serves())
             let after = try await Self.get("/metrics", gateway).body
-            #expect(after.contains("push_upstream_reached{provider=\"shop\"} 1\n"))
+            #expect(after.contains("apns_legacy_upstream_reached{provider=\"shop\"} 1\n"))
         }
         let folder = try GatewayProgram.Folder()
         try folder.configure(upstreamPort: 1, limits: "{shutdown: 1s}")
@@ -158,7 +159,7 @@ import Testing
             try await gateway.lines("service not reached")
         }
         let body = try await Self.get("/metrics", gateway).body
-        #expect(body.contains("push_upstream_reached{provider=\"shop\"} 0\n"))
+        #expect(body.contains("apns_legacy_upstream_reached{provider=\"shop\"} 0\n"))
         _ = try await gateway.end()
     }
 
@@ -189,8 +190,8 @@ import Testing
                 let ill = try await Self.get("/healthz", gateway)
                 #expect(ill.status == 503 && ill.body.contains("the feedback database cannot be written: "), "\(ill)")
                 let metrics = try await Self.get("/metrics", gateway).body
-                #expect(metrics.contains("push_feedback_writable 0\n"))
-                #expect(!metrics.contains("push_feedback_store_failures_total 0\n"))
+                #expect(metrics.contains("apns_legacy_feedback_writable 0\n"))
+                #expect(!metrics.contains("apns_legacy_feedback_store_failures_total 0\n"))
                 #expect(provider.bytes.isEmpty, "What is dead is not settled before it is on the disk.")
                 try FileManager.default.createDirectory(at: database, withIntermediateDirectories: true)
                 #expect(try await provider.end().bytes == GatewayProgram.response(.missingDeviceToken, 7))

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+import TestCertificates
+
+/// A file that goes to the provider's machine.
+enum ProviderFile: CaseIterable {
+    /// Certificate and key in one PEM file, the key in the form that old programs read.
+    case combined
+    /// The certificate alone.
+    case certificate
+    /// The key of ``certificate``.
+    case key
+    /// The same key in the form that old programs read.
+    case traditionalKey
+    /// Both as PKCS#12 with Triple DES and SHA-1, which old programs read, and those of today.
+    case legacyPKCS12
+    /// The passphrase of ``legacyPKCS12``.
+    case passphrase
+
+    var name: String {
+        switch self {
+        case .combined: "provider-combined.pem"
+        case .certificate: "provider.pem"
+        case .key: "provider.key.pem"
+        case .traditionalKey: "provider-traditional.key.pem"
+        case .legacyPKCS12: "provider-legacy.p12"
+        case .passphrase: "provider-passphrase.txt"
+        }
+    }
+
+    /// Whether a certificate is in it.
+    var isIdentity: Bool { [.combined, .certificate, .legacyPKCS12].contains(self) }
+
+    /// Whether everybody may read it.
+    var isPublic: Bool { self == .certificate }
+
+    /// What it holds.
+    func content(_ identity: TestIdentity, passphrase: String) throws -> [UInt8] {
+        switch self {
+        case .combined: try identity.certificatePEM + identity.traditionalKeyPEM()
+        case .certificate: identity.certificatePEM
+        case .key: identity.keyPEM
+        case .traditionalKey: try identity.traditionalKeyPEM()
+        case .legacyPKCS12: try identity.pkcs12(passphrase: passphrase, form: .tripleDES, name: "provider")
+        case .passphrase: Array((passphrase + "\n").utf8)
+        }
+    }
+}
+
+/// What an old provider is written in, which decides the form of its certificate and what else it needs.
+enum ClientFamily: String, CaseIterable, ExpressibleByArgument {
+    case php, java, ruby, python, node, go, dotnet, c, other
+
+    /// What it reads its certificate from.
+    var files: [ProviderFile] {
+        switch self {
+        case .php, .ruby: [.combined]
+        case .java, .dotnet: [.legacyPKCS12, .passphrase]
+        case .python: [.combined, .certificate, .traditionalKey]
+        case .node, .go: [.certificate, .key]
+        case .c: [.certificate, .traditionalKey]
+        case .other: ProviderFile.allCases
+        }
+    }
+
+    /// Whether many of its clients never read an error response, and lose what they write behind a rejection.
+    var ignoresRejections: Bool { [.php, .ruby, .python].contains(self) }
+
+    /// Whether many of its clients speak nothing newer than TLS 1.0.
+    var speaksOldTLS: Bool { [.java, .dotnet, .c].contains(self) }
+
+    /// How its clients come to trust the gateway, and where its certificate goes; a step each, in the words of somebody
+    /// who has not seen any of it before.
+    var steps: [String] {
+        switch self {
+        case .php:
+            [
+                """
+                Make PHP trust the gateway. PHP before 5.6 trusts anybody, and needs nothing. Since 5.6, on Debian or
+                Ubuntu:
+                  cp authority.pem /usr/local/share/ca-certificates/apns-legacy.crt && update-ca-certificates
+                On Red Hat or CentOS:
+                  cp authority.pem /etc/pki/ca-trust/source/anchors/apns-legacy.pem && update-ca-trust
+                If php.ini sets openssl.cafile, append authority.pem to that file instead. To try it with one script:
+                  php -d openssl.cafile=authority.pem YOUR-SCRIPT.php
+                ApnsPHP: name authority.pem in setRootCertificationAuthority().
+                """,
+                """
+                Replace the script's certificate file (local_cert, often ck.pem) with provider-combined.pem. It has
+                certificate and key and no passphrase; a passphrase in the script does no harm.
+                """,
+            ]
+        case .java:
+            [
+                """
+                Make Java trust the gateway. Java 9 and later:
+                  keytool -importcert -cacerts -storepass changeit -noprompt -alias apns-legacy -file authority.pem
+                Java 8 and older:
+                  keytool -importcert -keystore "$JAVA_HOME/jre/lib/security/cacerts" -storepass changeit -noprompt \\
+                    -alias apns-legacy -file authority.pem
+                """,
+                """
+                Replace the program's .p12 file with provider-legacy.p12. Its passphrase is in provider-passphrase.txt;
+                put it where the program has the old one, such as withCert("provider-legacy.p12", PASSPHRASE).
+                """,
+            ]
+        case .ruby:
+            [
+                "grocer, houston and rpush do not check who they talk to, so they need no authority.",
+                """
+                Replace the program's certificate with provider-combined.pem: certificate and RSA key in one file, no
+                passphrase. For rpush, store its text in the app's column certificate.
+                """,
+            ]
+        case .python:
+            [
+                """
+                PyAPNs, pushjack and apns-clerk do not check who they talk to, so they need no authority. A program
+                that does: name authority.pem as its ca_certs.
+                """,
+                """
+                Replace the program's certificate with provider-combined.pem (certificate and key in one file), or with
+                provider.pem and provider-traditional.key.pem where it wants two (cert_file and key_file).
+                """,
+            ]
+        case .node:
+            [
+                """
+                Make Node trust the gateway: start the program with NODE_EXTRA_CA_CERTS=/PATH/TO/authority.pem in its
+                environment, or set its option ca to that file.
+                """,
+                "Replace the program's cert and key with provider.pem and provider.key.pem.",
+            ]
+        case .go:
+            [
+                """
+                Make the program trust the gateway: start it with SSL_CERT_FILE=/PATH/TO/authority.pem in its
+                environment. If it also connects elsewhere, append authority.pem to the system's authorities instead.
+                """,
+                "Replace the program's certificate and key with provider.pem and provider.key.pem.",
+            ]
+        case .dotnet:
+            [
+                """
+                Make Windows trust the gateway, as an administrator:
+                  certutil -addstore -f Root authority.pem
+                """,
+                """
+                Replace the program's .p12 file with provider-legacy.p12. Its passphrase is in provider-passphrase.txt;
+                put it where the program has the old one.
+                """,
+            ]
+        case .c:
+            [
+                "libcapn does not check who it talks to, so it needs no authority. A program that does needs "
+                    + "authority.pem.",
+                "Replace the program's certificate and key with provider.pem and provider-traditional.key.pem.",
+            ]
+        case .other:
+            [
+                """
+                If the program checks who it talks to, make it trust authority.pem: add that to the authorities of the
+                system or of the program.
+                """,
+                """
+                Replace the program's certificate. It is there in several forms: provider-combined.pem (certificate and
+                key), provider.pem with provider.key.pem (PKCS#8) or provider-traditional.key.pem (PKCS#1), and
+                provider-legacy.p12, whose passphrase is in provider-passphrase.txt.
+                """,
+            ]
+        }
+    }
+}

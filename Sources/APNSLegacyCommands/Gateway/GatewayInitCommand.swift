@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSServer
+import APNSTransport
+import APNSWire
+import ArgumentParser
+import FoundationEssentials
+import GatewayService
+import Glibc
+import NIOCore
+import OpenSSLTLS
+
+/// `apns-legacy gateway init`: writes all that a gateway for one provider needs, and says what is to be done.
+struct GatewayInitCommand: GatewaySubcommand {
+    static let configuration = CommandConfiguration(
+        commandName: "init",
+        abstract: "Write certificates and a configuration for a new gateway, and say what to do.",
+        discussion: """
+            On a terminal it asks for what no option says. It writes an authority of your own with its key, a \
+            certificate for Apple's host names, the provider's certificate in the form that its language reads, \
+            gateway.yaml, and a line for the provider's hosts file; then it prints, step by step, what to do on both \
+            machines, which is also in NEXT-STEPS.txt. Files that are there are never overwritten.
+
+            Exit codes: 0 done; 64 usage, or an option is missing and nobody can be asked; 66 a file cannot be read; \
+            73 a file is there already or cannot be made; 74 a file cannot be written; 78 a certificate or key cannot \
+            be used, or the check of the configuration found a problem.
+            """
+    )
+
+    @Option(
+        help: .value("topic", "The app's bundle identifier; by default the one that the upstream certificate names.")
+    )
+    var topic: String?
+
+    @Option(
+        help: .value(
+            "production|sandbox",
+            "The service to deliver to; by default what the upstream certificate is for."
+        )
+    )
+    var environment: Environment?
+
+    @Option(
+        help: .value(
+            ClientFamily.allCases.map(\.rawValue).joined(separator: "|"),
+            "What the provider is written in, which decides the form of its certificate."
+        )
+    )
+    var client: ClientFamily?
+
+    @Option(help: .value("file", "Your certificate from Apple: PEM or PKCS#12 (.p12). It is copied."))
+    var upstreamCertificate: String?
+
+    @Option(help: .value("file", "Its private key in PEM, where it is not in the certificate's file. It is copied."))
+    var upstreamKey: String?
+
+    @Option(help: .value("file", "A file with the passphrase of the key or .p12 in its first line. It is copied."))
+    var upstreamPassphraseFile: String?
+
+    @Option(help: .value("file", "Instead of a certificate: your key from Apple (.p8). It is copied."))
+    var tokenKey: String?
+
+    @Option(help: .value("id", "The identifier of that key; by default that in its name, AuthKey_ID.p8."))
+    var keyId: String?
+
+    @Option(help: .value("id", "The identifier of your team at Apple, for that key."))
+    var teamId: String?
+
+    @Option(
+        help: .value(
+            "address",
+            "This machine, as the provider's machine reaches it; by default 127.0.0.1, for a provider on this machine."
+        )
+    )
+    var host: String?
+
+    @Option(
+        help: .value(
+            "folder",
+            "Where the files go; created if missing. (default: /etc/apns-legacy for root where that exists, else "
+                + "apns-legacy-gateway)"
+        )
+    )
+    var folder: String?
+
+    @Option(help: .value("name", "Deliver to another service than Apple's, such as apns-legacy simulator."))
+    var upstreamHost: String?
+
+    @Option(help: .value("number", "The port of that service."))
+    var upstreamPort: Int?
+
+    @Option(help: .value("file", "The authority of that service's certificate, in PEM. It is copied."))
+    var upstreamTrust: String?
+
+    func validate() throws {
+        if self.upstreamCertificate != nil, self.tokenKey != nil {
+            throw ValidationError("Say --upstream-certificate or --token-key, not both.")
+        }
+        if self.upstreamCertificate == nil, self.upstreamKey != nil || self.upstreamPassphraseFile != nil {
+            throw ValidationError("--upstream-key and --upstream-passphrase-file need --upstream-certificate.")
+        }
+        if self.tokenKey == nil, self.keyId != nil || self.teamId != nil {
+            throw ValidationError("--key-id and --team-id need --token-key.")
+        }
+        guard (1...65535).contains(self.upstreamPort ?? 1) else {
+            throw ValidationError("--upstream-port is a number from 1 to 65535.")
+        }
+        if let topic, !Self.isTopic(topic) { throw ValidationError(Self.topicRule) }
+    }
+
+    private static let topicRule = "A topic has letters, digits, hyphens, periods and underscores."
+
+    private static func isTopic(_ text: String) -> Bool { PushServerConfiguration.isTopic(text) }
+
+    private static let defaultFolder = "apns-legacy-gateway"
+
+    func run(in environment: CommandEnvironment) async throws -> ExitStatus {
+        let console = environment.console
+        let setup = try self.setup(console)
+        let folder = try await SimulatorFolder.open(setup.folder)
+        try setup.write(to: folder, now: environment.now())
+        console.print("The gateway's files are in \(setup.folder).\n")
+        try console.write(setup.steps)
+        let configuration = try ResolvedConfiguration(contentsOf: setup.configurationPath, environment: [:])
+        let findings = configuration.findings(now: environment.now())
+        for finding in findings { console.say("apns-legacy \(Self.words): \(setup.configurationPath): \(finding).") }
+        return findings.isEmpty ? .success : .configuration
+    }
+
+    // MARK: Options and answers
+
+    private func setup(_ console: Console) throws -> GatewaySetup {
+        let asker = SetupQuestions(console)
+        var missing: [String] = []
+        let (credentials, certificate) = try self.credentials(asker, &missing)
+        let identity = certificate.map { ProviderIdentity($0) }
+        let topic =
+            try self.topic ?? identity?.topic
+            ?? asker.ask("The app's bundle identifier, such as com.example.app:") {
+                Self.isTopic($0) ? $0 : nil
+            }
+        if topic == nil { missing.append("--topic") }
+        let environment =
+            try self.environment ?? identity?.onlyEnvironment
+            ?? asker.ask("Environment: production or sandbox?") {
+                Environment(rawValue: $0)
+            }
+        if environment == nil { missing.append("--environment") }
+        let families = ClientFamily.allCases.map(\.rawValue).joined(separator: ", ")
+        let client =
+            try self.client
+            ?? asker.ask("What is the provider written in: \(families)?") {
+                ClientFamily(rawValue: $0.lowercased())
+            }
+        if client == nil { missing.append("--client") }
+        let host =
+            try self.host
+            ?? asker.ask("The address of this machine for the provider's machine (127.0.0.1 if it is this one):") {
+                Self.address(of: $0) == nil ? nil : $0
+            } ?? "127.0.0.1"
+        guard missing.isEmpty, let credentials, let topic, let environment, let client else {
+            throw CommandFailure(
+                .usage,
+                "Nobody can be asked, since the input is no terminal. Specify \(missing.joined(separator: ", "))."
+            )
+        }
+        guard Self.isTopic(topic) else { throw CommandFailure(.usage, Self.topicRule) }
+        guard let address = Self.address(of: host) else {
+            throw CommandFailure(.usage, "--host \(host) has no address here. Specify the IP address of this machine.")
+        }
+        return GatewaySetup(
+            topic: topic,
+            environment: environment,
+            credentials: credentials,
+            client: client,
+            host: host,
+            address: address,
+            folder: self.folderPath,
+            upstreamHost: self.upstreamHost,
+            upstreamPort: self.upstreamPort,
+            upstreamTrust: try self.upstreamTrust.map { try Self.read($0) }
+        )
+    }
+
+    private var folderPath: String {
+        var path = self.folder ?? Self.defaultFolder
+        if self.folder == nil, geteuid() == 0, FileManager.default.fileExists(atPath: GatewaySetup.systemFolder) {
+            path = GatewaySetup.systemFolder
+        }
+        while path.count > 1, path.hasSuffix("/") { path.removeLast() }
+        return path
+    }
+
+    private static func address(of host: String) -> String? {
+        (try? SocketAddress.makeAddressResolvingHost(host, port: 0))?.ipAddress
+    }
+
+    private static func read(_ path: String) throws -> [UInt8] {
+        do {
+            return try FileBytes.read(path)
+        } catch {
+            throw CommandFailure(.noInput, "\(error)")
+        }
+    }
+
+    // MARK: Credentials
+
+    /// - Returns: what proves the gateway at Apple, and its certificate where it is one.
+    private func credentials(
+        _ asker: SetupQuestions,
+        _ missing: inout [String]
+    ) throws -> (GatewaySetup.Credentials?, TLSCertificate?) {
+        if let path = self.upstreamCertificate { return try self.certificate(path, asker) }
+        if let path = self.tokenKey { return (try self.token(path, asker, &missing), nil) }
+        let path = try asker.ask("The file that Apple gave you: a certificate (.p12 or .pem), or a key (.p8):") {
+            FileManager.default.isReadableFile(atPath: $0) ? $0 : nil
+        }
+        guard let path else {
+            missing.append("--upstream-certificate or --token-key")
+            return (nil, nil)
+        }
+        if (try? ES256PrivateKey(contentsOf: path)) != nil, path.hasSuffix(".p8") {
+            return (try self.token(path, asker, &missing), nil)
+        }
+        return try self.certificate(path, asker)
+    }
+
+    private func certificate(
+        _ path: String,
+        _ asker: SetupQuestions
+    ) throws -> (GatewaySetup.Credentials?, TLSCertificate?) {
+        let bytes = try Self.read(path)
+        var key = try self.upstreamKey.map { try Self.read($0) }
+        var passphrase = try self.upstreamPassphraseFile.map { path in
+            String(decoding: FileBytes.firstLine(of: try Self.read(path)), as: UTF8.self)
+        }
+        while true {
+            do throws(TLSError) {
+                let identity = try TLSIdentity(bytes: bytes, key: key, passphrase: passphrase.map { TLSPassphrase($0) })
+                return (.certificate(bytes: bytes, key: key, passphrase: passphrase), identity.certificate)
+            } catch {
+                switch error {
+                case .passphraseMissing, .passphraseWrong:
+                    let what = passphrase == nil ? "The passphrase of \(path):" : "That is not it. The passphrase:"
+                    guard let answer = try asker.ask(what, isSecret: true, { $0 }) else {
+                        throw CommandFailure(
+                            .configuration,
+                            "\(path): \(error) Say --upstream-passphrase-file FILE, which has it in its first line."
+                        )
+                    }
+                    passphrase = answer
+                case .keyMissing where key == nil:
+                    let answer = try asker.ask("The file of its private key:") {
+                        FileManager.default.isReadableFile(atPath: $0) ? $0 : nil
+                    }
+                    guard let answer else {
+                        throw CommandFailure(.configuration, "\(path): \(error) Say --upstream-key FILE.")
+                    }
+                    key = try Self.read(answer)
+                default: throw CommandFailure(.configuration, "\(path): \(error)")
+                }
+            }
+        }
+    }
+
+    private func token(
+        _ path: String,
+        _ asker: SetupQuestions,
+        _ missing: inout [String]
+    ) throws -> GatewaySetup.Credentials? {
+        let bytes = try Self.read(path)
+        do throws(TLSError) {
+            _ = try ES256PrivateKey(bytes: bytes)
+        } catch {
+            throw CommandFailure(.configuration, "\(path): \(error)")
+        }
+        let name = path.split(separator: "/").last.map(String.init) ?? path
+        let named = name.hasPrefix("AuthKey_") && name.hasSuffix(".p8") ? String(name.dropFirst(8).dropLast(3)) : nil
+        let key =
+            try self.keyId ?? named.flatMap { Self.identifier($0) }
+            ?? asker.ask("The key's identifier (10 letters and digits):") { Self.identifier($0) }
+        if key == nil { missing.append("--key-id") }
+        let team =
+            try self.teamId
+            ?? asker.ask("Your team's identifier at Apple (10 letters and digits):") { Self.identifier($0) }
+        if team == nil { missing.append("--team-id") }
+        guard let key, let team else { return nil }
+        guard Self.identifier(key) != nil, Self.identifier(team) != nil else {
+            throw CommandFailure(.usage, "--key-id and --team-id have 10 letters and digits.")
+        }
+        return .providerToken(key: bytes, keyIdentifier: key, teamIdentifier: team)
+    }
+
+    /// What Apple gives keys and teams as identifiers; `nil` for anything else.
+    private static func identifier(_ text: String) -> String? {
+        text.utf8.count == 10 && text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber) } ? text : nil
+    }
+}
+
+/// Asks for what no option says.
+private struct SetupQuestions {
+    private let console: Console
+
+    init(_ console: Console) { self.console = console }
+
+    /// How often a question is asked until its answer is of use.
+    private static let attemptCountMax = 5
+
+    /// Asks until there is an answer of use.
+    ///
+    /// - Returns: `nil` where nobody can be asked.
+    func ask<Answer>(
+        _ question: String,
+        isSecret: Bool = false,
+        _ read: (String) -> Answer?
+    ) throws -> Answer? {
+        guard self.console.isInteractive else { return nil }
+        for _ in 0..<Self.attemptCountMax {
+            guard let text = self.console.ask(question, isSecret: isSecret) else { break }
+            if let answer = read(text) { return answer }
+        }
+        throw CommandFailure(.usage, "There is no answer of use to: \(question)")
+    }
+}
+
+extension ProviderIdentity {
+    /// The environment of a certificate that is for one alone.
+    fileprivate var onlyEnvironment: Environment? {
+        guard self.isForSandbox != self.isForProduction else { return nil }
+        return self.isForSandbox ? .sandbox : .production
+    }
+}

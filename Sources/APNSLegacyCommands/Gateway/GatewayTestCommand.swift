@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSGateway
+import APNSProvider
+import APNSSession
+import APNSTransport
+import APNSWire
+import ArgumentParser
+import FoundationEssentials
+import GatewayService
+import Logging
+import OpenSSLTLS
+
+/// `apns-legacy gateway test`: sends one notification through a running gateway.
+struct GatewayTestCommand: GatewaySubcommand {
+    static let configuration = CommandConfiguration(
+        commandName: "test",
+        abstract: "Send one notification through the running gateway, as an old provider would.",
+        discussion: """
+            Connects to where the configuration listens, with the provider's certificate that gateway init wrote \
+            beside the configuration, and expects the gateway's certificate to be for Apple's host name and to be \
+            issued by authority.pem beside the configuration. Without --token it sends to a token that no device has: \
+            the service's refusal of that token proves that everything up to the service works.
+
+            Exit codes: 0 delivered, or the expected refusal; 1 refused; 69 the gateway cannot be reached; 75 not \
+            known, or not delivered for the time being; 77 the gateway does not let this certificate in, or its own \
+            certificate is not trusted or not for the name; 78 the configuration, a certificate or a key cannot be used.
+            """
+    )
+
+    @OptionGroup var file: GatewayFileOptions
+
+    @Option(help: .value("name", "The provider whose settings are tested; by default the first."))
+    var provider: String?
+
+    @Option(help: .value("hex", "The token of a device that has the app; it shows a notification then."))
+    var token: String?
+
+    @Option(help: .value("file", "The provider's certificate: PEM or PKCS#12; by default the one of gateway init."))
+    var certificate: String?
+
+    @Option(help: .value("file", "Its private key in PEM, where it is not in the certificate's file."))
+    var key: String?
+
+    @Option(help: .value("file", "A file with the passphrase of the key or .p12 in its first line."))
+    var passphraseFile: String?
+
+    @Option(help: .value("file", "The authority of the gateway's certificate; by default that of gateway init."))
+    var trust: String?
+
+    @Option(help: .value("address", "Where the gateway is, where it is not where the configuration listens."))
+    var host: String?
+
+    @Option(help: .value("number", "Its port, where it is not the one of the configuration."))
+    var port: Int?
+
+    func validate() throws {
+        if let token, (try? DeviceToken(token)) == nil {
+            throw ValidationError("--token takes a device token: 2 to 200 hexadecimal digits.")
+        }
+        guard (1...65535).contains(self.port ?? 1) else { throw ValidationError("--port is a number from 1 to 65535.") }
+        if self.key != nil || self.passphraseFile != nil, self.certificate == nil {
+            throw ValidationError("--key and --passphrase-file need --certificate.")
+        }
+    }
+
+    /// How long the gateway has for its answer: longer than it tries by default to reach the service.
+    private static let answerDurationMax = Duration.seconds(75)
+
+    private static let connectDurationMax = Duration.seconds(5)
+
+    func run(in environment: CommandEnvironment) async throws -> ExitStatus {
+        try environment.requireConnections(1)
+        let configuration = try self.file.configuration(environment)
+        guard var target = configuration.testTarget(of: self.provider) else {
+            throw CommandFailure(.usage, "\(self.file.config) has no provider \(self.provider ?? "").")
+        }
+        if let host { target.endpoint.host = host }
+        if let port { target.endpoint.port = port }
+        guard target.endpoint.port > 0 else {
+            throw CommandFailure(.usage, "The configuration leaves the port to the system. Specify it with --port.")
+        }
+        let folder = self.file.folder
+        let identity = try self.identity(in: folder)
+        let trust = try self.trustFile(in: folder, target)
+        let token = try self.token.map { try DeviceToken($0) } ?? Self.unknownToken()
+        let client = try PushClient(
+            .binary(Self.client(target, identity, trust)),
+            logger: environment.logger(isVerbose: false)
+        )
+        let notification = PushNotification(token: token, payload: #"{"aps":{"alert":"apns-legacy gateway test"}}"#)
+        async let report = client.report(of: notification)
+        let running = Task { try await client.run() }
+        let outcome = await report.outcome
+        client.finish()
+        var failure: ProviderError?
+        do { try await running.value } catch { failure = error as? ProviderError }
+        let finding = GatewayTestFinding(
+            outcome,
+            failure,
+            target,
+            hasDevice: self.token != nil,
+            trust: trust,
+            refusal: target.admission.refusal(
+                of: identity.certificate,
+                intermediates: identity.chain,
+                now: environment.now()
+            )
+        )
+        let place = "\(target.endpoint) as \(Endpoint.gateway(target.environment).host)"
+        environment.console.print("Sent one notification to \(place), with a certificate of provider \(target.name).")
+        environment.console.print(finding.sentence)
+        return finding.status
+    }
+
+    private static func client(
+        _ target: ResolvedConfiguration.TestTarget,
+        _ identity: TLSIdentity,
+        _ trust: String
+    ) -> ProviderConfiguration {
+        var tls = TLSConfiguration.client(identity: identity, trust: .file(trust))
+        tls.minimumVersion = min(tls.minimumVersion, target.tlsMaximum)
+        tls.maximumVersion = max(tls.minimumVersion, min(tls.maximumVersion, target.tlsMaximum))
+        var configuration = ProviderConfiguration(endpoint: target.endpoint, tls: tls)
+        configuration.serverName = Endpoint.gateway(target.environment).host
+        configuration.connectDurationMax = Self.connectDurationMax
+        // One attempt is enough to say what is wrong, and a device is not to show it twice.
+        configuration.limits.policy = .atMostOnce
+        configuration.limits.fruitlessConnectionCountMax = 1
+        configuration.limits.refusedConnectionCountMax = 1
+        configuration.limits.silentAttemptCountMax = 1
+        configuration.limits.proofDelay = .milliseconds(10)
+        configuration.limits.answerDelayMax = Self.answerDurationMax
+        return configuration
+    }
+
+    private static func unknownToken() throws -> DeviceToken {
+        try DeviceToken(bytes: (0..<32).map { _ in UInt8.random(in: 0...255) })
+    }
+
+    private func identity(in folder: String) throws -> TLSIdentity {
+        if let certificate {
+            let passphrase = try self.passphraseFile.map { try TLSPassphrase(contentsOf: $0) }
+            return try TLSIdentity(contentsOf: certificate, key: self.key, passphrase: passphrase)
+        }
+        for form in ProviderFile.allCases where form.isIdentity {
+            let path = folder + form.name
+            guard FileManager.default.fileExists(atPath: path) else { continue }
+            switch form {
+            case .certificate:
+                let keys = [ProviderFile.key, .traditionalKey].map { folder + $0.name }
+                guard let key = keys.first(where: { FileManager.default.fileExists(atPath: $0) }) else { continue }
+                return try TLSIdentity(contentsOf: path, key: key)
+            case .legacyPKCS12:
+                let passphrase = try TLSPassphrase(contentsOf: folder + ProviderFile.passphrase.name)
+                return try TLSIdentity(contentsOf: path, passphrase: passphrase)
+            default: return try TLSIdentity(contentsOf: path)
+            }
+        }
+        throw CommandFailure(
+            .usage,
+            "There is no provider's certificate of gateway init beside \(self.file.config). Specify one with "
+                + "--certificate, and --key or --passphrase-file where it needs them."
+        )
+    }
+
+    private func trustFile(in folder: String, _ target: ResolvedConfiguration.TestTarget) throws -> String {
+        if let trust { return trust }
+        let own = folder + GatewaySetup.authorityName
+        if FileManager.default.fileExists(atPath: own) { return own }
+        if let authority = target.authority { return authority }
+        throw CommandFailure(
+            .usage,
+            "There is no \(GatewaySetup.authorityName) beside \(self.file.config). Specify the authority of the "
+                + "gateway's certificate with --trust."
+        )
+    }
+}
+
+/// What a test of a gateway found.
+struct GatewayTestFinding {
+    let status: ExitStatus
+    let sentence: String
+
+    /// Puts into words what became of the notification.
+    ///
+    /// - Parameters:
+    ///   - outcome: what became of it.
+    ///   - failure: why sending ended early.
+    ///   - target: the gateway, and the provider that was played.
+    ///   - hasDevice: whether the token is that of a device.
+    ///   - trust: the file of the authority that the gateway's certificate had to lead to.
+    ///   - refusal: why the configuration does not let the certificate in; `nil` where it does.
+    init(
+        _ outcome: DeliveryOutcome,
+        _ failure: ProviderError?,
+        _ target: ResolvedConfiguration.TestTarget,
+        hasDevice: Bool,
+        trust: String,
+        refusal: String?
+    ) {
+        switch outcome {
+        case .accepted where hasDevice && target.reportsRejections:
+            self.init(.success, "Delivered: the service accepted the notification.")
+        case .accepted where !target.reportsRejections:
+            self.init(
+                .success,
+                "The notification went to the service and was answered. The provider has rejections: ignore, so it is "
+                    + "not told whether the service accepted it; "
+                    + (hasDevice
+                        ? "the gateway's log has a line if not." : "it refuses this token, which no device has.")
+            )
+        case .accepted:
+            self.init(.success, "The service accepted the notification, for a token that no device should have.")
+        case .rejected(.binary(.invalidToken)) where !hasDevice:
+            self.init(
+                .success,
+                "The service refused the token (status 8, invalid token), as it has to: no device has it. So the "
+                    + "gateway lets the provider in, and reaches the service with its credentials. Add --token to "
+                    + "deliver to a device."
+            )
+        case .rejected(let rejection):
+            self.init(.someRefused, Self.sentence(rejection))
+        case .unsent(let reason), .indeterminate(let reason):
+            self.init(reason, failure, target, trust: trust, refusal: refusal)
+        case .invalid, .suppressed: self.init(.software, "Not sent: \(outcome.name).")
+        }
+    }
+
+    private init(_ status: ExitStatus, _ sentence: String) {
+        self.status = status
+        self.sentence = sentence
+    }
+
+    private static func sentence(_ rejection: Rejection) -> String {
+        let advice: String? =
+            switch rejection {
+            case .binary(.invalidToken):
+                "The token is not one of this app, or it is of the other environment. Correct the token or the "
+                    + "provider's environment."
+            case .binary(.invalidTokenSize): "The token is too short or too long. Tokens have 64 hexadecimal digits."
+            case .binary(.missingTopic), .binary(.invalidTopicSize):
+                "The gateway found no topic for this certificate. Set the provider's topic."
+            case .binary(.shutdown): "The gateway could not deliver it for the time being; its log says why."
+            default: nil
+            }
+        return "Refused: status \(rejection.statusCode), \(rejection). " + (advice ?? "The gateway's log says more.")
+    }
+
+    private init(
+        _ reason: DeliveryOutcome.Reason?,
+        _ failure: ProviderError?,
+        _ target: ResolvedConfiguration.TestTarget,
+        trust: String,
+        refusal: String?
+    ) {
+        let name = Endpoint.gateway(target.environment).host
+        guard let connection = Self.connectionFailure(reason, failure) else {
+            self.init(.tryAgain, "Not known: the gateway gave no answer in time. Its log says why.")
+            return
+        }
+        switch connection.kind {
+        case .unknownAuthority:
+            self.init(
+                .notPermitted,
+                "Not trusted: \(trust) did not issue the certificate of the gateway. Specify the right authority with "
+                    + "--trust, or restart the gateway if its certificate was replaced."
+            )
+        case .peerCertificate where !target.serverNames.contains(name):
+            self.init(
+                .notPermitted,
+                "Wrong name: the gateway's certificate is for \(target.serverNames.joined(separator: ", ")), and "
+                    + "providers connect to \(name). Issue one for that name."
+            )
+        case .peerCertificate: self.init(.notPermitted, "The gateway's certificate is not accepted. \(connection)")
+        case .nameNotResolved, .refused, .unreachable, .timedOut, .localLimit, .unexpectedPeer, .stalled, .other:
+            self.init(.unavailable, "Could not connect: \(connection) Start the gateway, or specify --host and --port.")
+        default:
+            if let refusal {
+                self.init(.notPermitted, "Not let in: \(refusal).")
+            } else if connection.kind == .identity {
+                self.init(.notPermitted, "Not let in. \(connection)")
+            } else {
+                self.init(
+                    .tryAgain,
+                    "Not delivered: the gateway closed the connection without an answer. It may not reach the service, "
+                        + "or the service refuses its credentials; its log says why."
+                )
+            }
+        }
+    }
+
+    private static func connectionFailure(
+        _ reason: DeliveryOutcome.Reason?,
+        _ failure: ProviderError?
+    ) -> ConnectionFailure? {
+        switch reason {
+        case .connectionLost(let failure), .notPermitted(let failure), .unavailable(let failure): return failure
+        default: break
+        }
+        switch failure?.kind {
+        case .notPermitted(let failure), .unavailable(let failure): return failure
+        case .closedWithoutAnswer: return ConnectionFailure(.closed(nil), "closed without an answer")
+        case .tls(let error): return ConnectionFailure(error)
+        default: return nil
+        }
+    }
+}

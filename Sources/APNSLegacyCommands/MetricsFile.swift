@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import BatchFiles
+import GatewayService
+import Glibc
+import OpenSSLTLS
+import SystemPackage
+
+/// What a run of a command leaves for the textfile collector of node_exporter, which serves all files in a folder whose
+/// names end with ".prom".
+///
+/// The file appears as a whole, and everybody may read it.
+struct MetricsFile: Sendable {
+    private static let lastSuccess = "apns_legacy_job_last_success_timestamp_seconds"
+
+    private let path: String
+    private let labels: [(String, String)]
+
+    /// Names a file.
+    ///
+    /// - Parameters:
+    ///   - path: the file.
+    ///   - command: the words of the command.
+    /// - Throws: `CommandFailure` where the file could not be made in the end.
+    init(_ path: String, command: String) throws(CommandFailure) {
+        self.path = path
+        let slash = path.lastIndex(of: "/")
+        let name = slash.map { path[path.index(after: $0)...] } ?? path[...]
+        guard name.hasSuffix(".prom"), name.utf8.count > ".prom".utf8.count else {
+            throw CommandFailure(.usage, "The name of the file of --metrics-file ends with .prom, or it is not read.")
+        }
+        // Several files are served together, and no series may be in two of them.
+        self.labels = [("command", command), ("name", String(name.dropLast(".prom".count)))]
+        let folder = slash.map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
+        guard unsafe access(folder, W_OK | X_OK) == 0 else { throw self.failure(errno) }
+    }
+
+    /// Runs a command, and writes the file however that ends.
+    ///
+    /// - Parameters:
+    ///   - environment: has the time.
+    ///   - successes: the exit codes of a run that did all it had to do.
+    ///   - body: the command.
+    ///   - samples: what else there is to say; asked for when the command has ended.
+    /// - Returns: the exit code of the command, or, where it succeeded, that of the file.
+    /// - Throws: what the command throws.
+    func record(
+        in environment: CommandEnvironment,
+        successes: Set<ExitStatus> = [.success],
+        _ body: () async throws -> ExitStatus,
+        samples: () -> [GatewayMetrics.Sample]
+    ) async throws -> ExitStatus {
+        let (start, startedAt) = (ContinuousClock.now, environment.now())
+        let result: Result<ExitStatus, any Error>
+        do { result = .success(try await body()) } catch { result = .failure(error) }
+        let status = (try? result.get()) ?? Self.status(result)
+        let endedAt = environment.now()
+        func sample(_ name: String, _ value: Double) -> GatewayMetrics.Sample {
+            GatewayMetrics.Sample(name: "apns_legacy_job_\(name)", value: value)
+        }
+        let lastSuccess = successes.contains(status) ? Double(endedAt) : self.lastSuccess
+        let all = [
+            sample("start_timestamp_seconds", Double(startedAt)), sample("end_timestamp_seconds", Double(endedAt)),
+            sample("duration_seconds", (ContinuousClock.now - start) / .seconds(1)),
+            sample("exit_code", Double(status.rawValue)), sample("last_success_timestamp_seconds", lastSuccess),
+        ]
+        do {
+            try self.write(all + samples())
+        } catch {
+            environment.console.say("apns-legacy \(self.labels[0].1): \(error)")
+            if case .success(let status) = result, successes.contains(status) { return error.status }
+        }
+        return try result.get()
+    }
+
+    private static func status(_ result: Result<ExitStatus, any Error>) -> ExitStatus {
+        guard case .failure(let error) = result else { return .success }
+        return CommandFailure(error).status
+    }
+
+    /// When a run succeeded last, as the file of the run before says; 0 where it does not.
+    private var lastSuccess: Double {
+        let text = String(decoding: (try? FileBytes.read(self.path)) ?? [], as: UTF8.self)
+        let line = text.split(separator: "\n").first { $0.hasPrefix(Self.lastSuccess + "{") }
+        return line?.split(separator: " ").last.flatMap { Double($0) } ?? 0
+    }
+
+    private func write(_ samples: [GatewayMetrics.Sample]) throws(CommandFailure) {
+        let labeled = samples.map { sample in
+            var sample = sample
+            sample.dimensions = self.labels + sample.dimensions
+            return sample
+        }
+        let text = GatewayMetrics().text(with: labeled)
+        // A name that the collector does not read, and that no other run has.
+        let draft = "\(self.path).\(getpid())"
+        let descriptor = unsafe open(draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw self.failure(errno) }
+        var bytes = Array(text.utf8)[...]
+        var code: CInt = 0
+        while !bytes.isEmpty, code == 0 {
+            let count = unsafe bytes.withUnsafeBytes { unsafe Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            if count > 0 { bytes = bytes.dropFirst(count) } else if errno != EINTR { code = errno }
+        }
+        if code == 0, fchmod(descriptor, 0o644) != 0 { code = errno }
+        if close(descriptor) != 0, code == 0 { code = errno }
+        if code == 0, unsafe rename(draft, self.path) != 0 { code = errno }
+        guard code != 0 else { return }
+        unsafe unlink(draft)
+        throw self.failure(code)
+    }
+
+    private func failure(_ code: CInt) -> CommandFailure {
+        CommandFailure(.cannotCreate, "Cannot write \(self.path): \(Errno(rawValue: code)).")
+    }
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import GatewayService
+import NIOConcurrencyHelpers
+
+/// Tells the service manager what happens to a gateway.
+final class GatewayStatus: Sendable {
+    private let manager: ServiceManager
+    /// Where the gateway listens; `nil` as long as it does not.
+    private let addresses = NIOLockedValueBox<String?>(nil)
+
+    init(_ manager: ServiceManager) { self.manager = manager }
+
+    /// Tells a change.
+    func tell(_ change: Gateway.Change) {
+        if case .ready(let addresses) = change { self.addresses.withLockedValue { $0 = addresses.text } }
+        // What is read anew before it listens does not make it ready.
+        guard let addresses = self.addresses.withLockedValue({ $0 }) else { return }
+        switch change {
+        case .ready: self.manager.tell(.ready(status: "Listening: \(addresses)"))
+        case .reloading: self.manager.tell(.reloading(status: "Reading the configuration anew"))
+        case .reloaded(nil): self.manager.tell(.ready(status: "Listening: \(addresses); configuration read anew"))
+        case .reloaded(let failure?):
+            self.manager.tell(.ready(status: "Listening: \(addresses); configuration not read anew: \(failure)"))
+        case .ending(let duration):
+            self.manager.tell(.stopping(status: "Delivering what was taken", durationMax: duration))
+        }
+    }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Glibc
+import NIOConcurrencyHelpers
+
+/// Tells the service manager that started this process how it is, as sd_notify(3) of systemd does.
+///
+/// A message is a datagram to the socket that `NOTIFY_SOCKET` names; without that variable nothing is sent. No message
+/// is waited for, and one that is not taken is no failure of this process.
+///
+/// This is written here, since libsystemd would be loaded at each start of each command for a call of a few lines, and
+/// a static program could not have it.
+final class ServiceManager: Sendable {
+    /// What is told.
+    enum State: Hashable, Sendable {
+        /// It serves.
+        case ready(status: String)
+        /// It reads its configuration anew.
+        case reloading(status: String)
+        /// It ends, which takes so long at most.
+        case stopping(status: String, durationMax: Duration)
+        /// It works.
+        case watchdog
+    }
+
+    private let socket: Socket?
+    /// After how long without ``State/watchdog`` the process is taken for dead; `nil` where it is not watched.
+    let watchdogTimeout: Duration?
+
+    /// Finds the service manager.
+    ///
+    /// - Parameters:
+    ///   - variables: the environment: `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID`.
+    ///   - processIdentifier: that of this process; a watchdog for another one is none.
+    init(_ variables: [String: String], processIdentifier: pid_t = getpid()) {
+        self.socket = variables["NOTIFY_SOCKET"].flatMap { Socket($0) }
+        let isOurs = variables["WATCHDOG_PID"].map { $0 == "\(processIdentifier)" } ?? true
+        let microseconds = variables["WATCHDOG_USEC"].flatMap { Int64($0) } ?? 0
+        self.watchdogTimeout = isOurs && microseconds > 0 && self.socket != nil ? .microseconds(microseconds) : nil
+    }
+
+    /// Tells a state; returns at once.
+    func tell(_ state: State) { self.socket?.send(Self.message(state)) }
+
+    /// The lines of a message.
+    static func message(_ state: State) -> String {
+        switch state {
+        case .ready(let status): "READY=1\n" + Self.line(status)
+        case .reloading(let status): "RELOADING=1\nMONOTONIC_USEC=\(Self.microseconds)\n" + Self.line(status)
+        case .stopping(let status, let duration):
+            "STOPPING=1\nEXTEND_TIMEOUT_USEC=\(Int64(duration / .microseconds(1)))\n" + Self.line(status)
+        case .watchdog: "WATCHDOG=1\n"
+        }
+    }
+
+    private static func line(_ status: String) -> String {
+        "STATUS=\(status.split { $0.isNewline }.joined(separator: " "))\n"
+    }
+
+    /// The time by which systemd knows whether it was told of a reload before or behind its signal.
+    private static var microseconds: Int64 {
+        var now = timespec()
+        unsafe clock_gettime(CLOCK_MONOTONIC, &now)
+        return Int64(now.tv_sec) * 1_000_000 + Int64(now.tv_nsec) / 1000
+    }
+}
+
+extension ServiceManager {
+    /// A socket for datagrams, and where they go.
+    private final class Socket: Sendable {
+        private let descriptor: CInt
+        private let address: sockaddr_un
+        private let addressByteCount: socklen_t
+
+        /// - Parameter name: a path, or a name in the abstract namespace behind "@"; `nil` for another one.
+        init?(_ name: String) {
+            guard name.hasPrefix("/") || name.hasPrefix("@"), name.utf8.count > 1 else { return nil }
+            var bytes = Array(name.utf8)
+            if name.hasPrefix("@") { bytes[0] = 0 }
+            var address = sockaddr_un()
+            address.sun_family = sa_family_t(AF_UNIX)
+            let capacity = MemoryLayout.size(ofValue: address.sun_path)
+            // A path ends with a zero byte; an abstract name is as long as the address says.
+            guard bytes.count < capacity else { return nil }
+            unsafe withUnsafeMutableBytes(of: &address.sun_path) { unsafe $0.copyBytes(from: bytes) }
+            self.address = address
+            let pathOffset = MemoryLayout.size(ofValue: address) - capacity
+            self.addressByteCount = socklen_t(pathOffset + bytes.count + (name.hasPrefix("/") ? 1 : 0))
+            let kind = SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue
+            self.descriptor = Glibc.socket(AF_UNIX, CInt(kind), 0)
+            guard self.descriptor >= 0 else { return nil }
+        }
+
+        deinit { close(self.descriptor) }
+
+        /// Sends a datagram unless it would have to wait.
+        func send(_ text: String) {
+            var text = text
+            text.withUTF8 { bytes in
+                unsafe withUnsafePointer(to: self.address) { address in
+                    unsafe address.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                        _ = unsafe sendto(
+                            self.descriptor,
+                            bytes.baseAddress,
+                            bytes.count,
+                            CInt(MSG_DONTWAIT) | CInt(MSG_NOSIGNAL),
+                            address,
+                            self.addressByteCount
+                        )
+                    }
+                }
+            }
+        }
+    }
+}

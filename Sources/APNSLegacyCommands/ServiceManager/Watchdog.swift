@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import NIOConcurrencyHelpers
+import NIOCore
+import NIOPosix
+
+/// Tells the service manager that this process works, as long as it does: each event loop has to take part each time.
+///
+/// One that hangs keeps its place in a round for ever, so that there is no other round and nothing more is told.
+final class Watchdog: Sendable {
+    private let manager: ServiceManager
+    private let loops: [any EventLoop]
+    private let isWorking: @Sendable () -> Bool
+    private let hasRound = NIOLockedValueBox(false)
+
+    /// - Parameters:
+    ///   - manager: is told.
+    ///   - group: the event loops that have to work.
+    ///   - isWorking: whether the rest works; called on an event loop.
+    init(
+        _ manager: ServiceManager,
+        group: MultiThreadedEventLoopGroup = .singleton,
+        isWorking: @escaping @Sendable () -> Bool = { true }
+    ) {
+        self.manager = manager
+        self.loops = Array(group.makeIterator())
+        self.isWorking = isWorking
+    }
+
+    /// Asks all event loops for a sign, unless the last round is not over.
+    func beginRound() {
+        let isDue = self.hasRound.withLockedValue { hasRound in
+            defer { hasRound = true }
+            return !hasRound
+        }
+        guard isDue, let first = self.loops.first else { return }
+        EventLoopFuture.andAllSucceed(self.loops.map { $0.submit {} }, on: first).whenSuccess {
+            if self.isWorking() { self.manager.tell(.watchdog) }
+            self.hasRound.withLockedValue { $0 = false }
+        }
+    }
+
+    /// Begins a round in half the time that the service manager waits, until it is canceled; where it does not wait,
+    /// returns at once.
+    func run() async {
+        guard let timeout = self.manager.watchdogTimeout else { return }
+        while !Task.isCancelled {
+            self.beginRound()
+            try? await Task.sleep(for: timeout / 2)
+        }
+    }
+
+    /// Runs while `body` runs.
+    func whileRunning<Value: Sendable>(_ body: () async throws -> Value) async rethrows -> Value {
+        // Canceled at the end of its scope.
+        async let _: Void = self.run()
+        return try await body()
+    }
+}

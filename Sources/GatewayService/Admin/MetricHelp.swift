@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// What each metric counts or measures, by its name.
+///
+/// docs/monitoring.md has the same names, which a test sees to.
+enum MetricHelp {
+    /// All of them.
+    static let texts = Self.gateway.merging(Self.jobs) { text, _ in text }
+
+    /// Those that a gateway serves.
+    static let gateway: [String: String] = [
+        // Connections of providers
+        "apns_legacy_connections": "Open connections to the gateway port.",
+        "apns_legacy_feedback_connections": "Open connections to the feedback port.",
+        "apns_legacy_connections_opened_total": "Connections to the gateway port whose provider was let in.",
+        "apns_legacy_connections_closed_total": "Connections to the gateway port that were closed.",
+        "apns_legacy_connections_refused_total": "Connections to either port that were refused, by cause.",
+        "apns_legacy_connections_ended_total":
+            "Connections that the gateway ended, by the status of the error response; none where there was none.",
+        "apns_legacy_connections_closed_in_doubt_total":
+            "Connections closed without an error response, since a resend could not have been recognized.",
+        "apns_legacy_received_bytes_total": "Bytes that providers sent to the gateway port.",
+
+        // Notifications
+        "apns_legacy_notifications_accepted_total": "Notifications taken together with all before them.",
+        "apns_legacy_notifications_discarded_total": "Notifications thrown away, as behind an error response.",
+        "apns_legacy_notifications_settled_total": "Notifications that came to their end, by verdict.",
+        "apns_legacy_notifications_in_flight": "Notifications under way, those included that wait for another attempt.",
+        "apns_legacy_resends_expired_total": "Resends that were expected and did not come in time.",
+
+        // The service
+        "apns_legacy_upstream_reached": "Whether the last attempt to reach the service succeeded; absent before it.",
+        "apns_legacy_upstream_request_duration_seconds": "Time from a request to its answer.",
+        "apns_legacy_upstream_retries_total": "Requests that were sent again, or are to be.",
+
+        // Dead tokens
+        "apns_legacy_feedback_backlog": "Dead tokens that their provider has not taken yet.",
+        "apns_legacy_feedback_writable": "Whether the feedback database can be written.",
+        "apns_legacy_feedback_store_failures_total": "Failed attempts to write dead tokens to the database.",
+        "apns_legacy_feedback_store_dropped_total": "Dead tokens not kept, since the feedback store was full.",
+        "apns_legacy_resend_store_failures_total": "Failed attempts to write expected resends to the database.",
+
+        // Certificates
+        "apns_legacy_certificate_expiry_timestamp_seconds":
+            "When a certificate expires: the gateway's own, those it shows to the service, and those of providers.",
+
+        // The program
+        "apns_legacy_build_info": "The version of the program and of the libraries that it uses; always 1.",
+        "process_cpu_seconds_total": "Processor time used, in user and system mode.",
+        "process_max_fds": "How many files the process may have open.",
+        "process_open_fds": "How many files the process has open.",
+        "process_resident_memory_bytes": "Resident memory.",
+        "process_start_time_seconds": "When the process began, in seconds since 1970.",
+        "process_virtual_memory_bytes": "Virtual memory.",
+    ]
+    /// Those that a run of another command leaves in a file.
+    static let jobs: [String: String] = [
+        "apns_legacy_job_start_timestamp_seconds": "When the last run began.",
+        "apns_legacy_job_end_timestamp_seconds": "When the last run ended.",
+        "apns_legacy_job_duration_seconds": "How long the last run took.",
+        "apns_legacy_job_exit_code": "The exit code of the last run.",
+        "apns_legacy_job_last_success_timestamp_seconds": "When the last run ended that succeeded; 0 for none.",
+        "apns_legacy_send_notifications": "Notifications of the last batch, by outcome.",
+        "apns_legacy_send_rejections": "Rejected notifications of the last batch, by status.",
+        "apns_legacy_send_possible_duplicates": "Notifications of the last batch that may have arrived twice.",
+        "apns_legacy_feedback_read_tokens": "Dead tokens that the last run read.",
+        "apns_legacy_feedback_new_tokens": "Dead tokens of the last run that the purge list did not have.",
+        "apns_legacy_purge_due_rows": "Rows that were due in the last run.",
+        "apns_legacy_purge_pruned_rows": "Rows that the last run pruned.",
+        "apns_legacy_purge_brake_tripped": "Whether the last run changed nothing, since too many rows were due.",
+    ]
+}

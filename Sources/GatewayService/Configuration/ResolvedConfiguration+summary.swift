@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package import APNSGateway
+import APNSProviderHTTP2
+import APNSSession
+package import APNSTransport
+package import APNSWire
+package import OpenSSLTLS
+
+extension ResolvedConfiguration {
+    /// What a gateway with this configuration does, in lines for people.
+    ///
+    /// - Parameter now: the time in seconds since 1970 (UTC).
+    /// - Returns: where it listens, then who is let in and where their notifications go.
+    package func summary(now: Int64) -> [String] {
+        let listen = self.file.listen
+        func place(_ host: String, _ port: Int) -> String {
+            port == 0 ? "any free port of \(host)" : "\(Endpoint(host: host, port: port))"
+        }
+        let (lowest, highest) = (listen.tlsMinimum, listen.tlsMaximum)
+        let versions = lowest == highest ? "\(lowest)" : "\(lowest) to \(highest)"
+        let certificate = self.identity.certificate
+        let names = certificate.hostNames.joined(separator: ", ")
+        var lines = [
+            "listens on \(place(listen.host, listen.port)), "
+                + "for feedback on \(place(listen.host, listen.feedbackPort)); \(versions)",
+            "server certificate \(self.file.server.certificate): for \(names); \(Self.validity(certificate, now))",
+            "metrics and health: " + (self.file.admin.map { place($0.host, $0.port) } ?? "off"),
+            "feedback database \(self.file.feedback)",
+        ]
+        for provider in self.providers { lines += provider.summary(now: now) }
+        return lines
+    }
+
+    fileprivate static func validity(_ certificate: TLSCertificate, _ now: Int64) -> String {
+        let days = (certificate.notAfter - now) / 86_400
+        return "\(days) day\(days == 1 ? "" : "s") left, until \(TimeText(seconds: certificate.notAfter).text)"
+    }
+}
+
+extension ResolvedConfiguration.Provider {
+    fileprivate func summary(now: Int64) -> [String] {
+        let file = self.file
+        var ways: [String] = []
+        if let authority = file.authority { ways.append("certificates that \(authority) issued") }
+        if !file.pins.isEmpty {
+            ways.append("\(file.pins.count) certificate\(file.pins.count == 1 ? "" : "s") by fingerprint")
+        }
+        let topic = file.topic ?? "the topic of its certificate"
+        let credentials: String
+        switch file.service.credentials {
+        case .certificate(let identity):
+            let validity = self.push.tls.identity.map { ResolvedConfiguration.validity($0.certificate, now) }
+            credentials = "certificate \(identity.certificate); \(validity ?? "")"
+        case .providerToken(let path, let keyIdentifier, let teamIdentifier):
+            credentials = "key \(path), key ID \(keyIdentifier), team ID \(teamIdentifier)"
+        }
+        return [
+            "provider \(file.name): \(topic), \(file.environment.rawValue); lets in \(ways.joined(separator: " and "))",
+            "  rejections: \(file.rejections.rawValue)",
+            "  sends to \(self.push.endpoint) with \(credentials)",
+        ]
+    }
+}
+
+extension ResolvedConfiguration {
+    /// What a test of a running gateway has to know.
+    package struct TestTarget: Sendable {
+        /// The provider's name.
+        package var name: String
+        /// Where the gateway listens.
+        package var endpoint: Endpoint
+        /// The service that the provider sends to.
+        package var environment: Environment
+        /// Whether the provider is told of rejections.
+        package var reportsRejections: Bool
+        /// The authorities of the provider's certificate; `nil` where there are only fingerprints.
+        package var authority: String?
+        /// What the certificate of the gateway is for.
+        package var serverNames: [String]
+        /// The newest version of TLS that it speaks.
+        package var tlsMaximum: TLSVersion
+        /// Who is let in.
+        package var admission: AdmissionRule
+    }
+
+    /// What a test has to know for a provider.
+    ///
+    /// - Parameter name: of the provider; `nil` for the first one.
+    /// - Returns: `nil` where there is no such provider.
+    package func testTarget(of name: String?) -> TestTarget? {
+        guard let provider = self.providers.first(where: { name == nil || $0.file.name == name }) else { return nil }
+        let listen = self.file.listen
+        // Nobody can connect to what stands for any address.
+        let host = listen.host == "0.0.0.0" ? "127.0.0.1" : listen.host == "::" ? "::1" : listen.host
+        return TestTarget(
+            name: provider.file.name,
+            endpoint: Endpoint(host: host, port: listen.port),
+            environment: provider.file.environment,
+            reportsRejections: provider.file.rejections == .report,
+            authority: provider.file.authority,
+            serverNames: self.identity.certificate.hostNames,
+            tlsMaximum: listen.tlsMaximum,
+            admission: provider.admission
+        )
+    }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import Foundation
+import TestCertificates
+import TestSupport
+import Testing
+
+@testable import APNSLegacyCommands
+
+/// Goal: a kill at any instant leaves no configuration whose files are not all there.
+@Suite(.timeLimit(.minutes(2))) struct GatewaySetupTests {
+    /// Stands for the end of the process.
+    private struct Killed: Error {}
+
+    private static func setup(_ folder: String) throws -> GatewaySetup {
+        let identity = try TestCertificateAuthority().issueClient(topic: "com.example.app")
+        return GatewaySetup(
+            topic: "com.example.app",
+            environment: .production,
+            credentials: .certificate(bytes: identity.pem, key: nil, passphrase: nil),
+            client: .php,
+            host: "127.0.0.1",
+            address: "127.0.0.1",
+            folder: folder
+        )
+    }
+
+    private static func names(_ folder: String) -> Set<String> {
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
+        return Set(names.filter { !$0.hasPrefix(".") })
+    }
+
+    /// Method: the process ends before the first change of the disk, before the second one, and so on; the next one
+    /// finds all files, or none and makes them.
+    @Test func `a kill at any instant leaves nothing half-written`() async throws {
+        let now = Int64(Date().timeIntervalSince1970)
+        let base = try TemporaryFolder()
+        let setup = try Self.setup(base.path + "/base")
+        do { try setup.write(to: try await SimulatorFolder.open(setup.folder), now: now) }
+        let all = Self.names(setup.folder)
+        #expect(all.count == 9 && all.contains(GatewaySetup.configurationName))
+        var (limit, completeCount) = (0, 0)
+        while true {
+            var setup = setup
+            setup.folder = base.path + "/\(limit)"
+            var count = 0
+            // The lock goes with the object.
+            do {
+                let folder = try await SimulatorFolder.open(setup.folder) {
+                    count += 1
+                    if count > limit { throw Killed() }
+                }
+                try setup.write(to: folder, now: now)
+            } catch is Killed {}
+            guard count > limit else { break }
+            let present = Self.names(setup.folder)
+            #expect(!present.contains(GatewaySetup.configurationName) || present == all, "killed before \(limit)")
+            let next = try await SimulatorFolder.open(setup.folder)
+            if Self.names(setup.folder) == all {
+                completeCount += 1
+                #expect(throws: CommandFailure.self) { try setup.write(to: next, now: now) }
+            } else {
+                #expect(Self.names(setup.folder).isEmpty, "killed before \(limit)")
+                try setup.write(to: next, now: now)
+            }
+            #expect(Self.names(setup.folder) == all)
+            limit += 1
+        }
+        #expect(limit > 30 && completeCount > 5 && completeCount < limit)
+    }
+}

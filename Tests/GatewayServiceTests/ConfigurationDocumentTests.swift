@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSWire
+import Foundation
+import Testing
+import Yams
+
+@testable import GatewayService
+
+/// Goal: docs/gateway-configuration.md and the program say the same of each key.
+@Suite struct ConfigurationDocumentTests {
+    /// A row of the document.
+    private struct Row {
+        var section: GatewaySection
+        var key: String
+        var type: String
+        var standard: String
+        var range: String
+        var example: String
+
+        /// What is between backticks, without quotation marks around it.
+        static func code(_ cell: String) -> String? {
+            guard cell.hasPrefix("`"), cell.hasSuffix("`") else { return nil }
+            return String(cell.dropFirst().dropLast())
+        }
+
+        /// The key as an error names it.
+        var place: String {
+            let section = self.section.rawValue.replacing("[]", with: "[0]")
+            return section.isEmpty ? self.key : "\(section).\(self.key)"
+        }
+    }
+
+    private static let document = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().appending(path: "docs/gateway-configuration.md")
+
+    private static func cells(_ line: Substring) -> [String] {
+        line.split(separator: "|", omittingEmptySubsequences: false).dropFirst().dropLast()
+            .map { $0.trimmingCharacters(in: .whitespaces) }
+    }
+
+    private static func rows() throws -> [Row] {
+        var section: GatewaySection?
+        var rows: [Row] = []
+        for line in try String(contentsOf: Self.document, encoding: .utf8).split(separator: "\n") {
+            if line.hasPrefix("## ") {
+                let title = line.dropFirst(3)
+                section = title == "The file" ? .root : Row.code(String(title)).flatMap { GatewaySection(rawValue: $0) }
+            }
+            let cells = Self.cells(line)
+            guard let section, cells.count == 6, let key = Row.code(cells[0]) else { continue }
+            rows.append(
+                Row(
+                    section: section,
+                    key: key,
+                    type: cells[1],
+                    standard: cells[2],
+                    range: cells[3],
+                    example: cells[4]
+                )
+            )
+        }
+        return rows
+    }
+
+    /// A configuration that is good, in which keys are set to these values.
+    private static func yaml(
+        _ changes: [(GatewaySection, String, String)] = [],
+        without missing: (GatewaySection, String)? = nil
+    ) -> String {
+        var fields: [GatewaySection: [(String, String)]] = [
+            .root: [("feedback", "feedback.sqlite")], .server: [("certificate", "server.pem")],
+            .provider: [("name", "shop"), ("environment", "production")], .clients: [("authority", "ca.pem")],
+            .upstream: [("certificate", "push.p12")],
+        ]
+        for (section, key, value) in changes {
+            // A key is instead of a certificate.
+            if section == .upstream, ["p8", "keyID", "teamID"].contains(key) {
+                fields[.upstream] = [("p8", "k"), ("keyID", "ABCDEFGHIJ"), ("teamID", "KLMNOPQRST")]
+            }
+            if section == .pin, key == "allowExpired" {
+                fields[.pin] = [("fingerprint", String(repeating: "ab", count: 32))]
+            }
+            fields[section, default: []].removeAll { $0.0 == key }
+            fields[section, default: []].append((key, value))
+        }
+        func text(_ section: GatewaySection, _ inner: [(String, String)] = []) -> String {
+            let own = (fields[section] ?? []).filter { field in !inner.contains { $0.0 == field.0 } }
+            let all = (own + inner).filter { field in missing.map { $0 != (section, field.0) } ?? true }
+            return "{" + all.map { "\($0): \($1)" }.joined(separator: ", ") + "}"
+        }
+        let pins = fields[.pin] == nil ? [] : [("pins", "[\(text(.pin))]")]
+        let provider = text(
+            .provider,
+            [
+                ("clients", text(.clients, pins)), ("upstream", text(.upstream)), ("limits", text(.providerLimits)),
+                ("retry", text(.retry)), ("overrides", text(.overrides)),
+            ]
+        )
+        let isOff = fields[.root]?.contains { $0.0 == "admin" } == true
+        return text(
+            .root,
+            [("listen", text(.listen)), ("limits", text(.limits)), ("server", text(.server))]
+                + (isOff ? [] : [("admin", text(.admin))]) + [("providers", "[\(provider)]")]
+        )
+    }
+
+    /// Whether a configuration with such a value is refused because of it.
+    private static func isRefused(_ row: Row, _ value: String) -> Bool {
+        do {
+            _ = try GatewayFile(yaml: Self.yaml([(row.section, row.key, value)]))
+            return false
+        } catch {
+            return error.key == row.place
+        }
+    }
+
+    @Test func `the document has each key of the program, in its section and order, and no other`() throws {
+        let rows = try Self.rows()
+        for section in GatewaySection.allCases {
+            #expect(rows.filter { $0.section == section }.map(\.key) == section.keys, "\(section)")
+        }
+        _ = try GatewayFile(yaml: Self.yaml())
+    }
+
+    @Test func `each default of the document is the program's`() throws {
+        let pin = (GatewaySection.pin, "fingerprint", String(repeating: "ab", count: 32))
+        let yaml = try GatewayFile(yaml: Self.yaml([pin])).yaml(directory: "/")
+        let root = try #require(try Yams.compose(yaml: yaml))
+        func value(_ row: Row) -> Node? {
+            var node: Node? = root
+            for name in row.section.rawValue.split(separator: ".") {
+                let isList = name.hasSuffix("[]")
+                node = node?[isList ? String(name.dropLast(2)) : String(name)]
+                if isList { node = node?.sequence?.first }
+            }
+            return node?[row.key]
+        }
+        for row in try Self.rows() where !["section", "list", "section or `off`"].contains(row.type) {
+            let actual = value(row)?.scalar?.string
+            if row.standard == "none" {
+                // A certificate is in place of a key, and the host of the service follows from the environment.
+                let isOfOther =
+                    row.place.hasSuffix("clients.authority") || row.place.hasSuffix("upstream.certificate")
+                    || row.place.hasSuffix("upstream.host")
+                #expect(actual == nil || isOfOther, "\(row.place): \(actual ?? "")")
+            } else if row.standard != "required" {
+                let expected = try #require(Row.code(row.standard), "\(row.place)")
+                if row.type == "time" {
+                    let duration = try #require(DurationText(expected.utf8)?.duration)
+                    #expect(actual.flatMap { DurationText($0.utf8)?.duration } == duration, "\(row.place)")
+                } else {
+                    #expect(actual == expected, "\(row.place)")
+                }
+            }
+        }
+    }
+
+    @Test func `a key that the document requires is required`() throws {
+        for row in try Self.rows() where row.standard == "required" {
+            let yaml = Self.yaml([(row.section, row.key, "x")], without: (row.section, row.key))
+            let fault = #expect(throws: ConfigurationFault.self, "\(row.place)") { _ = try GatewayFile(yaml: yaml) }
+            #expect(fault?.sentence.contains("the key \(row.key) is missing") == true, "\(row.place): \(yaml)")
+        }
+    }
+
+    @Test func `each range of the document is the program's, and each example is in it`() throws {
+        for row in try Self.rows() {
+            if let example = Row.code(row.example) {
+                #expect(!Self.isRefused(row, example), "\(row.place): \(example)")
+            }
+            guard !row.range.isEmpty else { continue }
+            let bounds = row.range.components(separatedBy: " to ")
+            if row.type == "number", bounds.count == 2, let low = Int(bounds[0]), let high = Int(bounds[1]) {
+                for value in [low, high] { #expect(!Self.isRefused(row, "\(value)"), "\(row.place): \(value)") }
+                for value in [low - 1, high + 1] { #expect(Self.isRefused(row, "\(value)"), "\(row.place): \(value)") }
+            } else if row.type == "time", bounds.count == 2 {
+                let low = try #require(DurationText(bounds[0].utf8)?.duration)
+                let high = try #require(DurationText(bounds[1].utf8)?.duration)
+                for value in bounds { #expect(!Self.isRefused(row, value), "\(row.place): \(value)") }
+                #expect(Self.isRefused(row, "\(high.components.seconds + 1)s"), "\(row.place)")
+                if low > .zero { #expect(Self.isRefused(row, "0s"), "\(row.place)") }
+                if low >= .seconds(1) { #expect(Self.isRefused(row, "999ms"), "\(row.place)") }
+            } else {
+                let words = row.range.components(separatedBy: ", ")
+                for word in words { #expect(!Self.isRefused(row, "\"\(word)\""), "\(row.place): \(word)") }
+                let fault = #expect(throws: ConfigurationFault.self) {
+                    _ = try GatewayFile(yaml: Self.yaml([(row.section, row.key, row.type == "number" ? "2" : "other")]))
+                }
+                #expect(fault?.key == row.place)
+                // The error lists what is allowed.
+                let listed = fault?.sentence.components(separatedBy: ": ").last?.components(separatedBy: ", ")
+                if row.type == "one of" { #expect(listed?.sorted() == words.sorted(), "\(row.place)") }
+            }
+        }
+    }
+
+    @Test func `the document has each variable of the environment, and no other`() throws {
+        var variables: [String: String] = [:]
+        for line in try String(contentsOf: Self.document, encoding: .utf8).split(separator: "\n") {
+            let cells = Self.cells(line).compactMap { Row.code($0) }
+            if cells.count == 2, cells[0].hasPrefix("APNS_LEGACY_") { variables[cells[0]] = cells[1] }
+        }
+        #expect(variables == GatewayFile.variables)
+    }
+
+    @Test func `a misspelled key is answered with the nearest one`() throws {
+        let fault = #expect(throws: ConfigurationFault.self) {
+            _ = try GatewayFile(yaml: Self.yaml([(.listen, "feedbackprot", "1")]))
+        }
+        #expect(fault?.key == "listen.feedbackprot")
+        #expect(fault?.sentence.contains("did you mean feedbackPort?") == true, "\(fault?.sentence ?? "")")
+        let other = #expect(throws: ConfigurationFault.self) {
+            _ = try GatewayFile(yaml: Self.yaml([(.listen, "somethingelse", "1")]))
+        }
+        #expect(other?.sentence.contains("did you mean") == false)
+    }
+
+    @Test func `what is printed of a configuration is the same configuration`() throws {
+        let changes: [[(GatewaySection, String, String)]] = [
+            [],
+            [
+                (.root, "admin", "off"), (.listen, "tlsMinimum", "\"1.0\""), (.listen, "ciphers", "\"A:@SECLEVEL=0\""),
+                (.limits, "drainIdle", "1500ms"), (.limits, "unprovedPerAddress", "3"),
+                (.provider, "rejections", "ignore"), (.provider, "rejectedToFeedback", "true"),
+                (.provider, "name", "\"it's: \\\"#\\\" 7\""), (.clients, "revocations", "crl.pem"),
+                (.pin, "allowExpired", "true"), (.upstream, "teamID", "\"0123456789\""),
+                (.overrides, "pushType", "none"),
+                (.overrides, "lifetime", "30d"), (.overrides, "relativeExpiry", "1h"), (.overrides, "priority", "5"),
+                (.retry, "atMostOnce", "true"),
+            ],
+        ]
+        for changes in changes {
+            let file = try GatewayFile(
+                yaml: Self.yaml(changes),
+                folder: "folder/",
+                environment: ["APNS_LEGACY_LISTEN_PORT": "77"]
+            )
+            let printed = file.yaml(directory: "/here")
+            let read = try GatewayFile(yaml: printed)
+            #expect(read.yaml(directory: "/there") == printed)
+            #expect(printed.contains("/here/folder/server.pem") && printed.contains("port: 77"))
+            var expected = try GatewayFile(
+                yaml: Self.yaml(changes),
+                folder: "/here/folder/",
+                environment: ["APNS_LEGACY_LISTEN_PORT": "77"]
+            )
+            // It follows from the environment, and is printed.
+            expected.providers[0].service.host = read.providers[0].service.host
+            #expect(read == expected)
+        }
+    }
+}

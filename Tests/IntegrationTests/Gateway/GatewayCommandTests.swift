@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSTestKit
+import Foundation
+import OpenSSLTLS
+import TestSupport
+import Testing
+
+/// Goal: `gateway test` says in words, and by its exit code, what an old provider would meet.
+@Suite(.timeLimit(.minutes(2))) struct GatewayCommandTests {
+    /// A gateway that `gateway init` made, before a simulator.
+    private final class Scene: Sendable {
+        let send: SendScene
+        let device = SendScene.token(1)
+        let simulator: Child
+        let gateway: Child
+        let port: Int
+
+        var folder: String { self.send.path("gateway") }
+
+        init(client: String) async throws {
+            let (send, device) = (try SendScene(), self.device)
+            self.send = send
+            let (simulator, ready) = try await Child.start(
+                ["simulator", "--folder", send.path("local"), "--device", device, "--environment", "production"],
+                log: send.path("simulator.log")
+            )
+            self.simulator = simulator
+            let port = try SimulatorCommandTests.Ready(ready).http2_port
+            let run = try await CommandRun([
+                "gateway", "init", "--folder", send.path("gateway"), "--client", client, "--environment", "production",
+                "--upstream-certificate", send.path("local/provider.pem"), "--upstream-key",
+                send.path("local/provider.key.pem"), "--upstream-host", "localhost", "--upstream-port", "\(port)",
+                "--upstream-trust", send.path("local/authority.pem"),
+            ])
+            guard run.code == 0 else { throw Child.Failure(description: "\(run)") }
+            let file = send.path("gateway/gateway.yaml")
+            let yaml = try String(contentsOfFile: file, encoding: .utf8)
+                .replacing("ort: 2195", with: "ort: 0").replacing("ort: 2196", with: "ort: 0")
+                .replacing("port: 9095", with: "port: 0")
+            try yaml.write(toFile: file, atomically: true, encoding: .utf8)
+            let (gateway, listening) = try await Child.start(
+                ["gateway", "run", "--config", file],
+                log: send.path("gateway.log")
+            )
+            self.gateway = gateway
+            self.port = GatewayProgram.ports(listening)[0]
+        }
+
+        deinit {
+            self.gateway.send(SIGKILL)
+            self.simulator.send(SIGKILL)
+        }
+
+        func test(_ options: [String], port: Int? = nil) async throws -> CommandRun {
+            try await CommandRun(
+                ["gateway", "test", "--config", self.folder + "/gateway.yaml", "--port", "\(port ?? self.port)"]
+                    + options
+            )
+        }
+    }
+
+    @Test func `a gateway of init delivers, and each obstacle is told apart`() async throws {
+        let scene = try await Scene(client: "node")
+        let delivered = try await scene.test(["--token", scene.device])
+        #expect(
+            delivered.code == 0 && delivered.output.contains("Delivered"),
+            "\(delivered) \(scene.send.read("gateway.log"))"
+        )
+        let proved = try await scene.test([])
+        #expect(proved.code == 0 && proved.output.contains("status 8, invalid token"), "\(proved)")
+        let refused = try await scene.test(["--token", SendScene.token(1_000_000)])
+        #expect(refused.code == 1 && refused.output.contains("Refused: status 8"), "\(refused)")
+
+        let closed = try ReservedPort()
+        let unreached = try await scene.test([], port: closed.number)
+        #expect(unreached.code == 69 && unreached.output.contains("Could not connect"), "\(unreached)")
+        let untrusted = try await scene.test(["--trust", scene.send.path("local/authority.pem")])
+        #expect(untrusted.code == 77 && untrusted.output.contains("Not trusted"), "\(untrusted)")
+
+        let authority = try TestCertificateAuthority()
+        let foreign = try scene.send.write(
+            "foreign.pem",
+            String(decoding: try authority.issueClient(topic: "com.example.app").pem, as: UTF8.self)
+        )
+        let shut = try await scene.test(["--certificate", foreign])
+        #expect(shut.code == 77 && shut.output.contains("Not let in: no authority of the configuration"), "\(shut)")
+    }
+
+    @Test func `a certificate without the name is told`() async throws {
+        let folder = try GatewayProgram.Folder()
+        try folder.configure(upstreamPort: 1)
+        let gateway = try await GatewayProgram(folder)
+        let run = try await CommandRun([
+            "gateway", "test", "--config", folder.path("gateway.yaml"), "--port", "\(gateway.port)", "--certificate",
+            folder.path("provider.pem"),
+        ])
+        #expect(run.code == 77 && run.output.contains("Wrong name: "), "\(run)")
+        #expect(run.output.contains("gateway.sandbox.push.apple.com"))
+    }
+
+    @Test(arguments: ["php", "java", "other"]) func `the certificate of init is found in each form`(
+        _ client: String
+    ) async throws {
+        let scene = try await Scene(client: client)
+        let run = try await scene.test([])
+        #expect(run.code == 0, "\(run) \(scene.send.read("gateway.log"))")
+        let words = client == "php" ? "rejections: ignore" : "status 8, invalid token"
+        #expect(run.output.contains(words), "\(run)")
+        #expect(try await scene.test(["--token", scene.device]).code == 0)
+    }
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSTestKit
+import Foundation
+import OpenSSLTLS
+import TestSupport
+import Testing
+
+/// Goal: what `gateway init` writes is complete for every kind of client, and it never harms what is there.
+@Suite(.timeLimit(.minutes(2))) struct GatewayInitTests {
+    /// A folder with credentials as Apple gives them.
+    private struct Scene {
+        let temporary: TemporaryFolder
+        var path: String { self.temporary.path }
+        var folder: String { self.path + "/gateway" }
+
+        init() throws {
+            self.temporary = try TemporaryFolder()
+            let authority = try TestCertificateAuthority()
+            let identity = try authority.issueClient(topic: "com.example.app", environments: [2])
+            try self.write("upstream.pem", identity.pem)
+            try self.write("cert.pem", identity.certificatePEM)
+            try self.write("key.pem", try identity.encryptedKeyPEM(passphrase: "secret words"))
+            try self.write("upstream.p12", try identity.pkcs12(passphrase: "secret words"))
+            try self.write("passphrase.txt", Array("secret words\n".utf8))
+            try self.write("AuthKey_ABCDEFGHIJ.p8", try TestCertificateAuthority.makeKeyPEM(.p256))
+        }
+
+        func write(_ name: String, _ bytes: [UInt8]) throws {
+            try Data(bytes).write(to: URL(filePath: self.path + "/" + name))
+        }
+
+        func run(_ options: [String], input: CInt? = nil) async throws -> CommandRun {
+            try await CommandRun(["gateway", "init", "--folder", self.folder] + options, input: input)
+        }
+
+        func check() async throws -> CommandRun {
+            try await CommandRun(["gateway", "check", "--config", self.folder + "/gateway.yaml"])
+        }
+
+        /// The files with their modes.
+        var files: [String: Int] {
+            get throws {
+                var modes: [String: Int] = [:]
+                for name in try FileManager.default.contentsOfDirectory(atPath: self.folder) where name != ".lock" {
+                    let facts = try FileManager.default.attributesOfItem(atPath: self.folder + "/" + name)
+                    modes[name] = facts[.posixPermissions] as? Int
+                }
+                return modes
+            }
+        }
+
+        func read(_ name: String) throws -> String {
+            try String(contentsOfFile: self.folder + "/" + name, encoding: .utf8)
+        }
+    }
+
+    /// What each kind of client gets, and a word of what its people are told.
+    static let families: [(name: String, files: [String], word: String)] = [
+        ("php", ["provider-combined.pem"], "openssl.cafile"),
+        ("java", ["provider-legacy.p12", "provider-passphrase.txt"], "keytool -importcert -cacerts"),
+        ("ruby", ["provider-combined.pem"], "grocer"),
+        ("python", ["provider-combined.pem", "provider.pem", "provider-traditional.key.pem"], "PyAPNs"),
+        ("node", ["provider.pem", "provider.key.pem"], "NODE_EXTRA_CA_CERTS"),
+        ("go", ["provider.pem", "provider.key.pem"], "SSL_CERT_FILE"),
+        ("dotnet", ["provider-legacy.p12", "provider-passphrase.txt"], "certutil"),
+        ("c", ["provider.pem", "provider-traditional.key.pem"], "libcapn"),
+        (
+            "other",
+            [
+                "provider-combined.pem", "provider.pem", "provider.key.pem", "provider-traditional.key.pem",
+                "provider-legacy.p12", "provider-passphrase.txt",
+            ], "PKCS#1"
+        ),
+    ]
+
+    private static let ownFiles = [
+        "authority.pem", "authority.key.pem", "server.pem", "server.key.pem", "upstream.pem", "hosts",
+        "NEXT-STEPS.txt", "gateway.yaml",
+    ]
+
+    @Test(arguments: families.indices) func `what it writes for a kind of client is good at once`(
+        _ index: Int
+    ) async throws {
+        let family = Self.families[index]
+        let scene = try Scene()
+        // Nothing is read that the process may take away from new files.
+        let run = try await scene.run(["--client", family.name, "--upstream-certificate", scene.path + "/upstream.pem"])
+        #expect(run.code == 0 && run.error.isEmpty, "\(run)")
+        let files = try scene.files
+        #expect(files.keys.sorted() == (Self.ownFiles + family.files).sorted())
+        let readable: Set = ["authority.pem", "server.pem", "provider.pem", "hosts", "NEXT-STEPS.txt", "gateway.yaml"]
+        for (name, mode) in files {
+            #expect(mode == (readable.contains(name) ? 0o644 : 0o600), "\(name): \(String(mode, radix: 8))")
+        }
+        let check = try await scene.check()
+        #expect(check.code == 0 && check.error.isEmpty, "\(check)")
+        #expect(run.output.contains(family.word) && run.output.contains("127.0.0.1 gateway.push.apple.com"), "\(run)")
+        #expect(run.output.hasSuffix(try scene.read("NEXT-STEPS.txt")))
+        for name in family.files { #expect(run.output.contains(name), "\(name)") }
+        let names = ["php", "ruby", "python"]
+        #expect(
+            try scene.read("gateway.yaml").contains(
+                "rejections: \(names.contains(family.name) ? "ignore" : "report")\n"
+            )
+        )
+        let server = try TLSIdentity(contentsOf: scene.folder + "/server.pem", key: scene.folder + "/server.key.pem")
+        let services = ["gateway", "feedback"].flatMap { ["\($0).push.apple.com", "\($0).sandbox.push.apple.com"] }
+        for name in services + ["localhost"] { #expect(server.certificate.hostNames.contains(name)) }
+    }
+
+    @Test func `a .p12 and an encrypted key are copied with their passphrase, a .p8 with its identifiers`() async throws
+    {
+        let variants: [[String]] = [
+            ["--upstream-certificate", "upstream.p12", "--upstream-passphrase-file", "passphrase.txt"],
+            [
+                "--upstream-certificate", "cert.pem", "--upstream-key", "key.pem", "--upstream-passphrase-file",
+                "passphrase.txt",
+            ],
+            [
+                "--token-key", "AuthKey_ABCDEFGHIJ.p8", "--team-id", "KLMNOPQRST", "--topic", "com.example.app",
+                "--environment", "production",
+            ],
+        ]
+        for variant in variants {
+            let scene = try Scene()
+            let options = variant.map {
+                $0.hasSuffix(".p12") || $0.hasSuffix(".pem") || $0.hasSuffix(".txt")
+                    || $0.hasSuffix(".p8") ? scene.path + "/" + $0 : $0
+            }
+            let run = try await scene.run(options + ["--client", "other", "--host", "192.0.2.10"])
+            #expect(run.code == 0, "\(run)")
+            #expect(try await scene.check().code == 0)
+            #expect(try scene.read("hosts") == "192.0.2.10 gateway.push.apple.com feedback.push.apple.com\n")
+            #expect(try scene.read("gateway.yaml").contains("host: \"0.0.0.0\""))
+        }
+    }
+
+    @Test func `without a terminal, one error names all options that are missing`() async throws {
+        let scene = try Scene()
+        let run = try await scene.run([])
+        #expect(run.code == 64)
+        let lines = run.error.split(separator: "\n")
+        #expect(lines.count == 1, "\(lines)")
+        for option in ["--upstream-certificate or --token-key", "--topic", "--environment", "--client"] {
+            #expect(lines.first?.contains(option) == true, "\(option): \(lines)")
+        }
+        #expect(!FileManager.default.fileExists(atPath: scene.folder))
+    }
+
+    @Test func `what is there is never overwritten`() async throws {
+        let scene = try Scene()
+        try FileManager.default.createDirectory(atPath: scene.folder, withIntermediateDirectories: true)
+        try scene.write("gateway/server.pem", Array("somebody's".utf8))
+        let run = try await scene.run(["--client", "php", "--upstream-certificate", scene.path + "/upstream.pem"])
+        #expect(run.code == 73)
+        #expect(run.error.contains("already has server.pem. Nothing was changed."), "\(run)")
+        #expect(try scene.files.keys.sorted() == ["server.pem"])
+        #expect(try scene.read("server.pem") == "somebody's")
+    }
+
+    @Test func `on a terminal it asks for what is missing, and again where the answer is of no use`() async throws {
+        let scene = try Scene()
+        var (controller, terminal): (CInt, CInt) = (0, 0)
+        try #require(openpty(&controller, &terminal, nil, nil, nil) == 0)
+        defer { for descriptor in [controller, terminal] { close(descriptor) } }
+        let answers = [
+            "/nowhere.p12", scene.path + "/AuthKey_ABCDEFGHIJ.p8", "short", "KLMNOPQRST", "com.example.app", "sandbox",
+            "cobol", "Java", "",
+        ]
+        // No more than a terminal keeps of unread lines.
+        let text = Array((answers.joined(separator: "\n") + "\n127.0.0.1\n").utf8)
+        try #require(write(controller, text, text.count) == text.count)
+        let run = try await scene.run([], input: terminal)
+        #expect(run.code == 0, "\(run)")
+        #expect(try await scene.check().code == 0)
+        let yaml = try scene.read("gateway.yaml")
+        for line in ["environment: sandbox", "teamID: \"KLMNOPQRST\"", "keyID: \"ABCDEFGHIJ\"", "tlsMinimum: \"1.0\""] {
+            #expect(yaml.contains(line), "\(line)")
+        }
+    }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import TestSupport
+
+/// Runs commands as on a machine of their own: with a hosts file, a network and processes that nobody else has.
+///
+/// So Apple's host names lead to loopback for programs that cannot be told another name, and the ports of the binary
+/// protocol are free.
+struct PrivateMachine {
+    /// A line of a shell, and what it needs to be good.
+    struct Command {
+        var text: String
+        /// Whether it runs on, and is ready as soon as it has printed a line.
+        var isServer: Bool { self.text.hasSuffix("&") }
+    }
+
+    private let temporary: TemporaryFolder
+    /// The working directory of the commands.
+    var folder: String { self.temporary.path }
+
+    static let scripts = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().appending(path: "Interop/tutorials")
+
+    /// Makes a machine with some of the scripts in its working directory.
+    init(scripts: [String]) throws {
+        self.temporary = try TemporaryFolder()
+        for name in scripts {
+            try FileManager.default.copyItem(
+                atPath: Self.scripts.appending(path: name).path,
+                toPath: "\(self.folder)/\(name)"
+            )
+        }
+    }
+
+    /// Runs commands, one behind the other, until one of them fails; then it ends all that still runs.
+    ///
+    /// - Returns: what each printed.
+    /// - Throws: where one failed, with what all of them printed.
+    func run(_ commands: [Command], deadline: Int64 = 60) async throws -> [String] {
+        var lines = [
+            "set -u", "mount --make-rprivate /", "ip link set lo up", "cp /etc/hosts etc-hosts",
+            "mount --bind etc-hosts /etc/hosts",
+            "export PATH='\(URL(filePath: try Child.program).deletingLastPathComponent().path)':\"$PATH\"",
+            "export HOME=\"$PWD\"",
+            "fail() { echo \"command $1 ended with $2\"; cat output.$1 error.*; exit 1; }",
+        ]
+        for (number, command) in commands.enumerated() {
+            if command.isServer {
+                lines += [
+                    "mkfifo ready.\(number)",
+                    "\(command.text.dropLast()) > ready.\(number) 2> error.\(number) &",
+                    // The descriptor stays open, so that nobody is without a reader.
+                    "exec {reader}< ready.\(number)",
+                    "read -r -t \(deadline) line <&$reader || fail \(number) nothing",
+                    "echo \"$line\" > output.\(number)",
+                ]
+            } else {
+                lines.append("{ \(command.text)\n} > output.\(number) 2> error.\(number) || fail \(number) $?")
+            }
+        }
+        lines.append("kill $(jobs -p)")
+        let script = "\(self.folder)/commands.sh"
+        try Data((lines.joined(separator: "\n") + "\n").utf8).write(to: URL(filePath: script))
+        let isolation = ["--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        let user = geteuid() == 0 ? [] : ["--user", "--map-root-user"]
+        let log = "\(self.folder)/log"
+        let ending = try await Child(
+            isolation + user + ["bash", "-c", "cd '\(self.folder)' && exec bash commands.sh"],
+            Child.Streams(output: log, error: log + ".error"),
+            program: "/usr/bin/unshare",
+            deadline: deadline
+        ).end()
+        let output = commands.indices.map { self.read("output.\($0)") }
+        guard ending.code == 0 else {
+            throw Child.Failure(description: "\(ending): \(self.read("log")) \(self.read("log.error")) \(output)")
+        }
+        return output
+    }
+
+    func read(_ name: String) -> String {
+        String(decoding: FileManager.default.contents(atPath: "\(self.folder)/\(name)") ?? Data(), as: UTF8.self)
+    }
+}
