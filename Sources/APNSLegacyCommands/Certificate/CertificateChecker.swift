@@ -143,8 +143,10 @@ struct CertificateChecker {
     /// What is good about a certificate with which nothing is wrong.
     private func summary(_ certificate: TLSCertificate) -> String {
         let kind = CertificateKind(certificate)
-        let names = kind.isClient ? certificate.pushTopics : kind == .server ? certificate.hostNames : []
-        let target = names.isEmpty ? "" : " for \(names.joined(separator: ", "))"
+        let names =
+            kind.isClient
+            ? certificate.pushTopics.joined(separator: ", ") : kind == .server ? certificate.hostNameText : ""
+        let target = names.isEmpty ? "" : " for \(names)"
         let left = certificate.dayCountLeft(at: self.now).counted("day")
         return "\(kind.text(isFromApple: certificate.isFromApple))\(target), \(left) left"
     }
@@ -163,8 +165,8 @@ struct CertificateChecker {
             self.add(
                 .warning,
                 .newReaders,
-                "its ciphers are retired: OpenSSL 3 (PHP, Python, Ruby, Node.js of today) reads it only with the legacy "
-                    + "provider; apns-legacy certificate convert --form modern"
+                "its ciphers are retired: OpenSSL 3 (PHP, Python, Ruby, Node.js of today) reads it only with the "
+                    + "legacy provider; apns-legacy certificate convert --form modern"
             )
         }
         if self.wishes.readers.contains(.old), !protection.isForOldPrograms {
@@ -214,8 +216,8 @@ struct CertificateChecker {
                 self.add(
                     .critical,
                     .weak,
-                    "its \(key.kind) key has \(key.bitCount) bits, and OpenSSL 3\(refuser) refuses it; have a certificate "
-                        + "issued for a new key of 2048 bits"
+                    "its \(key.kind) key has \(key.bitCount) bits, and OpenSSL 3\(refuser) refuses it; have a "
+                        + "certificate issued for a new key of 2048 bits"
                 )
             }
             // Nobody verifies the signature of what issued itself.
@@ -224,8 +226,8 @@ struct CertificateChecker {
                 self.add(
                     .critical,
                     .weak,
-                    "it is signed with \(certificate.signatureAlgorithm), which OpenSSL 3 refuses; have it issued anew, "
-                        + "with SHA-256"
+                    "it is signed with \(certificate.signatureAlgorithm), which OpenSSL 3 refuses; have it issued "
+                        + "anew, with SHA-256"
                 )
             }
         }
@@ -259,8 +261,8 @@ struct CertificateChecker {
             self.add(
                 .critical,
                 .untrusted,
-                "\(verifier.file) does not lead to it: its issuer is \(last.issuer); give --trust the certificate of that "
-                    + "authority, or have the certificate issued by the right one"
+                "\(verifier.file) does not lead to it: its issuer is \(last.issuer); give --trust the certificate of "
+                    + "that authority, or have the certificate issued by the right one"
             )
         case let problem?: self.add(.critical, .untrusted, "it does not verify against \(verifier.file): \(problem)")
         }
@@ -300,8 +302,8 @@ struct CertificateChecker {
             self.add(
                 .critical,
                 .noAlternativeNames,
-                "it has no subject alternative names, and present clients do not look at the common name; have it issued "
-                    + "anew with them"
+                "it has no subject alternative names, and present clients do not look at the common name; have it "
+                    + "issued anew with them"
             )
         }
     }

@@ -15,8 +15,8 @@ struct CertificateConvertCommand: CertificateSubcommand {
             of before 2018 read, and OpenSSL 3 as well; pem holds the certificates and the key in text, encrypted with \
             --output-passphrase-file. The intermediate certificates come along.
 
-            Exit codes: 0 written; 64 usage; 66 a file cannot be read; 73 OUT is there already or cannot be made; 74 it \
-            cannot be written; 78 there is no key, or another one, or the passphrase is wrong.
+            Exit codes: 0 written; 64 usage; 66 a file cannot be read; 73 OUT is there already or cannot be made; 74 \
+            it cannot be written; 78 there is no key, or another one, or the passphrase is wrong.
             """
     )
 
@@ -119,8 +119,8 @@ struct CertificateConvertCommand: CertificateSubcommand {
         guard !keys.isEmpty else {
             throw CommandFailure(
                 .configuration,
-                "\(self.input): there is no private key in it; nothing was written. Give --key FILE, or export it again "
-                    + "with its private key."
+                "\(self.input): there is no private key in it; nothing was written. Give --key FILE, or export it "
+                    + "again with its private key."
             )
         }
         guard let leaf = file.leaf(keys), let key = keys.first(where: { $0.matches(leaf) == true }),
@@ -135,8 +135,8 @@ struct CertificateConvertCommand: CertificateSubcommand {
         guard keys.count == 1 else {
             throw CommandFailure(
                 .configuration,
-                "\(keyPath): there are \(keys.count) private keys in it, and one would be kept; nothing was written. Give "
-                    + "--key a file with one."
+                "\(keyPath): there are \(keys.count) private keys in it, and one would be kept; nothing was written. "
+                    + "Give --key a file with one."
             )
         }
         let chain = [leaf] + file.chain(above: leaf)

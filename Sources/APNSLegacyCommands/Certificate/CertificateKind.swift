@@ -61,7 +61,7 @@ enum CertificateKind: String, Encodable {
         case .website: "Apple's push certificate for a website"
         case .pass: "Apple's push certificate for passes of Wallet"
         case .mdm: "Apple's push certificate for device management (MDM)"
-        case .provider: "a provider's certificate, not issued by Apple"
+        case .provider: "a provider's certificate (not from Apple)"
         case .server: "a server's certificate"
         case .authority:
             isFromApple
@@ -108,6 +108,12 @@ extension TLSCertificate {
     var pushEnvironments: [Environment] {
         let identity = ProviderIdentity(self)
         return (identity.isForProduction ? [.production] : []) + (identity.isForSandbox ? [.sandbox] : [])
+    }
+
+    /// The first of the host names that it bears, and how many more there are.
+    var hostNameText: String {
+        let names = self.hostNames.prefix(3).joined(separator: ", ")
+        return self.hostNames.count > 3 ? "\(names) and \(self.hostNames.count - 3) more" : names
     }
 
     /// The whole days until it ends; negative where it has ended.

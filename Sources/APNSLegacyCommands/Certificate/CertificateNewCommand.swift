@@ -11,8 +11,8 @@ struct CertificateNewCommand: ParsableCommand {
         commandName: "new",
         abstract: "Make an authority of your own, and certificates for servers and providers.",
         discussion: """
-            Each certificate is written to NAME.pem and its key to NAME.key.pem, which only its owner can read. Nothing \
-            is overwritten without --force.
+            Each certificate is written to NAME.pem and its key to NAME.key.pem, which only its owner can read. \
+            Nothing is overwritten without --force.
 
             Exit codes: 0 made; 64 usage; 73 a file is in the way or cannot be made; 74 a file cannot be written; 78 \
             the authority cannot be used.
@@ -59,8 +59,8 @@ struct NewCertificateOptions: ParsableArguments, Sendable {
         guard self.days == nil || end <= lastEnd else {
             throw CommandFailure(
                 .usage,
-                "--days is too many: the authority itself ends on \(TimeText(seconds: lastEnd).text). Give fewer, or make a "
-                    + "new authority."
+                "--days is too many: the authority itself ends on \(TimeText(seconds: lastEnd).text). Give fewer, or "
+                    + "make a new authority."
             )
         }
         return .init(notBefore: now - Self.day, notAfter: min(end, lastEnd))
@@ -145,7 +145,7 @@ struct NewAuthorityCommand: ConsoleCommand {
     private static let dayCount = 3650
 
     func validate() throws {
-        guard (1...64).contains(self.name.unicodeScalars.count), Text.isPrintable(self.name) else {
+        guard (1...64).contains(self.name.unicodeScalars.count), self.name.isPrintable else {
             throw ValidationError("--name is 1 to 64 characters.")
         }
     }
@@ -296,12 +296,12 @@ struct NewClientCommand: ConsoleCommand {
     func validate() throws {
         guard !self.topics.isEmpty else { throw ValidationError("Give --topic, once for each app.") }
         for topic in self.topics {
-            guard (1...Self.topicByteCountMax).contains(topic.utf8.count), Text.isPrintable(topic),
+            guard (1...Self.topicByteCountMax).contains(topic.utf8.count), topic.isPrintable,
                 !topic.contains(" ")
             else { throw ValidationError("--topic \(topic): an app's bundle identifier, such as com.example.app.") }
         }
         guard Set(self.topics).count == self.topics.count else { throw ValidationError("Give each --topic once.") }
-        if let team = self.team, !(1...64).contains(team.unicodeScalars.count) || !Text.isPrintable(team) {
+        if let team = self.team, !(1...64).contains(team.unicodeScalars.count) || !team.isPrintable {
             throw ValidationError("--team is 1 to 64 characters.")
         }
         guard self.forms.isEmpty || self.passphraseFile != nil else {
@@ -376,10 +376,7 @@ enum PKCS12FormArgument: String, ExpressibleByArgument, CaseIterable, Sendable {
     }
 }
 
-/// Texts that people give.
-enum Text {
+extension String {
     /// Whether there is nothing in it that a terminal obeys.
-    static func isPrintable(_ text: String) -> Bool {
-        text.unicodeScalars.allSatisfy { ![.control, .format, .lineSeparator].contains($0.properties.generalCategory) }
-    }
+    fileprivate var isPrintable: Bool { CertificateReport.plain(self) == self }
 }

@@ -212,7 +212,7 @@ extension CertificateReport {
         facts.append(("Valid", certificate.validity(at: now)))
         facts.append(("Issuer", self.issuer(of: certificate)))
         let curve = certificate.curve.map { " (\($0))" } ?? ""
-        facts.append(("Key", "\(certificate.keyType), \(certificate.keyBits.counted("bit"))\(curve)"))
+        facts.append(("Key", "\(certificate.keyType), \(certificate.keyBits) bits\(curve)"))
         facts.append(("Signature", certificate.signatureAlgorithm))
         facts.append(("SHA-256", certificate.fingerprint))
         let width = 14
@@ -233,7 +233,7 @@ extension CertificateReport {
     private func text(of key: Key) -> String {
         if let problem = key.problem { return problem }
         let curve = key.curve.map { " (\($0))" } ?? ""
-        let kind = "\(key.type ?? "unknown"), \((key.bits ?? 0).counted("bit"))\(curve)"
+        let kind = "\(key.type ?? "unknown"), \(key.bits ?? 0) bits\(curve)"
         let form = key.isEncrypted ? ", encrypted" : ""
         if let number = key.certificateNumber { return "\(kind)\(form), the key of certificate \(number)" }
         guard self.certificates.isEmpty else { return "\(kind)\(form), MATCHES NO certificate of this file" }

@@ -149,8 +149,8 @@ extension ConnectionProbe {
         if let failure = outcome.failure as? TLSError, failure != .truncated { return [self.finding(for: failure)] }
         if outcome.byteCount > 0 {
             let text =
-                "\(outcome.byteCount.counted("byte")) came without being asked for; is this the feedback service? What it "
-                + "sent is lost"
+                "\(outcome.byteCount.counted("byte")) came without being asked for; is this the feedback service? What "
+                + "it sent is lost"
             return [self.finding(.warning, .connection, text)]
         }
         if outcome.failure != nil || outcome.isClosed {
@@ -165,8 +165,8 @@ extension ConnectionProbe {
         return start
             + (self.tls.identity == nil
                 ? "it probably wants a client certificate: give its FILE"
-                : "so does one that does not accept the client certificate: check its environment and topic, whether it "
-                    + "was revoked, and the service's log")
+                : "so does one that does not accept the client certificate: check its environment and topic, whether "
+                    + "it was revoked, and the service's log")
     }
 
     private func finding(_ handshake: Handshake, now: Int64, warningDayCount: Int64) -> CertificateFinding {
@@ -174,7 +174,7 @@ extension ConnectionProbe {
         var text = "\(version), \(handshake.cipher)"
         guard let certificate = handshake.certificate else { return self.finding(.ok, .good, text) }
         let count = certificate.dayCountLeft(at: now)
-        text += ", certificate of \(certificate.hostNames.joined(separator: ", ")) by \(certificate.issuer)"
+        text += ", certificate of \(certificate.hostNameText) by \(certificate.issuer)"
         text += self.tls.identity == nil ? "; no client certificate was given" : "; the client certificate is accepted"
         guard count < warningDayCount else { return self.finding(.ok, .good, text + "; \(count.counted("day")) left") }
         let end = TimeText(seconds: certificate.notAfter).text
@@ -212,8 +212,8 @@ extension ConnectionProbe {
             code = .wrongName
             let names = presented.isEmpty ? "no host" : presented.joined(separator: ", ")
             text =
-                "the server's certificate is not for \(expected) but for \(names); connect by a name that it is for, or "
-                + "issue one with --name \(expected)"
+                "the server's certificate is not for \(expected) but for \(names); connect by a name that it is for, "
+                + "or issue one with --name \(expected)"
         case .certificateRevoked(let detail):
             code = .serverCertificate
             text = "the server's certificate was revoked (\(detail)); its owner must get a new one"
@@ -223,7 +223,8 @@ extension ConnectionProbe {
         case .versionRefused(let detail):
             code = .tlsVersion
             text =
-                "the server and this end have no version of TLS in common (\(detail)); an old server needs --tls-min 1.0"
+                "the server and this end have no version of TLS in common (\(detail)); an old server needs "
+                + "--tls-min 1.0"
         case .noCommonCipher(let detail):
             code = .tlsVersion
             text = "the server and this end have no cipher in common (\(detail)); an old server needs --tls-min 1.0"
@@ -233,9 +234,11 @@ extension ConnectionProbe {
         case .handshakeTimedOut:
             code = .connection
             text = "the TLS handshake took too long; check host, port, and what lies in between"
-        case .closedDuringHandshake(let detail):
+        case .closedDuringHandshake:
             code = .connection
-            text = "the server closed the connection during the handshake (\(detail)); check host and port, and its log"
+            text =
+                "the server closed the connection during the handshake; check host and port"
+                + (self.tls.identity == nil ? "" : ", and in its log whether it does not accept the client certificate")
         default: return nil
         }
         return self.finding(.critical, code, text)
@@ -253,12 +256,12 @@ extension ConnectionProbe {
             text = "the server says that the client certificate was revoked (\(detail)); get a new one"
         case .ownCertificateRefused(48, let detail):
             text =
-                "the server does not know the authority of the client certificate (\(detail)); give it that authority's "
-                + "certificate, and this command the intermediate ones"
+                "the server does not know the authority of the client certificate (\(detail)); give the server that "
+                + "authority's certificate, or this command the right client certificate"
         case .ownCertificateRefused(_, let detail):
             text =
-                "the server does not accept the client certificate (\(detail)); check that it is the right one for this "
-                + "server and environment"
+                "the server does not accept the client certificate (\(detail)); check that it is the right one for "
+                + "this server and environment"
         case .handshakeRefused(_, let detail):
             text =
                 "the server refused the handshake (\(detail)); "

@@ -99,6 +99,8 @@ import Testing
         let bytes = Array(vector.buffer.readableBytesView)
         let expected = try vector.fields.topics.orThrow().map { CertificateTopics.Topic(name: $0[0], kind: $0[1]) }
         #expect(try CertificateTopics(parsing: bytes).topics == expected)
+        // One of them has that wrapper.
+        #expect(CertificateTopics(expected).bytes == (bytes.first == 0x04 ? Array(bytes.dropFirst(2)) : bytes))
         #expect(try CertificateTopics(parsing: [0x04, UInt8(bytes.count)] + bytes).topics == expected)
         for end in 0..<bytes.count {
             #expect(throws: WireError.certificateTopics) { try CertificateTopics(parsing: bytes[..<end]) }

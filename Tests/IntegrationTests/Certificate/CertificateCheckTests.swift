@@ -56,18 +56,22 @@ import Testing
             0,
             "gateway.example, 823"
         )
-        try await Self.expect(scene, "@authority.pem", 0, "an authority, which issues certificates, 3649 days left")
+        try await Self.expect(scene, "@authority.pem", 0, "an authority, which issues certificates, 3,649 days left")
     }
 
     @Test func `dates are compared with the clock and with the days to warn`() async throws {
         let scene = try await Self.makeScene()
-        let (now, day) = (Int64(time(nil)), Int64(86_400))
+        let (now, day) = (Int64(time(nil)) + 60, Int64(86_400))
         try await Self.expect(scene, "@provider.pem --warn-days 50", 1, "expires on 2")
         try await Self.expect(scene, "@provider.pem", 1, "in 19 days; get a new one", now: now + 20 * day)
         try await Self.expect(scene, "@provider.pem", 2, "expired on 2", now: now + 41 * day)
         try await Self.expect(scene, "@provider.pem", 2, "is not valid before", now: now - 2 * day)
         try scene.write("chain.pem", try scene.read("provider.pem") + scene.read("authority.pem"))
-        try await Self.expect(scene, "@chain.pem", 2, "certificate 2 (CN=apns-legacy authority)", now: now + 3651 * day)
+        let chain = try await scene.run("check @chain.pem", now: now + 3651 * day)
+        #expect(
+            chain.code == 2 && chain.output.contains("certificate 2 (CN=apns-legacy authority) expired"),
+            "\(chain)"
+        )
     }
 
     @Test func `keys and passphrases are checked`() async throws {
@@ -103,7 +107,8 @@ import Testing
         try await scene.made("new authority --key-type ec --output @twin")
         try scene.write("twin-chain.pem", try scene.read("provider.pem") + scene.read("twin.pem"))
         try await Self.expect(scene, "@twin-chain.pem", 2, "none of its other certificates has issued its own")
-        try await Self.expect(scene, "@provider.pem --trust @passphrase", 78, "")
+        let unusable = try await scene.run("check @provider.pem --trust @passphrase")
+        #expect(unusable.code == 78 && unusable.error.contains("there is no PEM certificate in it"), "\(unusable)")
         let authority = try TestCertificateAuthority()
         try scene.write("bare.pem", try authority.issueServer(names: []).certificatePEM)
         try await Self.expect(scene, "@bare.pem", 2, "no subject alternative names")

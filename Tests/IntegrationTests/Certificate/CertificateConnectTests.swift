@@ -70,15 +70,12 @@ import Testing
             let line = "@client.pem --trust @authority.pem --connect 127.0.0.1:\(server.port)"
             try await Self.expect(scene, line, 0, "\(version)")
         }
-        let server = try await Server(scene, "-naccept 1")
-        let line = "--trust @authority.pem --connect 127.0.0.1:\(server.port)"
-        try await Self.expect(scene, line, 0, "; no client certificate was given; 0 days left")
     }
 
     @Test func `what the server thinks of the client's certificate`() async throws {
         let (scene, authority) = try Self.makeScene()
-        let stranger = try TestCertificateAuthority()
-        try scene.write("stranger.pem", try stranger.issueClient(topic: "a.b").pem)
+        let unknown = try TestCertificateAuthority()
+        try scene.write("unknown.pem", try unknown.issueClient(topic: "a.b").pem)
         try scene.write("expired.pem", try authority.issueClient(topic: "a.b", validity: .expired).pem)
         let revoked = try authority.issueClient(topic: "a.b")
         try scene.write("revoked.pem", revoked.pem)
@@ -88,7 +85,7 @@ import Testing
             let server = try await Server(scene, verify)
             let place = "--trust @authority.pem --connect 127.0.0.1:\(server.port)"
             try await Self.expect(scene, place, 2, "client certificate")
-            try await Self.expect(scene, "@stranger.pem \(place)", 2, "does not know the authority of the client")
+            try await Self.expect(scene, "@unknown.pem \(place)", 2, "does not know the authority of the client")
             try await Self.expect(scene, "@expired.pem \(place)", 2, "says that the client certificate has expired")
             let careful = try await Server(scene, "\(verify) -CRL @list.pem -crl_check")
             let other = "--trust @authority.pem --connect 127.0.0.1:\(careful.port)"
@@ -96,7 +93,7 @@ import Testing
         }
     }
 
-    @Test func `a service that closes right after the handshake, and one that talks of itself`() async throws {
+    @Test func `a service that closes right after the handshake`() async throws {
         let (scene, authority) = try Self.makeScene()
         let tls = try authority.makeServerTLS()
         for cut in [GatewayScript.Cut.orderly, .fin, .reset] {
@@ -107,7 +104,7 @@ import Testing
                 }
             }
             let line = "@client.pem --trust @authority.pem --connect 127.0.0.1:\(gateway.port)"
-            try await Self.expect(scene, line, 2, "closed the connection without an alert; so does one that does not")
+            try await Self.expect(scene, line, 2, "does not accept the client certificate")
             try await gateway.stop()
         }
     }
@@ -128,7 +125,7 @@ import Testing
         let old = try await Server(scene, "-tls1 -cipher ALL:@SECLEVEL=0")
         let oldPlace = "--trust @authority.pem --connect 127.0.0.1:\(old.port)"
         try await Self.expect(scene, oldPlace, 2, "no version of TLS in common")
-        try await Self.expect(scene, "\(oldPlace) --tls-min 1.0", 0, "TLS 1.0, ")
+        try await Self.expect(scene, "\(oldPlace) --tls-min 1.0", 0, "; no client certificate was given; 0 days left")
     }
 
     @Test func `what answers and is no TLS, hangs, or closes`() async throws {

@@ -48,7 +48,7 @@ import Testing
         let content = try #require(parsed.split(separator: "\n").drop { !$0.contains("100.6.3.6") }.dropFirst().first)
         let digits = try #require(content.split(separator: ":").last)
         let list = "0C0F" + "com.example.app".utf8.hex + "30050C03" + "app".utf8.hex + "0C14"
-        #expect(digits == "30" + "3A" + list + "com.example.app.voip".utf8.hex + "30060C04" + "voip".utf8.hex)
+        #expect(digits == "3036" + list + "com.example.app.voip".utf8.hex + "30060C04" + "voip".utf8.hex)
         for (name, options) in [("provider.p12", ""), ("provider-legacy.p12", "-legacy")] {
             let words = ["pkcs12", "-in", scene.path(name), "-passin", "file:" + scene.path("passphrase"), "-nodes"]
             let all = words + (options.isEmpty ? [] : [options])

@@ -35,7 +35,9 @@ final class CertificateScene: Sendable {
     /// Runs `apns-legacy certificate` in this process, with words and names as below.
     func run(_ line: String, now: Int64? = nil) async throws -> CommandRun {
         try await CommandRun(["certificate"] + self.words(line)) { environment in
-            if let now { environment.now = { now } }
+            // Later than what was made a moment ago, so that its days are not whole ones.
+            let now = now ?? Int64(time(nil)) + 60
+            environment.now = { now }
         }
     }
 

@@ -92,11 +92,11 @@ import Testing
         let scene = try CertificateScene()
         let lines = """
             \(Self.arc).4=ASN1:UTF8String:com.example.app, com.example.app.voip
-            \(Self.arc).6=DER:\("30 16 0C 05 61 2E 62 2E 63 30 05 0C 03 61 70 70 0C 00 30 02 0C 00".replacing(" ", with: ":"))
+            \(Self.arc).6=DER:30:0E:0C:05:61:2E:62:2E:63:30:05:0C:03:61:70:70
             """
         let path = try await Self.apple(scene, name: "VoIP Services: ", uid: "com.example.app", extensions: lines)
         let run = try await scene.run("show \(path)")
-        #expect(run.output.contains("Topics:       com.example.app, a.b.c, , com.example.app.voip\n"), "\(run)")
+        #expect(run.output.contains("Topics:       com.example.app, a.b.c, com.example.app.voip\n"), "\(run)")
     }
 
     @Test func `keys, chains and old files are shown, and no key ever`() async throws {
@@ -168,7 +168,7 @@ import Testing
         let words = ["--passphrase-file", scene.path("passphrase")]
         for name in ["p-legacy.p12", "p-all.pem"] {
             let good = try scene.read(name)
-            for index in TestEffort.cases(Array(good.indices), each: 13) {
+            for index in TestEffort.cases(Array(good.indices), each: 41) {
                 var bytes = good
                 bytes[index] ^= 1 << UInt8(index % 8)
                 let path = try scene.write("damaged", bytes)
