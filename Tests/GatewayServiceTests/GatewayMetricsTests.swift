@@ -27,6 +27,8 @@ import Testing
         #expect(text.contains("push_duration_seconds_bucket{le=\"+Inf\"} 2\n"))
         #expect(text.contains("push_duration_seconds_count 2\n"))
         #expect(text.contains("push_duration_seconds_sum 60.02\n"))
+        metrics.makeCounter(label: "push.http2.requests", dimensions: []).increment(by: 1)
+        #expect(metrics.text().contains("# TYPE apns_legacy_http2_requests_total counter\n"), "It is a library's.")
         #expect(text.contains("push_days{use=\"server\"} 1.5\n"))
     }
 

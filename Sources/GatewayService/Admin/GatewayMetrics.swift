@@ -123,7 +123,7 @@ package final class GatewayMetrics: MetricsFactory {
             lines[sample.name, default: (sample.kind, [])].lines.append(line)
         }
         for (name, (kind, series)) in self.series.withLockedValue({ $0 }) {
-            let label = name.label.replacing(".", with: "_").replacing("-", with: "_")
+            let label = Self.name(name.label)
             switch kind {
             case .counter:
                 lines[label + "_total", default: (kind, [])].lines
@@ -136,6 +136,16 @@ package final class GatewayMetrics: MetricsFactory {
             }
         }
         return lines.sorted { $0.key < $1.key }.map { Self.head($0, $1.kind) + $1.lines.sorted().joined() }.joined()
+    }
+
+    /// What the labels of the HTTP/2 client begin with, which is a library and names its metrics by itself.
+    private static let clientPrefix = "push.http2."
+
+    /// A label as Prometheus has it.
+    private static func name(_ label: String) -> String {
+        let isClient = label.hasPrefix(Self.clientPrefix)
+        let own = isClient ? "apns.legacy.http2." + label.dropFirst(Self.clientPrefix.count) : label
+        return own.replacing(".", with: "_").replacing("-", with: "_")
     }
 
     private static func head(_ name: String, _ kind: Kind) -> String {

@@ -33,6 +33,15 @@ enum MetricHelp {
         "apns_legacy_upstream_request_duration_seconds": "Time from a request to its answer.",
         "apns_legacy_upstream_retries_total": "Requests that were sent again, or are to be.",
 
+        // The HTTP/2 client of all providers
+        "apns_legacy_http2_requests_total": "Requests that have their outcome, by outcome.",
+        "apns_legacy_http2_request_duration_seconds": "Time from when a request is handed over to its outcome.",
+        "apns_legacy_http2_requests_repeated_total": "Requests that the client sent again, as after GOAWAY.",
+        "apns_legacy_http2_queue": "Requests that wait for a connection, or to be sent again.",
+        "apns_legacy_http2_connections_total": "Connections to the service that were begun.",
+        "apns_legacy_http2_connections_open": "Connections to the service whose handshake is done.",
+        "apns_legacy_http2_connection_failures_total": "Connections to the service that failed before an answer.",
+
         // Dead tokens
         "apns_legacy_feedback_backlog": "Dead tokens that their provider has not taken yet.",
         "apns_legacy_feedback_writable": "Whether the feedback database can be written.",

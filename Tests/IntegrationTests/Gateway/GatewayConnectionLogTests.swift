@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import APNSTestKit
+import APNSWire
+import Foundation
+import NIOCore
+import OpenSSLTLS
+import TestSupport
+import Testing
+
+/// Goal: the log says of each connection of a provider who came, what it was told, how it ended, and what became of its
+/// notifications; and of one that was not let in, what to do about it.
+@Suite(.timeLimit(.minutes(5))) struct GatewayConnectionLogTests {
+    private static func upstream() -> GatewayUpstream {
+        GatewayUpstream { number, _ in
+            switch number {
+            case 3: .rejected(PushRejection(status: 400, reason: .badDeviceToken))
+            case 5: .rejected(PushRejection(status: 410, reason: .unregistered, timestamp: 1_700_000_000_000))
+            default: .accepted
+            }
+        }
+    }
+
+    /// The fields of a line.
+    private static func fields(_ line: Substring) throws -> [String: String] {
+        let object = try JSONSerialization.jsonObject(with: Data(line.utf8))
+        return object as? [String: String] ?? [:]
+    }
+
+    @Test func `a connection has a line when it is admitted, when it is told an error, and when it ends`() async throws
+    {
+        try await Self.upstream().withGateway { gateway in
+            try await gateway.connect { provider in
+                try await provider.send(try GatewayProgram.frames(1...3))
+                #expect(try await provider.end().bytes == GatewayProgram.response(.invalidToken, 3))
+            }
+            try await gateway.connect { provider in
+                try await provider.send(try GatewayProgram.frames(4...7))
+                try await provider.send(try GatewayProgram.probe(8))
+                #expect(try await provider.end().bytes == GatewayProgram.response(.missingDeviceToken, 8))
+            }
+            let admitted = try Self.fields(try await gateway.lines("\"provider admitted\"", countMin: 2)[0])
+            #expect(admitted["level"] == "info" && admitted["push.provider"] == "shop")
+            #expect(admitted["push.topic"] == GatewayProgram.topic && admitted["push.connection.tls"] == "TLS 1.2")
+            #expect(admitted["push.connection.remote"]?.hasPrefix("127.0.0.1:") == true)
+            #expect(admitted["push.listener.port"] == "\(gateway.port)")
+            let told = try Self.fields(try await gateway.lines("\"error response sent\"", countMin: 2)[0])
+            #expect(told["level"] == "info" && told["push.error.status"] == "8 (invalid token)")
+            #expect(told["push.notification.identifier"] == "3" && told["push.notifications.dropped"] == "0")
+            let closed = try await gateway.lines("\"connection closed\"", countMin: 2).map(Self.fields)
+            let counts = ["received", "delivered", "rejected", "feedback", "dropped", "unsettled"]
+            let found = closed.map { line in counts.map { line["push.notifications.\($0)"] } }
+            #expect(Set(found) == [["3", "2", "1", "0", "0", nil], ["5", "3", "1", "1", "0", nil]], "\(closed)")
+            #expect(
+                Set(closed.map { $0["push.connection.reason"] })
+                    == ["status 8 (invalid token)", "status 2 (missing device token)"]
+            )
+            #expect(closed.allSatisfy { $0["push.connection.duration"]?.hasSuffix(" seconds") == true })
+            #expect(closed.allSatisfy { $0["level"] == "info" && $0["push.provider"] == "shop" })
+            let ready = try Self.fields(try await gateway.lines("\"gateway ready\"")[0])
+            #expect(ready["push.gateway.address"] == "127.0.0.1:\(gateway.port)")
+            #expect(try await gateway.feedback().count == 1)
+            let feedback = try Self.fields(try await gateway.lines("\"feedback connection closed\"")[0])
+            #expect(feedback["push.feedback.tokens"] == "1")
+            #expect(feedback["push.connection.reason"] == "the provider took the whole list")
+            try await gateway.lines("\"feedback provider admitted\"", "\"push.provider\":\"shop\"")
+        }
+    }
+
+    @Test func `a provider that leaves, and what is thrown away behind an error, are in the counts`() async throws {
+        try await Self.upstream().withGateway(limits: "{shutdown: 10s, inFlightPerConnection: 1}") { gateway in
+            try await gateway.connect { provider in
+                try await provider.send(try GatewayProgram.frames(1...2))
+                try await provider.channel.close().get()
+            }
+            let line = try Self.fields(try await gateway.lines("\"connection closed\"")[0])
+            #expect(line["push.connection.reason"]?.hasPrefix("the provider closed it") == true, "\(line)")
+            #expect(line["push.notifications.delivered"] == "2")
+            try await gateway.connect { provider in
+                try await provider.send(try GatewayProgram.frames(3...12))
+                #expect(try await provider.end().bytes == GatewayProgram.response(.invalidToken, 3))
+            }
+            try await gateway.lines("\"connection closed\"", "\"push.notifications.dropped\":\"9\"")
+            let last = gateway.lines(["\"push.notifications.dropped\":\"9\"", "\"connection closed\""])
+            let dropped = try Self.fields(last[0])
+            #expect(dropped["push.notifications.received"] == "10" && dropped["push.notifications.rejected"] == "1")
+        }
+    }
+
+    @Test func `a provider that does not trust the gateway is logged as that, with what to install`() async throws {
+        try await GatewayUpstream().withGateway { gateway in
+            let folder = gateway.folder
+            let other = TLSTrust.pem(try TestCertificateAuthority(name: "Foreign").certificatePEM)
+            for port in [gateway.port, gateway.feedbackPort] {
+                let tls = TLSConfiguration.client(identity: folder.provider.identity, trust: other)
+                _ = try? await ScriptedProvider.withConnection(port: port, tls: tls) { try await $0.end() }
+                let message = "\"provider does not trust this listener\""
+                let line = try Self.fields(try await gateway.lines(message, "\"\(port)\"")[0])
+                #expect(line["level"] == "warning" && line["push.listener.port"] == "\(port)")
+                #expect(line["push.refusal.reason"]?.hasSuffix("the TLS alert unknown_ca") == true)
+                #expect(line["push.certificate.issuer"] == folder.server.identity.certificate.issuer)
+                for words in ["cafile", "keytool", "NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"] {
+                    #expect(line["push.refusal.remedy"]?.contains(words) == true, "\(line)")
+                }
+            }
+            #expect(gateway.lines(["\"connection refused\""]).isEmpty)
+            let metrics = try await GatewayOperatorTests.get("/metrics", gateway).body
+            #expect(metrics.contains("apns_legacy_connections_refused_total{cause=\"untrusted\"} 2\n"))
+            let foreign = try TestCertificateAuthority(name: "Foreign").issueClient(topic: GatewayProgram.topic)
+            #expect(try await gateway.connect(foreign.identity) { try await $0.end().bytes } == [])
+            try await gateway.lines("\"provider refused\"", "\"push.listener.port\":\"\(gateway.port)\"")
+        }
+    }
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package import Foundation
+
+/// The metrics in the tables of docs/monitoring.md.
+package struct DocumentedMetrics {
+    /// The folder of this package.
+    package static let repository = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent()
+
+    /// Kinds by name, of those that a gateway serves.
+    package let gateway: [String: String]
+    /// Kinds by name, of those that jobs leave in files.
+    package let jobs: [String: String]
+
+    /// Reads the document.
+    package init() throws {
+        let text = try Self.text("monitoring.md")
+        self.gateway = Self.table(in: text, under: "## Metrics of the gateway")
+        self.jobs = Self.table(in: text, under: "## Metrics of jobs")
+    }
+
+    /// A file of docs.
+    package static func text(_ name: String) throws -> String {
+        try String(contentsOf: Self.repository.appending(path: "docs/\(name)"), encoding: .utf8)
+    }
+
+    private static func table(in text: String, under title: String) -> [String: String] {
+        guard let start = text.firstRange(of: title)?.upperBound else { return [:] }
+        let end = text[start...].firstRange(of: "\n## ")?.lowerBound ?? text.endIndex
+        let rows = text[start..<end].matches(of: #/\n\| `(?<name>\w+)` \| (?<kind>counter|gauge|histogram) \|/#)
+        return Dictionary(rows.map { (String($0.name), String($0.kind)) }) { first, _ in first }
+    }
+
+    /// Kinds by name, as the text format has them.
+    package static func kinds(_ text: String) -> [String: String] {
+        let lines = text.matches(of: #/# TYPE (?<name>\w+) (?<kind>\w+)/#)
+        return Dictionary(lines.map { (String($0.name), String($0.kind)) }) { first, _ in first }
+    }
+
+    /// The names in expressions, those of histograms without their ending.
+    package func names(in expressions: String) -> Set<String> {
+        let found = expressions.matches(of: #/\b(?:apns_legacy|process)_[a-z0-9_]+/#).map { String($0.output) }
+        return Set(
+            found.map { name in
+                let stem = name.replacing(#/_(bucket|sum|count)$/#, with: "")
+                return self.gateway[stem] == "histogram" ? stem : name
+            }
+        )
+    }
+}
