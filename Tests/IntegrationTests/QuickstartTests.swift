@@ -37,6 +37,16 @@ import Testing
         #expect(ending.code == 0 && printed.contains("22 accepted (proved)"), "\(ending) \(printed)")
     }
 
+    @Test func `a folder for temporary files that cannot be used is named`() async throws {
+        let scene = try SendScene()
+        let error = scene.path("error")
+        let words = ["TMPDIR=\(scene.path("missing/file"))", try Child.program, "quickstart"]
+        _ = try scene.write("missing", "")
+        let ending = try await Child(words, .init(error: error), program: "/usr/bin/env").end()
+        let printed = try String(contentsOfFile: error, encoding: .utf8)
+        #expect(ending.code == 73 && printed.contains("Set TMPDIR"), "\(ending) \(printed)")
+    }
+
     @Test func `with --stay its page shows the batch until it is stopped`() async throws {
         let scene = try SendScene()
         let output = scene.path("output")

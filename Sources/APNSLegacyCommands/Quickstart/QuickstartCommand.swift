@@ -26,6 +26,9 @@ public struct QuickstartCommand: ConsoleCommand, Sendable {
             to it over mutual TLS with the code that `apns-legacy send` uses, and holds the outcomes against what the \
             gateway saw. Then it reads the feedback into a purge list, and prunes a sample token table. Nothing leaves \
             this machine, and the files that are made are removed.
+
+            Exit codes: 0 all went as it has to; 64 usage; 70 the two records differ, or another fault of this \
+            program; 71 the system allows too few open files or too little memory; 73 a folder or file cannot be made.
             """
     )
 
@@ -67,7 +70,15 @@ struct QuickstartRun {
     private func print(_ text: String) { self.environment.console.print(text) }
 
     func run() async throws {
-        try FileManager.default.createDirectory(at: self.folder, withIntermediateDirectories: true)
+        do {
+            try FileManager.default.createDirectory(at: self.folder, withIntermediateDirectories: true)
+        } catch {
+            let parent = self.folder.deletingLastPathComponent().path
+            throw CommandFailure(
+                .cannotCreate,
+                "Cannot make a folder in \(parent). Set TMPDIR to a folder that you may write to."
+            )
+        }
         defer { try? FileManager.default.removeItem(at: self.folder) }
         let batch = try SampleBatch(now: UInt32(clamping: self.environment.now()))
         let authority = try TestCertificateAuthority(name: "Quick start authority")
