@@ -35,9 +35,6 @@ struct OpenSSLQueue {
         return seen.isEmpty ? "no reason given" : seen.joined(separator: "; ")
     }
 
-    /// The reason of the first error, which for files is the operating system's.
-    var systemText: String { self.entries.first?.text ?? "no reason given" }
-
     func contains(library: Int32, reason: Int32) -> Bool {
         self.entries.contains { $0.library == library && $0.reason == reason }
     }

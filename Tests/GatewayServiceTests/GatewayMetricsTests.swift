@@ -32,6 +32,16 @@ import Testing
         #expect(text.contains("push_days{use=\"server\"} 1.5\n"))
     }
 
+    /// A quotation mark with an accent is one character, and so is the end of a line of Windows.
+    @Test func `no label ends before its end`() {
+        let metrics = GatewayMetrics()
+        let name = "a\"\u{301}} 1\r\nb"
+        metrics.makeCounter(label: "push.settled", dimensions: [("provider", name)]).increment(by: 1)
+        let text = metrics.text()
+        #expect(text.utf8.count { $0 == UInt8(ascii: "\n") } == 2, "\(text)")
+        #expect(Array(text.utf8).contains(Array("a\\\"\u{301}} 1\r\\nb\"".utf8)), "\(text)")
+    }
+
     @Test func `a log line is one JSON object whatever is in it`() {
         #expect(GatewayLog.quoted("a\"b\\c\nd\u{1}é") == "\"a\\\"b\\\\c\\nd\\u0001é\"")
     }

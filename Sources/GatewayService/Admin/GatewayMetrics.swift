@@ -108,8 +108,16 @@ package final class GatewayMetrics: MetricsFactory {
         dimensions.map { "\($0)=\"\(Self.escaped($1))\"" }.joined(separator: ",")
     }
 
+    /// By code points: a quotation mark with an accent, or CR and LF, is one character.
     private static func escaped(_ value: String) -> String {
-        value.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"").replacing("\n", with: "\\n")
+        value.unicodeScalars.reduce(into: "") { text, scalar in
+            switch scalar {
+            case "\\": text += "\\\\"
+            case "\"": text += "\\\""
+            case "\n": text += "\\n"
+            default: text.unicodeScalars.append(scalar)
+            }
+        }
     }
 
     /// Writes all series.

@@ -1,32 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import COpenSSL
+import Glibc
 
 /// Reading small files of certificates and keys.
 package enum FileBytes {
     /// The longest file that is read, in bytes; system trust bundles come to about 250,000.
     static let byteCountMax = 16 << 20
 
+    /// How long a pipe is waited for, such as that of a program which writes a passphrase.
+    private static let pipeDurationMax = Duration.seconds(10)
+
     /// The bytes of the file at `path`.
+    ///
+    /// - Throws: ``TLSError/fileUnreadable(path:detail:)``, also where a pipe does not end within 10 seconds.
     package static func read(_ path: String) throws(TLSError) -> [UInt8] {
-        ERR_clear_error()
-        guard !path.utf8.contains(0), let file = unsafe BIO_new_file(path, "rb") else {
-            throw .fileUnreadable(path: path, detail: OpenSSLQueue.take().systemText)
-        }
-        defer { unsafe BIO_free(file) }
+        try self.read(path, pipeDurationMax: self.pipeDurationMax)
+    }
+
+    static func read(_ path: String, pipeDurationMax: Duration) throws(TLSError) -> [UInt8] {
+        func failure(_ detail: String) -> TLSError { .fileUnreadable(path: path, detail: detail) }
+        func systemFailure() -> TLSError { unsafe failure(String(cString: strerror(errno))) }
+        // An open that waits for the other end of a pipe may wait for ever.
+        let descriptor = path.utf8.contains(0) ? -1 : unsafe open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+        guard descriptor >= 0 else { throw path.utf8.contains(0) ? failure("no such file") : systemFailure() }
+        defer { close(descriptor) }
+        var facts = stat()
+        // Of a terminal as of a pipe, what comes may come late.
+        let isPipe = unsafe fstat(descriptor, &facts) == 0 && [S_IFIFO, S_IFCHR].contains(facts.st_mode & S_IFMT)
+        let deadline = ContinuousClock.now + pipeDurationMax
         var bytes: [UInt8] = []
         var piece = [UInt8](repeating: 0, count: 16384)
         while true {
-            let count = unsafe BIO_read(file, &piece, Int32(piece.count))
-            if count <= 0 { break }
-            bytes += piece[..<Int(count)]
-            guard bytes.count <= Self.byteCountMax else {
-                throw .fileUnreadable(path: path, detail: "it is longer than \(Self.byteCountMax) bytes")
+            if isPipe {
+                let milliseconds = max(0, (deadline - ContinuousClock.now) / .milliseconds(1))
+                var request = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+                guard unsafe poll(&request, 1, Int32(milliseconds)) != 0 else {
+                    throw failure("it is a pipe, and what comes out of it did not end within \(pipeDurationMax)")
+                }
             }
+            let count = unsafe piece.withUnsafeMutableBytes { unsafe Glibc.read(descriptor, $0.baseAddress, $0.count) }
+            if count == 0 { return bytes }
+            if count < 0 {
+                guard errno == EINTR || isPipe && errno == EAGAIN else { throw systemFailure() }
+                continue
+            }
+            bytes += piece[..<count]
+            guard bytes.count <= Self.byteCountMax else { throw failure("it is longer than \(Self.byteCountMax) bytes") }
         }
-        let queue = OpenSSLQueue.take()
-        guard queue.isEmpty else { throw .fileUnreadable(path: path, detail: queue.systemText) }
-        return bytes
     }
 
     /// The first line of a file, without its line end: LF, or CR and LF.
