@@ -28,8 +28,16 @@ public struct ApnsLegacyCommand: ParsableCommand {
         do {
             try ProcessResources.requireFiles(ProcessResources.fileCountOfRuntime)
         } catch {
-            Console().say("apns-legacy: \(error)")
-            Glibc.exit(error.status.rawValue)
+            Self.exit(error)
         }
+        // The runtime of Swift reads the command line there. Without it, each command would print the help and succeed.
+        if CommandLine.arguments.isEmpty {
+            Self.exit(CommandFailure(.systemError, "The command line cannot be read, as /proc is not mounted."))
+        }
+    }
+
+    private static func exit(_ failure: CommandFailure) {
+        Console().say("apns-legacy: \(failure)")
+        Glibc.exit(failure.status.rawValue)
     }
 }

@@ -47,42 +47,44 @@ package struct Console: Sendable {
 
     /// Asks a question.
     ///
-    /// - Parameters:
-    ///   - question: what is asked.
-    ///   - isSecret: whether the terminal is not to show the answer.
+    /// - Parameter question: what is asked.
     /// - Returns: the answer without white space around it; `nil` at the end of the input.
-    func ask(_ question: String, isSecret: Bool = false) -> String? {
+    func ask(_ question: String) -> String? {
         self.put(question + " ")
-        var settings = termios()
-        let hidesAnswer = unsafe isSecret && tcgetattr(self.input, &settings) == 0
-        if hidesAnswer {
-            var hidden = settings
-            hidden.c_lflag &= ~tcflag_t(ECHO)
-            unsafe tcsetattr(self.input, TCSAFLUSH, &hidden)
-        }
-        defer {
-            if hidesAnswer {
-                unsafe tcsetattr(self.input, TCSAFLUSH, &settings)
-                self.put("\n")
-            }
-        }
-        var bytes: [UInt8] = []
-        while bytes.count < Self.answerByteCountMax {
-            var byte: UInt8 = 0
-            let count = unsafe Glibc.read(self.input, &byte, 1)
-            if count < 0, errno == EINTR { continue }
-            guard count == 1 else {
-                if bytes.isEmpty { return nil }
-                break
-            }
-            if byte == UInt8(ascii: "\n") { break }
-            bytes.append(byte)
-        }
+        guard let line = self.readLine(willRead: {}) else { return nil }
         let isSpace = { (byte: UInt8) in
             byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") || byte == UInt8(ascii: "\r")
         }
-        let text = bytes.drop(while: isSpace).reversed().drop(while: isSpace).reversed()
+        let text = line.drop(while: isSpace).reversed().drop(while: isSpace).reversed()
         return String(decoding: text, as: UTF8.self)
+    }
+
+    /// Asks a question whose answer the terminal does not show.
+    ///
+    /// - Parameter question: what is asked.
+    /// - Returns: the line of the answer as it is; `nil` at the end of the input.
+    func askSecret(_ question: String) -> [UInt8]? {
+        self.put(question + " ")
+        guard let terminal = HiddenInput(self.input) else { return self.readLine {} }
+        defer {
+            terminal.end()
+            self.put("\n")
+        }
+        return self.readLine { terminal.wait { self.put("\n" + question + " ") } }
+    }
+
+    private func readLine(willRead: () -> Void) -> [UInt8]? {
+        var bytes: [UInt8] = []
+        while bytes.count < Self.answerByteCountMax {
+            var byte: UInt8 = 0
+            willRead()
+            let count = unsafe Glibc.read(self.input, &byte, 1)
+            if count < 0, errno == EINTR { continue }
+            guard count == 1 else { return bytes.isEmpty ? nil : bytes }
+            if byte == UInt8(ascii: "\n") { break }
+            bytes.append(byte)
+        }
+        return bytes
     }
 
     // MARK: Messages

@@ -124,6 +124,18 @@ public final class RequestClient: Sendable {
         return receipt
     }
 
+    /// Submits a request as ``submit(_:onReport:)`` does, and measures the time to its outcome.
+    package func submitMeasured(
+        _ request: PushRequest,
+        onReport: @escaping @Sendable (DeliveryReport) -> Void
+    ) -> SubmissionReceipt {
+        let (observer, start) = (self.observer, self.observer.startTime)
+        return self.submit(request) { report in
+            observer.took(report.outcome, since: start)
+            onReport(report)
+        }
+    }
+
     /// Gives a request an outcome that never leaves this process.
     func settleHere(
         _ outcome: DeliveryOutcome,

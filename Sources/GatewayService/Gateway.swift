@@ -19,7 +19,7 @@ import TokenStore
 package final class Gateway: Sendable {
     /// What a running gateway is asked to do.
     package enum Request: Sendable {
-        /// Read certificates, keys and providers anew.
+        /// Reload certificates, keys and providers.
         case reload
         /// Take nothing more, deliver what was taken, and end; asked twice, end at once.
         case end
@@ -45,9 +45,9 @@ package final class Gateway: Sendable {
     package enum Change: Sendable {
         /// It listens everywhere.
         case ready(Addresses)
-        /// It reads the configuration anew.
+        /// It reloads the configuration.
         case reloading
-        /// It has read the configuration anew, or left everything as it was for this reason.
+        /// It has reloaded the configuration, or left everything as it was for this reason.
         case reloaded(failure: String?)
         /// It was asked to end, which takes so long at most.
         case ending(durationMax: Duration)
@@ -87,7 +87,7 @@ package final class Gateway: Sendable {
     ///   - metrics: what the metrics of this process go to; served to operators.
     ///   - version: of the program.
     ///   - logger: for all that is logged.
-    ///   - reread: reads the configuration anew.
+    ///   - reread: reads the configuration again.
     /// - Throws: ``GatewayFailure/databaseInUse(path:)``, `GatewayStoreError` where the database cannot be used, or
     ///   `ProviderError` where a client cannot be made.
     package init(
@@ -357,7 +357,7 @@ package final class Gateway: Sendable {
             group.addTask {
                 do { try await client.run() } catch {
                     self.logger.error(
-                        "service unusable until certificates are read anew",
+                        "service unusable until the configuration is reloaded",
                         metadata: [LogKey.provider: "\(provider.file.name)", LogKey.failure: "\(error)"]
                     )
                 }
@@ -394,10 +394,10 @@ package final class Gateway: Sendable {
             self.finish(old, behind: configuration)
             Self.logFindings(of: configuration, self.logger)
             self.logKeysForRestart(configuration.file)
-            self.logger.notice("configuration read anew")
+            self.logger.notice("configuration reloaded")
             return (clients.count, nil)
         } catch {
-            self.logger.error("configuration not read anew", metadata: [LogKey.configurationFailure: "\(error)"])
+            self.logger.error("configuration not reloaded", metadata: [LogKey.configurationFailure: "\(error)"])
             return (0, "\(error)")
         }
     }
@@ -408,7 +408,7 @@ package final class Gateway: Sendable {
         }
     }
 
-    /// Says which changes of a configuration that was read anew do not hold yet.
+    /// Says which changes of a configuration that was reloaded do not hold yet.
     private func logKeysForRestart(_ file: GatewayFile) {
         let keys = file.keysForRestart(since: self.file)
         guard !keys.isEmpty else { return }

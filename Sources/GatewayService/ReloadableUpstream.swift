@@ -5,8 +5,8 @@ import APNSProviderHTTP2
 import APNSWire
 import NIOConcurrencyHelpers
 
-/// The client of the service that a provider's requests go through now; another one takes its place when certificates
-/// are read anew, also for connections that are open.
+/// The client of the service that a provider's requests go through now; another one takes its place when
+/// certificates are reloaded, also for connections that are open.
 final class ReloadableUpstream: Upstream {
     private let upstream: NIOLockedValueBox<any Upstream>
 

@@ -32,7 +32,7 @@ final class UpstreamHealth: Sendable {
     func failed(_ provider: String, _ text: String) {
         self.state.withLockedValue { $0.isReached[provider] = false }
         self.logger.warning(
-            "service not reached, which is tried again",
+            "upstream unreachable, retrying",
             metadata: [LogKey.provider: "\(provider)", LogKey.failure: "\(text)"]
         )
     }

@@ -45,6 +45,20 @@ import Testing
         }
     }
 
+    @Test func `where the command line cannot be read, a command does not seem to succeed`() async throws {
+        let folder = try TemporaryFolder()
+        let error = folder.path + "/error"
+        let script = "mount -t tmpfs none /proc && exec \"$0\" send"
+        let user = geteuid() == 0 ? [] : ["--user", "--map-root-user"]
+        let ending = try await Child(
+            ["--mount"] + user + ["sh", "-c", script, try Child.program],
+            Child.Streams(error: error),
+            program: "/usr/bin/unshare"
+        ).end()
+        let said = try String(contentsOfFile: error, encoding: .utf8)
+        #expect(ending.code == 71 && said.hasPrefix("apns-legacy: The command line cannot be read"), "\(said)")
+    }
+
     private static func folder() throws -> GatewayProgram.Folder {
         let folder = try GatewayProgram.Folder()
         try folder.configure(upstreamPort: 1)

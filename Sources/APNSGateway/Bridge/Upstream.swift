@@ -30,7 +30,7 @@ extension RequestClient: Upstream {
         _ request: PushRequest,
         onAnswer: @escaping @Sendable (DeliveryOutcome, _ latency: Duration?) -> Void
     ) {
-        switch self.submit(request, onReport: { onAnswer($0.outcome, $0.latency) }) {
+        switch self.submitMeasured(request, onReport: { onAnswer($0.outcome, $0.latency) }) {
         case .taken: break
         // Few come here, since providers are not read from while there is no room.
         case .full: self.whenRoom { self.send(request, onAnswer: onAnswer) }

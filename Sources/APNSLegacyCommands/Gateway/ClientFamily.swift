@@ -67,9 +67,6 @@ enum ClientFamily: String, CaseIterable, ExpressibleByArgument {
     /// Whether many of its clients never read an error response, and lose what they write behind a rejection.
     var ignoresRejections: Bool { [.php, .ruby, .python].contains(self) }
 
-    /// Whether many of its clients speak nothing newer than TLS 1.0.
-    var speaksOldTLS: Bool { [.java, .dotnet, .c].contains(self) }
-
     /// How its clients come to trust the gateway, and where its certificate goes; a step each, in the words of somebody
     /// who has not seen any of it before.
     var steps: [String] {
@@ -77,7 +74,7 @@ enum ClientFamily: String, CaseIterable, ExpressibleByArgument {
         case .php:
             [
                 """
-                Make PHP trust the gateway. PHP before 5.6 trusts anybody, and needs nothing. Since 5.6, on Debian or
+                Make PHP trust the gateway. PHP before 5.6 verifies nothing, and needs nothing. Since 5.6, on Debian or
                 Ubuntu:
                   cp authority.pem /usr/local/share/ca-certificates/apns-legacy.crt && update-ca-certificates
                 On Red Hat or CentOS:

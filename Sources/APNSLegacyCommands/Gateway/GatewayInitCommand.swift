@@ -120,6 +120,11 @@ struct GatewayInitCommand: GatewaySubcommand {
     func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         let console = environment.console
         let setup = try self.setup(console)
+        let problems = self.upstreamProblems(setup, now: environment.now())
+        guard problems.isEmpty else {
+            for problem in problems { console.say("apns-legacy \(Self.words): \(problem). Nothing was written.") }
+            return .configuration
+        }
         let folder = try await SimulatorFolder.open(setup.folder)
         try setup.write(to: folder, now: environment.now())
         console.print("The gateway's files are in \(setup.folder).\n")
@@ -128,6 +133,20 @@ struct GatewayInitCommand: GatewaySubcommand {
         let findings = configuration.findings(now: environment.now())
         for finding in findings { console.say("apns-legacy \(Self.words): \(setup.configurationPath): \(finding).") }
         return findings.isEmpty ? .success : .configuration
+    }
+
+    /// What the service would refuse for ever, in sentences.
+    private func upstreamProblems(_ setup: GatewaySetup, now: Int64) -> [String] {
+        guard case .certificate(let bytes, let key, let passphrase) = setup.credentials,
+            let identity = try? TLSIdentity(bytes: bytes, key: key, passphrase: passphrase.map { .init(bytes: $0) })
+        else { return [] }
+        return ResolvedConfiguration.upstreamFindings(
+            of: identity.certificate,
+            path: self.upstreamCertificate ?? "from Apple",
+            topic: setup.topic,
+            environment: setup.environment,
+            now: now
+        ).map(\.description)
     }
 
     // MARK: Options and answers
@@ -140,26 +159,30 @@ struct GatewayInitCommand: GatewaySubcommand {
         let topic =
             try self.topic ?? identity?.topic
             ?? asker.ask("The app's bundle identifier, such as com.example.app:") {
-                Self.isTopic($0) ? $0 : nil
+                try Self.require($0, Self.isTopic($0), Self.topicRule)
             }
         if topic == nil { missing.append("--topic") }
         let environment =
             try self.environment ?? identity?.onlyEnvironment
             ?? asker.ask("Environment: production or sandbox?") {
-                Environment(rawValue: $0)
+                try Self.require(Environment(rawValue: $0.lowercased()), "\($0) is neither production nor sandbox.")
             }
         if environment == nil { missing.append("--environment") }
         let families = ClientFamily.allCases.map(\.rawValue).joined(separator: ", ")
         let client =
             try self.client
             ?? asker.ask("What is the provider written in: \(families)?") {
-                ClientFamily(rawValue: $0.lowercased())
+                try Self.require(
+                    ClientFamily(rawValue: $0.lowercased()),
+                    "\($0) is none of them. Of another language: other."
+                )
             }
         if client == nil { missing.append("--client") }
         let host =
             try self.host
             ?? asker.ask("The address of this machine for the provider's machine (empty if it is this one):") {
-                $0.isEmpty ? Self.hostDefault : Self.address(of: $0) == nil ? nil : $0
+                _ = $0.isEmpty ? "" : try Self.address(of: $0)
+                return $0.isEmpty ? Self.hostDefault : $0
             } ?? Self.hostDefault
         guard missing.isEmpty, let credentials, let topic, let environment, let client else {
             throw CommandFailure(
@@ -168,14 +191,13 @@ struct GatewayInitCommand: GatewaySubcommand {
             )
         }
         guard Self.isTopic(topic) else { throw CommandFailure(.usage, Self.topicRule) }
-        guard let address = Self.address(of: host) else {
-            throw CommandFailure(.usage, "--host \(host) has no address here. Specify the IP address of this machine.")
-        }
+        let address = try Self.address(of: host)
         return GatewaySetup(
             topic: topic,
             environment: environment,
             credentials: credentials,
             client: client,
+            team: self.team(credentials, certificate),
             host: host,
             address: address,
             folder: self.folderPath,
@@ -194,8 +216,56 @@ struct GatewayInitCommand: GatewaySubcommand {
         return path
     }
 
-    private static func address(of host: String) -> String? {
-        (try? SocketAddress.makeAddressResolvingHost(host, port: 0))?.ipAddress
+    /// The team of the credentials; `nil` where they do not name it.
+    private func team(_ credentials: GatewaySetup.Credentials, _ certificate: TLSCertificate?) -> String? {
+        if case .providerToken(_, _, let identifier) = credentials { return identifier }
+        return certificate?.subjectField("OU").flatMap { Self.identifier($0) }
+    }
+
+    /// The IP address of a host as the provider's machine reaches it.
+    ///
+    /// - Throws: why there is none.
+    private static func address(of host: String) throws(CommandFailure) -> String {
+        guard SimulatorCertificates.isName(host) else {
+            throw CommandFailure(.usage, "\(host) is neither a host name nor an IP address.")
+        }
+        let advice = "Specify the IP address by which the provider's machine reaches this one."
+        guard let address = (try? SocketAddress.makeAddressResolvingHost(host, port: 0))?.ipAddress else {
+            throw CommandFailure(.usage, "The host name \(host) has no address here. \(advice)")
+        }
+        let isLoopback = address.hasPrefix("127.") || address == "::1"
+        guard !isLoopback || host == "localhost" || (try? SocketAddress(ipAddress: host, port: 0)) != nil else {
+            throw CommandFailure(
+                .usage,
+                "The host name \(host) has the address \(address) here, which no other machine can reach. \(advice)"
+            )
+        }
+        return address
+    }
+
+    /// - Throws: a sentence, where a value is no answer to a question.
+    private static func require<Value>(_ value: Value?, _ sentence: String) throws(CommandFailure) -> Value {
+        guard let value else { throw CommandFailure(.usage, sentence) }
+        return value
+    }
+
+    private static func require(
+        _ text: String,
+        _ isGood: Bool,
+        _ sentence: String
+    ) throws(CommandFailure) -> String {
+        try Self.require(isGood ? text : nil, sentence)
+    }
+
+    /// A file that somebody names as an answer.
+    private static func readable(_ path: String) throws(CommandFailure) -> String {
+        var isFolder = false
+        let isThere = FileManager.default.fileExists(atPath: path, isDirectory: &isFolder)
+        guard isThere else { throw CommandFailure(.usage, "There is no file \(path).") }
+        guard !isFolder, FileManager.default.isReadableFile(atPath: path) else {
+            throw CommandFailure(.usage, "\(path) cannot be read.")
+        }
+        return path
     }
 
     private static func read(_ path: String) throws -> [UInt8] {
@@ -216,7 +286,7 @@ struct GatewayInitCommand: GatewaySubcommand {
         if let path = self.upstreamCertificate { return try self.certificate(path, asker) }
         if let path = self.tokenKey { return (try self.token(path, asker, &missing), nil) }
         let path = try asker.ask("The file that Apple gave you: a certificate (.p12 or .pem), or a key (.p8):") {
-            FileManager.default.isReadableFile(atPath: $0) ? $0 : nil
+            try Self.readable($0)
         }
         guard let path else {
             missing.append("--upstream-certificate or --token-key")
@@ -235,17 +305,18 @@ struct GatewayInitCommand: GatewaySubcommand {
         let bytes = try Self.read(path)
         var key = try self.upstreamKey.map { try Self.read($0) }
         var passphrase = try self.upstreamPassphraseFile.map { path in
-            String(decoding: FileBytes.firstLine(of: try Self.read(path)), as: UTF8.self)
+            Array(FileBytes.firstLine(of: try Self.read(path)))
         }
         while true {
             do throws(TLSError) {
-                let identity = try TLSIdentity(bytes: bytes, key: key, passphrase: passphrase.map { TLSPassphrase($0) })
+                let secret = passphrase.map { TLSPassphrase(bytes: $0) }
+                let identity = try TLSIdentity(bytes: bytes, key: key, passphrase: secret)
                 return (.certificate(bytes: bytes, key: key, passphrase: passphrase), identity.certificate)
             } catch {
                 switch error {
                 case .passphraseMissing, .passphraseWrong:
                     let what = passphrase == nil ? "The passphrase of \(path):" : "That is not it. The passphrase:"
-                    guard let answer = try asker.ask(what, isSecret: true, { $0 }) else {
+                    guard let answer = asker.askSecret(what) else {
                         throw CommandFailure(
                             .configuration,
                             "\(path): \(error) Say --upstream-passphrase-file FILE, which has it in its first line."
@@ -253,9 +324,7 @@ struct GatewayInitCommand: GatewaySubcommand {
                     }
                     passphrase = answer
                 case .keyMissing where key == nil:
-                    let answer = try asker.ask("The file of its private key:") {
-                        FileManager.default.isReadableFile(atPath: $0) ? $0 : nil
-                    }
+                    let answer = try asker.ask("The file of its private key:") { try Self.readable($0) }
                     guard let answer else {
                         throw CommandFailure(.configuration, "\(path): \(error) Say --upstream-key FILE.")
                     }
@@ -281,11 +350,15 @@ struct GatewayInitCommand: GatewaySubcommand {
         let named = name.hasPrefix("AuthKey_") && name.hasSuffix(".p8") ? String(name.dropFirst(8).dropLast(3)) : nil
         let key =
             try self.keyId ?? named.flatMap { Self.identifier($0) }
-            ?? asker.ask("The key's identifier (10 letters and digits):") { Self.identifier($0) }
+            ?? asker.ask("The key's identifier (10 letters and digits):") {
+                try Self.require(Self.identifier($0), Self.identifierRule)
+            }
         if key == nil { missing.append("--key-id") }
         let team =
             try self.teamId
-            ?? asker.ask("Your team's identifier at Apple (10 letters and digits):") { Self.identifier($0) }
+            ?? asker.ask("Your team's identifier at Apple (10 letters and digits):") {
+                try Self.require(Self.identifier($0), Self.identifierRule)
+            }
         if team == nil { missing.append("--team-id") }
         guard let key, let team else { return nil }
         guard Self.identifier(key) != nil, Self.identifier(team) != nil else {
@@ -293,6 +366,8 @@ struct GatewayInitCommand: GatewaySubcommand {
         }
         return .providerToken(key: bytes, keyIdentifier: key, teamIdentifier: team)
     }
+
+    private static let identifierRule = "It has 10 letters and digits."
 
     /// What Apple gives keys and teams as identifiers; `nil` for anything else.
     private static func identifier(_ text: String) -> String? {
@@ -306,23 +381,30 @@ private struct SetupQuestions {
 
     init(_ console: Console) { self.console = console }
 
-    /// How often a question is asked until its answer is of use.
+    /// How often a question is asked until its answer can be used.
     private static let attemptCountMax = 5
 
-    /// Asks until there is an answer of use.
+    /// Asks until there is an answer that can be used.
     ///
+    /// - Parameters:
+    ///   - question: what is asked.
+    ///   - read: takes the answer, or throws what is wrong with it.
     /// - Returns: `nil` where nobody can be asked.
-    func ask<Answer>(
-        _ question: String,
-        isSecret: Bool = false,
-        _ read: (String) -> Answer?
-    ) throws -> Answer? {
+    /// - Throws: where no answer could be used.
+    func ask<Answer>(_ question: String, _ read: (String) throws -> Answer) throws -> Answer? {
         guard self.console.isInteractive else { return nil }
         for _ in 0..<Self.attemptCountMax {
-            guard let text = self.console.ask(question, isSecret: isSecret) else { break }
-            if let answer = read(text) { return answer }
+            guard let text = self.console.ask(question) else { break }
+            do { return try read(text) } catch let failure as CommandFailure { self.console.say(failure.description) }
         }
-        throw CommandFailure(.usage, "There is no answer of use to: \(question)")
+        throw CommandFailure(.usage, "Stopped, since this has no answer: \(question)")
+    }
+
+    /// Asks for a secret.
+    ///
+    /// - Returns: `nil` where nobody can be asked, or nobody answers.
+    func askSecret(_ question: String) -> [UInt8]? {
+        self.console.isInteractive ? self.console.askSecret(question) : nil
     }
 }
 

@@ -15,8 +15,8 @@ struct GatewayRunCommand: GatewaySubcommand {
         discussion: """
             Listens where gateway.push.apple.com:2195 and feedback.push.apple.com:2196 used to be. Everything is in \
             one YAML file, which docs/gateway-configuration.md describes; nobody is let in who is not in it. SIGTERM \
-            lets what is under way be delivered and ends, the second one ends it at once; SIGHUP reads certificates \
-            and keys anew.
+            lets what is under way be delivered and ends, the second one ends it at once; SIGHUP reloads \
+            certificates and keys.
 
             Exit codes: 0 ended as told; 75 ended, and of some notifications it is not known whether the service has \
             them; 66 the configuration cannot be read; 69 an address cannot be listened on; 71 \

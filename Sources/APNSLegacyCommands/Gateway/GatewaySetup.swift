@@ -13,7 +13,7 @@ struct GatewaySetup {
     /// How the gateway proves itself to the service; files that are copied.
     enum Credentials {
         /// Certificate, key where it is in a file of its own, and passphrase.
-        case certificate(bytes: [UInt8], key: [UInt8]?, passphrase: String?)
+        case certificate(bytes: [UInt8], key: [UInt8]?, passphrase: [UInt8]?)
         case providerToken(key: [UInt8], keyIdentifier: String, teamIdentifier: String)
     }
 
@@ -37,6 +37,8 @@ struct GatewaySetup {
     var environment: Environment
     var credentials: Credentials
     var client: ClientFamily
+    /// The identifier of the team at Apple, for the provider's certificate; `nil` where it is not known.
+    var team: String?
     /// The name or address of this machine, as the provider's machine reaches it.
     var host: String
     /// The IP address of ``host``.
@@ -70,7 +72,11 @@ struct GatewaySetup {
     ///   - now: in seconds since 1970.
     /// - Throws: ``CommandFailure`` where one of them is there already; then nothing is changed.
     func write(to folder: SimulatorFolder, now: Int64) throws {
-        let files = try self.files(now: now)
+        try self.write(try self.files(now: now), to: folder)
+    }
+
+    /// Puts these files into the folder, as ``write(to:now:)`` does.
+    func write(_ files: [(file: SimulatorFolder.KeptFile, content: [UInt8])], to folder: SimulatorFolder) throws {
         let present = files.map(\.file.name).filter { FileManager.default.fileExists(atPath: "\(self.folder)/\($0)") }
         guard present.isEmpty else {
             throw CommandFailure(
@@ -86,7 +92,7 @@ struct GatewaySetup {
     }
 
     /// Each file with its content.
-    private func files(now: Int64) throws -> [(file: SimulatorFolder.KeptFile, content: [UInt8])] {
+    func files(now: Int64) throws -> [(file: SimulatorFolder.KeptFile, content: [UInt8])] {
         let period = TestCertificateAuthority.Period(
             notBefore: now - Self.clockDifferenceMax,
             notAfter: now + Self.validity
@@ -94,13 +100,19 @@ struct GatewaySetup {
         let authority = try TestCertificateAuthority(
             name: "apns-legacy gateway authority",
             keyKind: .rsa2048,
-            period: period
+            period: period,
+            hasOwnKey: true
         )
-        let server = try authority.issueServer(names: self.serverNames, keyKind: .rsa2048, period: period)
-        let provider = try authority.issueClient(
-            topic: self.topic,
-            environments: [self.environment == .sandbox ? 1 : 2],
+        let server = try authority.issueServer(
+            names: self.serverNames,
             keyKind: .rsa2048,
+            period: period,
+            hasOwnKey: true
+        )
+        let provider = try authority.issueClient(
+            topics: [CertificateTopics.Topic(name: self.topic)],
+            team: self.team,
+            environments: [self.environment],
             period: period
         )
         let passphrase = Self.makePassphrase()
@@ -122,7 +134,7 @@ struct GatewaySetup {
         case .certificate(let bytes, let key, let passphrase):
             files.append((secret(Self.certificateName(bytes)), bytes))
             if let key { files.append((secret("upstream.key.pem"), key)) }
-            if let passphrase { files.append((secret("upstream-passphrase.txt"), Array((passphrase + "\n").utf8))) }
+            if let passphrase { files.append((secret("upstream-passphrase.txt"), passphrase + [UInt8(ascii: "\n")])) }
         case .providerToken(let key, let keyIdentifier, _):
             files.append((secret("AuthKey_\(keyIdentifier).p8"), key))
         }
@@ -184,18 +196,18 @@ struct GatewaySetup {
 
     private var yaml: String {
         let feedback = self.isOfSystem ? Self.systemStateFolder + "/feedback.sqlite" : "feedback.sqlite"
-        let listen = self.isLocal ? (self.address.contains(":") ? "::1" : "127.0.0.1") : "0.0.0.0"
         return """
             # The gateway of apns-legacy for one provider, written by apns-legacy gateway init --client \(self.client).
             # Every key: docs/gateway-configuration.md. After a change: apns-legacy gateway check --config \
             \(Self.configurationName)
             # Paths are relative to this file.
             listen:
-              host: \(Self.quoted(listen))\(self.isLocal ? "   # this machine only; 0.0.0.0 for all networks" : "")
+              host: \(Self.quoted(self.listenAddress))\
+            \(self.isLocal ? "   # this machine only; 0.0.0.0 for all networks" : "")
               port: 2195
               feedbackPort: 2196
-              tlsMinimum: "\(self.client.speaksOldTLS ? "1.0" : "1.2")"   # \
-            \(self.client.speaksOldTLS ? "many old clients speak nothing newer" : "1.0 for clients before 2014")
+              tlsMinimum: "1.0"   # many programs from before 2014 speak nothing newer; if yours \
+            does: "1.2"
             server:
               certificate: \(Self.serverName)
               key: \(Self.serverKeyName)
@@ -215,6 +227,13 @@ struct GatewaySetup {
             \(self.rejectionsLines.map { "    \($0)" }.joined(separator: "\n"))
 
             """
+    }
+
+    /// Where providers get to it by the line for their hosts file.
+    private var listenAddress: String {
+        // As Debian has the machine's name, it may be another address of this machine than the first one.
+        if self.isLocal { return self.address }
+        return self.address.contains(":") ? "::" : "0.0.0.0"
     }
 
     private var upstreamLines: [String] {
@@ -262,8 +281,11 @@ struct GatewaySetup {
         let start =
             self.isOfSystem
             ? "systemctl enable --now apns-legacy-gateway" : "apns-legacy gateway --config \(self.configurationPath)"
+        let check = "apns-legacy gateway check --config \(self.configurationPath)"
         var here = [
-            "Check it, now and after each change:\n  apns-legacy gateway check --config \(self.configurationPath)",
+            // What root may read says nothing about the gateway.
+            "Check it, now and after each change:\n  "
+                + (self.isOfSystem ? "runuser -u \(Self.systemAccount) -- " : "") + check,
             "Start it:\n  \(start)",
             "Send a test, best with the token of a device of yours:\n"
                 + "  apns-legacy gateway test --config \(self.configurationPath) --token TOKEN",
@@ -278,7 +300,7 @@ struct GatewaySetup {
             )
         }
         there.append(
-            "Lead Apple's names to the gateway. In the folder of these files, as root:\n"
+            "Make Apple's host names resolve to the gateway. In the folder of these files, as root:\n"
                 + "  cat hosts >> /etc/hosts      (Windows: C:\\Windows\\System32\\drivers\\etc\\hosts)\n"
                 + "It is this line: \(self.hostsLine)"
         )

@@ -22,6 +22,9 @@ struct GatewayTestCommand: GatewaySubcommand {
             issued by authority.pem beside the configuration. Without --token it sends to a token that no device has: \
             the service's refusal of that token proves that everything up to the service works.
 
+            With rejections: ignore the provider is not told what the service answered, so the gateway's metrics are \
+            asked, where the configuration has admin. Without them the result is not known (75).
+
             Exit codes: 0 delivered, or the expected refusal; 1 refused; 69 the gateway cannot be reached; 75 not \
             known, or not delivered for the time being; 77 the gateway does not let this certificate in, or its own \
             certificate is not trusted or not for the name; 78 the configuration, a certificate or a key cannot be used.
@@ -69,6 +72,9 @@ struct GatewayTestCommand: GatewaySubcommand {
 
     private static let connectDurationMax = Duration.seconds(5)
 
+    /// How long it may take before people are told that it does.
+    private static let silenceDuration = Duration.seconds(3)
+
     func run(in environment: CommandEnvironment) async throws -> ExitStatus {
         try environment.requireConnections(1)
         let configuration = try self.file.configuration(environment)
@@ -88,22 +94,31 @@ struct GatewayTestCommand: GatewaySubcommand {
             .binary(Self.client(target, identity, trust)),
             logger: environment.logger(isVerbose: false)
         )
-        // It may take a while where the service cannot be reached.
         let name = Endpoint.gateway(target.environment).host
         environment.console.print(
             "Sending one notification to \(target.endpoint) as \(name), with a certificate of provider \(target.name)."
         )
         let notification = PushNotification(token: token, payload: #"{"aps":{"alert":"apns-legacy gateway test"}}"#)
+        // Elsewhere there may be another gateway than that of the metrics.
+        let verdicts = self.host == nil ? target.admin.map { GatewayVerdicts($0, provider: target.name) } : nil
+        let before = await verdicts?.read()
         async let report = client.report(of: notification)
         let running = Task { try await client.run() }
+        let waiting = Task {
+            try await Task.sleep(for: Self.silenceDuration)
+            environment.console.print("Waiting for the answer: up to a minute where the service is not reached.")
+        }
         let outcome = await report.outcome
+        waiting.cancel()
         client.finish()
+        let verdict = GatewayVerdicts.difference(before, await verdicts?.read())
         var failure: ProviderError?
         do { try await running.value } catch { failure = error as? ProviderError }
         let finding = GatewayTestFinding(
             outcome,
             failure,
             target,
+            verdict: verdict,
             hasDevice: self.token != nil,
             trust: trust,
             refusal: target.admission.refusal(
@@ -191,6 +206,7 @@ struct GatewayTestFinding {
     ///   - outcome: what became of it.
     ///   - failure: why sending ended early.
     ///   - target: the gateway, and the provider that was played.
+    ///   - verdict: what became of it by the gateway's metrics; `nil` where they do not say.
     ///   - hasDevice: whether the token is that of a device.
     ///   - trust: the file of the authority that the gateway's certificate had to lead to.
     ///   - refusal: why the configuration does not let the certificate in; `nil` where it does.
@@ -198,21 +214,36 @@ struct GatewayTestFinding {
         _ outcome: DeliveryOutcome,
         _ failure: ProviderError?,
         _ target: ResolvedConfiguration.TestTarget,
+        verdict: String?,
         hasDevice: Bool,
         trust: String,
         refusal: String?
     ) {
         switch outcome {
-        case .accepted where hasDevice && target.reportsRejections:
-            self.init(.success, "Delivered: the service accepted the notification.")
-        case .accepted where !target.reportsRejections:
+        case .accepted where verdict == "dead":
+            self.init(
+                .someRefused,
+                "Refused: the app is not on that device any more (410). The token is on the feedback list."
+            )
+        case .accepted where verdict == "ignored" && hasDevice:
+            self.init(
+                .someRefused,
+                "Refused: the service did not accept the notification, and the provider is not told (rejections: "
+                    + "ignore). The gateway's log says why."
+            )
+        case .accepted where verdict == "ignored":
             self.init(
                 .success,
-                "The notification went to the service and was answered. The provider has rejections: ignore, so it is "
-                    + "not told whether the service accepted it; "
-                    + (hasDevice
-                        ? "the gateway's log has a line if not." : "it refuses this token, which no device has.")
+                "The service refused the notification, as it has to: no device has this token. So the gateway lets the "
+                    + "provider in, and reaches the service with its credentials. Add --token to deliver to a device."
             )
+        case .accepted where !target.reportsRejections && verdict != "accepted":
+            self.init(
+                .tryAgain,
+                "Not known: the gateway took the notification, and the service answered. With rejections: ignore the "
+                    + "provider is not told what. The gateway's log has a line if it was refused."
+            )
+        case .accepted where hasDevice: self.init(.success, "Delivered: the service accepted the notification.")
         case .accepted:
             self.init(.success, "The service accepted the notification, for a token that no device should have.")
         case .rejected(.binary(.invalidToken)) where !hasDevice:
@@ -225,6 +256,14 @@ struct GatewayTestFinding {
         case .rejected(let rejection):
             self.init(.someRefused, Self.sentence(rejection))
         case .unsent(let reason), .indeterminate(let reason):
+            guard verdict != "budget-spent" else {
+                self.init(
+                    .tryAgain,
+                    "Not delivered: the gateway did not reach the service, or it has trouble, until retry.budget was "
+                        + "spent. So the gateway answered with status 10 (shutdown). Its log says why."
+                )
+                return
+            }
             self.init(reason, failure, target, trust: trust, refusal: refusal)
         case .invalid, .suppressed: self.init(.software, "Not sent: \(outcome.name).")
         }
@@ -280,14 +319,16 @@ struct GatewayTestFinding {
             self.init(.unavailable, "Could not connect: \(connection) Start the gateway, or specify --host and --port.")
         default:
             if let refusal {
-                self.init(.notPermitted, "Not let in: \(refusal).")
+                let sentence = refusal.replacing("The peer's certificate", with: "the provider's certificate")
+                self.init(.notPermitted, "Not let in: \(sentence)\(sentence.hasSuffix(".") ? "" : ".")")
             } else if connection.kind == .identity {
                 self.init(.notPermitted, "Not let in. \(connection)")
             } else {
                 self.init(
                     .tryAgain,
-                    "Not delivered: the gateway closed the connection without an answer. It may not reach the service, "
-                        + "or the service refuses its credentials; its log says why."
+                    "Not delivered: the gateway closed the connection, with status 10 (shutdown) or without an error "
+                        + "response. It may not reach the service, or the service refuses its credentials; its log "
+                        + "says why."
                 )
             }
         }

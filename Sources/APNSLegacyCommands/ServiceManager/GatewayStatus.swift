@@ -14,14 +14,14 @@ final class GatewayStatus: Sendable {
     /// Tells a change.
     func tell(_ change: Gateway.Change) {
         if case .ready(let addresses) = change { self.addresses.withLockedValue { $0 = addresses.text } }
-        // What is read anew before it listens does not make it ready.
+        // What is reloaded before it listens does not make it ready.
         guard let addresses = self.addresses.withLockedValue({ $0 }) else { return }
         switch change {
         case .ready: self.manager.tell(.ready(status: "Listening: \(addresses)"))
-        case .reloading: self.manager.tell(.reloading(status: "Reading the configuration anew"))
-        case .reloaded(nil): self.manager.tell(.ready(status: "Listening: \(addresses); configuration read anew"))
+        case .reloading: self.manager.tell(.reloading(status: "Reloading the configuration"))
+        case .reloaded(nil): self.manager.tell(.ready(status: "Listening: \(addresses); configuration reloaded"))
         case .reloaded(let failure?):
-            self.manager.tell(.ready(status: "Listening: \(addresses); configuration not read anew: \(failure)"))
+            self.manager.tell(.ready(status: "Listening: \(addresses); configuration not reloaded: \(failure)"))
         case .ending(let duration):
             self.manager.tell(.stopping(status: "Delivering what was taken", durationMax: duration))
         }

@@ -5,8 +5,10 @@ import NIOConcurrencyHelpers
 
 /// Tells the service manager that started this process how it is, as sd_notify(3) of systemd does.
 ///
-/// A message is a datagram to the socket that `NOTIFY_SOCKET` names; without that variable nothing is sent. No message
-/// is waited for, and one that is not taken is no failure of this process.
+/// A message is a datagram to the socket that `NOTIFY_SOCKET` names; without that variable nothing is sent. No caller
+/// waits for a message, and one that is not taken is no failure of this process. Where the service manager is busy and
+/// its socket is full, the last state is sent again and again, as it would take a start that it is not told of for a
+/// failure.
 ///
 /// This is written here, since libsystemd would be loaded at each start of each command for a call of a few lines, and
 /// a static program could not have it.
@@ -15,7 +17,7 @@ final class ServiceManager: Sendable {
     enum State: Hashable, Sendable {
         /// It serves.
         case ready(status: String)
-        /// It reads its configuration anew.
+        /// It reloads its configuration.
         case reloading(status: String)
         /// It ends, which takes so long at most.
         case stopping(status: String, durationMax: Duration)
@@ -23,7 +25,14 @@ final class ServiceManager: Sendable {
         case watchdog
     }
 
+    private struct Unsent {
+        /// The last state, where the socket was full.
+        var message: String?
+        var isRetrying = false
+    }
+
     private let socket: Socket?
+    private let unsent = NIOLockedValueBox(Unsent())
     /// After how long without ``State/watchdog`` the process is taken for dead; `nil` where it is not watched.
     let watchdogTimeout: Duration?
 
@@ -39,8 +48,45 @@ final class ServiceManager: Sendable {
         self.watchdogTimeout = isOurs && microseconds > 0 && self.socket != nil ? .microseconds(microseconds) : nil
     }
 
+    /// How long it is between two attempts to send the last state, and how many there are: together as long as systemd
+    /// waits for a start by default.
+    private static let (retryDelay, retryCountMax) = (Duration.milliseconds(50), 1800)
+
     /// Tells a state; returns at once.
-    func tell(_ state: State) { self.socket?.send(Self.message(state)) }
+    func tell(_ state: State) {
+        guard let socket else { return }
+        guard state != .watchdog else {
+            self.sendUnsent(socket)
+            _ = socket.send(Self.message(.watchdog))
+            return
+        }
+        let message = Self.message(state)
+        let beginsRetrying = self.unsent.withLockedValue { unsent in
+            // The state before does not hold any more.
+            unsent.message = socket.send(message) ? nil : message
+            defer { unsent.isRetrying = unsent.isRetrying || unsent.message != nil }
+            return unsent.message != nil && !unsent.isRetrying
+        }
+        if beginsRetrying { Task { await self.retry(socket) } }
+    }
+
+    /// - Returns: whether nothing is left to be sent.
+    @discardableResult
+    private func sendUnsent(_ socket: Socket) -> Bool {
+        self.unsent.withLockedValue { unsent in
+            guard let message = unsent.message else { return true }
+            if socket.send(message) { unsent.message = nil }
+            return unsent.message == nil
+        }
+    }
+
+    private func retry(_ socket: Socket) async {
+        for _ in 0..<Self.retryCountMax {
+            try? await Task.sleep(for: Self.retryDelay)
+            if self.sendUnsent(socket) { break }
+        }
+        self.unsent.withLockedValue { $0.isRetrying = false }
+    }
 
     /// The lines of a message.
     static func message(_ state: State) -> String {
@@ -94,12 +140,14 @@ extension ServiceManager {
         deinit { close(self.descriptor) }
 
         /// Sends a datagram unless it would have to wait.
-        func send(_ text: String) {
+        ///
+        /// - Returns: `false` where it would have to wait.
+        func send(_ text: String) -> Bool {
             var text = text
-            text.withUTF8 { bytes in
+            return text.withUTF8 { bytes in
                 unsafe withUnsafePointer(to: self.address) { address in
                     unsafe address.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
-                        _ = unsafe sendto(
+                        let count = unsafe sendto(
                             self.descriptor,
                             bytes.baseAddress,
                             bytes.count,
@@ -107,6 +155,7 @@ extension ServiceManager {
                             address,
                             self.addressByteCount
                         )
+                        return count >= 0 || (errno != EAGAIN && errno != ENOBUFS && errno != EINTR)
                     }
                 }
             }

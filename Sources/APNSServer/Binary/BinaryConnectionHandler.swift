@@ -294,8 +294,8 @@ extension BinaryConnectionHandler {
     /// Says how the connection ended, and what became of all that came on it.
     private func logClosed() {
         let (counts, discardedCount) = (self.dispatcher.counts, self.dispatcher.discardedCount)
-        // It is thrown away like the others where the end does not name it.
-        let faultCount: UInt64 = self.dispatcher.faultNumber == nil ? 0 : 1
+        // It is discarded like the others where the end does not name it. A probe is no notification.
+        let faultCount: UInt64 = self.dispatcher.faultNumber == nil || self.dispatcher.isFaultProbe ? 0 : 1
         let duration = Duration(self.connection.eventLoop.now - self.admittedAt)
         var metadata: Logger.Metadata = [
             LogKey.remoteAddress: "\(self.remoteAddress)",

@@ -38,6 +38,8 @@ struct FrameDispatcher: ~Copyable {
     var counts = ConnectionCounts()
     /// The number that the message at fault would have, where that is the first one thrown away.
     private(set) var faultNumber: UInt64?
+    /// Whether the message at fault is a probe: without token and payload, which asks for an answer.
+    private(set) var isFaultProbe = false
 
     init(_ configuration: BinaryListenerConfiguration, requiresOrder: Bool) {
         self.session = GatewaySession(
@@ -140,10 +142,10 @@ struct FrameDispatcher: ~Copyable {
                     if !self.skipper.isAtFrameStart { return nil }
                     continue
                 case .awaitEarlier, .discard:
-                    self.faultNumber = self.nextNumber
+                    self.noteFault(message.layout)
                     return .awaitsEarlier
                 case .finish(let ending):
-                    self.faultNumber = self.nextNumber
+                    self.noteFault(message.layout)
                     return .finished(ending)
                 }
             }
@@ -228,6 +230,12 @@ struct FrameDispatcher: ~Copyable {
             }
         }
         return self.discardedCount - before
+    }
+
+    private mutating func noteFault(_ layout: FrameLayout) {
+        self.faultNumber = self.nextNumber
+        // The layout of what is no message is that of the one before.
+        self.isFaultProbe = self.fault == nil && layout.tokenByteCount + layout.payloadByteCount == 0
     }
 
     /// How many messages were thrown away, that which is at fault not among them, since the end is to say so.

@@ -23,7 +23,7 @@ enum MetricHelp {
 
         // Notifications
         "apns_legacy_notifications_accepted_total": "Notifications taken together with all before them.",
-        "apns_legacy_notifications_discarded_total": "Notifications thrown away, as behind an error response.",
+        "apns_legacy_notifications_discarded_total": "Notifications discarded, mostly behind an error response.",
         "apns_legacy_notifications_settled_total": "Notifications that came to their end, by verdict.",
         "apns_legacy_notifications_in_flight": "Notifications under way, those included that wait for another attempt.",
         "apns_legacy_resends_expired_total": "Resends that were expected and did not come in time.",

@@ -80,6 +80,8 @@ extension ResolvedConfiguration {
         package var serverNames: [String]
         /// The newest version of TLS that it speaks.
         package var tlsMaximum: TLSVersion
+        /// Where it has its metrics; `nil` where it has none, or the system chooses the port.
+        package var admin: Endpoint?
         /// Who is let in.
         package var admission: AdmissionRule
     }
@@ -92,15 +94,19 @@ extension ResolvedConfiguration {
         guard let provider = self.providers.first(where: { name == nil || $0.file.name == name }) else { return nil }
         let listen = self.file.listen
         // Nobody can connect to what stands for any address.
-        let host = listen.host == "0.0.0.0" ? "127.0.0.1" : listen.host == "::" ? "::1" : listen.host
+        func reachable(_ host: String) -> String { host == "0.0.0.0" ? "127.0.0.1" : host == "::" ? "::1" : host }
+        let admin = self.file.admin.flatMap {
+            $0.port == 0 ? nil : Endpoint(host: reachable($0.host), port: $0.port)
+        }
         return TestTarget(
             name: provider.file.name,
-            endpoint: Endpoint(host: host, port: listen.port),
+            endpoint: Endpoint(host: reachable(listen.host), port: listen.port),
             environment: provider.file.environment,
             reportsRejections: provider.file.rejections == .report,
             authority: provider.file.authority,
             serverNames: self.identity.certificate.hostNames,
             tlsMaximum: listen.tlsMaximum,
+            admin: admin,
             admission: provider.admission
         )
     }

@@ -3,11 +3,11 @@
 import APNSGateway
 import APNSProviderHTTP2
 import APNSServer
-import APNSWire
+package import APNSWire
 import Glibc
 import Logging
 import NIOCore
-import OpenSSLTLS
+package import OpenSSLTLS
 
 /// What a configuration file names, read and found to be usable.
 package struct ResolvedConfiguration: Sendable {
@@ -322,34 +322,62 @@ extension ResolvedConfiguration.Provider {
         guard case .certificate(let file) = self.file.service.credentials,
             let certificate = self.push.tls.identity?.certificate
         else { return [] }
+        return ResolvedConfiguration.upstreamFindings(
+            of: certificate,
+            path: file.certificate,
+            topic: self.file.topic,
+            environment: self.file.environment,
+            now: now
+        ).map { finding in
+            var finding = finding
+            finding.key = "provider \(self.file.name): \(finding.key)"
+            return finding
+        }
+    }
+}
+
+extension ResolvedConfiguration {
+    /// Finds why the service would refuse all that is sent with a certificate.
+    ///
+    /// - Parameters:
+    ///   - certificate: that of the gateway at the service.
+    ///   - path: the file that it is in.
+    ///   - topic: what is to be sent for; `nil` for the certificate's own.
+    ///   - environment: the service.
+    ///   - now: the time in seconds since 1970 (UTC).
+    /// - Returns: what is wrong with it, its topic and its environment.
+    package static func upstreamFindings(
+        of certificate: TLSCertificate,
+        path: String,
+        topic: String?,
+        environment: Environment,
+        now: Int64
+    ) -> [ConfigurationFinding] {
         var findings: [ConfigurationFinding] = []
         func add(_ key: String, _ value: String, _ sentence: String) {
-            let key = "provider \(self.file.name): \(key)"
             findings.append(ConfigurationFinding(key: key, value: value, sentence: sentence))
         }
         let refusing = "the service refuses what this provider sends"
-        if let sentence = ResolvedConfiguration.validitySentence(certificate, now, refusing: refusing) {
-            add("upstream.certificate", file.certificate, sentence)
+        if let sentence = Self.validitySentence(certificate, now, refusing: refusing) {
+            add("upstream.certificate", path, sentence)
         }
         let identity = ProviderIdentity(certificate)
-        if let topic = self.file.topic, !identity.topics.isEmpty, !identity.topics.contains(topic) {
+        if let topic, !identity.topics.isEmpty, !identity.topics.contains(topic) {
             let topics = identity.topics.joined(separator: ", ")
             add(
                 "topic",
                 topic,
-                "the upstream certificate \(file.certificate) is for \(topics), so \(refusing). Use a certificate for "
-                    + "this topic, or correct the topic"
+                "the upstream certificate \(path) is for \(topics), so \(refusing). Use a certificate for this topic, "
+                    + "or correct the topic"
             )
         }
         // A certificate that says neither is not one of Apple's.
-        if identity.isForSandbox != identity.isForProduction,
-            identity.isForSandbox != (self.file.environment == .sandbox)
-        {
+        if identity.isForSandbox != identity.isForProduction, identity.isForSandbox != (environment == .sandbox) {
             add(
                 "environment",
-                self.file.environment.rawValue,
-                "the upstream certificate \(file.certificate) is for the other environment, so \(refusing). Use a "
-                    + "certificate for this environment, or correct the environment"
+                environment.rawValue,
+                "the upstream certificate \(path) is for the other environment, so \(refusing). Use a certificate for "
+                    + "this environment, or correct the environment"
             )
         }
         return findings

@@ -55,6 +55,18 @@ import Testing
         ServiceManager(["NOTIFY_SOCKET": "/" + String(repeating: "x", count: 200)]).tell(.watchdog)
     }
 
+    @Test func `where the service manager is busy, the last state is told when it is not any more`() async throws {
+        let name = "@apns-legacy-\(UUID().uuidString)"
+        let socket = try NotifySocket(name)
+        let manager = ServiceManager(["NOTIFY_SOCKET": name])
+        for _ in 0..<10_000 { manager.tell(.watchdog) }
+        manager.tell(.reloading(status: "before"))
+        manager.tell(.ready(status: "last"))
+        #expect(try await socket.next("READY=1") == "READY=1\nSTATUS=last\n")
+        manager.tell(.watchdog)
+        #expect(socket.read() == "WATCHDOG=1\n")
+    }
+
     @Test func `a watchdog is that of the process which it names`() {
         let variables = ["NOTIFY_SOCKET": "/nowhere", "WATCHDOG_USEC": "3000000"]
         func timeout(_ others: [String: String]) -> Duration? {

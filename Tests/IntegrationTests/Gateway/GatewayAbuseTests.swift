@@ -138,7 +138,7 @@ import Testing
             let text = gateway.folder.read("gateway.yaml").replacingOccurrences(of: "{authority: ca.pem}", with: pins)
             try gateway.folder.write("gateway.yaml", Array(text.utf8))
             gateway.child.send(SIGHUP)
-            try await gateway.lines("configuration read anew")
+            try await gateway.lines("configuration reloaded")
             #expect(try await gateway.serves(old.identity))
         }
     }

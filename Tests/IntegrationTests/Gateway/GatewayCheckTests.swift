@@ -162,7 +162,7 @@ import Testing
         try Self.upstream(folder)
         try folder.write("server.pem", try folder.authority.issueServer(names: []).pem)
         gateway.child.send(SIGHUP)
-        try await gateway.lines("configuration read anew")
+        try await gateway.lines("configuration reloaded")
         let second = gateway.lines(["configuration problem"])
         #expect(second.count == 2 && second.last?.contains("subject alternative name") == true, "\(second)")
         #expect(try await gateway.end().code == 0)
@@ -173,7 +173,7 @@ import Testing
         try folder.configure(upstreamPort: 1)
         let gateway = try await GatewayProgram(folder)
         gateway.child.send(SIGHUP)
-        try await gateway.lines("configuration read anew")
+        try await gateway.lines("configuration reloaded")
         #expect(gateway.lines(["needs a restart"]).isEmpty)
         try Self.edit(
             folder,

@@ -18,11 +18,12 @@ import Testing
 
         var folder: String { self.send.path("gateway") }
 
-        init(client: String) async throws {
+        init(client: String, dead: String? = nil) async throws {
             let (send, device) = (try SendScene(), self.device)
             self.send = send
             let (simulator, ready) = try await Child.start(
-                ["simulator", "--folder", send.path("local"), "--device", device, "--environment", "production"],
+                ["simulator", "--folder", send.path("local"), "--device", device, "--environment", "production"]
+                    + (dead.map { ["--dead-device", $0] } ?? []),
                 log: send.path("simulator.log")
             )
             self.simulator = simulator
@@ -35,16 +36,21 @@ import Testing
             ])
             guard run.code == 0 else { throw Child.Failure(description: "\(run)") }
             let file = send.path("gateway/gateway.yaml")
-            let yaml = try String(contentsOfFile: file, encoding: .utf8)
+            let yaml =
+                try String(contentsOfFile: file, encoding: .utf8)
                 .replacing("ort: 2195", with: "ort: 0").replacing("ort: 2196", with: "ort: 0")
-                .replacing("port: 9095", with: "port: 0")
+                .replacing("port: 9095", with: "port: 0") + "    retry: {budget: 4s}\n"
             try yaml.write(toFile: file, atomically: true, encoding: .utf8)
             let (gateway, listening) = try await Child.start(
                 ["gateway", "run", "--config", file],
                 log: send.path("gateway.log")
             )
             self.gateway = gateway
-            self.port = GatewayProgram.ports(listening)[0]
+            let ports = GatewayProgram.ports(listening)
+            self.port = ports[0]
+            // Where the test finds the metrics; the gateway has read its configuration.
+            try yaml.replacing("host: 127.0.0.1\n  port: 0", with: "host: 127.0.0.1\n  port: \(ports[2])")
+                .write(toFile: file, atomically: true, encoding: .utf8)
         }
 
         deinit {
@@ -105,8 +111,47 @@ import Testing
         let scene = try await Scene(client: client)
         let run = try await scene.test([])
         #expect(run.code == 0, "\(run) \(scene.send.read("gateway.log"))")
-        let words = client == "php" ? "rejections: ignore" : "status 8, invalid token"
+        let words = client == "php" ? "The service refused the notification" : "status 8, invalid token"
         #expect(run.output.contains(words), "\(run)")
-        #expect(try await scene.test(["--token", scene.device]).code == 0)
+        let delivered = try await scene.test(["--token", scene.device])
+        #expect(delivered.code == 0 && delivered.output.contains("Delivered: "), "\(delivered)")
+    }
+
+    @Test func `with rejections ignored, a refusal is known by the metrics, and without them nothing is claimed`()
+        async throws
+    {
+        let scene = try await Scene(client: "php")
+        let refused = try await scene.test(["--token", SendScene.token(1_000_000)])
+        #expect(refused.code == 1 && refused.output.contains("Refused: "), "\(refused)")
+        let file = scene.folder + "/gateway.yaml"
+        let yaml = try String(contentsOfFile: file, encoding: .utf8)
+        let start = try #require(yaml.range(of: "admin:"))
+        let end = try #require(yaml.range(of: "log:"))
+        try yaml.replacingCharacters(in: start.lowerBound..<end.lowerBound, with: "admin: \"off\"\n")
+            .write(toFile: file, atomically: true, encoding: .utf8)
+        for options in [[], ["--token", scene.device], ["--token", SendScene.token(1_000_000)]] {
+            let run = try await scene.test(options)
+            #expect(run.code == 75 && run.output.contains("Not known: the gateway took"), "\(run)")
+        }
+    }
+
+    @Test func `status 10, a dead token and an expired certificate are told apart`() async throws {
+        let scene = try await Scene(client: "node", dead: SendScene.token(2))
+        let dead = try await scene.test(["--token", SendScene.token(2)])
+        #expect(dead.code == 1 && dead.output.contains("410"), "\(dead)")
+        let authority = try TestCertificateAuthority(
+            certificatePEM: Array(Data(contentsOf: URL(filePath: scene.folder + "/authority.pem"))),
+            keyPEM: Array(Data(contentsOf: URL(filePath: scene.folder + "/authority.key.pem")))
+        )
+        let expired = try authority.issueClient(topic: "com.example.app", validity: .expired)
+        let path = try scene.send.write("expired.pem", String(decoding: expired.pem, as: UTF8.self))
+        let shut = try await scene.test(["--certificate", path])
+        #expect(shut.code == 77 && shut.output.contains("Not let in: the provider's certificate has"), "\(shut)")
+        #expect(!shut.output.contains(".."), "\(shut)")
+        scene.simulator.send(SIGKILL)
+        _ = try await scene.simulator.end()
+        let late = try await scene.test([])
+        #expect(late.code == 75 && late.output.contains("status 10 (shutdown)"), "\(late)")
+        #expect(late.output.contains("Waiting for the answer"), "\(late)")
     }
 }

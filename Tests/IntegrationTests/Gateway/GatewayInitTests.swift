@@ -23,6 +23,9 @@ import Testing
             try self.write("key.pem", try identity.encryptedKeyPEM(passphrase: "secret words"))
             try self.write("upstream.p12", try identity.pkcs12(passphrase: "secret words"))
             try self.write("passphrase.txt", Array("secret words\n".utf8))
+            // As an old editor wrote it: not UTF-8, and with white space at its end.
+            try self.write("latin.p12", try identity.pkcs12(passphrase: "x "))
+            try self.write("latin.txt", Array("x \r\nmore\n".utf8))
             try self.write("AuthKey_ABCDEFGHIJ.p8", try TestCertificateAuthority.makeKeyPEM(.p256))
         }
 
@@ -136,6 +139,156 @@ import Testing
         }
     }
 
+    @Test func `a passphrase is copied byte by byte`() async throws {
+        let scene = try Scene()
+        let options = ["--client", "php", "--upstream-certificate", scene.path + "/latin.p12"]
+        let passphrase = ["--upstream-passphrase-file", scene.path + "/latin.txt"]
+        let run = try await scene.run(options + passphrase)
+        #expect(run.code == 0, "\(run)")
+        #expect(try scene.read("upstream-passphrase.txt") == "x \n")
+        #expect(try await scene.check().code == 0)
+    }
+
+    @Test func `a passphrase that is not UTF-8 stays as it is`() async throws {
+        let scene = try Scene()
+        let bytes: [UInt8] = [0x67, 0xE4, 0x68, 0xFF]
+        try scene.write("plain.key.pem", try TestCertificateAuthority.makeKeyPEM(.rsa2048))
+        try scene.write("word.txt", bytes + [0x0A])
+        // OpenSSL's program takes the passphrase as bytes, as old tools did.
+        let words = ["openssl", "pkcs8", "-topk8", "-in", scene.path + "/plain.key.pem", "-passout"]
+        let encrypted = try await Program.run(
+            "/usr/bin/env",
+            words + ["file:" + scene.path + "/word.txt"],
+            deadlineSeconds: 20
+        )
+        try scene.write("latin.key.pem", Array(encrypted))
+        let request = ["openssl", "req", "-new", "-x509", "-subj", "/UID=com.example.app", "-days", "9", "-key"]
+        let certificate = try await Program.run(
+            "/usr/bin/env",
+            request + [scene.path + "/plain.key.pem"],
+            deadlineSeconds: 20
+        )
+        try scene.write("latin.pem", Array(certificate))
+        let run = try await scene.run([
+            "--client", "php", "--environment", "production", "--upstream-certificate", scene.path + "/latin.pem",
+            "--upstream-key", scene.path + "/latin.key.pem", "--upstream-passphrase-file", scene.path + "/word.txt",
+        ])
+        #expect(run.code == 0, "\(run)")
+        let copy = FileManager.default.contents(atPath: scene.folder + "/upstream-passphrase.txt")
+        #expect(copy.map { Array($0) } == bytes + [0x0A])
+    }
+
+    @Test(arguments: [
+        ("127.0.1.1", "127.0.1.1", "127.0.1.1"), ("2001:db8::1", "2001:db8::1", "::"), ("::1", "::1", "::1"),
+        ("192.0.2.10", "192.0.2.10", "0.0.0.0"),
+    ]) func `it listens where the hosts line leads`(_ host: String, _ address: String, _ listen: String) async throws {
+        let scene = try Scene()
+        let options = ["--client", "node", "--upstream-certificate", scene.path + "/upstream.pem", "--host", host]
+        let run = try await scene.run(options)
+        #expect(try scene.read("hosts") == "\(address) gateway.push.apple.com feedback.push.apple.com\n", "\(run)")
+        #expect(try scene.read("gateway.yaml").contains("host: \"\(listen)\""))
+    }
+
+    @Test func `an address that leads nowhere is refused before anything is written`() async throws {
+        let scene = try Scene()
+        let options = ["--client", "node", "--upstream-certificate", scene.path + "/upstream.pem", "--host"]
+        // As this machine's hosts files have it, a name that leads to loopback is that of this machine.
+        for host in ["127.1", "1", "a b", "nowhere.invalid", "ip6-localhost"] {
+            let run = try await scene.run(options + [host])
+            #expect(run.code == 64 && run.error.split(separator: "\n").count == 1, "\(run)")
+            #expect(!FileManager.default.fileExists(atPath: scene.folder))
+        }
+    }
+
+    @Test func `the certificate of the provider bears the team of the upstream credentials, and nothing made up`()
+        async throws
+    {
+        for (options, team) in [
+            (["--upstream-certificate", "upstream.pem"], "ABCDE12345"),
+            (
+                [
+                    "--token-key", "AuthKey_ABCDEFGHIJ.p8", "--team-id", "KLMNOPQRST", "--topic", "com.example.app",
+                    "--environment", "production",
+                ], "KLMNOPQRST"
+            ),
+        ] {
+            let scene = try Scene()
+            let words = options.map { $0.contains(".p") && !$0.hasPrefix("com") ? scene.path + "/" + $0 : $0 }
+            let run = try await scene.run(["--client", "node"] + words)
+            #expect(run.code == 0, "\(run)")
+            let identity = try TLSIdentity(
+                contentsOf: scene.folder + "/provider.pem",
+                key: scene.folder + "/provider.key.pem"
+            )
+            #expect(identity.certificate.subjectField("OU") == team)
+            #expect(identity.certificate.subjectField("O") == nil && identity.certificate.subjectField("C") == nil)
+        }
+    }
+
+    @Test func `a certificate that the service would refuse is found before anything is written`() async throws {
+        let scene = try Scene()
+        let authority = try TestCertificateAuthority()
+        let expired = try authority.issueClient(topic: "com.example.app", environments: [2], validity: .expired)
+        try scene.write("expired.pem", expired.pem)
+        let good = ["--client", "node", "--upstream-certificate", scene.path + "/upstream.pem"]
+        for (options, word) in [
+            (["--client", "node", "--upstream-certificate", scene.path + "/expired.pem"], "expired on"),
+            (good + ["--topic", "com.example.other"], "is for com.example.app"),
+            (good + ["--environment", "sandbox"], "is for the other environment"),
+        ] {
+            let run = try await scene.run(options)
+            #expect(run.code == 78 && run.output.isEmpty && run.error.contains(word), "\(run)")
+            #expect(run.error.contains("Nothing was written."))
+            #expect(!FileManager.default.fileExists(atPath: scene.folder))
+        }
+        #expect(try await scene.run(good).code == 0)
+    }
+
+    @Test func `a process that ends while it asks for a passphrase leaves the terminal with its echo`() async throws {
+        let scene = try Scene()
+        var (controller, terminal): (CInt, CInt) = (0, 0)
+        try #require(openpty(&controller, &terminal, nil, nil, nil) == 0)
+        defer { for descriptor in [controller, terminal] { close(descriptor) } }
+        func hasEcho() -> Bool {
+            var settings = termios()
+            return tcgetattr(terminal, &settings) == 0 && settings.c_lflag & tcflag_t(ECHO) != 0
+        }
+        try #require(hasEcho())
+        let child = try Child(
+            [
+                "gateway", "init", "--client", "php", "--folder", scene.folder, "--upstream-certificate",
+                scene.path + "/upstream.p12",
+            ],
+            Child.Streams(input: terminal, error: scene.path + "/error")
+        )
+        try await eventually("the question") { !hasEcho() }
+        child.send(SIGTERM)
+        #expect(try await child.end().signal == SIGTERM)
+        #expect(hasEcho())
+    }
+
+    @Test func `a passphrase is asked for without being shown`() async throws {
+        let scene = try Scene()
+        var (controller, terminal): (CInt, CInt) = (0, 0)
+        try #require(openpty(&controller, &terminal, nil, nil, nil) == 0)
+        defer { for descriptor in [controller, terminal] { close(descriptor) } }
+        let child = try Child(
+            [
+                "gateway", "init", "--client", "php", "--folder", scene.folder, "--host", "127.0.0.1",
+                "--upstream-certificate", scene.path + "/upstream.p12",
+            ],
+            Child.Streams(input: terminal, output: scene.path + "/output", error: scene.path + "/error")
+        )
+        try await eventually("the question") {
+            var settings = termios()
+            return tcgetattr(terminal, &settings) == 0 && settings.c_lflag & tcflag_t(ECHO) == 0
+        }
+        let answer = Array("secret words\n".utf8)
+        #expect(write(controller, answer, answer.count) == answer.count)
+        #expect(try await child.end().code == 0)
+        #expect(try scene.read("upstream-passphrase.txt") == "secret words\n")
+    }
+
     @Test func `without a terminal, one error names all options that are missing`() async throws {
         let scene = try Scene()
         let run = try await scene.run([])
@@ -173,6 +326,9 @@ import Testing
         try #require(write(controller, text, text.count) == text.count)
         let run = try await scene.run([], input: terminal)
         #expect(run.code == 0, "\(run)")
+        for reason in ["There is no file /nowhere.p12.", "It has 10 letters and digits.", "cobol is none of them."] {
+            #expect(run.error.contains(reason), "\(run)")
+        }
         #expect(try await scene.check().code == 0)
         let yaml = try scene.read("gateway.yaml")
         for line in ["environment: sandbox", "teamID: \"KLMNOPQRST\"", "keyID: \"ABCDEFGHIJ\"", "tlsMinimum: \"1.0\""] {

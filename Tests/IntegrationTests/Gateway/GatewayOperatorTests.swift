@@ -93,6 +93,11 @@ import Testing
             let duration = "apns_legacy_upstream_request_duration_seconds"
             #expect(samples["\(duration)_count{provider=shop}"] == Double(90 + refusedCount))
             #expect(samples["\(duration)_bucket{le=+Inf,provider=shop}"] == Double(90 + refusedCount))
+            for (outcome, count) in [("accepted", 70), ("rejected", 20 + refusedCount)] {
+                let name = "apns_legacy_http2_request_duration_seconds"
+                #expect(samples["\(name)_count{outcome=\(outcome)}"] == Double(count), "\(outcome)")
+                #expect(try #require(samples["\(name)_sum{outcome=\(outcome)}"]) > 0, "\(outcome)")
+            }
             #expect(samples["apns_legacy_feedback_backlog{environment=sandbox,topic=com.example.app}"] == 20)
             #expect(samples["apns_legacy_feedback_writable{}"] == 1)
             #expect(samples["apns_legacy_connections_opened_total{}"] == 11)
@@ -156,7 +161,7 @@ import Testing
         let gateway = try await GatewayProgram(folder)
         try await gateway.connect { provider in
             try await provider.send(try GatewayProgram.frames(1...1))
-            try await gateway.lines("service not reached")
+            try await gateway.lines("upstream unreachable")
         }
         let body = try await Self.get("/metrics", gateway).body
         #expect(body.contains("apns_legacy_upstream_reached{provider=\"shop\"} 0\n"))

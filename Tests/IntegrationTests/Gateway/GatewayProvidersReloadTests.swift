@@ -11,13 +11,13 @@ import Testing
 
 /// Goal: SIGHUP brings what is said of providers into use: who is let in no more is let go in order, and loses nothing.
 @Suite(.timeLimit(.minutes(5))) struct GatewayProvidersReloadTests {
-    /// Changes the configuration, and has it read anew.
+    /// Changes the configuration, and has it reloaded.
     private static func change(_ gateway: GatewayProgram, _ text: String, to other: String) async throws {
         let yaml = gateway.folder.read("gateway.yaml")
         #expect(yaml.contains(text))
         try gateway.folder.write("gateway.yaml", Array(yaml.replacing(text, with: other).utf8))
         gateway.child.send(SIGHUP)
-        try await gateway.lines("configuration read anew")
+        try await gateway.lines("configuration reloaded")
     }
 
     @Test func `who belongs to another provider now is told so behind what was taken, which the old one delivers`()

@@ -40,7 +40,7 @@ import Testing
                 try folder.write("server.pem", server.pem)
                 try folder.write("upstream.pem", own.pem)
                 gateway.child.send(SIGHUP)
-                try await gateway.lines("configuration read anew")
+                try await gateway.lines("configuration reloaded")
                 let second = server.identity.certificate.fingerprint
                 #expect(try await Self.shown(gateway) == second)
                 #expect(try await Self.shown(gateway, port: gateway.feedbackPort) == second)
@@ -57,7 +57,7 @@ import Testing
         #expect(upstream.counts == Dictionary(uniqueKeysWithValues: (1...100).map { ($0, 1) }))
     }
 
-    @Test func `what is under way while certificates are read anew arrives once`() async throws {
+    @Test func `what is under way while certificates are reloaded arrives once`() async throws {
         let upstream = GatewayUpstream()
         let ending = try await upstream.withGateway { gateway in
             try await gateway.connect { provider in
@@ -65,7 +65,7 @@ import Testing
                     provider.push(try GatewayProgram.frames(round * Self.countEach + 1...(round + 1) * Self.countEach))
                     gateway.child.send(SIGHUP)
                     guard round % 5 == 4 else { continue }
-                    try await gateway.lines("configuration read anew", countMin: Int(round / 5) + 1)
+                    try await gateway.lines("configuration reloaded", countMin: Int(round / 5) + 1)
                 }
                 let probe = 20 * Self.countEach + 1
                 try await provider.send(try GatewayProgram.probe(probe))
@@ -135,7 +135,7 @@ import Testing
                 try folder.write("upstream.pem", own.pem)
                 try folder.write(fault.file, try fault.content(folder))
                 gateway.child.send(SIGHUP)
-                let line = try await gateway.lines("configuration not read anew")
+                let line = try await gateway.lines("configuration not reloaded")
                 for words in fault.words { #expect(line[0].contains(words), "\(line)") }
                 #expect(try await Self.shown(gateway) == folder.server.identity.certificate.fingerprint)
                 let other = try await Self.shown(gateway, port: gateway.feedbackPort)
@@ -163,7 +163,7 @@ import Testing
                 try folder.authority.revocationList(of: [folder.provider.identity.certificate])
             )
             gateway.child.send(SIGHUP)
-            try await gateway.lines("configuration read anew")
+            try await gateway.lines("configuration reloaded")
             let bytes = try await gateway.connect { try await $0.end().bytes }
             #expect(bytes == [])
             try await gateway.lines("provider refused", "was revoked")

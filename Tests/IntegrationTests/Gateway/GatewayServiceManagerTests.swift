@@ -28,14 +28,14 @@ import Testing
             gateway.child.send(SIGHUP)
             let reloading = try await socket.next("RELOADING=1")
             #expect(reloading.contains(#/^RELOADING=1\nMONOTONIC_USEC=\d+\nSTATUS=.+\n$/#), "\(reloading)")
-            let reread = "READY=1\nSTATUS=\(addresses); configuration read anew\n"
+            let reread = "READY=1\nSTATUS=\(addresses); configuration reloaded\n"
             #expect(try await socket.next("READY=1") == reread)
 
             try folder.write("server.pem", Array("none".utf8))
             gateway.child.send(SIGHUP)
             _ = try await socket.next("RELOADING=1")
             let failed = try await socket.next("READY=1")
-            #expect(failed.hasPrefix("READY=1\nSTATUS=\(addresses); configuration not read anew: "), "\(failed)")
+            #expect(failed.hasPrefix("READY=1\nSTATUS=\(addresses); configuration not reloaded: "), "\(failed)")
             #expect(failed.split(separator: "\n").count == 2, "A status is one line.")
 
             #expect(try await gateway.end().code == 0)

@@ -68,7 +68,7 @@ import Testing
                 #expect(try await provider.end().bytes == GatewayProgram.response(.missingDeviceToken, 12))
             }
             gateway.child.send(SIGHUP)
-            try await gateway.lines("configuration read anew")
+            try await gateway.lines("configuration reloaded")
             #expect(try await Self.delivers(21, gateway))
             return try await gateway.end()
         }
@@ -89,7 +89,7 @@ import Testing
             $0.port = port
         } _: { _ in
             #expect(try await !Self.delivers(1, gateway))
-            try await gateway.lines("service not reached", "shop")
+            try await gateway.lines("upstream unreachable", "shop")
         }
         try await upstream.run(folder) {
             $0.port = port
