@@ -34,6 +34,11 @@ package struct Console: Sendable {
         try self.create("-").append(text)
     }
 
+    /// Writes results that may be no text.
+    func write(_ bytes: [UInt8]) throws {
+        try self.create("-").append(bytes.span)
+    }
+
     /// Prints a line of results; where nobody reads them, that is no failure.
     package func print(_ line: String) { try? self.write(line + "\n") }
 

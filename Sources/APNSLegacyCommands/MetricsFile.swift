@@ -32,7 +32,7 @@ struct MetricsFile: Sendable {
         // Several files are served together, and no series may be in two of them.
         self.labels = [("command", command), ("name", String(name.dropLast(".prom".count)))]
         let folder = slash.map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
-        guard unsafe access(folder, W_OK | X_OK) == 0 else { throw self.failure(errno) }
+        guard unsafe access(folder, W_OK | X_OK) == 0 else { throw self.failure(Errno(rawValue: errno)) }
     }
 
     /// Runs a command, and writes the file however that ends.
@@ -92,25 +92,14 @@ struct MetricsFile: Sendable {
             return sample
         }
         let text = GatewayMetrics().text(with: labeled)
-        // A name that the collector does not read, and that no other run has.
-        let draft = "\(self.path).\(getpid())"
-        let descriptor = unsafe open(draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else { throw self.failure(errno) }
-        var bytes = Array(text.utf8)[...]
-        var code: CInt = 0
-        while !bytes.isEmpty, code == 0 {
-            let count = unsafe bytes.withUnsafeBytes { unsafe Glibc.write(descriptor, $0.baseAddress, $0.count) }
-            if count > 0 { bytes = bytes.dropFirst(count) } else if errno != EINTR { code = errno }
+        do throws(Errno) {
+            try AtomicFile.write(Array(text.utf8), to: self.path, .shared, replaces: true)
+        } catch {
+            throw self.failure(error)
         }
-        if code == 0, fchmod(descriptor, 0o644) != 0 { code = errno }
-        if close(descriptor) != 0, code == 0 { code = errno }
-        if code == 0, unsafe rename(draft, self.path) != 0 { code = errno }
-        guard code != 0 else { return }
-        unsafe unlink(draft)
-        throw self.failure(code)
     }
 
-    private func failure(_ code: CInt) -> CommandFailure {
-        CommandFailure(.cannotCreate, "Cannot write \(self.path): \(Errno(rawValue: code)).")
+    private func failure(_ error: Errno) -> CommandFailure {
+        CommandFailure(.cannotCreate, "Cannot write \(self.path): \(error).")
     }
 }

@@ -7,25 +7,10 @@ import SystemPackage
 ///
 /// None replaces another file unless that is wanted.
 struct NewFiles {
-    /// Who may read a file.
-    enum Access {
-        /// Only its owner.
-        case secret
-        /// Everybody.
-        case shared
-
-        fileprivate var mode: mode_t {
-            switch self {
-            case .secret: 0o600
-            case .shared: 0o644
-            }
-        }
-    }
-
     private struct File {
         var path: String
         var content: [UInt8]
-        var access: Access
+        var access: AtomicFile.Access
     }
 
     private let replaces: Bool
@@ -35,7 +20,7 @@ struct NewFiles {
     init(replaces: Bool) { self.replaces = replaces }
 
     /// Adds a file to be written.
-    mutating func add(_ path: String, _ content: [UInt8], _ access: Access) {
+    mutating func add(_ path: String, _ content: [UInt8], _ access: AtomicFile.Access) {
         self.files.append(File(path: path, content: content, access: access))
     }
 
@@ -68,57 +53,24 @@ struct NewFiles {
         CommandFailure(.cannotCreate, "\(path) is there already. Give another name, or --force to replace it.")
     }
 
-    /// Writes a file beside its place, and moves it there when it is on the disk.
     private func write(_ file: File) throws(CommandFailure) {
-        let target = FilePath(file.path)
-        let folder = target.removingLastComponent().string
-        let name = target.lastComponent?.string ?? ""
-        let temporary = (folder.isEmpty ? "" : folder + "/") + ".\(name).\(getpid()).new"
-        let descriptor = unsafe open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, file.access.mode)
-        guard descriptor >= 0 else { throw Self.failure(file.path) }
-        defer { close(descriptor) }
-        do throws(CommandFailure) {
-            // Whatever the umask takes away.
-            guard fchmod(descriptor, file.access.mode) == 0 else { throw Self.failure(file.path) }
-            try Self.write(file.content, to: descriptor, file.path)
-            guard fsync(descriptor) == 0 else { throw Self.failure(file.path) }
-            try self.move(temporary, to: file.path)
+        do throws(Errno) {
+            try AtomicFile.write(file.content, to: file.path, file.access, replaces: self.replaces)
         } catch {
-            unsafe unlink(temporary)
-            throw error
+            throw error == .fileExists ? Self.inTheWay(file.path) : Self.failure(error, file.path)
         }
     }
 
-    private func move(_ temporary: String, to path: String) throws(CommandFailure) {
-        guard !self.replaces else {
-            guard unsafe rename(temporary, path) == 0 else { throw Self.failure(path) }
-            return
-        }
-        // Unlike a renaming, a link does not replace what another process has made meanwhile.
-        guard unsafe link(temporary, path) == 0 else {
-            throw errno == EEXIST ? Self.inTheWay(path) : Self.failure(path)
-        }
-        unsafe unlink(temporary)
-    }
-
-    private static func write(_ bytes: [UInt8], to descriptor: CInt, _ path: String) throws(CommandFailure) {
-        var rest = bytes[...]
-        while !rest.isEmpty {
-            let count = unsafe rest.withUnsafeBytes { unsafe Glibc.write(descriptor, $0.baseAddress, $0.count) }
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else { throw Self.failure(path) }
-            rest = rest.dropFirst(count)
-        }
-    }
-
-    private static func failure(_ path: String) -> CommandFailure {
-        let code = Errno(rawValue: errno)
-        guard code != .noSpace else {
-            return CommandFailure(.ioError, "Cannot write \(path): \(code). Make room, or give another path.")
-        }
-        return CommandFailure(
-            .cannotCreate,
-            "Cannot write \(path): \(code). Give a path in a folder that you may write to."
-        )
+    private static func failure(_ error: Errno, _ path: String) -> CommandFailure {
+        let (status, advice): (ExitStatus, String) =
+            switch error {
+            case .noSpace, .diskQuotaExceeded: (.ioError, "Make room, or give another path.")
+            case .ioError: (.ioError, "Give a path on another disk.")
+            case .permissionDenied, .notPermitted, .readOnlyFileSystem:
+                (.cannotCreate, "Give a path in a folder that you may write to.")
+            case .noSuchFileOrDirectory: (.cannotCreate, "Make its folder first, or give another path.")
+            default: (.cannotCreate, "Give another path.")
+            }
+        return CommandFailure(status, "Cannot write \(path): \(error). \(advice)")
     }
 }

@@ -38,7 +38,8 @@ extension ConnectionFailure {
         case .certificateExpired, .certificateNotYetValid, .wrongHost, .certificateRevoked, .certificateUnacceptable:
             .peerCertificate
         case .fileUnreadable, .identityMalformed, .certificateMissing, .keyMissing, .passphraseMissing,
-            .passphraseWrong, .keyMismatch, .legacyProviderMissing, .keyDerivationTooLong, .identityTooWeak,
+            .passphraseWrong, .keyMismatch, .legacyProviderMissing, .keyDerivationTooLong, .tooManyParts,
+            .identityTooWeak,
             .ownCertificateRefused:
             .identity
         case .peerDoesNotSpeakTLS: .unexpectedPeer

@@ -30,6 +30,8 @@ public enum TLSError: Error, Hashable, Sendable {
     case legacyProviderMissing(detail: String)
     /// Deriving the keys of an encrypted file would take so many iterations, more than there may be.
     case keyDerivationTooLong(iterationCount: Int, iterationCountMax: Int)
+    /// A file has more certificates and keys than there may be.
+    case tooManyParts(countMax: Int)
     /// The own certificate is too weak for OpenSSL's security level.
     case identityTooWeak(detail: String)
     /// The trusted certificates could not be used.
@@ -223,6 +225,8 @@ extension TLSError: CustomStringConvertible {
             The file wants \(count == .max ? "countless" : String(count)) iterations to derive its keys, and \(most) \
             are allowed. Export it again with fewer, such as openssl pkcs12 -export -iter 100000.
             """
+        case .tooManyParts(let countMax):
+            "There are more than \(countMax) certificates and keys in the file. Give one with those that are needed."
         case .identityTooWeak(let detail):
             """
             OpenSSL's security level refuses the own certificate (\(detail)). Renew it with a stronger key or \

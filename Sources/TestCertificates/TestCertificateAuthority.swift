@@ -5,7 +5,7 @@ import COpenSSL
 import Glibc
 public import OpenSSLTLS
 
-/// A certificate authority that exists for one test: makes servers' and clients' certificates at run time.
+/// A certificate authority that makes servers' and clients' certificates at run time.
 ///
 /// ```swift
 /// let authority = try TestCertificateAuthority()

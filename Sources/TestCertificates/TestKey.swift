@@ -3,7 +3,7 @@
 import COpenSSL
 import NIOConcurrencyHelpers
 
-/// A private key for tests.
+/// A private key of an authority, or of a certificate of one.
 ///
 /// Safe to share: OpenSSL counts references atomically and nothing changes the key.
 @safe

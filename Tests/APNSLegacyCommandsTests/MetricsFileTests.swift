@@ -54,6 +54,25 @@ import Testing
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["nightly.prom"])
     }
 
+    @Test func `a link that somebody else has put beside the file is not followed`() async throws {
+        let folder = try TemporaryFolder()
+        let victim = try folder.write("victim", Array("precious".utf8))
+        let path = folder.path + "/a.prom"
+        for link in [path, "\(path).\(getpid())"] {
+            try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: victim)
+        }
+        let file = try MetricsFile(path, command: "send")
+        #expect(
+            try await file.record(in: Self.environment(at: 0)) {
+                .success
+            } samples: {
+                []
+            } == .success
+        )
+        #expect(try String(contentsOfFile: victim, encoding: .utf8) == "precious")
+        #expect(try Self.lines(path).count > 3)
+    }
+
     @Test(arguments: ["metrics.txt", ".prom", "missing/nightly.prom"])
     func `a file that would not be read or cannot be made is found before the run`(_ name: String) throws {
         let folder = try TemporaryFolder()

@@ -89,6 +89,29 @@ import Testing
         #expect(try await CommandRun(["payload", "minify", scene.path("missing")]).code == 66)
     }
 
+    @Test func `a line that is no text stays in its batch`() async throws {
+        let scene = try SendScene()
+        let path = scene.path("bytes.jsonl")
+        try Data(Array("{\"aps\": {}}\n{\"aps\":\"".utf8) + [0xFF, 0xFE] + Array("\"}\n{ }\n".utf8)).write(
+            to: URL(filePath: path)
+        )
+        let run = try await CommandRun(["payload", "minify", path])
+        #expect(run.code == 1 && run.error.contains("line 2, ") && run.error.contains("the line stays"), "\(run)")
+        #expect(run.output == "{\"aps\":{}}\n{\"aps\":\"\u{FFFD}\u{FFFD}\"}\n{}\n", "\(run)")
+    }
+
+    @Test func `names are printed without what a terminal obeys, and what is no JSON is not taken for a value`()
+        async throws
+    {
+        let scene = try SendScene()
+        for text in ["not json", "token,payload"] {
+            let path = try scene.write("a\u{1B}[2J.json", text)
+            let run = try await CommandRun(["payload", "check", path])
+            #expect(run.code == 1 && run.output.contains("a<U+1B>[2J.json, line 1, column 1: a word is none"), "\(run)")
+            #expect(!run.output.contains("\u{1B}"))
+        }
+    }
+
     @Test func `size says which protocols take a payload`() async throws {
         let scene = try SendScene()
         let text = "{\"aps\": {\"alert\":\"" + String(repeating: "a", count: 2030) + "\"}}"

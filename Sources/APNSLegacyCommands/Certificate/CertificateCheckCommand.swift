@@ -62,7 +62,7 @@ struct CertificateCheckCommand: CertificateSubcommand {
         name: .customLong("readers"),
         help: .value("old|new", "Programs that have to read a .p12: of before 2018, or of today; once for each.")
     )
-    var readers: [CertificateChecker.PKCS12Reader] = [.new]
+    var readers: [CertificateChecker.ReaderAge] = [.new]
 
     @Option(help: .value("host:port", "Open a TLS connection to it, too."))
     var connect: String?
@@ -71,6 +71,9 @@ struct CertificateCheckCommand: CertificateSubcommand {
 
     @Option(help: .value("duration", "How long connecting, and then the handshake, may take."))
     var timeout = DurationArgument(seconds: 10)
+
+    @Flag(name: .shortAndLong, help: "Print only what is wrong, and nothing where nothing is.")
+    var quiet = false
 
     @Flag(help: "Print an object of JSON for each finding.")
     var json = false
@@ -121,7 +124,7 @@ struct CertificateCheckCommand: CertificateSubcommand {
         }
         if let endpoint = try self.endpoint { findings += try await self.probe(endpoint, now: now) }
         findings.sort { $0.severity > $1.severity }
-        for finding in findings {
+        for finding in findings where !self.quiet || finding.severity > .ok {
             let line = self.json ? try CertificateReport.json(finding) : finding.line
             try environment.console.write(line + "\n")
         }
@@ -160,4 +163,4 @@ struct CertificateCheckCommand: CertificateSubcommand {
     }
 }
 
-extension CertificateChecker.PKCS12Reader: ExpressibleByArgument {}
+extension CertificateChecker.ReaderAge: ExpressibleByArgument {}

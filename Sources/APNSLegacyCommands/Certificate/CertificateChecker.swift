@@ -14,11 +14,11 @@ struct CertificateChecker {
         var names: [String] = []
         var warningDayCount: Int64 = 30
         /// Which programs are to read a .p12.
-        var readers: Set<PKCS12Reader> = [.new]
+        var readers: Set<ReaderAge> = [.new]
     }
 
-    /// A program that reads .p12 files.
-    enum PKCS12Reader: String, Sendable, CaseIterable {
+    /// How old a program is that reads .p12 files.
+    enum ReaderAge: String, Sendable, CaseIterable {
         case old
         case new
     }
@@ -52,9 +52,11 @@ struct CertificateChecker {
             let file = try CertificateFile(contentsOf: path, passphraseFile: passphraseFile)
             if let keyFile = key {
                 let other = try CertificateFile(contentsOf: keyFile, passphraseFile: passphraseFile)
-                self.checkKeyFile(other, keyFile)
+                self.checkKeyFile(other, keyFile, hasPassphrase: passphraseFile != nil)
+                self.checkAccess(path, file, hasPassphrase: passphraseFile != nil)
                 self.check(file, other.keys, keyPath: keyFile)
             } else {
+                self.checkAccess(path, file, hasPassphrase: passphraseFile != nil)
                 self.check(file, file.keys, keyPath: nil)
             }
         } catch {
@@ -91,19 +93,18 @@ struct CertificateChecker {
 
     // MARK: Files
 
-    private mutating func checkKeyFile(_ file: CertificateFile, _ path: String) {
+    private mutating func checkKeyFile(_ file: CertificateFile, _ path: String, hasPassphrase: Bool) {
         if let problem = file.problem { self.add(problem, path) }
         for key in file.keys { if let problem = key.problem { self.add(problem, path) } }
         if file.keys.isEmpty, file.problem == nil {
             self.add(.critical, .keyMissing, "there is no private key in \(path); give --key the file that has it")
         }
-        self.checkAccess(path, hasKey: !file.keys.isEmpty)
+        self.checkAccess(path, file, hasPassphrase: hasPassphrase)
     }
 
     private mutating func check(_ file: CertificateFile, _ keys: [CertificateFile.Key], keyPath: String?) {
         if let problem = file.problem { self.add(problem, self.path) }
         for key in keys where keyPath == nil { if let problem = key.problem { self.add(problem, self.path) } }
-        self.checkAccess(self.path, hasKey: !file.keys.isEmpty || file.form == .pkcs12)
         if let protection = file.protection { self.check(protection) }
         // What is in an encrypted file is not known.
         guard let leaf = file.leaf(keys) else {
@@ -123,11 +124,11 @@ struct CertificateChecker {
             )
         }
         let chain = file.chain(above: leaf)
-        self.checkTimes(of: file, leaf, chain)
-        self.checkStrength(of: [leaf] + chain)
+        self.checkTimes(of: file)
+        self.checkStrength(of: file)
         self.checkChain(of: file, leaf, chain)
         self.checkPurpose(of: leaf)
-        if self.findings.isEmpty { self.add(.ok, .good, self.summary(leaf)) }
+        if self.findings.isEmpty { self.add(.ok, .good, self.summary(leaf, of: file)) }
     }
 
     private mutating func addMissingCertificate(_ file: CertificateFile) {
@@ -140,23 +141,41 @@ struct CertificateChecker {
         }
     }
 
-    /// What is good about a certificate with which nothing is wrong.
-    private func summary(_ certificate: TLSCertificate) -> String {
+    /// What is good about a file with which nothing is wrong.
+    private func summary(_ certificate: TLSCertificate, of file: CertificateFile) -> String {
         let kind = CertificateKind(certificate)
+        guard kind != .authority || file.certificates.count == 1 else {
+            let count = file.certificates.map { $0.dayCountLeft(at: self.now) }.min() ?? 0
+            let first = "the first of them to end has \(count.counted("day")) left"
+            return "\(file.certificates.count.counted("certificate")) of authorities; \(first)"
+        }
         let names =
             kind.isClient
             ? certificate.pushTopics.joined(separator: ", ") : kind == .server ? certificate.hostNameText : ""
-        let target = names.isEmpty ? "" : " for \(names)"
+        let target = names.isEmpty ? "" : (kind == .provider ? "," : "") + " for \(names)"
         let left = certificate.dayCountLeft(at: self.now).counted("day")
         return "\(kind.text(isFromApple: certificate.isFromApple))\(target), \(left) left"
     }
 
-    private mutating func checkAccess(_ path: String, hasKey: Bool) {
+    private mutating func checkAccess(_ path: String, _ file: CertificateFile, hasPassphrase: Bool) {
+        let hasKey = !file.keys.isEmpty || file.protection?.parts.contains { $0.content == .key } == true
         var status = stat()
         guard hasKey, unsafe stat(path, &status) == 0, status.st_mode & S_IROTH != 0 else { return }
-        let text = "every user of this machine can read its private key; chmod 600 \(path)"
+        // A .p12 that opens without a passphrase protects nothing.
+        let isEncrypted =
+            file.form == .pkcs12
+            ? hasPassphrase || file.problem != nil : file.keys.allSatisfy(\.isEncrypted)
+        let text =
+            isEncrypted
+            ? "every user of this machine can read it, and only the passphrase keeps its private key from them"
+            : "every user of this machine can read its private key"
         self.findings.append(
-            CertificateFinding(severity: .warning, code: .keyReadableByAll, place: path, text: text)
+            CertificateFinding(
+                severity: .warning,
+                code: .keyReadableByAll,
+                place: path,
+                text: "\(text); chmod 600 \(path)"
+            )
         )
     }
 
@@ -181,9 +200,28 @@ struct CertificateChecker {
 
     // MARK: Certificates
 
-    private mutating func checkTimes(of file: CertificateFile, _ leaf: TLSCertificate, _ chain: [TLSCertificate]) {
-        for certificate in [leaf] + chain {
-            let name = self.name(of: certificate, in: file)
+    /// A certificate of a file, as findings call it.
+    private struct Named {
+        var certificate: TLSCertificate
+        /// The beginning of a sentence.
+        var name: String
+        /// What stands before "its key".
+        var prefix: String
+    }
+
+    private static func named(_ file: CertificateFile) -> [Named] {
+        guard file.certificates.count > 1 else {
+            return file.certificates.map { Named(certificate: $0, name: "the certificate", prefix: "") }
+        }
+        return file.certificates.enumerated().map { index, certificate in
+            let name = "certificate \(index + 1) (\(certificate.subject))"
+            return Named(certificate: certificate, name: name, prefix: "\(name): ")
+        }
+    }
+
+    private mutating func checkTimes(of file: CertificateFile) {
+        for named in Self.named(file) {
+            let (certificate, name) = (named.certificate, named.name)
             let (begin, end) = (
                 TimeText(seconds: certificate.notBefore).text, TimeText(seconds: certificate.notAfter).text
             )
@@ -199,35 +237,30 @@ struct CertificateChecker {
         }
     }
 
-    private func name(of certificate: TLSCertificate, in file: CertificateFile) -> String {
-        guard file.certificates.count > 1, let index = file.certificates.firstIndex(of: certificate) else {
-            return "the certificate"
-        }
-        return "certificate \(index + 1) (\(certificate.subject))"
-    }
-
     /// What OpenSSL 3 takes in TLS: 80 bits of security by its own default, 112 by that of Debian and Ubuntu.
     private static let (securityBitCountMin, securityBitCountOfDebian) = (80, 112)
 
-    private mutating func checkStrength(of certificates: [TLSCertificate]) {
-        for certificate in certificates {
+    private mutating func checkStrength(of file: CertificateFile) {
+        for named in Self.named(file) {
+            let certificate = named.certificate
             if let key = certificate.publicKey, key.securityBitCount < Self.securityBitCountOfDebian {
                 let refuser = key.securityBitCount < Self.securityBitCountMin ? "" : " of Debian and Ubuntu"
                 self.add(
                     .critical,
                     .weak,
-                    "its \(key.kind) key has \(key.bitCount) bits, and OpenSSL 3\(refuser) refuses it; have a "
-                        + "certificate issued for a new key of 2048 bits"
+                    "\(named.prefix)its \(key.kind) key has \(key.bitCount) bits, and OpenSSL 3\(refuser) refuses it; "
+                        + "have a certificate issued for a new key of 2048 bits"
                 )
             }
             // Nobody verifies the signature of what issued itself.
-            guard !certificate.isIssued(by: certificate) else { continue }
-            if certificate.signatureSecurityBitCount < Self.securityBitCountMin {
+            if certificate.signatureSecurityBitCount < Self.securityBitCountMin,
+                !certificate.isIssued(by: certificate)
+            {
                 self.add(
                     .critical,
                     .weak,
-                    "it is signed with \(certificate.signatureAlgorithm), which OpenSSL 3 refuses; have it issued "
-                        + "anew, with SHA-256"
+                    "\(named.prefix)it is signed with \(certificate.signatureAlgorithm), which OpenSSL 3 refuses; have "
+                        + "it issued anew, with SHA-256"
                 )
             }
         }
@@ -264,6 +297,8 @@ struct CertificateChecker {
                 "\(verifier.file) does not lead to it: its issuer is \(last.issuer); give --trust the certificate of "
                     + "that authority, or have the certificate issued by the right one"
             )
+        case .certificateRevoked(let detail)?, .certificateUnacceptable(let detail)?:
+            self.add(.critical, .untrusted, "it does not verify against \(verifier.file) (\(detail)); get another one")
         case let problem?: self.add(.critical, .untrusted, "it does not verify against \(verifier.file): \(problem)")
         }
     }

@@ -42,20 +42,43 @@ extension CertificateFile {
 
     /// The certificate that a file is about: the one that a key belongs to, or else the first that is no authority's.
     func leaf(_ keys: [Key]) -> TLSCertificate? {
-        self.certificates.first { certificate in keys.contains { $0.matches(certificate) == true } }
-            ?? self.certificates.first { !$0.isAuthority } ?? self.certificates.first
+        let publicKeys = Set(keys.compactMap(\.publicKey))
+        let owner = publicKeys.isEmpty ? nil : self.certificates.first { $0.publicKey.map(publicKeys.contains) == true }
+        return owner ?? self.certificates.first { CertificateKind($0) != .authority } ?? self.certificates.first
     }
 
     /// The certificates from one upwards, each issued by the next, without a certificate that issued itself.
     func chain(above leaf: TLSCertificate) -> [TLSCertificate] {
+        let issuers = IssuerIndex(self.certificates)
         var chain: [TLSCertificate] = []
         var current = leaf
-        while let issuer = self.certificates.first(where: { current.isIssued(by: $0) }), issuer != current,
-            !chain.contains(issuer)
+        while let index = issuers.index(ofIssuerOf: current), self.certificates[index] != current,
+            !chain.contains(self.certificates[index])
         {
-            chain.append(issuer)
-            current = issuer
+            current = self.certificates[index]
+            chain.append(current)
         }
         return chain
+    }
+}
+
+/// Finds the issuers of certificates among others, by their names first, since verifying a signature takes long.
+struct IssuerIndex {
+    private let certificates: [TLSCertificate]
+    private let indices: [String: [Int]]
+
+    init(_ certificates: [TLSCertificate]) {
+        self.certificates = certificates
+        self.indices = Dictionary(grouping: certificates.indices) { Self.name(certificates[$0].subject) }
+    }
+
+    /// Where the first certificate stands that has issued one.
+    func index(ofIssuerOf certificate: TLSCertificate) -> Int? {
+        self.indices[Self.name(certificate.issuer)]?.first { certificate.isIssued(by: self.certificates[$0]) }
+    }
+
+    /// A name as it is compared: neither case nor the amount of white space tells names apart (RFC 5280, 7.1).
+    private static func name(_ text: String) -> String {
+        text.lowercased().split(whereSeparator: \.isWhitespace).joined(separator: " ")
     }
 }

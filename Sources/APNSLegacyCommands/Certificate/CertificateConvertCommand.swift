@@ -21,10 +21,21 @@ struct CertificateConvertCommand: CertificateSubcommand {
     )
 
     /// The forms that are written.
-    enum Form: String, ExpressibleByArgument, CaseIterable, Sendable {
-        case legacy
-        case modern
+    enum Form: ExpressibleByArgument, Hashable, Sendable {
+        case pkcs12(TestIdentity.PKCS12Form)
         case pem
+
+        init?(argument: String) {
+            if argument == "pem" {
+                self = .pem
+            } else if let form = TestIdentity.PKCS12Form(argument: argument) {
+                self = .pkcs12(form)
+            } else {
+                return nil
+            }
+        }
+
+        static var allValueStrings: [String] { TestIdentity.PKCS12Form.allValueStrings + ["pem"] }
     }
 
     @Argument(help: .value("in", "The certificate: PEM, DER or PKCS#12."))
@@ -59,7 +70,7 @@ struct CertificateConvertCommand: CertificateSubcommand {
         get throws {
             if let form = self.form { return form }
             let name = self.output.lowercased()
-            if name.hasSuffix(".p12") || name.hasSuffix(".pfx") { return .modern }
+            if name.hasSuffix(".p12") || name.hasSuffix(".pfx") { return .pkcs12(.aes256) }
             if name.hasSuffix(".pem") { return .pem }
             throw ValidationError("Say --form legacy, modern or pem: the name \(self.output) does not tell.")
         }
@@ -68,7 +79,12 @@ struct CertificateConvertCommand: CertificateSubcommand {
     func validate() throws {
         let form = try self.outputForm
         guard form == .pem || self.outputPassphraseFile != nil || self.passphraseFile != nil else {
-            throw ValidationError("A .p12 needs --output-passphrase-file FILE: old programs read none without one.")
+            throw ValidationError(
+                """
+                A .p12 needs a passphrase, since old programs read none without one. Give --passphrase-file FILE with \
+                that of IN, which OUT gets as well, or --output-passphrase-file FILE with another.
+                """
+            )
         }
     }
 
@@ -76,17 +92,17 @@ struct CertificateConvertCommand: CertificateSubcommand {
         let form = try self.outputForm
         try NewFiles.requireAbsent([self.output], replaces: self.force)
         let passphrase = try (self.outputPassphraseFile ?? (form == .pem ? nil : self.passphraseFile))
-            .map { try PKCS12FormArgument.passphrase($0) }
+            .map { try NewPassphrase.read($0) }
         let (identity, certificates) = try self.load()
         let bytes: [UInt8]
         switch form {
         case .pem:
             let key = try passphrase.map { try identity.encryptedKeyPEM(passphrase: $0) } ?? identity.keyPEM
             bytes = identity.certificatePEM + key
-        case .legacy, .modern:
+        case .pkcs12(let form):
             bytes = try identity.pkcs12(
                 passphrase: passphrase,
-                form: form == .legacy ? .tripleDES : .aes256,
+                form: form,
                 name: certificates[0].pushTopics.first ?? certificates[0].subjectField("CN") ?? "certificate"
             )
         }

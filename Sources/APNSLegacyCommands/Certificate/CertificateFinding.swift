@@ -69,5 +69,5 @@ struct CertificateFinding: Encodable {
     var text: String
 
     /// The finding as a line.
-    var line: String { CertificateReport.plain("\(self.severity.rawValue.uppercased()) \(self.place): \(self.text)") }
+    var line: String { "\(self.severity.rawValue.uppercased()) \(self.place): \(self.text)".printable() }
 }

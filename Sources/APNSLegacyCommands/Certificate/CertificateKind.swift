@@ -32,7 +32,8 @@ enum CertificateKind: String, Encodable {
     ]
 
     init(_ certificate: TLSCertificate) {
-        guard !certificate.isAuthority else {
+        // What issued itself, by `openssl req -x509`, is an authority by its extensions, and may be a provider's.
+        guard !certificate.isAuthority || certificate.subjectField("UID") != nil else {
             self = .authority
             return
         }
@@ -61,7 +62,7 @@ enum CertificateKind: String, Encodable {
         case .website: "Apple's push certificate for a website"
         case .pass: "Apple's push certificate for passes of Wallet"
         case .mdm: "Apple's push certificate for device management (MDM)"
-        case .provider: "a provider's certificate (not from Apple)"
+        case .provider: "a provider's certificate, not issued by Apple"
         case .server: "a server's certificate"
         case .authority:
             isFromApple

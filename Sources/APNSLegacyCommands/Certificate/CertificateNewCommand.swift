@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import APNSServer
 import APNSWire
 import ArgumentParser
 import OpenSSLTLS
@@ -26,7 +27,7 @@ struct NewCertificateOptions: ParsableArguments, Sendable {
     @Option(help: .value("rsa|ec", "The kind of its key; many old clients know rsa alone."))
     var keyType = SimulatorCertificateOptions.KeyType.rsa
 
-    @Option(help: .value("days", "How long it is good."))
+    @Option(help: .value("days", "How long it is good; by default 824 for a server, and 3650 else."))
     var days: Int?
 
     @Flag(help: "Replace files that are there.")
@@ -278,7 +279,7 @@ struct NewClientCommand: ConsoleCommand {
             "Write a .p12 as well, once for each form: NAME-legacy.p12 for programs of before 2018, NAME.p12."
         )
     )
-    var forms: [PKCS12FormArgument] = []
+    var forms: [TestIdentity.PKCS12Form] = []
 
     @Option(help: .value("file", "A file with the passphrase for the .p12 in its first line."))
     var passphraseFile: String?
@@ -291,14 +292,13 @@ struct NewClientCommand: ConsoleCommand {
 
     /// Old clients get copies, which are not easily replaced.
     private static let dayCount = 3650
-    private static let topicByteCountMax = 255
 
     func validate() throws {
         guard !self.topics.isEmpty else { throw ValidationError("Give --topic, once for each app.") }
         for topic in self.topics {
-            guard (1...Self.topicByteCountMax).contains(topic.utf8.count), topic.isPrintable,
-                !topic.contains(" ")
-            else { throw ValidationError("--topic \(topic): an app's bundle identifier, such as com.example.app.") }
+            guard PushServerConfiguration.isTopic(topic) else {
+                throw ValidationError("--topic \(topic): an app's bundle identifier, such as com.example.app.")
+            }
         }
         guard Set(self.topics).count == self.topics.count else { throw ValidationError("Give each --topic once.") }
         if let team = self.team, !(1...64).contains(team.unicodeScalars.count) || !team.isPrintable {
@@ -312,10 +312,10 @@ struct NewClientCommand: ConsoleCommand {
     func run(in environment: CommandEnvironment) throws -> ExitStatus {
         let names = CertificateNames(prefix: self.output)
         var paths = [names.certificate, names.key]
-        for form in self.forms { paths.append(form == .legacy ? names.legacy : names.modern) }
+        for form in self.forms { paths.append(form == .tripleDES ? names.legacy : names.modern) }
         if self.combined { paths.append(names.combined) }
         try NewFiles.requireAbsent(paths, replaces: self.certificate.force)
-        let passphrase = try self.passphraseFile.map { try PKCS12FormArgument.passphrase($0) }
+        let passphrase = try self.passphraseFile.map { try NewPassphrase.read($0) }
         let authority = try self.issuing.load(now: environment.now())
         let client = try authority.issueClient(
             topics: self.topics.map { CertificateTopics.Topic(name: $0) },
@@ -327,8 +327,8 @@ struct NewClientCommand: ConsoleCommand {
         var new = NewFiles(replaces: self.certificate.force)
         new.add(names.key, client.keyPEM, .secret)
         for form in self.forms {
-            let bytes = try client.pkcs12(passphrase: passphrase, form: form.form, name: self.topics[0])
-            new.add(form == .legacy ? names.legacy : names.modern, bytes, .secret)
+            let bytes = try client.pkcs12(passphrase: passphrase, form: form, name: self.topics[0])
+            new.add(form == .tripleDES ? names.legacy : names.modern, bytes, .secret)
         }
         if self.combined { new.add(names.combined, try client.certificatePEM + client.traditionalKeyPEM(), .secret) }
         new.add(names.certificate, client.certificatePEM, .shared)
@@ -338,8 +338,8 @@ struct NewClientCommand: ConsoleCommand {
             "\(names.certificate): the certificate for \(self.topics.joined(separator: ", ")), good until \(end)",
             "\(names.key): its key; keep it secret",
         ]
-        if self.forms.contains(.modern) { lines.append("\(names.modern): both, for programs of today") }
-        if self.forms.contains(.legacy) { lines.append("\(names.legacy): both, for programs of before 2018") }
+        if self.forms.contains(.aes256) { lines.append("\(names.modern): both, for programs of today") }
+        if self.forms.contains(.tripleDES) { lines.append("\(names.legacy): both, for programs of before 2018") }
         if self.combined { lines.append("\(names.combined): both in PEM, as PHP's local_cert takes them") }
         let target = "authority: \(self.issuing.authority) under clients of its provider in gateway.yaml"
         lines.append("Next: copy what the provider reads to its machine, and name \(target)")
@@ -348,17 +348,12 @@ struct NewClientCommand: ConsoleCommand {
     }
 }
 
-/// The forms of a .p12.
-enum PKCS12FormArgument: String, ExpressibleByArgument, CaseIterable, Sendable {
-    case legacy
-    case modern
-
-    var form: TestIdentity.PKCS12Form { self == .legacy ? .tripleDES : .aes256 }
-
+/// The passphrase of a file that is written.
+enum NewPassphrase {
     /// Reads the passphrase of a new file.
     ///
     /// - Throws: ``CommandFailure``.
-    static func passphrase(_ path: String) throws(CommandFailure) -> String {
+    static func read(_ path: String) throws(CommandFailure) -> String {
         let bytes: [UInt8]
         do throws(TLSError) {
             bytes = try FileBytes.read(path)
@@ -378,5 +373,5 @@ enum PKCS12FormArgument: String, ExpressibleByArgument, CaseIterable, Sendable {
 
 extension String {
     /// Whether there is nothing in it that a terminal obeys.
-    fileprivate var isPrintable: Bool { CertificateReport.plain(self) == self }
+    fileprivate var isPrintable: Bool { self.printable() == self }
 }

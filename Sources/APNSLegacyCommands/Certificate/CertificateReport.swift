@@ -79,8 +79,20 @@ struct CertificateReport: Encodable {
         self.file = path
         self.form = file.form.rawValue
         self.isFromApple = file.certificates.map(\.isFromApple)
-        self.certificates = file.certificates.indices.map { index in
-            Certificate(file.certificates[index], number: index + 1, of: file, keys, now: now)
+        let issuers = IssuerIndex(file.certificates)
+        let keysOfFile = Set(keys.compactMap(\.publicKey))
+        var numbers: [PublicKeyFacts: Int] = [:]
+        self.certificates = file.certificates.enumerated().map { index, certificate in
+            let publicKey = certificate.publicKey
+            if let publicKey, numbers[publicKey] == nil { numbers[publicKey] = index + 1 }
+            return Certificate(
+                certificate,
+                publicKey,
+                number: index + 1,
+                issuerNumber: issuers.index(ofIssuerOf: certificate).map { $0 + 1 },
+                hasKey: publicKey.map(keysOfFile.contains) ?? false,
+                now: now
+            )
         }
         self.keys = keys.map { key in
             Key(
@@ -88,7 +100,7 @@ struct CertificateReport: Encodable {
                 bits: key.publicKey?.bitCount,
                 curve: key.publicKey?.curve,
                 isEncrypted: key.isEncrypted,
-                certificateNumber: file.certificates.firstIndex { key.matches($0) == true }.map { $0 + 1 },
+                certificateNumber: key.publicKey.flatMap { numbers[$0] },
                 problem: key.problem.map { Self.text($0) }
             )
         }
@@ -115,6 +127,8 @@ struct CertificateReport: Encodable {
         case .passphraseWrong:
             "the passphrase does not decrypt it; give the one that was chosen when the file was exported"
         case .identityMalformed(let detail): "damaged, or neither PEM nor DER nor PKCS#12 (\(detail)); export it again"
+        case .tooManyParts(let countMax):
+            "there are more than \(countMax.grouped) certificates and keys in it; give a file with fewer"
         default: "\(error)"
         }
     }
@@ -133,12 +147,12 @@ struct CertificateReport: Encodable {
 extension CertificateReport.Certificate {
     fileprivate init(
         _ certificate: TLSCertificate,
+        _ publicKey: PublicKeyFacts?,
         number: Int,
-        of file: CertificateFile,
-        _ keys: [CertificateFile.Key],
+        issuerNumber: Int?,
+        hasKey: Bool,
         now: Int64
     ) {
-        let publicKey = certificate.publicKey
         self.number = number
         self.kind = CertificateKind(certificate)
         self.subject = certificate.subject
@@ -156,8 +170,8 @@ extension CertificateReport.Certificate {
         self.curve = publicKey?.curve
         self.signatureAlgorithm = certificate.signatureAlgorithm
         self.fingerprint = certificate.fingerprint
-        self.issuerNumber = file.certificates.firstIndex { certificate.isIssued(by: $0) }.map { $0 + 1 }
-        self.hasKey = keys.contains { $0.matches(certificate) == true }
+        self.issuerNumber = issuerNumber
+        self.hasKey = hasKey
     }
 
     /// When it is good, for people.
@@ -188,7 +202,7 @@ extension CertificateReport {
         if self.keys.isEmpty, self.problem == nil { lines.append("  Private key: none in this file") }
         for part in self.otherParts { lines.append("  Also in it: \(part)" + Self.advice(for: part)) }
         if let encryption = self.encryption { lines += Self.lines(of: encryption) }
-        return lines.map(Self.plain)
+        return lines.map { $0.printable() }
     }
 
     private var formText: String {
@@ -264,18 +278,5 @@ extension CertificateReport {
 
     private static func iterations(_ count: Int?) -> String {
         count.map { " (\($0 == .max ? "countless iterations" : $0.counted("iteration")))" } ?? ""
-    }
-
-    /// A text without what a terminal would obey.
-    static func plain(_ text: String) -> String {
-        var plain = ""
-        for scalar in text.unicodeScalars {
-            if [.control, .format, .lineSeparator].contains(scalar.properties.generalCategory) {
-                plain += "<U+" + String(scalar.value, radix: 16, uppercase: true) + ">"
-            } else {
-                plain.unicodeScalars.append(scalar)
-            }
-        }
-        return plain
     }
 }

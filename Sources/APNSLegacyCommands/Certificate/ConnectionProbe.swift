@@ -26,6 +26,18 @@ struct ConnectionProbe: Sendable {
         var isClosed = false
         /// How much the service sent without being asked.
         var byteCount = 0
+        /// The first bytes of that.
+        var firstBytes: [UInt8] = []
+
+        /// How long the head of a frame of HTTP/2 is, in bytes.
+        static let frameHeadByteCount = 9
+
+        /// Whether the service speaks HTTP/2, which a server begins with a frame of settings (RFC 9113, 3.4 and 6.5).
+        var isHTTP2: Bool {
+            let head = self.firstBytes
+            return head.count == Self.frameHeadByteCount && head[0] == 0 && head[3] == 4
+                && head[5...].allSatisfy { $0 == 0 }
+        }
     }
 
     /// What a handshake found.
@@ -33,6 +45,8 @@ struct ConnectionProbe: Sendable {
         var version: TLSVersion?
         var cipher: String
         var certificate: TLSCertificate?
+        /// Whether the server asked for the client's certificate.
+        var hasCertificateRequest: Bool
     }
 
     /// How long a service may take to refuse the client's certificate after the handshake, as TLS 1.3 has it, or to
@@ -103,7 +117,8 @@ private final class ProbeHandler: ChannelInboundHandler {
             self.outcome.handshake = ConnectionProbe.Handshake(
                 version: self.tls?.negotiatedVersion,
                 cipher: self.tls?.cipherName ?? "",
-                certificate: self.tls?.peerCertificate
+                certificate: self.tls?.peerCertificate,
+                hasCertificateRequest: self.tls?.hasCertificateRequest ?? false
             )
             let channel = context.channel
             context.eventLoop.assumeIsolated().scheduleTask(in: self.patience) {
@@ -115,7 +130,10 @@ private final class ProbeHandler: ChannelInboundHandler {
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        self.outcome.byteCount += self.unwrapInboundIn(data).readableBytes
+        let bytes = self.unwrapInboundIn(data)
+        self.outcome.byteCount += bytes.readableBytes
+        let missingCount = ConnectionProbe.Outcome.frameHeadByteCount - self.outcome.firstBytes.count
+        self.outcome.firstBytes += bytes.readableBytesView.prefix(missingCount)
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
@@ -146,40 +164,81 @@ extension ConnectionProbe {
             let failure: any Error = outcome.failure ?? TLSError.closedDuringHandshake(detail: "without a reason")
             return [self.finding(for: failure)]
         }
-        if let failure = outcome.failure as? TLSError, failure != .truncated { return [self.finding(for: failure)] }
+        var findings: [CertificateFinding] = []
+        if let failure = outcome.failure as? TLSError, failure != .truncated {
+            findings.append(self.finding(for: failure))
+        } else {
+            findings += self.findings(after: handshake, outcome)
+        }
+        if let expiry = self.expiry(handshake, now: now, warningDayCount: warningDayCount) { findings.append(expiry) }
+        guard findings.isEmpty else { return findings }
+        return [self.finding(.ok, .good, self.text(of: handshake, outcome, now: now))]
+    }
+
+    /// What is odd about what a service did after the handshake.
+    private func findings(after handshake: Handshake, _ outcome: Outcome) -> [CertificateFinding] {
+        var findings: [CertificateFinding] = []
+        let isIdentityUnseen = self.tls.identity != nil && !handshake.hasCertificateRequest
+        if isIdentityUnseen {
+            let text =
+                "the server did not ask for a client certificate, so that nothing is known of what it thinks of yours; "
+                + "check the host and the port"
+            findings.append(self.finding(.warning, .clientCertificate, text))
+        }
+        guard !outcome.isHTTP2 else { return findings }
         if outcome.byteCount > 0 {
             let text =
                 "\(outcome.byteCount.counted("byte")) came without being asked for; is this the feedback service? What "
                 + "it sent is lost"
-            return [self.finding(.warning, .connection, text)]
+            findings.append(self.finding(.warning, .connection, text))
+        } else if outcome.failure != nil || outcome.isClosed, !isIdentityUnseen {
+            findings.append(self.closing(isOrderly: outcome.failure == nil))
         }
-        if outcome.failure != nil || outcome.isClosed {
-            return [self.finding(.critical, .clientCertificate, self.closing)]
-        }
-        return [self.finding(handshake, now: now, warningDayCount: warningDayCount)]
+        return findings
     }
 
     /// What a service means that closes right after the handshake.
-    private var closing: String {
+    ///
+    /// - Parameter isOrderly: whether it said so, by close_notify.
+    /// - Returns: the finding.
+    private func closing(isOrderly: Bool) -> CertificateFinding {
         let start = "the handshake succeeded, and then the service closed the connection without an alert; "
-        return start
-            + (self.tls.identity == nil
-                ? "it probably wants a client certificate: give its FILE"
-                : "so does one that does not accept the client certificate: check its environment and topic, whether "
-                    + "it was revoked, and the service's log")
+        let advice = "check its environment and topic, whether it was revoked, and the service's log"
+        guard self.tls.identity != nil else {
+            let text = start + "it probably wants a client certificate: give its FILE"
+            return self.finding(.critical, .clientCertificate, text)
+        }
+        guard isOrderly else {
+            let text = start + "so does one that does not accept the client certificate: " + advice
+            return self.finding(.critical, .clientCertificate, text)
+        }
+        let text =
+            start + "a feedback service that has nothing to say does so, and any other that does not accept the client "
+            + "certificate: " + advice
+        return self.finding(.warning, .clientCertificate, text)
     }
 
-    private func finding(_ handshake: Handshake, now: Int64, warningDayCount: Int64) -> CertificateFinding {
+    /// That the certificate of the server ends soon; `nil` where it does not.
+    private func expiry(_ handshake: Handshake, now: Int64, warningDayCount: Int64) -> CertificateFinding? {
+        guard let certificate = handshake.certificate else { return nil }
+        let count = certificate.dayCountLeft(at: now)
+        guard count < warningDayCount else { return nil }
+        let end = TimeText(seconds: certificate.notAfter).text
+        let text =
+            "the server's certificate, of \(certificate.hostNameText) by \(certificate.issuer), expires on \(end), in "
+            + "\(count.counted("day")); its owner must renew it"
+        return self.finding(.warning, .expiresSoon, text)
+    }
+
+    /// What is good about a connection.
+    private func text(of handshake: Handshake, _ outcome: Outcome, now: Int64) -> String {
         let version = handshake.version.map { "\($0)" } ?? "TLS"
         var text = "\(version), \(handshake.cipher)"
-        guard let certificate = handshake.certificate else { return self.finding(.ok, .good, text) }
-        let count = certificate.dayCountLeft(at: now)
+        if outcome.isHTTP2 { text += ", HTTP/2" }
+        guard let certificate = handshake.certificate else { return text }
         text += ", certificate of \(certificate.hostNameText) by \(certificate.issuer)"
         text += self.tls.identity == nil ? "; no client certificate was given" : "; the client certificate is accepted"
-        guard count < warningDayCount else { return self.finding(.ok, .good, text + "; \(count.counted("day")) left") }
-        let end = TimeText(seconds: certificate.notAfter).text
-        let advice = "the server's certificate expires on \(end), in \(count.counted("day")); its owner must renew it"
-        return self.finding(.warning, .expiresSoon, "\(advice) (\(text))")
+        return text + "; \(certificate.dayCountLeft(at: now).counted("day")) left"
     }
 
     private func finding(for error: any Error) -> CertificateFinding {
@@ -234,6 +293,13 @@ extension ConnectionProbe {
         case .handshakeTimedOut:
             code = .connection
             text = "the TLS handshake took too long; check host, port, and what lies in between"
+        case .alert(let number, let detail):
+            code = .connection
+            text = "the server ended the connection with TLS alert \(number) (\(detail)); see its log"
+        case .noCommonApplicationProtocol:
+            code = .connection
+            text =
+                "the server takes only application protocols (ALPN) that were not offered; check the host and the port"
         case .closedDuringHandshake:
             code = .connection
             text =

@@ -96,7 +96,7 @@ struct PayloadSizeCommand: PayloadSubcommand {
                 try environment.console.write(Self.text(measure, of: input))
             case .failure(let refusal):
                 isAllGood = false
-                environment.console.say("\(input.name), \(input.text(of: refusal))")
+                environment.console.say("\(input.printableName), \(input.text(of: refusal))")
             }
         }
         return isAllGood ? .success : .someRefused
@@ -104,7 +104,7 @@ struct PayloadSizeCommand: PayloadSubcommand {
 
     private static func text(_ measure: PayloadMeasure, of input: PayloadInput) -> String {
         let sizes = "\(measure.byteCount.counted("byte")), \(measure.minifiedByteCount) minified"
-        guard input.lineNumber == nil else { return "\(input.name): \(sizes)\n" }
+        guard input.lineNumber == nil else { return "\(input.printableName): \(sizes)\n" }
         let lines = Self.limits.map { name, rules in
             let excess = measure.minifiedByteCount - rules.byteCountMax
             let fits =
@@ -112,7 +112,7 @@ struct PayloadSizeCommand: PayloadSubcommand {
                 ? "fits" : excess <= 0 ? "fits minified" : "too long by \(excess) minified"
             return "  \(rules.byteCountMax.padded) \(name): \(fits)"
         }
-        return "\(input.name): \(sizes)\n" + lines.joined(separator: "\n") + "\n"
+        return "\(input.printableName): \(sizes)\n" + lines.joined(separator: "\n") + "\n"
     }
 }
 

@@ -65,12 +65,13 @@ struct PayloadFinding {
         case .success(let measure) where isAlone:
             let size = measure.minifiedByteCount == measure.byteCount ? "" : ", \(measure.minifiedByteCount) minified"
             lines.append(
-                "\(self.input.name): \(measure.byteCount.counted("byte"))\(size); at most \(self.rules.byteCountMax)"
+                "\(self.input.printableName): \(measure.byteCount.counted("byte"))\(size); at most "
+                    + "\(self.rules.byteCountMax)"
             )
         case .success: break
-        case .failure(let refusal): lines.append("\(self.input.name), \(self.input.text(of: refusal))")
+        case .failure(let refusal): lines.append("\(self.input.printableName), \(self.input.text(of: refusal))")
         }
-        return lines + self.warnings.map { "\(self.input.name): warning: \($0)" }
+        return lines + self.warnings.map { "\(self.input.printableName): warning: \($0)" }
     }
 
     /// The same as an object of JSON.

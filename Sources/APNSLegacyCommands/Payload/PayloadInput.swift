@@ -35,9 +35,9 @@ struct PayloadInputOptions: ParsableArguments, Sendable {
         }
         // What ends the command at a line that cannot be read, which is told by a function that throws nothing.
         var failure: (any Error)?
-        try source.forEachLine { problem in
+        try source.forEachLine { problem, bytes in
             do {
-                try body(PayloadInput(problem, name: source.name))
+                try body(PayloadInput(problem, bytes, name: source.name))
             } catch {
                 failure = failure ?? error
             }
@@ -50,7 +50,8 @@ struct PayloadInputOptions: ParsableArguments, Sendable {
 
     /// Prints each payload as `change` makes it, in its line where there is one.
     ///
-    /// A line whose payload cannot be changed stays as it is, so that it does not vanish from a batch.
+    /// A line whose payload cannot be changed stays as it is, so that it does not vanish from a batch; only one that is
+    /// too long is left out.
     func rewrite(
         _ console: Console,
         _ change: (Payload) throws(PayloadProblem) -> Payload
@@ -61,9 +62,10 @@ struct PayloadInputOptions: ParsableArguments, Sendable {
             case .success(let text): try console.write(text + "\n")
             case .failure(let refusal):
                 refusedCount += 1
-                let rest = input.text == nil ? "" : "; the line stays as it is"
-                console.say("\(input.name), \(input.text(of: refusal))" + rest)
-                if let text = input.text { try console.write(text + "\n") }
+                let line = input.line
+                let rest = input.lineNumber == nil ? "" : line == nil ? "; it is left out" : "; the line stays as it is"
+                console.say("\(input.printableName), \(input.text(of: refusal))" + rest)
+                if let line { try console.write(line + "\n".utf8) }
             }
         }
         return refusedCount > 0 ? .someRefused : .success
@@ -93,6 +95,8 @@ struct PayloadInput {
     let lineNumber: Int?
     /// The line that it stands in; `nil` for a payload that is alone, and for a line that cannot be read.
     let text: String?
+    /// The bytes of the line, also where they are no text; `nil` for a payload that is alone, and where they are lost.
+    let line: [UInt8]?
     /// The payload.
     let payload: Result<Payload, PayloadRefusal>
     /// Where it stands in the line, in bytes.
@@ -103,15 +107,17 @@ struct PayloadInput {
         self.name = name
         self.lineNumber = nil
         self.text = nil
+        self.line = nil
         self.payload = .success(Payload(bytes: bytes))
         self.range = bytes.indices
     }
 
-    /// A line that cannot be read.
-    init(_ problem: BatchProblem, name: String) {
+    /// A line that cannot be read; without its bytes where it is too long.
+    init(_ problem: BatchProblem, _ bytes: [UInt8], name: String) {
         self.name = "\(name), line \(problem.lineNumber)"
         self.lineNumber = problem.lineNumber
         self.text = nil
+        self.line = bytes.isEmpty ? nil : bytes
         self.payload = .failure(.line(problem.kind))
         self.range = 0..<0
     }
@@ -122,6 +128,7 @@ struct PayloadInput {
         self.lineNumber = lineNumber
         self.text = line
         let bytes = Array(line.utf8)
+        self.line = bytes
         switch Result(catching: { () throws(ScanFailure) in try Self.payloadRange(bytes) }) {
         case .success(let range?):
             self.range = range
@@ -135,6 +142,9 @@ struct PayloadInput {
             self.payload = .success(Payload(bytes: bytes))
         }
     }
+
+    /// The name as a terminal can show it.
+    var printableName: String { self.name.printable() }
 
     /// Why the payload is refused; of a line, with the column that it has there.
     func text(of refusal: PayloadRefusal) -> String {

@@ -24,10 +24,10 @@ struct PayloadPreviewCommand: PayloadSubcommand {
                 Result { () throws(PayloadProblem) in try Self.text(of: payload, strings) }.mapError { .problem($0) }
             }) {
             case .success(let text):
-                try environment.console.write(input.lineNumber == nil ? text : "\(input.name)\n\(text)\n")
+                try environment.console.write(input.lineNumber == nil ? text : "\(input.printableName)\n\(text)\n")
             case .failure(let refusal):
                 refusedCount += 1
-                environment.console.say("\(input.name), \(input.text(of: refusal))")
+                environment.console.say("\(input.printableName), \(input.text(of: refusal))")
             }
         }
         return refusedCount > 0 ? .someRefused : .success
@@ -52,14 +52,14 @@ struct PayloadPreviewCommand: PayloadSubcommand {
         try payload.check(rules: PayloadRules(byteCountMax: .max, checksKnownKeys: false))
         let aps = try payload.value()["aps"]
         let alert = try payload.alertPreview(strings)
-        var lines = [alert?.title, alert?.subtitle, alert?.body].compactMap(\.self).map { "  " + Self.plain($0) }
-        for key in alert?.missingKeys ?? [] { lines.append("There is no text for \(Self.plain(key)).") }
+        var lines = [alert?.title, alert?.subtitle, alert?.body].compactMap(\.self).map { "  " + Self.shown($0) }
+        for key in alert?.missingKeys ?? [] { lines.append("There is no text for \(key.printable()).") }
         if case .number(let badge)? = aps?["badge"] {
             lines.append(badge.integer == 0 ? "The badge is taken off." : "The badge is \(badge.text).")
         }
         if let sound = aps?["sound"] {
             let name = sound.string ?? sound["name"]?.string ?? "default"
-            lines.append("The sound is \(Self.plain(name)).")
+            lines.append("The sound is \(name.printable()).")
         }
         if case .number(let value)? = aps?["content-available"], value.integer == 1 {
             lines.append(
@@ -70,18 +70,6 @@ struct PayloadPreviewCommand: PayloadSubcommand {
         return lines.joined(separator: "\n") + "\n"
     }
 
-    /// A text without what a terminal would obey; the lines of a text stay lines.
-    private static func plain(_ text: String) -> String {
-        var plain = ""
-        for scalar in text.unicodeScalars {
-            if scalar == "\n" {
-                plain += "\n  "
-            } else if [.control, .format].contains(scalar.properties.generalCategory), scalar != "\u{200D}" {
-                plain += "<U+" + String(scalar.value, radix: 16, uppercase: true) + ">"
-            } else {
-                plain.unicodeScalars.append(scalar)
-            }
-        }
-        return plain
-    }
+    /// A text whose lines stay lines.
+    private static func shown(_ text: String) -> String { text.printable(lineBreak: "\n  ") }
 }

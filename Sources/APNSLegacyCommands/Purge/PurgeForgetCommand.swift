@@ -63,7 +63,7 @@ struct PurgeForgetCommand: PurgeSubcommand {
             let (input, now) = (try console.open(tokens), environment.now())
             let bad = BadLines(in: input, console)
             badLines = bad
-            try input.forEachLine(onProblem: bad.add) { text, lineNumber in
+            try input.forEachLine(onProblem: { problem, _ in bad.add(problem) }) { text, lineNumber in
                 do throws(BatchProblem.Kind) {
                     let registeredAt = self.registeredAt?.seconds
                     portion.append(try PurgeRegistration(line: text, registeredAt: registeredAt, now: now))

@@ -172,7 +172,7 @@ struct SimulatorCertificates {
         now: Int64
     ) throws -> TLSIdentity {
         try Self.identity("server", in: folder, options, authority, now: now) { server in
-            let missing = options.serverNames.filter { !server.hostNames.contains(Self.spelledOut($0)) }
+            let missing = options.serverNames.filter { !server.hostNames.contains(Self.canonicalName($0)) }
             return missing.isEmpty ? nil : "it has to bear \(missing.joined(separator: ", "))"
         } issue: {
             try authority.issueServer(
@@ -279,14 +279,14 @@ struct SimulatorCertificates {
         )
     }
 
-    /// An IPv6 address as a certificate's names have it, with all its groups; anything else as it is.
-    private static func spelledOut(_ name: String) -> String {
+    /// An IPv6 address as a certificate's names have it, in its shortest form; anything else as it is.
+    private static func canonicalName(_ name: String) -> String {
         var address = in6_addr()
-        guard unsafe inet_pton(AF_INET6, name, &address) == 1 else { return name }
-        let bytes = unsafe withUnsafeBytes(of: &address) { unsafe Array($0) }
-        return stride(from: 0, to: bytes.count, by: 2)
-            .map { String(UInt16(bytes[$0]) << 8 | UInt16(bytes[$0 + 1]), radix: 16) }
-            .joined(separator: ":")
+        var text = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
+        guard unsafe inet_pton(AF_INET6, name, &address) == 1,
+            unsafe inet_ntop(AF_INET6, &address, &text, socklen_t(text.count)) != nil
+        else { return name }
+        return String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
     /// Whether a certificate can bear a name: a host name, whose first label may be an asterisk, or an address.

@@ -443,6 +443,8 @@ extension JSONScanner {
         let whiteSpaceByteCount = self.whiteSpaceByteCount
         let kind = try self.kind()
         guard kind == .object else {
+            // Its first letter alone does not make a value of it.
+            try self.skipValue(enclosedBy: 0)
             throw ScanFailure(kind: .notAnObject(kind), byteOffset: byteOffset)
         }
         try self.skipObject(.root, enclosedBy: 0, checksKnownKeys: rules.checksKnownKeys)

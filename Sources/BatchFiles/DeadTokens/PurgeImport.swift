@@ -70,7 +70,7 @@ package struct PurgeImport {
     ) throws -> Report {
         var report = Report()
         var portion: [PurgeEntry] = []
-        try input.forEachLine(onProblem: onProblem) { text, lineNumber in
+        try input.forEachLine(onProblem: { problem, _ in onProblem(problem) }) { text, lineNumber in
             let outcome = self.read(text)
             try self.check(input.name, lineNumber)
             switch outcome {

@@ -124,8 +124,13 @@ package final class SendInput: Sendable {
 
     /// Lends each line with its number from 1, without white space at its ends; blank lines and those that begin with
     /// `#` count for nothing.
+    ///
+    /// - Parameters:
+    ///   - onProblem: is told of each line that cannot be lent, with its bytes; with none where it is too long.
+    ///   - body: is lent the others.
+    /// - Throws: ``BatchFileError``, and what `body` throws.
     package func forEachLine(
-        onProblem: (BatchProblem) -> Void,
+        onProblem: (BatchProblem, _ bytes: [UInt8]) -> Void,
         _ body: (_ text: String, _ lineNumber: Int) throws -> Void
     ) throws {
         var lines = LineReader(
@@ -138,14 +143,14 @@ package final class SendInput: Sendable {
             case .end: return
             case .tooLong:
                 let problem = BatchProblem.Kind.lineTooLong(byteCountMax: SendInput.lineByteCountMax)
-                onProblem(BatchProblem(problem, lineNumber: lines.lineNumber))
+                onProblem(BatchProblem(problem, lineNumber: lines.lineNumber), [])
             case .line(let line):
                 let line = unsafe line.trimmed
                 guard let first = unsafe line.first, first != UInt8(ascii: "#") else { continue }
                 if let text = unsafe String(validating: line, as: UTF8.self) {
                     try body(text, lines.lineNumber)
                 } else {
-                    onProblem(BatchProblem(.notUTF8, lineNumber: lines.lineNumber))
+                    onProblem(BatchProblem(.notUTF8, lineNumber: lines.lineNumber), unsafe Array(line))
                 }
             }
         }

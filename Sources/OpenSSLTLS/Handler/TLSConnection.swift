@@ -244,6 +244,14 @@ extension TLSConnection {
         return unsafe String(cString: name)
     }
 
+    /// Whether the server asked for a client's certificate, as a client knows it.
+    ///
+    /// A request lists kinds of certificates before TLS 1.2, signature algorithms since TLS 1.3, and both in TLS 1.2.
+    var hasCertificateRequest: Bool {
+        unsafe SSL_ctrl(self.ssl, SSL_CTRL_GET_CLIENT_CERT_TYPES, 0, nil) > 0
+            || SSL_get_sigalgs(self.ssl, 0, nil, nil, nil, nil, nil) > 0
+    }
+
     /// Whether the handshake resumed an earlier session.
     var isSessionReused: Bool { unsafe SSL_session_reused(self.ssl) == 1 }
 

@@ -663,6 +663,11 @@ extension TLSHandler {
     /// session.
     public var peerIntermediates: [TLSCertificate] { self.connection.peerIntermediates }
 
+    /// Whether the server asked for the client's certificate; false before the handshake, and in a resumed session.
+    ///
+    /// For clients only.
+    package var hasCertificateRequest: Bool { self.isHandshakeDone && self.connection.hasCertificateRequest }
+
     /// What is wrong with the peer's certificate, where it was accepted nevertheless; else `nil`.
     ///
     /// - SeeAlso: ``TLSConfiguration/acceptsUnverifiedClientCertificates``.

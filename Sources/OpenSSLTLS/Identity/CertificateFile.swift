@@ -39,6 +39,9 @@ package struct CertificateFile: Sendable {
         }
     }
 
+    /// The most parts of a PEM file; a system's authorities are about 150.
+    package static let partCountMax = 10_000
+
     /// How the file is written.
     package let form: Form
     /// The certificates, in the order of the file.
@@ -57,7 +60,8 @@ package struct CertificateFile: Sendable {
     /// - Parameters:
     ///   - bytes: What is in it: PEM, DER or PKCS#12.
     ///   - passphrase: What decrypts it.
-    /// - Throws: ``TLSError/identityMalformed(detail:)`` where it is none of these.
+    /// - Throws: ``TLSError/identityMalformed(detail:)`` where it is none of these, and
+    ///   ``TLSError/tooManyParts(countMax:)``.
     package init(bytes: [UInt8], passphrase: TLSPassphrase? = nil) throws(TLSError) {
         guard !bytes.isEmpty else { throw .identityMalformed(detail: "there are no bytes") }
         ERR_clear_error()
@@ -65,7 +69,7 @@ package struct CertificateFile: Sendable {
         let reader = IdentityReader(passphrase: passphrase, legacyProvider: LegacyLibrary.provider)
         if IdentityReader.isPEM(bytes) {
             self.form = .pem
-            self.readPEM(bytes, reader)
+            try self.readPEM(bytes, reader)
         } else if let protection = PKCS12Protection(of: bytes) {
             self.form = .pkcs12
             self.protection = protection
@@ -101,8 +105,10 @@ package struct CertificateFile: Sendable {
         unsafe self.keys = [Key(KeyMaterial(key), isEncrypted: false)]
     }
 
-    private mutating func readPEM(_ bytes: [UInt8], _ reader: IdentityReader) {
-        let (blocks, damage) = PEMBlock.all(in: bytes)
+    private mutating func readPEM(_ bytes: [UInt8], _ reader: IdentityReader) throws(TLSError) {
+        let (blocks, damage) = PEMBlock.all(in: bytes, countMax: Self.partCountMax + 1)
+        guard blocks.count <= Self.partCountMax else { throw .tooManyParts(countMax: Self.partCountMax) }
+        var cost = KeyDerivationCost()
         self.problem = damage.map { .identityMalformed(detail: "part \(blocks.count + 1) is damaged: \($0)") }
         for (index, block) in blocks.enumerated() {
             switch block.label {
@@ -115,6 +121,7 @@ package struct CertificateFile: Sendable {
                 }
             case let label where label.hasSuffix("PRIVATE KEY"):
                 do throws(TLSError) {
+                    try block.add(to: &cost)
                     guard let key = try unsafe reader.key(in: block.text) else { continue }
                     unsafe self.keys.append(Key(KeyMaterial(key), isEncrypted: block.isEncrypted))
                 } catch {
@@ -160,14 +167,14 @@ struct PEMBlock {
     /// Whether it is a key that needs a passphrase.
     var isEncrypted: Bool { self.label == PEM_STRING_PKCS8 || self.header.contains("ENCRYPTED") }
 
-    /// All parts up to the first that is damaged, and what is wrong with that.
-    static func all(in bytes: [UInt8]) -> (blocks: [PEMBlock], damage: String?) {
+    /// All parts up to the first that is damaged, and what is wrong with that; of more than `countMax` the first.
+    static func all(in bytes: [UInt8], countMax: Int) -> (blocks: [PEMBlock], damage: String?) {
         ERR_clear_error()
         var blocks: [PEMBlock] = []
         unsafe bytes.withUnsafeBytes { bytes in
             guard let memory = unsafe BIO_new_mem_buf(bytes.baseAddress, Int32(clamping: bytes.count)) else { return }
             defer { unsafe BIO_free(memory) }
-            while let block = unsafe PEMBlock(memory) { blocks.append(block) }
+            while blocks.count < countMax, let block = unsafe PEMBlock(memory) { blocks.append(block) }
         }
         let queue = OpenSSLQueue.take()
         // That no other one begins is how a text ends.
@@ -200,6 +207,11 @@ struct PEMBlock {
         defer { unsafe BIO_free(memory) }
         _ = unsafe PEM_write_bio(memory, self.label, self.header, self.content, self.content.count)
         return unsafe Self.content(of: memory)
+    }
+
+    /// Adds what it costs to decrypt a key, together with the other keys of its file.
+    func add(to cost: inout KeyDerivationCost) throws(TLSError) {
+        if self.label == PEM_STRING_PKCS8 { try IdentityReader.add(self.content, to: &cost) }
     }
 
     /// The certificate that it is.

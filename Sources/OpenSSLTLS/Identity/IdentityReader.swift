@@ -144,7 +144,7 @@ struct IdentityReader {
     }
 
     /// Adds what it costs to decrypt a key in PKCS#8; other bytes cost nothing.
-    private static func add(_ bytes: some Collection<UInt8>, to cost: inout KeyDerivationCost) throws(TLSError) {
+    static func add(_ bytes: some Collection<UInt8>, to cost: inout KeyDerivationCost) throws(TLSError) {
         let key = unsafe Array(bytes).withUnsafeBufferPointer { bytes in
             var position = bytes.baseAddress
             return unsafe d2i_X509_SIG(nil, &position, bytes.count)

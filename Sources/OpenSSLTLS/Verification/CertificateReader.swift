@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import COpenSSL
+import Glibc
 
 /// Reads facts out of OpenSSL's certificate.
 enum CertificateReader {
@@ -113,10 +114,11 @@ enum CertificateReader {
     }
 
     private static func address(_ bytes: [UInt8]) -> String {
-        guard bytes.count == 16 else { return bytes.map(String.init).joined(separator: ".") }
-        return stride(from: 0, to: 16, by: 2)
-            .map { String(UInt16(bytes[$0]) << 8 | UInt16(bytes[$0 + 1]), radix: 16) }
-            .joined(separator: ":")
+        var text = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
+        guard bytes.count == 16, unsafe inet_ntop(AF_INET6, bytes, &text, socklen_t(text.count)) != nil else {
+            return bytes.map(String.init).joined(separator: ".")
+        }
+        return String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
     private static func content(of memory: OpaquePointer) -> String {

@@ -49,7 +49,7 @@ import Testing
         let authority = try folder.certificate("authority")
         #expect(
             server.hostNames.sorted() == [
-                "0:0:0:0:0:0:0:1", "127.0.0.1", "api.development.push.apple.com", "api.push.apple.com",
+                "127.0.0.1", "::1", "api.development.push.apple.com", "api.push.apple.com",
                 "api.sandbox.push.apple.com", "feedback.push.apple.com", "feedback.sandbox.push.apple.com",
                 "gateway.push.apple.com", "gateway.sandbox.push.apple.com", "localhost",
             ]

@@ -57,6 +57,61 @@ import Testing
             "gateway.example, 823"
         )
         try await Self.expect(scene, "@authority.pem", 0, "an authority, which issues certificates, 3,649 days left")
+        let quiet = try await scene.run("check @provider.pem @no-such.pem --quiet")
+        #expect(quiet.code == 2 && quiet.output.split(separator: "\n").count == 1, "\(quiet)")
+        let silent = try await scene.run("check @provider.pem -q")
+        #expect(silent.code == 0 && silent.output.isEmpty && silent.error.isEmpty, "\(silent)")
+    }
+
+    @Test func `all certificates of a bundle are looked at`() async throws {
+        let scene = try await Self.makeScene()
+        try await scene.made("new authority --key-type ec --output @short --days 40 --name Short")
+        try scene.write("bundle.pem", try scene.read("authority.pem") + scene.read("short.pem"))
+        try await Self.expect(scene, "@bundle.pem", 0, "2 certificates of authorities; the first of them to end has 39")
+        let later = Int64(time(nil)) + 60 + 41 * 86_400
+        try await Self.expect(scene, "@bundle.pem", 2, "certificate 2 (CN=Short) expired on", now: later)
+        try await scene.openssl(
+            "req -x509 -nodes -newkey rsa:1024 -keyout @weak.key -out @weak.pem -days 90 -subj /CN=Weak"
+        )
+        try scene.write("weak-bundle.pem", try scene.read("authority.pem") + scene.read("weak.pem"))
+        try await Self.expect(scene, "@weak-bundle.pem", 2, "certificate 2 (CN=Weak): its RSA key has 1024 bits")
+    }
+
+    @Test func `a provider's certificate that issued itself is no authority's`() async throws {
+        let scene = try await Self.makeScene()
+        try await scene.openssl(
+            "req -x509 -nodes -newkey rsa:2048 -keyout @old.key -out @old.pem -days 90 -subj /UID=a.b/CN=Push"
+        )
+        try await Self.expect(scene, "@old.pem", 0, "a provider's certificate, not issued by Apple, for a.b, 89 days")
+    }
+
+    @Test func `a file of very many certificates is looked at quickly, and one of more is refused`() async throws {
+        let scene = try await Self.makeScene()
+        let (authority, provider) = (try scene.read("authority.pem"), try scene.read("provider.pem"))
+        let some = [[UInt8]](repeating: provider, count: 400).flatMap(\.self)
+        try scene.write("many.pem", some + authority)
+        let start = ContinuousClock.now
+        let shown = try await scene.run("show @many.pem --json")
+        #expect(shown.code == 0 && shown.output.contains(#""issuerNumber":401"#), "\(shown.error)")
+        #expect(ContinuousClock.now - start < .seconds(10))
+        let line = Array("-----BEGIN X-----\nAAAA\n-----END X-----\n".utf8)
+        try scene.write("more.pem", [[UInt8]](repeating: line, count: 10_001).flatMap(\.self))
+        try await Self.expect(scene, "@more.pem", 2, "there are more than 10,000 certificates and keys in it")
+    }
+
+    @Test func `who can read a key is said as it is`() async throws {
+        let scene = try await Self.makeScene()
+        chmod(scene.path("provider.p12"), 0o644)
+        try await Self.expect(
+            scene,
+            "@provider.p12 --passphrase-file @passphrase",
+            1,
+            "only the passphrase keeps its private key from them"
+        )
+        try await scene.openssl("pkcs12 -export -nokeys -in @provider.pem -passout pass:x -out @bare.p12")
+        chmod(scene.path("bare.p12"), 0o644)
+        let bare = try await scene.run("check @bare.p12 --passphrase-file @passphrase")
+        #expect(!bare.output.contains("every user"), "\(bare)")
     }
 
     @Test func `dates are compared with the clock and with the days to warn`() async throws {

@@ -72,6 +72,40 @@ import Testing
         }
     }
 
+    @Test func `a server that does not ask for a certificate says nothing about it`() async throws {
+        let (scene, _) = try Self.makeScene()
+        for version in ["-tls1_2", "-tls1_3"] {
+            let server = try await Server(scene, version)
+            let line = "@client.pem --trust @authority.pem --connect 127.0.0.1:\(server.port)"
+            try await Self.expect(scene, line, 1, "the server did not ask for a client certificate")
+        }
+    }
+
+    @Test func `HTTP/2 is told from feedback, and the server's certificate is looked at with both`() async throws {
+        let (scene, authority) = try Self.makeScene()
+        let context = try TLSContext(try authority.makeServerTLS())
+        let settings: [UInt8] = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 100]
+        for (bytes, code, text) in [
+            (settings, Int32(0), ", HTTP/2, "), (Array("feedback".utf8), 1, "is this the feedback service?"),
+        ] {
+            let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+                .childChannelInitializer { channel in
+                    channel.eventLoop.makeCompletedFuture {
+                        let tls = try TLSHandler(serverContext: context)
+                        try channel.pipeline.syncOperations.addHandler(tls)
+                        channel.writeAndFlush(ByteBuffer(bytes: bytes), promise: nil)
+                    }
+                }
+                .bind(host: "127.0.0.1", port: 0).get()
+            let port = try #require(server.localAddress?.port)
+            let line = "@client.pem --trust @authority.pem --connect 127.0.0.1:\(port)"
+            try await Self.expect(scene, line, code, text)
+            let soon = try await scene.run("check \(line) --warn-days 30")
+            #expect(soon.output.contains("127.0.0.1:\(port): the server's certificate, of "), "\(soon)")
+            try await server.close()
+        }
+    }
+
     @Test func `what the server thinks of the client's certificate`() async throws {
         let (scene, authority) = try Self.makeScene()
         let unknown = try TestCertificateAuthority()
@@ -96,7 +130,7 @@ import Testing
     @Test func `a service that closes right after the handshake`() async throws {
         let (scene, authority) = try Self.makeScene()
         let tls = try authority.makeServerTLS()
-        for cut in [GatewayScript.Cut.orderly, .fin, .reset] {
+        for (cut, code) in [(GatewayScript.Cut.orderly, Int32(1)), (.fin, 2), (.reset, 2)] {
             let gateway = try await ScriptedGateway.start(tls: tls) { _ in
                 GatewayScript {
                     $0.opening = .closeAfterHandshake
@@ -104,7 +138,7 @@ import Testing
                 }
             }
             let line = "@client.pem --trust @authority.pem --connect 127.0.0.1:\(gateway.port)"
-            try await Self.expect(scene, line, 2, "does not accept the client certificate")
+            try await Self.expect(scene, line, code, "does not accept the client")
             try await gateway.stop()
         }
     }

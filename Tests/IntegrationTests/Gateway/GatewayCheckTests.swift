@@ -119,7 +119,7 @@ import Testing
             lines.contains("listens on any free port of 127.0.0.1, for feedback on any free port of 127.0.0.1; TLS 1.2")
         )
         let expected = [
-            "server certificate \(folder.path("server.pem")): for localhost, 127.0.0.1, 0:0:0:0:0:0:0:1; 0 days left",
+            "server certificate \(folder.path("server.pem")): for localhost, 127.0.0.1, ::1; 0 days left",
             "provider shop: the topic of its certificate, sandbox; lets in certificates that "
                 + "\(folder.path("ca.pem")) issued",
             "sends to localhost:1 with certificate \(folder.path("upstream.pem")); 0 days left, until 20",

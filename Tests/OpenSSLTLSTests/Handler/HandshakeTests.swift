@@ -22,7 +22,7 @@ struct HandshakeTests {
             #expect(client.observer.notes.facts.version == version)
             #expect(client.observer.notes.facts.cipher != nil)
             #expect(
-                client.observer.notes.facts.certificate?.hostNames == ["localhost", "127.0.0.1", "0:0:0:0:0:0:0:1"]
+                client.observer.notes.facts.certificate?.hostNames == ["localhost", "127.0.0.1", "::1"]
             )
             #expect(server.observer.notes.facts.requestedName == "localhost")
             #expect(server.observer.notes.facts.certificate == nil)

@@ -2,6 +2,7 @@
 
 import APNSTestKit
 import OpenSSLTLS
+import TestSupport
 import Testing
 
 /// Goal: a file is taken apart as far as possible, also where it is of no use to TLS.
@@ -54,6 +55,27 @@ import Testing
         let open = try CertificateFile(bytes: bytes, passphrase: TLSPassphrase("x"))
         #expect(open.problem == nil && open.certificates == [client.identity.certificate])
         #expect(open.keys.first?.pem() == client.keyPEM)
+    }
+
+    @Test func `the keys of a file are derived together within the bound`() async throws {
+        let folder = try TemporaryFolder()
+        let client = try TestCertificateAuthority().issueClient(topic: "a.b")
+        let path = try folder.write("key.pem", client.keyPEM)
+        let locked = folder.path + "/locked.pem"
+        let arguments = ["pkcs8", "-topk8", "-iter", "1000000", "-in", path, "-passout", "pass:x", "-out", locked]
+        _ = try await OpenSSLTool.output(arguments)
+        let key = try FileBytes.read(locked)
+        let bytes = [[UInt8]](repeating: key, count: 9).flatMap(\.self)
+        let file = try CertificateFile(bytes: bytes)
+        #expect(file.keys.map(\.problem).prefix(5).allSatisfy { $0 == .passphraseMissing })
+        let refused = file.keys.dropFirst(5).map(\.problem)
+        #expect(refused.count == 4)
+        for problem in refused {
+            guard case .keyDerivationTooLong? = problem else {
+                Issue.record("\(String(describing: problem))")
+                continue
+            }
+        }
     }
 
     @Test func `what is damaged, empty or something else is an error or a problem`() throws {
