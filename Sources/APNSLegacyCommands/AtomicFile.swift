@@ -57,7 +57,10 @@ enum AtomicFile {
         guard unsafe rename(draft, path) == 0 else { throw Self.error }
     }
 
-    private static func moveWithoutReplacing(_ draft: String, to path: String) throws(Errno) {
+    /// Moves a file to a place where none is.
+    ///
+    /// - Throws: `Errno`, which is `fileExists` where there is one, also a link to nothing.
+    static func moveWithoutReplacing(_ draft: String, to path: String) throws(Errno) {
         // Unlike a renaming, a link does not replace what another process has made meanwhile.
         if unsafe link(draft, path) == 0 {
             unsafe unlink(draft)

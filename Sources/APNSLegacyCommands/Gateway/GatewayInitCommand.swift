@@ -125,7 +125,7 @@ struct GatewayInitCommand: GatewaySubcommand {
             for problem in problems { console.say("apns-legacy \(Self.words): \(problem). Nothing was written.") }
             return .configuration
         }
-        let folder = try await SimulatorFolder.open(setup.folder)
+        let folder = try await SimulatorFolder.open(setup.folder, replaces: false)
         try setup.write(to: folder, now: environment.now())
         console.print("The gateway's files are in \(setup.folder).\n")
         try console.write(setup.steps)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import APNSFeedback
+import APNSPayload
 import APNSTransport
 import APNSWire
 import FoundationEssentials
@@ -77,7 +78,10 @@ struct GatewaySetup {
 
     /// Puts these files into the folder, as ``write(to:now:)`` does.
     func write(_ files: [(file: SimulatorFolder.KeptFile, content: [UInt8])], to folder: SimulatorFolder) throws {
-        let present = files.map(\.file.name).filter { FileManager.default.fileExists(atPath: "\(self.folder)/\($0)") }
+        // Also a link to nothing.
+        let present = files.map(\.file.name).filter { name in
+            (try? FileManager.default.attributesOfItem(atPath: "\(self.folder)/\(name)")) != nil
+        }
         guard present.isEmpty else {
             throw CommandFailure(
                 .cannotCreate,
@@ -191,7 +195,8 @@ struct GatewaySetup {
 
     /// A value between quotation marks, whatever is in it.
     private static func quoted(_ text: String) -> String {
-        "\"\(text.replacing("\\", with: "\\\\").replacing("\"", with: "\\\""))\""
+        // By code points, of which several may be one character.
+        "\"\(text.unicodeScalars.map { JSONWriter.escaped($0) }.joined())\""
     }
 
     private var yaml: String {

@@ -65,6 +65,8 @@ final class SimulatorFolder {
     private let lock: FileLock?
     /// Why there is no lock.
     private let lockProblem: String
+    /// Whether files that are there are replaced.
+    private let replaces: Bool
     private let willChange: () throws -> Void
     private var newFiles: [NewFile] = []
 
@@ -75,10 +77,15 @@ final class SimulatorFolder {
     ///
     /// - Parameters:
     ///   - path: the folder.
+    ///   - replaces: whether files that are there are replaced; where they are not, a new one beside them is an error.
     ///   - willChange: is called before each change of the disk; a test throws an error from it in place of a kill.
     /// - Returns: the folder.
     /// - Throws: ``CommandFailure``, also where another process does not let go of it.
-    static func open(_ path: String, willChange: @escaping () throws -> Void = {}) async throws -> SimulatorFolder {
+    static func open(
+        _ path: String,
+        replaces: Bool = true,
+        willChange: @escaping () throws -> Void = {}
+    ) async throws -> SimulatorFolder {
         try willChange()
         guard unsafe mkdir(path, 0o755) == 0 || errno == EEXIST else {
             throw CommandFailure(.cannotCreate, "Cannot make \(path): \(Errno(rawValue: errno)).")
@@ -94,7 +101,7 @@ final class SimulatorFolder {
         while true {
             switch Self.takeLock(of: path) {
             case .success(let lock):
-                let folder = SimulatorFolder(path, lock: lock, willChange: willChange)
+                let folder = SimulatorFolder(path, lock: lock, replaces: replaces, willChange: willChange)
                 try folder.finishInterrupted()
                 return folder
             case .failure(.held(let holder)):
@@ -108,7 +115,13 @@ final class SimulatorFolder {
                 }
             case .failure(.system(_, let code)):
                 // A folder that has everything serves all the same.
-                return SimulatorFolder(path, lock: nil, lockProblem: "\(Errno(rawValue: code))", willChange: willChange)
+                return SimulatorFolder(
+                    path,
+                    lock: nil,
+                    lockProblem: "\(Errno(rawValue: code))",
+                    replaces: replaces,
+                    willChange: willChange
+                )
             }
             try await Task.sleep(for: Self.waitInterval)
         }
@@ -122,11 +135,13 @@ final class SimulatorFolder {
         _ path: String,
         lock: FileLock?,
         lockProblem: String = "",
+        replaces: Bool,
         willChange: @escaping () throws -> Void
     ) {
         self.path = path
         self.lock = lock
         self.lockProblem = lockProblem
+        self.replaces = replaces
         self.willChange = willChange
     }
 
@@ -293,8 +308,27 @@ final class SimulatorFolder {
         // A configuration names others, so that it comes last.
         let names = try FileManager.default.contentsOfDirectory(atPath: self.completePath)
         for name in names.filter({ !$0.hasSuffix(".yaml") }) + names.filter({ $0.hasSuffix(".yaml") }) {
-            try self.change("replace \(self.path)/\(name)") {
-                unsafe rename("\(self.completePath)/\(name)", "\(self.path)/\(name)")
+            let (new, path) = ("\(self.completePath)/\(name)", "\(self.path)/\(name)")
+            guard !self.replaces else {
+                try self.change("replace \(path)") { unsafe rename(new, path) }
+                continue
+            }
+            try self.willChange()
+            do throws(Errno) {
+                try AtomicFile.moveWithoutReplacing(new, to: path)
+            } catch .fileExists {
+                // A process that was killed here may have given the new file its place already.
+                if FileIdentity(path: new) == FileIdentity(path: path) {
+                    try self.change("remove \(new)") { unsafe unlink(new) }
+                    continue
+                }
+                throw CommandFailure(
+                    .cannotCreate,
+                    "\(path) is there already, and was kept. The new one is \(new). Move one of the two away, and run "
+                        + "this again."
+                )
+            } catch {
+                throw CommandFailure(.cannotCreate, "Cannot make \(path): \(error).")
             }
         }
         try self.synchronize(self.path)

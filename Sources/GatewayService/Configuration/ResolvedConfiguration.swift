@@ -198,16 +198,36 @@ extension ResolvedConfiguration {
     /// - Parameter now: the time in seconds since 1970 (UTC).
     /// - Returns: the server's, then those of each provider in the order of the file.
     package func findings(now: Int64) -> [ConfigurationFinding] {
-        var findings = Self.addressFindings(self.file.listen.host) + self.serverFindings(now)
+        var findings = Self.addressFindings("listen.host", self.file.listen.host)
+        if let admin = self.file.admin { findings += Self.addressFindings("admin.host", admin.host) }
+        findings += self.portFindings() + self.serverFindings(now)
         findings += Self.databaseFindings(self.file.feedback)
         for provider in self.providers { findings += provider.findings(now) }
         return findings
     }
 
+    /// Finds ports that the gateway itself would take twice.
+    private func portFindings() -> [ConfigurationFinding] {
+        let listen = self.file.listen
+        var ports = [("listen.port", listen.host, listen.port)]
+        ports.append(("listen.feedbackPort", listen.host, listen.feedbackPort))
+        if let admin = self.file.admin { ports.append(("admin.port", admin.host, admin.port)) }
+        return ports.indices.compactMap { index in
+            let (key, host, port) = ports[index]
+            let other = ports[..<index].first { $0.2 == port && ($0.1 == host || Self.isAny($0.1) || Self.isAny(host)) }
+            guard port != 0, let other else { return nil }
+            let sentence = "\(other.0) has the same port. Choose another one"
+            return ConfigurationFinding(key: key, value: "\(port)", sentence: sentence)
+        }
+    }
+
+    /// Whether a host stands for all addresses of the machine.
+    private static func isAny(_ host: String) -> Bool { host == "0.0.0.0" || host == "::" }
+
     /// A port is not looked at, since the gateway may run already.
-    private static func addressFindings(_ host: String) -> [ConfigurationFinding] {
+    private static func addressFindings(_ key: String, _ host: String) -> [ConfigurationFinding] {
         func finding(_ sentence: String) -> [ConfigurationFinding] {
-            [ConfigurationFinding(key: "listen.host", value: host, sentence: sentence)]
+            [ConfigurationFinding(key: key, value: host, sentence: sentence)]
         }
         guard let address = try? SocketAddress.makeAddressResolvingHost(host, port: 0) else {
             return finding("the name has no address here. Specify an IP address of this machine")
@@ -274,8 +294,13 @@ extension ResolvedConfiguration {
         guard unsafe access(folder, W_OK | X_OK) == 0 else {
             return finding("this user cannot write to the folder \(folder). Change its owner, or its permissions")
         }
-        guard unsafe stat(path, &facts) == 0 else { return [] }
+        guard unsafe stat(path, &facts) == 0 else {
+            // A link is followed by SQLite only to a file that is there.
+            guard unsafe lstat(path, &facts) != 0 else { return finding("this is a link to nothing. Remove it") }
+            return []
+        }
         guard facts.st_mode & S_IFMT != S_IFDIR else { return finding("this is a folder. Name a file in it") }
+        guard facts.st_mode & S_IFMT == S_IFREG else { return finding("this is not a regular file. Name another one") }
         guard unsafe access(path, R_OK | W_OK) == 0, let start = Self.start(of: path) else {
             return finding("this user cannot read and write the file. Change its owner, or its permissions")
         }

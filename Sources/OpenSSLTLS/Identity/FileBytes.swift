@@ -45,7 +45,9 @@ package enum FileBytes {
                 continue
             }
             bytes += piece[..<count]
-            guard bytes.count <= Self.byteCountMax else { throw failure("it is longer than \(Self.byteCountMax) bytes") }
+            guard bytes.count <= Self.byteCountMax else {
+                throw failure("it is longer than \(Self.byteCountMax) bytes")
+            }
         }
     }
 

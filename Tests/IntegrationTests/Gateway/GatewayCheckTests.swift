@@ -81,6 +81,21 @@ import Testing
             words: ["listen.host: 192.0.2.1: ", "no network interface"]
         ),
         Problem(
+            testDescription: "an operators' address that this machine does not have",
+            make: { try Self.edit($0, "admin: {port: 0}", "admin: {host: 192.0.2.1, port: 0}") },
+            words: ["admin.host: 192.0.2.1: ", "no network interface"]
+        ),
+        Problem(
+            testDescription: "a feedback database that is a link to nothing",
+            make: {
+                try FileManager.default.createSymbolicLink(
+                    atPath: $0.path("database/feedback.sqlite"),
+                    withDestinationPath: "nowhere"
+                )
+            },
+            words: ["feedback: ", "/feedback.sqlite: ", "link to nothing"]
+        ),
+        Problem(
             testDescription: "a missing feedback folder",
             make: { try Self.edit($0, "database/feedback", "nowhere/feedback") },
             words: ["feedback: ", "/nowhere/feedback.sqlite: ", "folder", "Create it"]
