@@ -281,7 +281,7 @@ struct SimulatorCertificates {
 
     /// An IPv6 address as a certificate's names have it, in its shortest form; anything else as it is.
     private static func canonicalName(_ name: String) -> String {
-        var address = in6_addr()
+        var address = [UInt8](repeating: 0, count: 16)
         var text = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
         guard unsafe inet_pton(AF_INET6, name, &address) == 1,
             unsafe inet_ntop(AF_INET6, &address, &text, socklen_t(text.count)) != nil
@@ -291,8 +291,9 @@ struct SimulatorCertificates {
 
     /// Whether a certificate can bear a name: a host name, whose first label may be an asterisk, or an address.
     static func isName(_ text: String) -> Bool {
-        var (address4, address6) = (in_addr(), in6_addr())
-        guard unsafe inet_pton(AF_INET, text, &address4) != 1, unsafe inet_pton(AF_INET6, text, &address6) != 1 else {
+        // As long as the longer one of both.
+        var address = [UInt8](repeating: 0, count: 16)
+        guard unsafe inet_pton(AF_INET, text, &address) != 1, unsafe inet_pton(AF_INET6, text, &address) != 1 else {
             return true
         }
         let labels = text.split(separator: ".", omittingEmptySubsequences: false)
