@@ -5,7 +5,7 @@ import APNSTestKit
 import Foundation
 import TestSupport
 
-/// A folder with certificates, and `openssl` as the judge of them.
+/// A folder with certificates, which `openssl` reads, too.
 final class CertificateScene: Sendable {
     static let topic = "com.example.app"
 
