@@ -73,8 +73,8 @@ enum ClientFamily: String, CaseIterable, ExpressibleByArgument {
         case .php:
             [
                 """
-                Make PHP trust the gateway. PHP before 5.6 verifies nothing and needs no change. For PHP 5.6 and later, on
-                Debian or Ubuntu:
+                Make PHP trust the gateway. PHP before 5.6 verifies nothing and needs no change. For PHP 5.6 and later,
+                on Debian or Ubuntu:
                   cp authority.pem /usr/local/share/ca-certificates/apns-legacy.crt && update-ca-certificates
                 On Red Hat or CentOS:
                   cp authority.pem /etc/pki/ca-trust/source/anchors/apns-legacy.pem && update-ca-trust
@@ -116,8 +116,8 @@ enum ClientFamily: String, CaseIterable, ExpressibleByArgument {
                 a program that does, set ca_certs to authority.pem.
                 """,
                 """
-                Replace the program's certificate with provider-combined.pem (certificate and key in one file), or, if it
-                needs two files (cert_file and key_file), with provider.pem and provider-traditional.key.pem.
+                Replace the program's certificate with provider-combined.pem (certificate and key in one file), or, if
+                it needs two files (cert_file and key_file), with provider.pem and provider-traditional.key.pem.
                 """,
             ]
         case .node:
@@ -160,8 +160,8 @@ enum ClientFamily: String, CaseIterable, ExpressibleByArgument {
                 authorities of the system or of the program.
                 """,
                 """
-                Replace the program's certificate. Choose the format that it reads: provider-combined.pem (certificate and
-                key), provider.pem with provider.key.pem (PKCS#8) or provider-traditional.key.pem (PKCS#1), and
+                Replace the program's certificate. Choose the format that it reads: provider-combined.pem (certificate
+                and key), provider.pem with provider.key.pem (PKCS#8) or provider-traditional.key.pem (PKCS#1), and
                 provider-legacy.p12, whose passphrase is in provider-passphrase.txt.
                 """,
             ]

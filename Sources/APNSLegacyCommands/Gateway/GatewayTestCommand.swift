@@ -79,7 +79,10 @@ struct GatewayTestCommand: GatewaySubcommand {
         try environment.requireConnections(1)
         let configuration = try self.file.configuration(environment)
         guard var target = configuration.testTarget(of: self.provider) else {
-            throw CommandFailure(.usage, "\(self.file.config) has no provider \(self.provider ?? ""); its providers are listed by: apns-legacy gateway check")
+            throw CommandFailure(
+                .usage,
+                "\(self.file.config) has no provider \(self.provider ?? ""); to list them: apns-legacy gateway check"
+            )
         }
         if let host { target.endpoint.host = host }
         if let port { target.endpoint.port = port }
@@ -305,8 +308,8 @@ struct GatewayTestFinding {
         case .unknownAuthority:
             self.init(
                 .notPermitted,
-                "Not trusted: \(trust) did not issue the gateway's certificate. Name its authority with --trust. If the "
-                    + "certificate was replaced, restart the gateway."
+                "Not trusted: \(trust) did not issue the gateway's certificate. Name its authority with --trust. If "
+                    + "the certificate was replaced, restart the gateway."
             )
         case .peerCertificate where !target.serverNames.contains(name):
             self.init(

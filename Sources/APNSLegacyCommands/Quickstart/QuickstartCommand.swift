@@ -226,7 +226,10 @@ struct QuickstartRun {
         guard UInt64(truth.processedCount) == outcomeCounts[.accepted],
             UInt64(truth.rejectedCount) == outcomeCounts[.rejected]
         else {
-            throw CommandFailure(.software, "the outcomes differ from the simulator's counters; this is a defect of apns-legacy")
+            throw CommandFailure(
+                .software,
+                "the outcomes differ from the simulator's counters; this is a defect of apns-legacy"
+            )
         }
         self.print("The outcomes match the simulator's counters.")
     }

@@ -53,7 +53,10 @@ struct QuickstartFeedback {
         }
         self.print("\(outcome.tupleCount) dead tokens, \(addedCount) of them new on the list.")
         guard outcome.tupleCount == 2, addedCount == 2 else {
-            throw CommandFailure(.software, "feedback returned \(outcome.tupleCount) tokens, expected 2; this is a defect of apns-legacy")
+            throw CommandFailure(
+                .software,
+                "feedback returned \(outcome.tupleCount) tokens, expected 2; this is a defect of apns-legacy"
+            )
         }
     }
 
@@ -104,7 +107,10 @@ struct QuickstartFeedback {
                 + "\(after.count) left."
         )
         guard report.prunedCount == 1, after.count == before.count - 1 else {
-            throw CommandFailure(.software, "\(before.count - after.count) rows were deleted, expected 1; this is a defect of apns-legacy")
+            throw CommandFailure(
+                .software,
+                "\(before.count - after.count) rows were deleted, expected 1; this is a defect of apns-legacy"
+            )
         }
     }
 
