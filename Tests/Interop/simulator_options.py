@@ -60,7 +60,7 @@ class OptionTests(Base):
             code, text = self.run_to_end("--control-port", str(simulator.port))
             self.assertEqual(code, 69)
             self.assertIn(f"port {simulator.port}: something listens there already", text)
-            lines = [line for line in text.splitlines() if not line.startswith("New in ")]
+            lines = [line for line in text.splitlines() if not line.startswith("Created in ")]
             self.assertEqual(len(lines), 1)
 
     def test_the_ports_are_announced_in_a_file_as_long_as_they_are_open(self):
@@ -278,7 +278,7 @@ class OptionTests(Base):
             now = self.server_names(simulator)
             self.assertEqual(set(now) - set(before), {"apns.test", "172.17.0.2", "FD00:0:0:0:0:0:0:2"})
         with open(error) as file:
-            line = next(line for line in file if line.startswith("New in "))
+            line = next(line for line in file if line.startswith("Created in "))
         self.assertIn("(it lacks apns.test, 172.17.0.2, fd00::2): server.pem, server.key.pem", line)
         # One that has more names than are wanted stays.
         with open(error, "w") as stderr, Simulator(folder=self.folder, stderr=stderr) as simulator:
