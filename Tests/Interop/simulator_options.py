@@ -137,7 +137,7 @@ class OptionTests(Base):
         shutil.copy(self.path("provider.p12"), self.path(second))
         code, error = self.run_to_end(*topics)
         self.assertEqual(code, 78)
-        self.assertIn(f"/{second} has another certificate than com.example.two.provider.pem", error)
+        self.assertIn(f"/{second} contains another certificate than com.example.two.provider.pem", error)
 
     def test_identifiers_are_letters_and_digits(self):
         for option in ["--key-id", "--team-id"]:

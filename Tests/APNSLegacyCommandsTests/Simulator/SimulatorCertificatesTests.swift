@@ -181,8 +181,8 @@ import Testing
         let cases: [(files: [String: String], named: String)] = [
             (["server.pem": "server.pem", "server.key.pem": "server.key.pem"], "server.pem was not issued by"),
             (["provider.key.pem": "provider.key.pem"], "provider.key.pem is not the key of provider.pem"),
-            (["provider.p12": "provider.p12"], "provider.p12 has another certificate"),
-            (["provider-combined.pem": "provider-combined.pem"], "provider-combined.pem has another certificate"),
+            (["provider.p12": "provider.p12"], "provider.p12 contains another certificate"),
+            (["provider-combined.pem": "provider-combined.pem"], "provider-combined.pem contains another certificate"),
             (["authority.key.pem": "authority.key.pem"], "authority.key.pem is not the key of authority.pem"),
         ]
         for (files, named) in cases {
