@@ -23,10 +23,10 @@ struct DocumentStep {
     /// Whether the shell goes on while this runs.
     var isBackground: Bool { self.text.trimmingSpaces.hasSuffix("&") && !self.text.trimmingSpaces.hasSuffix("&&") }
 
-    /// How many lines a program in the background prints until it is ready: those that the document shows, at least one.
+    /// How many lines a program in the background prints until it is ready: as many as the document shows.
     var readyLineCount: Int {
         guard case .command(let output) = self.action else { return 1 }
-        return max(1, output.firstIndex(of: "...") ?? output.count)
+        return max(1, output.count)
     }
 
     /// What a reader of a document does, in order.
