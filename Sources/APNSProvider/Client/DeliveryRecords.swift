@@ -59,7 +59,7 @@ extension DeliveryRecord: Encodable where ID: Encodable {
 
 /// Of which notifications of a sequence there are records.
 ///
-/// There may be more in later versions.
+/// Later versions may add cases.
 @nonexhaustive
 public enum DeliveryFilter: Hashable, Sendable {
     /// Of each.

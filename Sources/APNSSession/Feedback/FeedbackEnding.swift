@@ -4,7 +4,7 @@
 public struct FeedbackEnding: Hashable, Sendable {
     /// Why nothing more is read.
     ///
-    /// There may be more in later versions.
+    /// Later versions may add cases.
     @nonexhaustive
     public enum Cause: Hashable, Sendable {
         /// The service said that there is no more: an orderly close, or one without close_notify where that will do.

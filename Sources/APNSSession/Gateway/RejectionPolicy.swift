@@ -2,7 +2,7 @@
 
 /// What a gateway does about a notification that is refused for a reason of its own.
 ///
-/// There may be more in later versions.
+/// Later versions may add cases.
 @nonexhaustive
 public enum RejectionPolicy: String, CaseIterable, Hashable, Sendable {
     /// As the protocol has it: the provider is told, the connection ends, and what was written behind the notification
