@@ -252,8 +252,8 @@ class OptionTests(Base):
 
     def test_a_strings_file_that_cannot_be_read_is_one_line(self):
         for name, content, line in [
-            ("bad.strings", '"a" = "b";\n"c" = ;\n', 'bad.strings: line 2: a key or a text is expected'),
-            ("bad.json", '{"a": "b",\n\n"c": 5}', "bad.json: line 3: a key or a text is expected"),
+            ("bad.strings", '"a" = "b";\n"c" = ;\n', 'bad.strings: line 2: expected a key or a text'),
+            ("bad.json", '{"a": "b",\n\n"c": 5}', "bad.json: line 3: expected a key or a text"),
         ]:
             code, text = self.run_to_end("--strings", self.path(name, content))
             self.assertEqual(code, 78, text)
