@@ -69,7 +69,7 @@ struct MarkdownBlock {
             before -= 1
         }
         if let file = block.file, words.count == 1,
-            !lines[max(0, start - 9)..<before + 1].contains(where: { $0.contains(file) })
+            !lines[min(before + 1, max(0, start - 9))..<before + 1].contains(where: { $0.contains(file) })
         {
             throw DocumentProblem(
                 line: start + 1,
