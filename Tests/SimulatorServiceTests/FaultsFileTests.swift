@@ -14,8 +14,8 @@ struct FaultsFileTests {
                 + "Valid keys: at, effect, listener, report, occurrenceCountMax, isEnabled"
         ),
         (
-            "- effect: {name: ignore}\n  repeat: 3",
-            "line 2: [0].repeat: unknown key repeat; "
+            "- effect: {name: ignore}\n  often: 3",
+            "line 2: [0].often: unknown key often; "
                 + "valid keys: at, effect, listener, report, occurrenceCountMax, isEnabled"
         ),
         (
